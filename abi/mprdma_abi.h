@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The queue ABI between a verbs provider and an engine (embedded in the process, or a SmartNIC).
+ *
+ * A provider talks to its engine the way a driver talks to a NIC: it hands over plain memory that
+ * holds send, receive and completion rings of fixed-size entries, publishes producer indices in
+ * doorbell records, sets bits in a doorbell page, and sends commands for the slow path.
+ * Neither side includes a header of the other; both include this one and mprdma_ring.h.
+ *
+ * Rules
+ *  - Compiles as C11 and C++20, needs nothing but the language's own headers.
+ *  - All integers are host-endian unless said otherwise; sizes in bytes; times in nanoseconds.
+ *  - Every struct has its size asserted below; reserved fields are written 0 and ignored when read.
+ *  - Ring indices are free-running 32-bit counters; the slot is index & (depth - 1), depth a power
+ *    of two.
+ *  - MAJOR changes when an entry changes its meaning; MINOR when a command or a feature is added.
+ *    A provider refuses an engine with another MAJOR; features say what an engine can do.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#define MPRDMA_ABI_ASSERT(cond) static_assert(cond, #cond)
+#define MPRDMA_ABI_ALIGNED64 alignas(64)
+#else
+#define MPRDMA_ABI_ASSERT(cond) _Static_assert(cond, #cond)
+#define MPRDMA_ABI_ALIGNED64 _Alignas(64)
+#endif
+
+#define MPRDMA_ABI_MAJOR 1u
+#define MPRDMA_ABI_MINOR 0u
+
+/* Feature bits, mprdma_abi_channel.features. */
+#define MPRDMA_ABI_FEATURE_RC (1ull << 0)
+#define MPRDMA_ABI_FEATURE_UC (1ull << 1)
+#define MPRDMA_ABI_FEATURE_UD (1ull << 2)
+#define MPRDMA_ABI_FEATURE_SRQ (1ull << 3)
+#define MPRDMA_ABI_FEATURE_ATOMIC (1ull << 4)
+#define MPRDMA_ABI_FEATURE_MEMORY_WINDOW (1ull << 5)
+#define MPRDMA_ABI_FEATURE_RELAXED_ORDERING (1ull << 6)
+#define MPRDMA_ABI_FEATURE_SYNCHRONISE (1ull << 7)
+
+/* ---- Send queue ------------------------------------------------------------------------------
+ * A slot is one mprdma_abi_send_wqe followed by max_sge mprdma_abi_sge entries or by max_inline
+ * bytes of data; the stride is chosen by the provider: a multiple of 64 that holds the larger.
+ */
+enum mprdma_abi_send_opcode {
+  MPRDMA_ABI_SEND = 0,
+  MPRDMA_ABI_SEND_IMM = 1,
+  MPRDMA_ABI_SEND_INVALIDATE = 2,
+  MPRDMA_ABI_WRITE = 3,
+  MPRDMA_ABI_WRITE_IMM = 4,
+  MPRDMA_ABI_READ = 5,
+  MPRDMA_ABI_COMPARE_SWAP = 6,
+  MPRDMA_ABI_FETCH_ADD = 7,
+  MPRDMA_ABI_LOCAL_INVALIDATE = 8,
+  MPRDMA_ABI_BIND_MW = 9,
+};
+
+#define MPRDMA_ABI_WQE_SIGNALED (1u << 0)
+#define MPRDMA_ABI_WQE_SOLICITED (1u << 1)
+#define MPRDMA_ABI_WQE_FENCE (1u << 2)
+#define MPRDMA_ABI_WQE_INLINE (1u << 3)      /* inline_bytes of data follow instead of SGEs */
+#define MPRDMA_ABI_WQE_SYNCHRONISE (1u << 4) /* memory is updated after everything before it */
+
+struct mprdma_abi_send_wqe {
+  uint64_t wr_id;
+  uint8_t opcode; /* enum mprdma_abi_send_opcode */
+  uint8_t num_sge;
+  uint16_t flags;        /* MPRDMA_ABI_WQE_* */
+  uint32_t imm_or_rkey;  /* immediate data as in verbs (network order), or the rkey to invalidate */
+  uint32_t inline_bytes; /* with MPRDMA_ABI_WQE_INLINE */
+  uint32_t rkey;
+  uint64_t remote_addr;
+  uint64_t compare_add;
+  uint64_t swap;
+  uint32_t ah;         /* UD: handle of the address handle */
+  uint32_t remote_qpn; /* UD */
+  uint32_t remote_qkey;
+  uint32_t reserved;
+};
+MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_send_wqe) == 64);
+
+struct mprdma_abi_sge {
+  uint64_t addr;
+  uint32_t length;
+  uint32_t lkey;
+};
+MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_sge) == 16);
+
+/* ---- Receive queue: a slot is this header followed by max_sge SGEs; stride a multiple of 16. */
+struct mprdma_abi_recv_wqe {
+  uint64_t wr_id;
+  uint32_t num_sge;
+  uint32_t reserved;
+};
+MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_recv_wqe) == 16);
+
+/* ---- Doorbell record of a send or receive queue, in the provider's memory. --------------------
+ * producer: slots written by the provider (store-release after the slot).
+ * consumer: slots that the engine no longer needs (send: completed, with or without a CQE;
+ *           receive: taken). producer - consumer <= depth always.
+ */
+struct mprdma_abi_queue_dbr {
+  MPRDMA_ABI_ALIGNED64 uint32_t producer;
+  MPRDMA_ABI_ALIGNED64 uint32_t consumer;
+};
+MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_queue_dbr) == 128);
+
+/* ---- Completion queue ------------------------------------------------------------------------ */
+
+/* Same values as the standard's work completion statuses (IBTA 11.6.2, enum ibv_wc_status). */
+enum mprdma_abi_wc_status {
+  MPRDMA_ABI_WC_SUCCESS = 0,
+  MPRDMA_ABI_WC_LOC_LEN_ERR = 1,
+  MPRDMA_ABI_WC_LOC_QP_OP_ERR = 2,
+  MPRDMA_ABI_WC_LOC_EEC_OP_ERR = 3,
+  MPRDMA_ABI_WC_LOC_PROT_ERR = 4,
+  MPRDMA_ABI_WC_WR_FLUSH_ERR = 5,
+  MPRDMA_ABI_WC_MW_BIND_ERR = 6,
+  MPRDMA_ABI_WC_BAD_RESP_ERR = 7,
+  MPRDMA_ABI_WC_LOC_ACCESS_ERR = 8,
+  MPRDMA_ABI_WC_REM_INV_REQ_ERR = 9,
+  MPRDMA_ABI_WC_REM_ACCESS_ERR = 10,
+  MPRDMA_ABI_WC_REM_OP_ERR = 11,
+  MPRDMA_ABI_WC_RETRY_EXC_ERR = 12,
+  MPRDMA_ABI_WC_RNR_RETRY_EXC_ERR = 13,
+  MPRDMA_ABI_WC_REM_ABORT_ERR = 16,
+  MPRDMA_ABI_WC_FATAL_ERR = 19,
+  MPRDMA_ABI_WC_GENERAL_ERR = 21,
+};
+
+enum mprdma_abi_wc_opcode {
+  MPRDMA_ABI_WC_SEND = 0,
+  MPRDMA_ABI_WC_WRITE = 1,
+  MPRDMA_ABI_WC_READ = 2,
+  MPRDMA_ABI_WC_COMPARE_SWAP = 3,
+  MPRDMA_ABI_WC_FETCH_ADD = 4,
+  MPRDMA_ABI_WC_BIND_MW = 5,
+  MPRDMA_ABI_WC_LOCAL_INVALIDATE = 6,
+  MPRDMA_ABI_WC_RECV = 128,
+  MPRDMA_ABI_WC_RECV_WRITE_IMM = 129,
+};
+
+#define MPRDMA_ABI_CQE_GRH (1u << 0)
+#define MPRDMA_ABI_CQE_IMM (1u << 1)
+#define MPRDMA_ABI_CQE_INVALIDATED (1u << 3)
+#define MPRDMA_ABI_CQE_SOLICITED (1u << 8) /* for the engine's own use: raises a solicited event \
+                                            */
+
+/* One cache line; `sequence` is written last (store-release): the entry at ring index i is valid
+ * when sequence == i + 1. */
+struct mprdma_abi_cqe {
+  uint64_t wr_id;
+  uint32_t byte_len;
+  uint32_t imm_or_rkey;
+  uint32_t qpn; /* local QP */
+  uint32_t src_qpn;
+  uint8_t status; /* enum mprdma_abi_wc_status */
+  uint8_t opcode; /* enum mprdma_abi_wc_opcode */
+  uint16_t flags; /* MPRDMA_ABI_CQE_* */
+  uint32_t vendor_err;
+  uint64_t timestamp_ns;
+  uint64_t qp_cookie; /* mprdma_abi_create_qp.cookie */
+  uint16_t pkey_index;
+  uint16_t reserved0;
+  uint32_t reserved1;
+  uint32_t reserved2;
+  uint32_t sequence;
+};
+MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_cqe) == 64);
+MPRDMA_ABI_ASSERT(offsetof(struct mprdma_abi_cqe, sequence) == 60);
+
+/* Doorbell record of a completion queue.
+ * consumer: entries taken by the provider. If the ring is full the engine reports a CQ error.
+ * arm: (serial << 2) | kind, kind one of MPRDMA_ABI_ARM_*; a new serial asks for one more event.
+ *      The engine remembers the serial that it fired last; it never writes here.
+ * After storing `arm` the provider calls channel->idle(): the application may now sleep. */
+#define MPRDMA_ABI_ARM_NEXT 1u
+#define MPRDMA_ABI_ARM_SOLICITED 2u
+struct mprdma_abi_cq_dbr {
+  MPRDMA_ABI_ALIGNED64 uint32_t consumer;
+  uint32_t arm;
+};
+MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_cq_dbr) == 64);
+
+/* ---- Doorbell page: a bit for each QP that has new work, and a summary bit for each word. ----
+ * Owned by the engine, one for each channel; see mprdma_abi_ring_doorbell() in mprdma_ring.h. */
+#define MPRDMA_ABI_MAX_QPS 16384u
+#define MPRDMA_ABI_DOORBELL_WORDS (MPRDMA_ABI_MAX_QPS / 64u)
+struct mprdma_abi_doorbell_page {
+  MPRDMA_ABI_ALIGNED64 uint64_t summary[MPRDMA_ABI_DOORBELL_WORDS / 64u];
+  MPRDMA_ABI_ALIGNED64 uint64_t word[MPRDMA_ABI_DOORBELL_WORDS];
+  MPRDMA_ABI_ALIGNED64 uint32_t sleeping; /* engine: nobody runs the worker, call channel->kick */
+};
+
+/* ---- Events, engine to provider -------------------------------------------------------------- */
+enum mprdma_abi_event_type {
+  MPRDMA_ABI_EVENT_COMPLETION = 0, /* cookie = mprdma_abi_create_cq.cookie */
+  MPRDMA_ABI_EVENT_CQ_ERR = 1,
+  MPRDMA_ABI_EVENT_QP_FATAL = 2, /* cookie = mprdma_abi_create_qp.cookie, as for all QP events */
+  MPRDMA_ABI_EVENT_QP_REQ_ERR = 3,
+  MPRDMA_ABI_EVENT_QP_ACCESS_ERR = 4,
+  MPRDMA_ABI_EVENT_COMM_EST = 5,
+  MPRDMA_ABI_EVENT_SQ_DRAINED = 6,
+  MPRDMA_ABI_EVENT_PORT_ACTIVE = 7, /* cookie = port number */
+  MPRDMA_ABI_EVENT_PORT_ERR = 8,
+  MPRDMA_ABI_EVENT_DEVICE_FATAL = 9,
+};
+
+struct mprdma_abi_event {
+  uint32_t type; /* enum mprdma_abi_event_type */
+  uint32_t reserved;
+  uint64_t cookie;
+};
+MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_event) == 16);
+
+/* What the provider gives at connect. on_event is called by whatever thread runs the worker, with
+ * the worker's lock held: it must not call back into the channel and must not block. */
+struct mprdma_abi_client {
+  uint32_t abi_major;
+  uint32_t abi_minor;
+  void* context;
+  void (*on_event)(void* context, const struct mprdma_abi_event* event);
+};
+
+/* ---- Commands -------------------------------------------------------------------------------- */
+enum mprdma_abi_command {
+  MPRDMA_ABI_QUERY_DEVICE = 1,
+  MPRDMA_ABI_QUERY_PORT = 2,
+  MPRDMA_ABI_ALLOC_PD = 3,
+  MPRDMA_ABI_FREE_PD = 4,
+  MPRDMA_ABI_REG_MR = 5,
+  MPRDMA_ABI_DEREG_MR = 6,
+  MPRDMA_ABI_CREATE_CQ = 7,
+  MPRDMA_ABI_RESIZE_CQ = 8,
+  MPRDMA_ABI_DESTROY_CQ = 9,
+  MPRDMA_ABI_CREATE_QP = 10,
+  MPRDMA_ABI_MODIFY_QP = 11,
+  MPRDMA_ABI_QUERY_QP = 12,
+  MPRDMA_ABI_DESTROY_QP = 13,
+  MPRDMA_ABI_CREATE_AH = 14,
+  MPRDMA_ABI_DESTROY_AH = 15,
+  MPRDMA_ABI_QUERY_COUNTERS = 16,
+};
+
+/* What a command without input or output uses; handles are small integers chosen by the engine. */
+struct mprdma_abi_handle {
+  uint32_t handle;
+  uint32_t reserved;
+};
+
+struct mprdma_abi_device_info { /* QUERY_DEVICE, output */
+  uint64_t node_guid;           /* network order, as verbs has it */
+  uint64_t max_mr_bytes;
+  uint32_t max_qps;
+  uint32_t max_qp_wr;
+  uint32_t max_sge;
+  uint32_t max_sge_rd;
+  uint32_t max_inline_bytes;
+  uint32_t max_cqs;
+  uint32_t max_cqe;
+  uint32_t max_mrs;
+  uint32_t max_pds;
+  uint32_t max_rd_atomic; /* per QP, as responder and as initiator */
+  uint32_t max_ahs;
+  uint32_t reserved;
+};
+
+struct mprdma_abi_port_info { /* QUERY_PORT, output */
+  uint32_t active;            /* 1: link up */
+  uint32_t max_mtu;           /* bytes: 256 ... 4096, RoCE path MTU */
+  uint32_t active_mtu;
+  uint32_t link_mbps; /* what the port reports; 0 unknown */
+  uint64_t bad_pkeys;
+  uint64_t qkey_violations;
+  uint8_t mac[6];
+  uint8_t reserved[2];
+  uint8_t gid[2][16]; /* index 0: link local of the MAC; 1: the IPv4 address, mapped */
+};
+
+#define MPRDMA_ABI_ACCESS_LOCAL_WRITE (1u << 0)
+#define MPRDMA_ABI_ACCESS_REMOTE_WRITE (1u << 1)
+#define MPRDMA_ABI_ACCESS_REMOTE_READ (1u << 2)
+#define MPRDMA_ABI_ACCESS_REMOTE_ATOMIC (1u << 3)
+#define MPRDMA_ABI_ACCESS_RELAXED_ORDERING (1u << 20)
+
+struct mprdma_abi_reg_mr { /* REG_MR, input */
+  uint64_t addr;           /* address in the process */
+  uint64_t length;
+  uint64_t iova; /* address by which remote and local work requests name it */
+  uint32_t pd;
+  uint32_t access; /* MPRDMA_ABI_ACCESS_* */
+};
+struct mprdma_abi_reg_mr_out {
+  uint32_t handle;
+  uint32_t lkey;
+  uint32_t rkey;
+  uint32_t reserved;
+};
+
+struct mprdma_abi_create_cq { /* CREATE_CQ, input; output: mprdma_abi_handle */
+  uint64_t ring;              /* depth entries, 64-byte aligned, zeroed by the provider */
+  uint64_t dbr;               /* struct mprdma_abi_cq_dbr */
+  uint64_t cookie;
+  uint32_t depth; /* power of two */
+  uint32_t reserved;
+};
+
+/* RESIZE_CQ: the engine moves unread entries into the new ring (renumbered from index 0), after
+ * which the provider polls the new ring; the doorbell record is the new one. */
+struct mprdma_abi_resize_cq {
+  uint32_t handle;
+  uint32_t depth;
+  uint64_t ring;
+  uint64_t dbr;
+};
+
+enum mprdma_abi_qp_type {
+  MPRDMA_ABI_QP_RC = 2,
+  MPRDMA_ABI_QP_UC = 3,
+  MPRDMA_ABI_QP_UD = 4,
+};
+
+struct mprdma_abi_queue { /* a send or receive ring in the provider's memory */
+  uint64_t ring;          /* 64-byte aligned */
+  uint64_t dbr;           /* struct mprdma_abi_queue_dbr */
+  uint32_t depth;         /* power of two; 0: no such queue */
+  uint32_t stride;        /* bytes of a slot */
+  uint32_t max_sge;
+  uint32_t max_inline; /* bytes; 0 for a receive queue */
+};
+
+struct mprdma_abi_create_qp { /* CREATE_QP, input */
+  uint32_t type;              /* enum mprdma_abi_qp_type */
+  uint32_t pd;
+  uint32_t send_cq;
+  uint32_t recv_cq;
+  uint32_t srq;        /* 0: none */
+  uint32_t signal_all; /* sq_sig_all */
+  uint64_t cookie;
+  struct mprdma_abi_queue sq;
+  struct mprdma_abi_queue rq;
+};
+struct mprdma_abi_create_qp_out {
+  uint32_t handle;
+  uint32_t qpn;
+  uint32_t doorbell; /* bit index in the doorbell page */
+  uint32_t reserved;
+};
+
+enum mprdma_abi_qp_state { /* as enum ibv_qp_state */
+                           MPRDMA_ABI_QPS_RESET = 0,
+                           MPRDMA_ABI_QPS_INIT = 1,
+                           MPRDMA_ABI_QPS_RTR = 2,
+                           MPRDMA_ABI_QPS_RTS = 3,
+                           MPRDMA_ABI_QPS_SQD = 4,
+                           MPRDMA_ABI_QPS_SQE = 5,
+                           MPRDMA_ABI_QPS_ERR = 6,
+};
+
+#define MPRDMA_ABI_QP_STATE (1u << 0)
+#define MPRDMA_ABI_QP_ACCESS (1u << 1)
+#define MPRDMA_ABI_QP_PATH (1u << 2) /* dgid, dmac, sgid_index, traffic_class, hop_limit */
+#define MPRDMA_ABI_QP_PATH_MTU (1u << 3)
+#define MPRDMA_ABI_QP_DEST_QPN (1u << 4)
+#define MPRDMA_ABI_QP_RQ_PSN (1u << 5)
+#define MPRDMA_ABI_QP_SQ_PSN (1u << 6)
+#define MPRDMA_ABI_QP_TIMEOUT (1u << 7)
+#define MPRDMA_ABI_QP_RETRY_CNT (1u << 8)
+#define MPRDMA_ABI_QP_RNR_RETRY (1u << 9)
+#define MPRDMA_ABI_QP_MIN_RNR_TIMER (1u << 10)
+#define MPRDMA_ABI_QP_MAX_RD_ATOMIC (1u << 11)
+#define MPRDMA_ABI_QP_MAX_DEST_RD_ATOMIC (1u << 12)
+#define MPRDMA_ABI_QP_SQD_NOTIFY (1u << 13)
+
+/* The provider checks the standard's mask for each transition; the engine checks values. */
+struct mprdma_abi_qp_attr {
+  uint32_t mask; /* MPRDMA_ABI_QP_*; QUERY_QP returns all of them */
+  uint32_t state;
+  uint32_t access;
+  uint32_t path_mtu; /* bytes */
+  uint32_t dest_qpn;
+  uint32_t rq_psn;
+  uint32_t sq_psn;
+  uint8_t timeout; /* 4.096 us * 2^timeout; 0: for ever */
+  uint8_t retry_cnt;
+  uint8_t rnr_retry;
+  uint8_t min_rnr_timer; /* RNR timer code */
+  uint8_t max_rd_atomic;
+  uint8_t max_dest_rd_atomic;
+  uint8_t sgid_index;
+  uint8_t traffic_class;
+  uint8_t hop_limit;
+  uint8_t sq_draining; /* QUERY_QP */
+  uint8_t reserved0[2];
+  uint8_t dgid[16];
+  uint8_t reserved1[8];
+};
+
+struct mprdma_abi_modify_qp { /* MODIFY_QP, input; QUERY_QP: mprdma_abi_handle -> qp_attr */
+  uint32_t handle;
+  uint32_t reserved;
+  struct mprdma_abi_qp_attr attr;
+};
+
+/* What a connected provider holds. Every function may be called by any thread.
+ * execute: one command; returns 0 or an errno value. May wait for the worker, never for the wire.
+ * progress: runs the worker for one burst if nobody else does; never blocks. Called by poll_cq and
+ *           by post_send after its doorbell.
+ * kick: wakes the engine's own thread; called after a doorbell when the page says `sleeping`.
+ * idle: the application may stop polling now (it armed a CQ): from here on the engine makes
+ *       progress by itself until the next call of progress(). */
+struct mprdma_abi_channel {
+  uint32_t abi_major;
+  uint32_t abi_minor;
+  uint64_t features; /* MPRDMA_ABI_FEATURE_* */
+  void* engine;
+  struct mprdma_abi_doorbell_page* doorbells;
+  int (*execute)(void* engine, uint32_t command, const void* in, size_t in_bytes, void* out,
+                 size_t out_bytes);
+  void (*progress)(void* engine);
+  void (*kick)(void* engine);
+  void (*idle)(void* engine);
+};
+
+#ifdef __cplusplus
+}
+#endif
