@@ -1,0 +1,14 @@
+#include "base/check.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace mprdma {
+
+void check_failed(const char* file, int line, const char* expression) {
+  std::fprintf(stderr, "mprdma: %s:%d: check failed: %s\n", file, line, expression);
+  std::fflush(stderr);
+  std::abort();
+}
+
+}  // namespace mprdma
