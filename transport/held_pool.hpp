@@ -1,0 +1,57 @@
+// The budget for frames that wait for their turn (design 3.2): one pool for all queue pairs of a
+// port. An out-of-order packet that finds no entry is dropped unacknowledged; the head of line
+// never needs one. Works at a budget of one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/check.hpp"
+#include "transport/types.hpp"
+
+namespace mprdma::transport {
+
+struct HeldPacket {
+  wire::Packet packet;
+  FrameHandle frame = 0;
+  uint32_t next_free = 0;
+};
+
+class HeldPool {
+ public:
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  explicit HeldPool(uint32_t budget)
+      : budget_(budget), entries_(std::make_unique<HeldPacket[]>(budget)) {
+    for (uint32_t i = 0; i < budget; ++i) entries_[i].next_free = i + 1 < budget ? i + 1 : kNone;
+    free_ = budget > 0 ? 0 : kNone;
+  }
+
+  // An entry's index, or kNone when the budget is spent.
+  uint32_t take(const wire::Packet& packet, FrameHandle frame) {
+    if (free_ == kNone) return kNone;
+    const uint32_t index = free_;
+    free_ = entries_[index].next_free;
+    entries_[index].packet = packet;
+    entries_[index].frame = frame;
+    ++in_use_;
+    return index;
+  }
+  void give_back(uint32_t index) {
+    CHECK(index < budget_ && in_use_ > 0);
+    entries_[index].next_free = free_;
+    free_ = index;
+    --in_use_;
+  }
+  const HeldPacket& operator[](uint32_t index) const { return entries_[index]; }
+  [[nodiscard]] uint32_t in_use() const { return in_use_; }
+  [[nodiscard]] uint32_t budget() const { return budget_; }
+
+ private:
+  uint32_t budget_;
+  uint32_t in_use_ = 0;
+  uint32_t free_ = kNone;
+  std::unique_ptr<HeldPacket[]> entries_;
+};
+
+}  // namespace mprdma::transport

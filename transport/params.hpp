@@ -1,0 +1,53 @@
+// Every tunable of the transport that one side may choose alone: unit, default, range, source.
+// What both peers must agree on lives in wire/ or is negotiated. The ranges are what the swarm
+// draws from.
+#pragma once
+
+#include <cstdint>
+
+#include "base/units.hpp"
+
+namespace mprdma::transport {
+
+enum class PathPolicy : uint8_t {
+  kSingle,      // one fixed virtual path, drawn when the queue pair connects
+  kAckClocked,  // the paper's path selection (3.1): not built yet
+};
+
+// Largest receive window, slots (design 3.1); the bitmap's width.
+inline constexpr uint32_t kWindowSlotsMax = 128;
+// A stream never has more packets than this between snd_una and snd_nxt: the width of the maps.
+inline constexpr uint32_t kSendSpanMax = 256;
+
+struct Params {
+  // L: slots of the receive window. Both peers use the same; 64 as in the paper, 128 in software.
+  // Range 8..128, a power of two.
+  uint32_t window_slots = 128;
+  // Initial window, packets: one bandwidth-delay product (paper 3.2). Range 1..window_slots.
+  uint32_t initial_window = 54;
+  // Largest window, packets: two bandwidth-delay products [mend]. Range initial_window..256.
+  uint32_t window_max = 108;
+  // An un-SACKed PSN this far below the highest SACKed one is lost [mend]; 0 switches it off.
+  // Must lie clearly above delta (facts: 64 with L = 128, delta = 32). Range 0, 8..window_slots.
+  uint32_t loss_trigger = 64;
+  // Growth stops when the stream was not window-limited, or the wire was the limit [mend].
+  bool limit_growth = true;
+  // A hole costs 1/2 packet of window, a window drop 1/4 [mend].
+  bool loss_shrinks_window = true;
+  // Early retransmission of what is older than 5/4 SRTT, and the tail probe [mend].
+  bool early_retransmit = true;
+  bool tail_probe = true;
+
+  // Retransmission timeout: max(floor, 4 SRTT), doubled at each expiry up to the ceiling.
+  // Range 50 us .. 1 s.
+  Duration rto_floor = Duration::ms(4);
+  Duration rto_ceiling = Duration::ms(500);
+  // The tail probe leaves after max(floor, 2 SRTT) without an acknowledgement. Range 5 us .. 1 s.
+  Duration probe_floor = Duration::us(500);
+  // SRTT before the first sample. Range 1 us .. 100 ms.
+  Duration initial_rtt = Duration::us(50);
+
+  PathPolicy path_policy = PathPolicy::kSingle;
+};
+
+}  // namespace mprdma::transport

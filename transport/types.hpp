@@ -1,0 +1,188 @@
+// The vocabulary between the transport and its host: work requests in, completions out, what to
+// send, what to place. Values of statuses and states are those of the standard (IBTA volume 1,
+// 11.6.2 and 10.3.1) and so of the queue ABI.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "base/check.hpp"
+#include "base/psn.hpp"
+#include "base/units.hpp"
+#include "wire/packet.hpp"
+
+namespace mprdma::transport {
+
+// Scatter/gather entries of a work request; also the most pieces of one packet.
+inline constexpr uint32_t kMaxSge = 16;
+// Largest message, bytes: its packets number well below 2^23 at every MTU.
+inline constexpr uint32_t kMaxMessageBytes = 1u << 30;
+
+enum class QpState : uint8_t { kReset, kInit, kRtr, kRts, kSqd, kSqe, kErr, kCount };
+
+enum class WorkOpcode : uint8_t {
+  kSend,
+  kSendImm,
+  kSendInvalidate,
+  kWrite,
+  kWriteImm,
+  kRead,
+  kCompareSwap,
+  kFetchAdd,
+  kLocalInvalidate,
+  kBindMw,
+  kCount
+};
+
+enum class WcOpcode : uint8_t {
+  kSend = 0,
+  kWrite = 1,
+  kRead = 2,
+  kCompareSwap = 3,
+  kFetchAdd = 4,
+  kBindMw = 5,
+  kLocalInvalidate = 6,
+  kRecv = 128,
+  kRecvWriteImm = 129,
+};
+
+enum class WcStatus : uint8_t {
+  kSuccess = 0,
+  kLocalLengthError = 1,
+  kLocalQpOperationError = 2,
+  kLocalProtectionError = 4,
+  kFlushError = 5,
+  kBadResponseError = 7,
+  kLocalAccessError = 8,
+  kRemoteInvalidRequestError = 9,
+  kRemoteAccessError = 10,
+  kRemoteOperationError = 11,
+  kRetryExceeded = 12,
+  kRnrRetryExceeded = 13,
+};
+
+struct Sge {
+  uint64_t addr;  // as registered (iova); for inline data an address in the host's memory
+  uint32_t length;
+  uint32_t lkey;
+};
+
+// Send work request flags.
+inline constexpr uint16_t kSignaled = 1 << 0;
+inline constexpr uint16_t kSolicited = 1 << 1;
+inline constexpr uint16_t kFence = 1 << 2;
+inline constexpr uint16_t kInline = 1 << 3;       // sges address host memory: no lkey is checked
+inline constexpr uint16_t kSynchronise = 1 << 4;  // memory is updated after everything before
+
+struct SendRequest {
+  uint64_t wr_id = 0;
+  WorkOpcode opcode = WorkOpcode::kSend;
+  uint16_t flags = 0;
+  uint32_t imm_or_rkey = 0;
+  uint32_t rkey = 0;
+  uint64_t remote_addr = 0;
+  uint64_t compare_add = 0;
+  uint64_t swap = 0;
+  std::span<const Sge> sges;  // copied by post_send
+};
+
+struct RecvRequest {
+  uint64_t wr_id = 0;
+  std::span<const Sge> sges;  // copied by post_recv
+};
+
+struct Completion {
+  uint64_t wr_id = 0;
+  WcStatus status = WcStatus::kSuccess;
+  WcOpcode opcode = WcOpcode::kSend;
+  bool has_imm = false;
+  bool solicited = false;
+  bool is_recv = false;
+  bool emit = true;  // false: an unsignaled success, only its slot is freed
+  uint32_t byte_len = 0;
+  uint32_t imm = 0;
+  uint32_t vendor_err = 0;  // wire::NackCode or VendorError that caused it
+};
+
+// Affiliated asynchronous events (IBTA 11.6.3).
+enum class QpEvent : uint8_t {
+  kNone,
+  kFatal,
+  kRequestError,
+  kAccessError,
+  kCommEstablished,
+  kSqDrained,
+};
+
+// A frame that the host lent: opaque here, handed back in RxActions::released.
+using FrameHandle = uint64_t;
+
+// Copy `length` bytes at `payload_offset` of the frame's payload to host memory at `addr`
+// (a checked address, translated by the memory table).
+struct Placement {
+  FrameHandle frame;
+  uint32_t payload_offset;
+  uint32_t length;
+  uint64_t addr;
+};
+
+// A piece of a packet's payload in host memory (checked and translated).
+struct Segment {
+  uint64_t addr;
+  uint32_t length;
+};
+
+struct TxPacket {
+  wire::Packet header;  // payload_len set
+  uint32_t num_segments = 0;
+  std::array<Segment, kMaxSge> segments;
+};
+
+// A small vector with its storage allocated once, by the host, for the worst case.
+template <class T>
+class ActionList {
+ public:
+  explicit ActionList(std::span<T> storage) : storage_(storage) {}
+  void push(const T& value) {
+    CHECK(size_ < storage_.size());
+    storage_[size_++] = value;
+  }
+  [[nodiscard]] uint32_t size() const { return size_; }
+  [[nodiscard]] bool empty() const { return size_ == 0; }
+  const T& operator[](uint32_t i) const { return storage_[i]; }
+  const T* begin() const { return storage_.data(); }
+  const T* end() const { return storage_.data() + size_; }
+  void clear() { size_ = 0; }
+
+ private:
+  std::span<T> storage_;
+  uint32_t size_ = 0;
+};
+
+// The worst case of one call: a whole receive window becomes deliverable at once.
+inline constexpr uint32_t kMaxReleased = 256;
+inline constexpr uint32_t kMaxPlacements = kMaxReleased * kMaxSge;
+
+// What one call wants done, in this order: all placements, then release the frames, then send the
+// acknowledgement, then poll completions. Cleared by the host between calls.
+struct RxActions {
+  RxActions(std::span<Placement> placement_storage, std::span<FrameHandle> released_storage)
+      : placements(placement_storage), released(released_storage) {}
+  ActionList<Placement> placements;
+  ActionList<FrameHandle> released;  // held frames that are done with
+  bool has_ack = false;
+  wire::Packet ack;  // dest_qpn, vp and psn filled
+  void clear() {
+    placements.clear();
+    released.clear();
+    has_ack = false;
+  }
+};
+
+enum class RxVerdict : uint8_t {
+  kDone,  // the frame may go back as soon as the placements are copied
+  kHeld,  // the transport keeps the frame until it names it in RxActions::released
+};
+
+}  // namespace mprdma::transport
