@@ -1,0 +1,121 @@
+"""The rules, as data. Who may include whom, and which words are banned where."""
+
+import re
+
+PURE = ("base", "wire", "cc", "transport", "switchsim/model")
+
+# Directories of ours that the files of a directory may include, besides itself.
+# The longest matching directory counts. "*" means any but the ones in NEVER_INCLUDED.
+MAY_INCLUDE = {
+    "base": (),
+    "abi": (),
+    "wire": ("base",),
+    "cc": ("base",),
+    "transport": ("base", "wire", "cc"),
+    "switchsim/model": ("base", "wire"),
+    "switchsim/sim": ("base", "wire", "cc", "transport", "switchsim/model"),
+    "switchsim/fabric": ("base", "wire", "switchsim/model"),
+    "dataplane": ("base", "wire", "cc", "transport", "abi"),
+    "offload": ("base", "wire", "cc", "transport", "abi"),
+    "providers/mprdma": ("abi", "dataplane/engine.h"),
+    "raas": (),
+    "tools": ("*",),
+    "bench": ("*",),
+    "tests": ("*", "tools", "bench"),
+}
+NEVER_INCLUDED = ("tools", "bench", "tests")
+
+_RUN = ("tools", "bench", "tests")
+_HOSTS = ("dataplane", "switchsim/sim", "switchsim/fabric", "raas", *_RUN)
+
+# Libraries: a pattern for the name between the angle brackets, and who may use it.
+LIBRARIES = {
+    "DPDK": (r"rte_\w+\.h|bus_\w+_driver\.h", ("dataplane", "switchsim/fabric", *_RUN)),
+    "rdma-core": (r"(infiniband|rdma|ccan|util)/.*", ("providers/mprdma", "raas", *_RUN)),
+    "fmt": (r"(fmt|spdlog)/.*", _HOSTS),
+    "toml++": (r"toml\+\+/.*", _HOSTS),
+    "json": (r"nlohmann/.*", _HOSTS),
+    "CLI11": (r"CLI/.*", ("raas", *_RUN)),
+    "GoogleTest": (r"(gtest|gmock)/.*", ("tests",)),
+    "Google Benchmark": (r"benchmark/.*", ("bench",)),
+}
+
+C_STANDARD = set(
+    "assert.h complex.h ctype.h errno.h fenv.h float.h inttypes.h iso646.h limits.h locale.h "
+    "math.h setjmp.h signal.h stdalign.h stdarg.h stdatomic.h stdbool.h stddef.h stdint.h stdio.h "
+    "stdlib.h stdnoreturn.h string.h tgmath.h threads.h time.h uchar.h wchar.h wctype.h".split()
+)
+# The language's own headers that bring a clock, a thread, an exception or the outside world.
+IMPURE_STANDARD = set(
+    "atomic barrier chrono condition_variable ctime exception filesystem fstream future iostream "
+    "latch mutex random semaphore shared_mutex stdexcept stop_token syncstream thread csignal "
+    "signal.h threads.h time.h stdatomic.h setjmp.h csetjmp".split()
+)
+
+
+def is_standard(name):
+    """C++ headers have neither a slash nor a suffix."""
+    return name in C_STANDARD or re.fullmatch(r"[a-z0-9_]+", name) is not None
+
+
+# name, where ("" is everywhere), pattern on code without comments and strings, why.
+BANS = [
+    (
+        "clock",
+        PURE,
+        r"\bstd::(chrono|time|clock)\b|(?<![.>:\w])(clock_gettime|gettimeofday|clock|time)\s*\("
+        r"|\b_*(rte_)?rdtscp?\b|\brte_get_\w*cycles\b",
+        "the host passes the time in",
+    ),
+    (
+        "thread",
+        PURE,
+        r"\bstd::(j?thread|mutex|atomic\w*|condition_variable)\b|\bpthread_\w+|\bthread_local\b",
+        "pure code runs in one thread and knows no other",
+    ),
+    (
+        "exception",
+        PURE,
+        r"\b(throw|try|catch)\b",
+        "errors are values; our own bugs are CHECK",
+    ),
+    (
+        "std-function",
+        PURE,
+        r"\bstd::function\b",
+        "it allocates; use a template or an interface",
+    ),
+    (
+        "floating-point",
+        ("cc", "transport"),
+        r"\b(float|double)\b",
+        "software and hardware agree bit by bit: base/fixed_point.hpp",
+    ),
+    (
+        "rand",
+        ("",),
+        r"(?<![.>\w])(s?rand(om)?(_r)?|[dlm]rand48)\s*\(|\bstd::(random_device|mt19937\w*)\b",
+        "use base/prng.hpp, which replays",
+    ),
+    (
+        "using-namespace",
+        ("",),
+        r"\busing\s+namespace\b",
+        "name what you use",
+    ),
+    (
+        "sleep",
+        ("tests/unit", "tests/swarm", "tests/mutants"),
+        r"\b(u|nano)?sleep\s*\(|\bsleep_(for|until)\b",
+        "a test waits for a condition, not for a while",
+    ),
+]
+
+# In any text. Written in parts, so that this file is not its own finding.
+_MACHINE_DIRECTORIES = ("wor" + "k", "roo" + "t", "hom" + r"e/\w+")
+MACHINE_PATHS = re.compile(r"(?<![\w.}])/(" + "|".join(_MACHINE_DIRECTORIES) + r")\b")
+
+LINES_MAX = 800
+FUNCTION_LINES_MAX = 70
+COLUMNS_MAX = 100
+COLUMNS_SUFFIXES = {".c", ".cpp", ".h", ".hpp", ".py", ".sh", ".lua"}
