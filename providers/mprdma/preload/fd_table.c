@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Descriptors that stand for our kernel objects. An application may close descriptors behind our
+ * back (close_range, a raw system call), so a stale entry must do no harm: whoever acts on an entry
+ * asks the kernel whether the descriptor still is what the entry says.
+ */
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "providers/mprdma/preload/preload.h"
+
+#define TABLE_SIZE 65536
+
+static uint8_t kinds[TABLE_SIZE]; /* enum mprdma_fd_kind */
+static int extras[TABLE_SIZE];
+
+static bool in_table(int fd) { return fd >= 0 && fd < TABLE_SIZE; }
+
+MPRDMA_REAL(int, fstat64, int, struct stat64*)
+
+static enum mprdma_fd_kind entry(int fd) {
+  return in_table(fd) ? (enum mprdma_fd_kind)__atomic_load_n(&kinds[fd], __ATOMIC_ACQUIRE)
+                      : MPRDMA_FD_PLAIN;
+}
+
+/* Both ends of one pipe have the same inode. */
+static bool same_pipe(int read_fd, int write_fd) {
+  struct stat64 one;
+  struct stat64 other;
+  return fstat64_real()(read_fd, &one) == 0 && fstat64_real()(write_fd, &other) == 0 &&
+         S_ISFIFO(one.st_mode) && S_ISFIFO(other.st_mode) && one.st_ino == other.st_ino;
+}
+
+static bool is_null_device(int fd) {
+  struct stat64 status;
+  return fstat64_real()(fd, &status) == 0 && S_ISCHR(status.st_mode) &&
+         status.st_rdev == makedev(1, 3);
+}
+
+enum mprdma_fd_kind mprdma_fd_kind(int fd) {
+  enum mprdma_fd_kind kind = entry(fd);
+  if (kind == MPRDMA_FD_PLAIN) {
+    return kind;
+  }
+  int saved = errno;
+  bool valid = kind == MPRDMA_FD_UVERBS ? is_null_device(fd) : same_pipe(fd, extras[fd]);
+  errno = saved;
+  return valid ? kind : MPRDMA_FD_PLAIN;
+}
+
+int mprdma_fd_extra(int fd) {
+  return in_table(fd) ? __atomic_load_n(&extras[fd], __ATOMIC_RELAXED) : -1;
+}
+
+bool mprdma_fd_set(int fd, enum mprdma_fd_kind kind, int extra) {
+  if (!in_table(fd)) {
+    return false;
+  }
+  __atomic_store_n(&extras[fd], extra, __ATOMIC_RELAXED);
+  __atomic_store_n(&kinds[fd], (uint8_t)kind, __ATOMIC_RELEASE);
+  return true;
+}
+
+void mprdma_fd_forget(int fd) {
+  if (entry(fd) == MPRDMA_FD_PLAIN) {
+    return;
+  }
+  enum mprdma_fd_kind kind = mprdma_fd_kind(fd);
+  int extra = mprdma_fd_extra(fd);
+  bool taken = __atomic_exchange_n(&kinds[fd], MPRDMA_FD_PLAIN, __ATOMIC_ACQ_REL) != 0;
+  if (taken && kind == MPRDMA_FD_CHANNEL) {
+    close(extra);
+  }
+}
+
+void mprdma_fd_copy(int old_fd, int new_fd) {
+  if (mprdma_fd_kind(old_fd) == MPRDMA_FD_UVERBS) {
+    mprdma_fd_set(new_fd, MPRDMA_FD_UVERBS, -1);
+  }
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What can be done to a descriptor: close, dup, write, ioctl; and the sockets that may not exist. */
+#include <fcntl.h>
+#include <linux/netlink.h>
+#include <rdma/rdma_user_ioctl_cmds.h>
+#include <stdarg.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "providers/mprdma/preload/preload.h"
+
+MPRDMA_REAL(int, close, int)
+MPRDMA_REAL(int, dup, int)
+MPRDMA_REAL(int, dup2, int, int)
+MPRDMA_REAL(int, dup3, int, int, int)
+MPRDMA_REAL(ssize_t, write, int, const void*, size_t)
+MPRDMA_REAL(int, ioctl, int, unsigned long, ...)
+MPRDMA_REAL(int, socket, int, int, int)
+
+MPRDMA_HOOK int close(int fd) {
+  mprdma_fd_forget(fd);
+  return close_real()(fd);
+}
+
+MPRDMA_HOOK int dup(int old_fd) {
+  int fd = dup_real()(old_fd);
+  if (fd >= 0) {
+    mprdma_fd_copy(old_fd, fd);
+  }
+  return fd;
+}
+
+MPRDMA_HOOK int dup2(int old_fd, int new_fd) {
+  if (old_fd != new_fd && fcntl(old_fd, F_GETFD) >= 0) {
+    mprdma_fd_forget(new_fd);
+  }
+  int fd = dup2_real()(old_fd, new_fd);
+  if (fd >= 0 && old_fd != new_fd) {
+    mprdma_fd_copy(old_fd, new_fd);
+  }
+  return fd;
+}
+
+MPRDMA_HOOK int dup3(int old_fd, int new_fd, int flags) {
+  if (old_fd != new_fd && fcntl(old_fd, F_GETFD) >= 0) {
+    mprdma_fd_forget(new_fd);
+  }
+  int fd = dup3_real()(old_fd, new_fd, flags);
+  if (fd >= 0) {
+    mprdma_fd_copy(old_fd, new_fd);
+  }
+  return fd;
+}
+
+/* uverbs takes commands by write() too; ours answers by ioctl only, and a null device must not
+ * swallow a command as if it had been obeyed. */
+MPRDMA_HOOK ssize_t write(int fd, const void* buffer, size_t bytes) {
+  if (mprdma_fd_kind(fd) == MPRDMA_FD_UVERBS) {
+    errno = EOPNOTSUPP;
+    return -1;
+  }
+  return write_real()(fd, buffer, bytes);
+}
+
+MPRDMA_HOOK int ioctl(int fd, unsigned long request, ...) {
+  va_list arguments;
+  va_start(arguments, request);
+  void* argument = va_arg(arguments, void*);
+  va_end(arguments);
+  if (request == RDMA_VERBS_IOCTL && mprdma_fd_kind(fd) == MPRDMA_FD_UVERBS) {
+    return mprdma_uverbs_ioctl(argument);
+  }
+  return ioctl_real()(fd, request, argument);
+}
+
+/* libibverbs asks RDMA netlink for devices first, and looks at sysfs only if that fails. */
+MPRDMA_HOOK int socket(int domain, int type, int protocol) {
+  if (domain == AF_NETLINK && protocol == NETLINK_RDMA && mprdma_preload_facts() != NULL) {
+    errno = EPROTONOSUPPORT;
+    return -1;
+  }
+  return socket_real()(domain, type, protocol);
+}

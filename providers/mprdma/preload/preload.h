@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Inside the preload: the emulated kernel of one process. Links only libc. Any thread may be in any
+ * of these functions at any time; hooks keep errno as the real call leaves it.
+ *
+ * A hook redirects a path (paths.c) into a private copy of the sysfs tree (tree.c), or recognises a
+ * descriptor (fd_table.c) that stands for /dev/infiniband/uverbsN; ioctl on that one is answered by
+ * a mini-uverbs (uverbs.c). Everything else goes straight to libc.
+ */
+#pragma once
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include "providers/mprdma/device_facts.h"
+
+#define MPRDMA_HOOK __attribute__((visibility("default")))
+
+/* Defines name_real(), which returns the next definition of a libc function. */
+#define MPRDMA_REAL(ret, name, ...)                                \
+  static ret (*name##_real(void))(__VA_ARGS__) {                   \
+    static ret (*cached)(__VA_ARGS__);                             \
+    ret (*function)(__VA_ARGS__);                                  \
+    __atomic_load(&cached, &function, __ATOMIC_RELAXED);           \
+    if (function == NULL) {                                        \
+      void* symbol = mprdma_next_symbol(#name);                    \
+      memcpy(&function, &symbol, sizeof(function));                \
+      __atomic_store(&cached, &function, __ATOMIC_RELAXED);        \
+    }                                                              \
+    return function;                                               \
+  }
+
+/* real.c: aborts with a message when libc has no such symbol, which cannot be survived. */
+void* mprdma_next_symbol(const char* name);
+
+/* ---- facts.c: the device, read from the environment once. NULL: no device, be inert. */
+const struct mprdma_device_facts* mprdma_preload_facts(void);
+/* Network interface shown for the device ("" when there is none) and its index (0). */
+const char* mprdma_preload_netdev(void);
+unsigned int mprdma_preload_netdev_index(void);
+
+/* ---- paths.c */
+enum mprdma_path_kind {
+  MPRDMA_PATH_PLAIN,  /* not ours: use the path as given */
+  MPRDMA_PATH_TREE,   /* `real` names a file or directory of the private tree (or a test's sysfs) */
+  MPRDMA_PATH_UVERBS, /* our character device: `real` is /dev/null, numbers must be forged */
+};
+struct mprdma_path {
+  enum mprdma_path_kind kind;
+  const char* real; /* what to hand to libc */
+  char buffer[PATH_MAX];
+};
+/* Classifies `path` (may be NULL or relative: plain). Cheap unless it is ours. */
+void mprdma_path_resolve(const char* path, struct mprdma_path* out);
+/* While above zero, this thread sees the host's real files (it builds the tree from them). */
+extern _Thread_local int mprdma_unhooked;
+/* Turns a name inside the private tree back into the name that the application knows. In place. */
+void mprdma_path_unresolve(char* path);
+
+/* ---- tree.c: the private copy of sysfs and of /dev/infiniband, built at first use in a process
+ * (again after a fork), removed at exit; leftovers of killed processes are removed by the next. */
+struct mprdma_tree {
+  char root[PATH_MAX / 4]; /* <root>/sys/class/..., <root>/dev/infiniband */
+  char uverbs_name[32];    /* "uverbs0": a number that no real device uses */
+  unsigned int uverbs_minor;
+};
+/* NULL: no device, or no place to build it (said once on standard error). */
+const struct mprdma_tree* mprdma_tree_get(void);
+dev_t mprdma_uverbs_rdev(void);
+/* Where the host's own trees are: "/sys" and "/dev"; tests point them elsewhere with
+ * MPRDMA_REAL_SYSFS and MPRDMA_REAL_DEV. */
+const char* mprdma_real_sysfs(void);
+const char* mprdma_real_dev(void);
+
+/* tree_life.c: a tree is named <base>/mprdma-tree.<uid>.<pid namespace>.<pid>.<start ticks>, so that
+ * anyone can tell whether its owner lives, without a descriptor that an application might close. */
+#define MPRDMA_TREE_PREFIX "mprdma-tree."
+int mprdma_tree_name(char* out, size_t bytes, const char* base);
+void mprdma_tree_remove(const char* root);
+void mprdma_tree_remove_stale(const char* base);
+
+/* tree_files.c: writes everything below tree->root. Returns 0 or an errno value. */
+int mprdma_tree_write(const struct mprdma_tree* tree);
+
+#define MPRDMA_UVERBS_MAJOR 231u /* as the kernel's first 32 uverbs devices */
+#define MPRDMA_UVERBS_FIRST_MINOR 192u
+
+/* ---- fd_table.c: which descriptors are ours. Descriptors above the table are never ours. */
+enum mprdma_fd_kind {
+  MPRDMA_FD_PLAIN = 0,
+  MPRDMA_FD_UVERBS = 1,  /* backed by /dev/null */
+  MPRDMA_FD_CHANNEL = 2, /* read end of a completion channel's pipe; extra = write end */
+};
+enum mprdma_fd_kind mprdma_fd_kind(int fd);
+int mprdma_fd_extra(int fd);
+/* Returns false when fd does not fit the table. */
+bool mprdma_fd_set(int fd, enum mprdma_fd_kind kind, int extra);
+/* To be called before fd is closed or replaced: forgets it, closes what belongs to it. */
+void mprdma_fd_forget(int fd);
+/* After dup: new_fd is what old_fd is (a channel is not copied, only the original is one). */
+void mprdma_fd_copy(int old_fd, int new_fd);
+
+/* ---- uverbs.c: RDMA_VERBS_IOCTL on a uverbs descriptor; as ioctl(2). */
+int mprdma_uverbs_ioctl(void* argument);

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The private tree's life in this process: built at the first use of one of our paths, again in a
+ * child after fork (the parent may exit first) or when somebody removed it, and removed at exit.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "providers/mprdma/preload/preload.h"
+
+static pthread_mutex_t tree_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct mprdma_tree tree;
+static pid_t tree_pid; /* process that owns tree.root; 0: none */
+static bool tree_failed;
+
+static const char* env_or(const char* name, const char* otherwise) {
+  const char* value = getenv(name);
+  return value != NULL && value[0] == '/' ? value : otherwise;
+}
+
+const char* mprdma_real_sysfs(void) { return env_or("MPRDMA_REAL_SYSFS", "/sys"); }
+const char* mprdma_real_dev(void) { return env_or("MPRDMA_REAL_DEV", "/dev"); }
+
+static bool uverbs_number_taken(unsigned int number) {
+  char path[PATH_MAX];
+  struct stat status;
+  snprintf(path, sizeof(path), "%s/class/infiniband_verbs/uverbs%u", mprdma_real_sysfs(), number);
+  if (lstat(path, &status) == 0) {
+    return true;
+  }
+  snprintf(path, sizeof(path), "%s/infiniband/uverbs%u", mprdma_real_dev(), number);
+  return lstat(path, &status) == 0;
+}
+
+static int make_in(const char* base, struct mprdma_tree* out) {
+  mprdma_tree_remove_stale(base);
+  int error = mprdma_tree_name(out->root, sizeof(out->root), base);
+  if (error != 0) {
+    return error;
+  }
+  /* Ours alone: a directory of that name can only be left over from an earlier try. */
+  mprdma_tree_remove(out->root);
+  if (mkdir(out->root, 0700) != 0) {
+    return errno;
+  }
+  error = mprdma_tree_write(out);
+  if (error != 0) {
+    mprdma_tree_remove(out->root);
+  }
+  return error;
+}
+
+static int build(struct mprdma_tree* out) {
+  const char* bases[] = {getenv("XDG_RUNTIME_DIR"), "/dev/shm", "/tmp"};
+  unsigned int number = 0;
+  while (uverbs_number_taken(number)) {
+    number++;
+  }
+  snprintf(out->uverbs_name, sizeof(out->uverbs_name), "uverbs%u", number);
+  out->uverbs_minor = MPRDMA_UVERBS_FIRST_MINOR + number;
+  int error = ENOENT;
+  for (size_t i = 0; i < sizeof(bases) / sizeof(bases[0]); i++) {
+    if (bases[i] != NULL && bases[i][0] == '/') {
+      error = make_in(bases[i], out);
+      if (error == 0) {
+        return 0;
+      }
+    }
+  }
+  return error;
+}
+
+static bool still_there(void) {
+  struct stat status;
+  return tree_pid == getpid() && stat(tree.root, &status) == 0;
+}
+
+const struct mprdma_tree* mprdma_tree_get(void) {
+  if (mprdma_preload_facts() == NULL || mprdma_unhooked > 0) {
+    return NULL;
+  }
+  int saved = errno;
+  mprdma_unhooked++;
+  pthread_mutex_lock(&tree_lock);
+  if (!tree_failed && !still_there()) {
+    int error = build(&tree);
+    tree_failed = error != 0;
+    tree_pid = tree_failed ? 0 : getpid();
+    if (tree_failed) {
+      fprintf(stderr,
+              "mprdma: cannot build the device's sysfs tree in $XDG_RUNTIME_DIR, /dev/shm or /tmp: "
+              "%s; this process sees no mprdma device\n",
+              strerror(error));
+    }
+  }
+  bool ok = !tree_failed;
+  pthread_mutex_unlock(&tree_lock);
+  mprdma_unhooked--;
+  errno = saved;
+  return ok ? &tree : NULL;
+}
+
+dev_t mprdma_uverbs_rdev(void) {
+  const struct mprdma_tree* current = mprdma_tree_get();
+  return makedev(MPRDMA_UVERBS_MAJOR, current != NULL ? current->uverbs_minor : 0);
+}
+
+__attribute__((destructor)) static void remove_at_exit(void) {
+  if (tree_pid != 0 && tree_pid == getpid()) {
+    mprdma_unhooked++;
+    mprdma_tree_remove(tree.root);
+    tree_pid = 0;
+    mprdma_unhooked--;
+  }
+}
