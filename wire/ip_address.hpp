@@ -1,0 +1,40 @@
+// IP addresses of either version in one form: 16 bytes, IPv4 as ::ffff:a.b.c.d (RFC 4291, section
+// 2.5.5.2), which is also how a RoCEv2 GID holds them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "base/byte_order.hpp"
+
+namespace mprdma::wire {
+
+using IpAddress = std::array<uint8_t, 16>;
+
+// `ipv4` in host order: 10.1.0.2 is 0x0a010002.
+constexpr IpAddress map_ipv4(uint32_t ipv4) {
+  IpAddress address{};
+  address[10] = 0xff;
+  address[11] = 0xff;
+  store_be32(address.data() + 12, ipv4);
+  return address;
+}
+
+constexpr bool is_mapped_ipv4(const IpAddress& address) {
+  for (int i = 0; i < 10; ++i) {
+    if (address[static_cast<size_t>(i)] != 0) return false;
+  }
+  return address[10] == 0xff && address[11] == 0xff;
+}
+
+// The low four bytes in host order; meaningful for a mapped address.
+constexpr uint32_t unmap_ipv4(const IpAddress& address) {
+  return load_be32(address.data() + 12);
+}
+
+// "10.1.0.2", or the full form of an IPv6 address, which is not shortened.
+std::string_view to_string(const IpAddress& address, std::span<char> out);
+
+}  // namespace mprdma::wire
