@@ -65,8 +65,10 @@ class WindowBitmap {
   static constexpr uint32_t word_of(uint32_t pos) { return (pos % kBits) / kWordBits; }
   static constexpr uint32_t bit_of(uint32_t pos) { return pos % kWordBits; }
   static constexpr uint64_t mask_of(uint32_t pos) { return uint64_t{1} << bit_of(pos); }
-  // The lowest n bits, n in [1, 64].
-  static constexpr uint64_t low_mask(uint32_t n) { return ~uint64_t{0} >> (64 - n); }
+  // The lowest n bits.
+  static constexpr uint64_t low_mask(uint32_t n) {
+    return n < 64 ? (uint64_t{1} << n) - 1 : ~uint64_t{0};
+  }
   // How many of the len positions from pos lie in pos's word.
   static constexpr uint32_t run_in_word(uint32_t pos, uint32_t len) {
     const uint32_t left = kWordBits - bit_of(pos);

@@ -1,0 +1,86 @@
+"""Adds up what the test programs report."""
+
+import json
+import pathlib
+import xml.etree.ElementTree
+
+PASSED = ("OK", "EXPECTEDFAIL")
+SKIPPED = ("SKIP",)
+
+
+class Tally:
+    """How much passed, failed and was skipped so far."""
+
+    def __init__(self):
+        self.passed = 0
+        self.skipped = 0
+        self.failed = []
+        self.skipped_names = []
+
+    def total(self):
+        return self.passed + self.skipped + len(self.failed)
+
+    def fail(self, name):
+        self.failed.append(name)
+
+    def check(self, name, good):
+        """Counts one thing that either worked or did not; returns whether it did."""
+        if good:
+            self.passed += 1
+        else:
+            self.fail(name)
+        return good
+
+    def report(self):
+        """Prints the summary; its last line stands alone."""
+        for name in self.skipped_names:
+            print(f"skipped: {name}")
+        for name in self.failed:
+            print(f"FAILED: {name}")
+        skipped = f", {self.skipped} skipped" if self.skipped else ""
+        print(f"{self.passed} passed, {len(self.failed)} failed{skipped}")
+
+
+def read_meson_results(log, tally):
+    """Adds the results of one `meson test` run. A GoogleTest program counts once for each case."""
+    cases = _gtest_cases(pathlib.Path(log).with_name("testlog.junit.xml"))
+    for line in pathlib.Path(log).read_text().splitlines():
+        test = json.loads(line)
+        passed, failed, skipped = cases.get(test["name"], (0, [], []))
+        name = test["name"].split(" / ")[-1]
+        tally.passed += passed
+        tally.skipped += len(skipped)
+        tally.skipped_names += [f"{name}: {case}" for case in skipped]
+        tally.failed += [f"{name}: {case}" for case in failed]
+        if test["result"] in SKIPPED:
+            tally.skipped += 1
+            tally.skipped_names.append(name)
+        elif test["result"] not in PASSED:
+            # A crash leaves no failed case behind; the program itself has failed then.
+            if not failed:
+                tally.fail(f"{name}: {test['result']}, exit code {test['returncode']}")
+        elif not (passed or failed or skipped):
+            tally.passed += 1
+
+
+def _gtest_cases(junit):
+    """For each GoogleTest program: the number passed, the names failed, the names skipped."""
+    result = {}
+    if not junit.exists():
+        return result
+    for suite in xml.etree.ElementTree.parse(junit).getroot().iter("testsuite"):
+        # meson names it <project>.<test>.<suite of cases>, and a plain test's <project>.
+        parts = suite.get("name", "").split(".", 1)[-1].rsplit(".", 1)
+        if len(parts) < 2:
+            continue
+        passed, failed, skipped = result.get(parts[0], (0, [], []))
+        for case in suite.iter("testcase"):
+            name = f"{case.get('classname', '')}.{case.get('name')}"
+            if case.find("failure") is not None or case.find("error") is not None:
+                failed = [*failed, name]
+            elif case.find("skipped") is not None or case.get("status") == "notrun":
+                skipped = [*skipped, name]
+            else:
+                passed += 1
+        result[parts[0]] = (passed, failed, skipped)
+    return result

@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""The steps of scripts/test, which sets the machine up and then runs this."""
+
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import time
+
+from results import Tally, read_meson_results
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+STEPS = ("sanitize", "tsan", "clang-tidy")
+QUICK = ("tidy", "unit", "swarm")
+SANITIZED = ("unit", "swarm", "fuzz")
+
+
+class Build:
+    """One build directory."""
+
+    def __init__(self, name, compilers, *options):
+        self.directory = ROOT / name
+        self.compilers = compilers
+        self.options = options
+
+    def setup(self):
+        """Configures, also anew: a directory that appeared is noticed only then."""
+        environment = dict(os.environ)
+        for variable, compiler in zip(("CC", "CXX"), self.compilers):
+            cached = f"ccache {compiler}" if shutil.which("ccache") else compiler
+            environment.setdefault(variable, cached)
+        command = ["meson", "setup", str(self.directory), str(ROOT), *self.options]
+        if (self.directory / "build.ninja").exists():
+            command.insert(2, "--reconfigure")
+        return run(command, environment, quiet=True)
+
+    def compile(self):
+        """Builds everything; warnings are errors."""
+        return run(["ninja", "-C", str(self.directory)], quiet=True)
+
+    def test(self, tally, suites):
+        """Runs the suites (all of them if none is named) and adds up what they say."""
+        command = ["meson", "test", "-C", str(self.directory), "--print-errorlogs"]
+        for suite in suites:
+            command += ["--suite", suite]
+        log = self.directory / "meson-logs" / "testlog.json"
+        log.unlink(missing_ok=True)
+        started = run(command)
+        if log.exists():
+            read_meson_results(log, tally)
+        elif not started:
+            tally.fail(f"{self.directory.name}: meson test")
+
+    def suites(self):
+        """The names of all suites that hold a test."""
+        listed = subprocess.run(
+            ["meson", "introspect", "--tests", str(self.directory)],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        tests = json.loads(listed.stdout) if listed.returncode == 0 else []
+        return {name.split(":", 1)[-1] for test in tests for name in test["suite"]}
+
+
+def run(command, environment=None, quiet=False):
+    """Runs a command in the root of the tree; a quiet one shows its output only when it fails."""
+    sys.stdout.flush()
+    ran = subprocess.run(
+        command, cwd=ROOT, env=environment, check=False, text=True, errors="replace",
+        stdout=subprocess.PIPE if quiet else None, stderr=subprocess.STDOUT if quiet else None,
+    )  # fmt: skip
+    if quiet and ran.returncode != 0:
+        print(f"$ {' '.join(command)}\n{ran.stdout[-8000:]}")
+    return ran.returncode == 0
+
+
+GCC = Build("build", ("gcc", "g++"))
+SANITIZE = Build(
+    "build-sanitize", ("clang", "clang++"), "-Db_sanitize=address,undefined", "-Db_lundef=false",
+    "-Doptimization=1", "-Ddebug=true",
+)  # fmt: skip
+TSAN = Build("build-tsan", ("gcc", "g++"), "-Db_sanitize=thread", "-Doptimization=1", "-Ddebug=true")
+
+
+def build_and_test(tally, build, suites, whole=True):
+    """A step: configure, build (all of it, or what the suites need) and test."""
+    if not tally.check(f"{build.directory.name}: configure", build.setup()):
+        return
+    if whole and not tally.check(f"{build.directory.name}: build", build.compile()):
+        return
+    present = build.suites()
+    wanted = [s for s in suites if s in present]
+    for suite in set(suites) - present:
+        print(f"{build.directory.name}: no test in suite {suite}")
+    if wanted or not suites:
+        build.test(tally, wanted)
+
+
+def steps(only, quick):
+    """What is to be done: (name, function of the tally)."""
+    suites = [s for s in only if s not in STEPS]
+    if quick and not only:
+        suites = list(QUICK)
+    if suites or not only:
+        yield "gcc", lambda tally: build_and_test(tally, GCC, suites)
+    wanted = [s for s in STEPS if s in only or not (only or quick)]
+    if "sanitize" in wanted:
+        yield "sanitize", lambda tally: build_and_test(tally, SANITIZE, SANITIZED)
+    if "tsan" in wanted:
+        yield "tsan", lambda tally: build_and_test(tally, TSAN, ["tsan"], whole=False)
+    if "clang-tidy" in wanted:
+        yield "clang-tidy", clang_tidy
+
+
+def clang_tidy(tally):
+    """Static analysis, over the compile database of the gcc build."""
+    if tally.check("build: configure", GCC.setup()):
+        tally.check("clang-tidy", run([str(ROOT / "scripts/clang-tidy")]))
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="scripts/test")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--only", action="append", default=[], metavar="SUITE")
+    arguments = parser.parse_args()
+    tally = Tally()
+    for name, step in steps(arguments.only, arguments.quick):
+        print(f"== {name}", flush=True)
+        start = time.monotonic()
+        before = tally.total()
+        step(tally)
+        if tally.total() == before:
+            tally.fail(f"{name}: nothing ran")
+        print(f"== {name}: {time.monotonic() - start:.0f} s", flush=True)
+    tally.report()
+    return 1 if tally.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
