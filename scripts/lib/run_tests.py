@@ -84,16 +84,21 @@ SANITIZE = Build(
 TSAN = Build("build-tsan", ("gcc", "g++"), "-Db_sanitize=thread", "-Doptimization=1", "-Ddebug=true")
 
 
-def build_and_test(tally, build, suites, whole=True):
+def build_and_test(tally, build, suites, whole=True, asked_for=False):
     """A step: configure, build (all of it, or what the suites need) and test."""
-    if not tally.check(f"{build.directory.name}: configure", build.setup()):
+    name = build.directory.name
+    if not build.setup():
+        tally.fail(f"{name}: configure")
         return
-    if whole and not tally.check(f"{build.directory.name}: build", build.compile()):
+    if whole and not tally.check(f"{name}: build", build.compile()):
         return
     present = build.suites()
     wanted = [s for s in suites if s in present]
-    for suite in set(suites) - present:
-        print(f"{build.directory.name}: no test in suite {suite}")
+    for suite in sorted(set(suites) - present):
+        if asked_for:
+            tally.fail(f"{name}: no test in suite {suite}")
+        else:
+            print(f"{name}: no test in suite {suite}")
     if wanted or not suites:
         build.test(tally, wanted)
 
@@ -104,20 +109,25 @@ def steps(only, quick):
     if quick and not only:
         suites = list(QUICK)
     if suites or not only:
-        yield "gcc", lambda tally: build_and_test(tally, GCC, suites)
+        yield "gcc", lambda tally: build_and_test(tally, GCC, suites, asked_for=bool(only))
     wanted = [s for s in STEPS if s in only or not (only or quick)]
     if "sanitize" in wanted:
         yield "sanitize", lambda tally: build_and_test(tally, SANITIZE, SANITIZED)
     if "tsan" in wanted:
-        yield "tsan", lambda tally: build_and_test(tally, TSAN, ["tsan"], whole=False)
+        yield (
+            "tsan",
+            lambda tally: build_and_test(tally, TSAN, ["tsan"], False, "tsan" in only),
+        )
     if "clang-tidy" in wanted:
         yield "clang-tidy", clang_tidy
 
 
 def clang_tidy(tally):
     """Static analysis, over the compile database of the gcc build."""
-    if tally.check("build: configure", GCC.setup()):
+    if GCC.setup():
         tally.check("clang-tidy", run([str(ROOT / "scripts/clang-tidy")]))
+    else:
+        tally.fail("build: configure")
 
 
 def main():
@@ -129,11 +139,10 @@ def main():
     for name, step in steps(arguments.only, arguments.quick):
         print(f"== {name}", flush=True)
         start = time.monotonic()
-        before = tally.total()
         step(tally)
-        if tally.total() == before:
-            tally.fail(f"{name}: nothing ran")
         print(f"== {name}: {time.monotonic() - start:.0f} s", flush=True)
+    if tally.total() == 0:
+        tally.fail("nothing ran")
     tally.report()
     return 1 if tally.failed else 0
 
