@@ -36,7 +36,7 @@ struct Bth {
   bool becn = false;
   uint32_t dest_qpn = 0;  // 24 bits
   bool ack_req = false;
-  Psn psn;
+  Psn psn{};
 
   constexpr bool operator==(const Bth&) const = default;
 

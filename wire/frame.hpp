@@ -56,8 +56,8 @@ inline constexpr size_t kMaxFrameHeaderBytes =
 inline constexpr size_t kMaxFrameTrailerBytes = kPayloadAlign - 1 + kIcrcBytes;
 
 struct DecodedFrame {
-  Packet packet;
-  FrameAddress address;         // as received; `ecn` holds the codepoint that arrived
+  Packet packet{};
+  FrameAddress address{};       // as received; `ecn` holds the codepoint that arrived
   uint16_t payload_offset = 0;  // of the first payload byte in the frame
 };
 

@@ -56,7 +56,7 @@ struct MpAckExt {
   NackCode nack = NackCode::kNone;
   uint8_t detail = 0;
   uint32_t echoed_timestamp = 0;
-  Psn sack;
+  Psn sack{};
   uint32_t msn = 0;  // 24 bits
 
   constexpr bool operator==(const MpAckExt&) const = default;

@@ -41,21 +41,21 @@ struct Packet {
 
   uint16_t p_key = kDefaultPKey;
   uint16_t vp = kVirtualPathMin;  // virtual path: the UDP source port
-  Psn psn;                        // of an mp ACK: AACK
+  Psn psn{};                      // of an mp ACK: AACK
   uint32_t dest_qpn = 0;
   uint32_t payload_len = 0;  // bytes, without pad
 
-  MpDataExt mp_data;  // mp requests and responses
-  MpAckExt mp_ack;    // mp ACK
+  MpDataExt mp_data{};  // mp requests and responses
+  MpAckExt mp_ack{};    // mp ACK
 
   // The remote memory of WRITE, READ request and atomics alike, so that one check validates all.
   // For an atomic it comes from the AtomicETH and dma_len is kAtomicBytes.
-  Reth reth;
+  Reth reth{};
   uint64_t atomic_swap_add = 0;  // AtomicETH
   uint64_t atomic_compare = 0;   // AtomicETH
   uint64_t atomic_original = 0;  // AtomicAckETH
-  Aeth aeth;                     // standard responses and ACK, mp response error
-  Deth deth;                     // UD
+  Aeth aeth{};                   // standard responses and ACK, mp response error
+  Deth deth{};                   // UD
   uint32_t immdt = 0;            // opaque: network order in memory, as in the verbs
   uint32_t ieth_rkey = 0;        // SEND with invalidate
   uint32_t xrc_srqn = 0;         // XRC requests
