@@ -81,7 +81,9 @@ SANITIZE = Build(
     "build-sanitize", ("clang", "clang++"), "-Db_sanitize=address,undefined", "-Db_lundef=false",
     "-Doptimization=1", "-Ddebug=true",
 )  # fmt: skip
-TSAN = Build("build-tsan", ("gcc", "g++"), "-Db_sanitize=thread", "-Doptimization=1", "-Ddebug=true")
+TSAN = Build(
+    "build-tsan", ("gcc", "g++"), "-Db_sanitize=thread", "-Doptimization=1", "-Ddebug=true"
+)
 
 
 def build_and_test(tally, build, suites, whole=True, asked_for=False):
