@@ -5,11 +5,13 @@
 // waits for its turn stays where it is). An ethdev's mbuf and a slot of a shared ring both fit.
 //
 // Rules
-//  - One thread at a time calls a port (the holder of the worker's lock). stats() and
-//    notify_fd() may be called by any thread.
+//  - One thread at a time calls a port (the holder of the worker's lock). stats(), link_up(),
+//    link_text() and notify_fd() may be called by any thread.
 //  - Calls take bursts, so that one virtual call serves up to kBurst packets.
 //  - No call blocks, allocates or makes a system call, but for service(), arm(), and the wake-up
 //    of a sleeping peer in flush().
+//  - While the link is down frames can be reserved and committed as ever; they are dropped and
+//    counted, as a network card does without a carrier.
 //  - Whatever the process at the other end does (dies, writes garbage, stops reading) ends in a
 //    counted drop, back-pressure or link down; a borrowed frame stays readable until released.
 //  - Bytes of a borrowed frame may change while they are read when the peer shares the memory:
@@ -18,7 +20,6 @@
 
 #include <array>
 #include <cstdint>
-#include <string>
 
 #include "base/counters.hpp"
 #include "base/units.hpp"
@@ -80,6 +81,8 @@ class Port {
 
   [[nodiscard]] virtual PortInfo info() const = 0;
   [[nodiscard]] virtual bool link_up() const = 0;
+  // "up", or what the link waits for and what to do about it. A static text.
+  [[nodiscard]] virtual const char* link_text() const = 0;
 
   // Up to n frames (n <= kBurst) to write into; fewer, or 0, is back-pressure. Every reserved
   // frame is either committed or abandoned before the next reservation.
@@ -87,7 +90,8 @@ class Port {
   // Sends frames in this order. Never fails: what was reserved can be sent.
   virtual void tx_commit(const TxFrame* frames, unsigned n) = 0;
   virtual void tx_abandon(const TxFrame* frames, unsigned n) = 0;
-  // End of a burst: publishes what was committed, wakes a sleeping peer.
+  // End of a burst: publishes what was committed; wakes a peer that sleeps until frames come, or
+  // until it gets frames back to send with.
   virtual void flush() = 0;
 
   virtual unsigned rx_burst(RxFrame* frames, unsigned n) = 0;
@@ -96,13 +100,19 @@ class Port {
   // A descriptor that becomes readable when frames arrive after arm(), or when the link needs
   // service(); -1 if this port cannot notify and has to be polled.
   [[nodiscard]] virtual int notify_fd() const = 0;
-  // Asks for a notification of the next frame. False: frames wait already, do not sleep.
+  // Asks for a notification of the next frame (and, if the last reservation fell short, of room to
+  // send). False: something waits already, do not sleep.
   virtual bool arm() = 0;
   virtual void disarm() = 0;
 
   // Slow path, at least every 10 ms and when notify_fd is readable: accepts or dials a peer,
   // notices that it went away, drains the descriptor. May make system calls, never blocks.
   virtual void service(Time now) = 0;
+
+  // In a forked child, before anything else: closes its copies of the descriptors, so that the
+  // peer sees the parent's death. The object then is good for nothing but to be forgotten: it is
+  // neither called nor destroyed.
+  virtual void close_after_fork() = 0;
 
   [[nodiscard]] virtual PortCounters stats() const = 0;
 };

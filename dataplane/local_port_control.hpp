@@ -1,0 +1,90 @@
+// The control socket of a LocalPort: finds the peer, exchanges the memory, carries wake-ups, and
+// is the one witness that the peer still lives.
+//
+// A wire is a path in the file system. Whoever holds the lock file beside it listens there; the
+// other dials. Both roles are symmetrical otherwise: each side sends its Hello with its memfd as
+// soon as the socket stands, and the link is up when the peer's has come. The kernel releases the
+// lock and hangs the socket up when a process dies, so a stale socket file harms nobody.
+//
+// A wake-up is a message of this socket and not an eventfd, because a descriptor that a peer
+// passes in may be made to block at any time by that peer; a send() with MSG_DONTWAIT never does.
+//
+// Only the port's thread calls this. Nothing here blocks.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/units.hpp"
+
+namespace mprdma::dataplane::local {
+
+enum class Role : uint8_t {
+  kAuto,    // dial, or listen where nobody does
+  kListen,  // only ever listen
+  kDial,    // only ever dial
+};
+
+class Control {
+ public:
+  // What poll() found. A peer's memfd, when there is one, belongs to the caller.
+  struct Event {
+    enum class Kind : uint8_t { kNone, kUp, kDown } kind = Kind::kNone;
+    int memfd = -1;  // with kUp
+  };
+
+  Control(std::string path, Role role, int own_memfd);
+  ~Control();
+  Control(const Control&) = delete;
+  Control& operator=(const Control&) = delete;
+
+  // Checks that the path can work at all. 0, or errno and a sentence.
+  int start(std::string* message);
+
+  // Moves on: one step of dialling, accepting, handshake, or draining. Call until it gives kNone.
+  Event poll(Time now);
+  // Drops the peer, who may be told why. Dialling or listening goes on.
+  void hang_up(const char* reason);
+  void wake_peer();
+
+  [[nodiscard]] int notify_fd() const { return epoll_fd_; }
+  // Static text: what the wire waits for, or "up".
+  [[nodiscard]] const char* text() const { return __atomic_load_n(&text_, __ATOMIC_RELAXED); }
+
+  // In a forked child: closes its copies, leaves the parent's socket, file and lock alone.
+  void close_after_fork();
+
+ private:
+  enum class State : uint8_t { kIdle, kHandshake, kUp };
+
+  void set_text(const char* text) { __atomic_store_n(&text_, text, __ATOMIC_RELAXED); }
+  void dial(Time now);
+  bool try_lock();
+  bool try_listen();
+  void check_listener(Time now);
+  void stop_listening();
+  void accept_one(Time now);
+  void turn_away_others();
+  void adopt(int fd, Time now);
+  Event receive();
+  Event on_message(const void* bytes, long count, int passed_fd);
+  Event closed(const char* text);
+  void close_connection();
+
+  std::string path_;
+  Role role_;
+  State state_ = State::kIdle;
+  int own_memfd_;
+  int epoll_fd_ = -1;
+  int lock_fd_ = -1;
+  int listen_fd_ = -1;
+  int connection_fd_ = -1;
+  uint64_t socket_inode_ = 0;  // of the file that we listen at
+  Time handshake_deadline_ = Time::never();
+  Time next_dial_;
+  Duration dial_interval_ = Duration::ms(5);
+  Time next_listener_check_;
+  const char* text_ = "not started";
+};
+
+}  // namespace mprdma::dataplane::local

@@ -1,0 +1,176 @@
+// The memory of a LocalPort: what one process shows to the other, and how it looks at the other's.
+//
+// Each side owns one memfd and is its only writer: the other maps it read-only, and the seal
+// against future writable mappings keeps it so. The seal against shrinking is what protects the
+// reader from SIGBUS, so a region without seals is refused.
+//
+//   0                 RegionHeader: identity, geometry, the three words that the owner publishes
+//   4096              TX ring: `slots` descriptors (Descriptor) of the owner's frames
+//   then              return ring: kSlotsMax slot numbers of the *peer's* frames, given back;
+//                     used modulo the peer's number of slots
+//   next page         frames: `slots` times `stride` bytes
+//
+// A ring cannot overflow between honest processes: it has as many entries as there are slots, and
+// a slot has at most one entry in it. Hence no side publishes what it has consumed.
+// Everything that is read from a peer's region may be garbage and may change between two reads.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "dataplane/port.hpp"
+
+namespace mprdma::dataplane::local {
+
+inline constexpr uint64_t kRegionMagic = 0x4c6f63616c506f72;  // "LocalPor"
+inline constexpr uint32_t kRegionVersion = 1;
+
+inline constexpr uint32_t kSlotsMin = 256;
+inline constexpr uint32_t kSlotsMax = 4096;  // cursors have 16 bits: at most 2^15
+inline constexpr uint32_t kSlotsDefault = 1024;
+// Headroom, 4096 bytes of payload, and room for pad, ICRC and whatever a header block spills.
+inline constexpr uint32_t kStrideDefault = kFrameHeadroom + 4096 + 128;
+inline constexpr uint32_t kStrideMin = kFrameHeadroom + 256;
+inline constexpr uint32_t kStrideMax = 16384;
+inline constexpr uint32_t kEthernetHeaderBytes = 14;
+
+// Two cache lines: adjacent-line prefetch pairs them.
+inline constexpr size_t kSharingBytes = 128;
+
+// One frame on its way, in one word, so that it is read and written whole.
+struct Descriptor {
+  uint16_t slot;
+  uint16_t length;    // bytes of the frame
+  uint16_t offset;    // of its first byte in the slot
+  uint16_t sequence;  // number of frames sent up to and with this one, modulo 2^16
+
+  static constexpr Descriptor unpack(uint64_t word) {
+    return {static_cast<uint16_t>(word), static_cast<uint16_t>(word >> 16),
+            static_cast<uint16_t>(word >> 32), static_cast<uint16_t>(word >> 48)};
+  }
+  [[nodiscard]] constexpr uint64_t pack() const {
+    return uint64_t{slot} | uint64_t{length} << 16 | uint64_t{offset} << 32 |
+           uint64_t{sequence} << 48;
+  }
+};
+
+struct Identity {
+  uint64_t magic;
+  uint32_t version;
+  uint32_t slots;
+  uint32_t stride;
+  uint32_t reserved;
+};
+
+struct RegionHeader {
+  Identity identity;
+  // The newest descriptor of the TX ring. Its sequence is the ring's producer cursor; a reader
+  // that finds exactly one new frame needs no look at the ring, which is a cache miss less.
+  alignas(kSharingBytes) std::atomic<uint64_t> newest;
+  // Producer cursor of the return ring, modulo 2^16.
+  alignas(kSharingBytes) std::atomic<uint32_t> returned;
+  // 0: awake. Else a serial number, new at every arm(), shifted left by one; bit 0: returned
+  // frames are to wake the owner, too (it has none left to send with).
+  alignas(kSharingBytes) std::atomic<uint32_t> need_wakeup;
+};
+static_assert(std::atomic<uint64_t>::is_always_lock_free);
+static_assert(std::atomic<uint32_t>::is_always_lock_free);
+static_assert(std::atomic<uint16_t>::is_always_lock_free && sizeof(std::atomic<uint16_t>) == 2);
+static_assert(sizeof(RegionHeader) <= 4096);
+
+struct Geometry {
+  uint32_t slots = kSlotsDefault;
+  uint32_t stride = kStrideDefault;
+
+  [[nodiscard]] constexpr bool sane() const {
+    return slots >= kSlotsMin && slots <= kSlotsMax && (slots & (slots - 1)) == 0 &&
+           stride >= kStrideMin && stride <= kStrideMax && stride % 64 == 0;
+  }
+  [[nodiscard]] static constexpr size_t tx_ring_offset() { return 4096; }
+  [[nodiscard]] constexpr size_t return_ring_offset() const {
+    return tx_ring_offset() + size_t{slots} * sizeof(uint64_t);
+  }
+  [[nodiscard]] constexpr size_t frames_offset() const {
+    const size_t end = return_ring_offset() + size_t{kSlotsMax} * sizeof(uint16_t);
+    return (end + 4095) / 4096 * 4096;
+  }
+  [[nodiscard]] constexpr size_t bytes() const { return frames_offset() + size_t{slots} * stride; }
+};
+
+// A mapping, unmapped at the end of its life. Not inherited by a forked child.
+class Mapping {
+ public:
+  Mapping() = default;
+  Mapping(void* address, size_t bytes)
+      : address_(static_cast<unsigned char*>(address)), bytes_(bytes) {}
+  Mapping(Mapping&& other) noexcept;
+  Mapping& operator=(Mapping&& other) noexcept;
+  ~Mapping();
+
+  [[nodiscard]] unsigned char* at(size_t offset) const { return address_ + offset; }
+
+ private:
+  unsigned char* address_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+// Our own region: the only one that is written.
+class OwnRegion {
+ public:
+  // Null, and errno set, when the kernel refuses.
+  static std::unique_ptr<OwnRegion> create(Geometry geometry);
+  ~OwnRegion();
+  OwnRegion(const OwnRegion&) = delete;
+  OwnRegion& operator=(const OwnRegion&) = delete;
+
+  [[nodiscard]] int fd() const { return fd_; }
+  [[nodiscard]] const Geometry& geometry() const { return geometry_; }
+  [[nodiscard]] RegionHeader& header() const { return *header_; }
+  [[nodiscard]] std::atomic<uint64_t>* tx_ring() const { return tx_ring_; }
+  [[nodiscard]] std::atomic<uint16_t>* return_ring() const { return return_ring_; }
+  [[nodiscard]] unsigned char* frame(uint32_t slot) const {
+    return frames_ + size_t{slot} * geometry_.stride;
+  }
+
+ private:
+  OwnRegion(int fd, Mapping mapping, Geometry geometry);
+
+  int fd_;
+  Mapping mapping_;
+  Geometry geometry_;
+  RegionHeader* header_;
+  std::atomic<uint64_t>* tx_ring_;
+  std::atomic<uint16_t>* return_ring_;
+  unsigned char* frames_;
+};
+
+// The peer's region, read only.
+class PeerRegion {
+ public:
+  // Maps what the peer sent. Null, and *reason a static text, when it is not a region that can be
+  // read safely. Does not take over fd.
+  static std::unique_ptr<PeerRegion> attach(int fd, const char** reason);
+
+  [[nodiscard]] const Geometry& geometry() const { return geometry_; }
+  [[nodiscard]] const RegionHeader& header() const { return *header_; }
+  [[nodiscard]] const std::atomic<uint64_t>* tx_ring() const { return tx_ring_; }
+  [[nodiscard]] const std::atomic<uint16_t>* return_ring() const { return return_ring_; }
+  [[nodiscard]] const unsigned char* frame(uint32_t slot) const {
+    return frames_ + size_t{slot} * geometry_.stride;
+  }
+
+ private:
+  PeerRegion(Mapping mapping, Geometry geometry);
+
+  Mapping mapping_;
+  Geometry geometry_;  // our copy: checked once, never read again from shared memory
+  const RegionHeader* header_;
+  const std::atomic<uint64_t>* tx_ring_;
+  const std::atomic<uint16_t>* return_ring_;
+  const unsigned char* frames_;
+};
+
+}  // namespace mprdma::dataplane::local
