@@ -107,7 +107,7 @@ BANS = [
         "sleep",
         ("tests/unit", "tests/swarm", "tests/mutants"),
         r"\b(u|nano)?sleep\s*\(|\bsleep_(for|until)\b",
-        "a test waits for a condition, not for a while",
+        "wait for a condition: tests/support/eventually.hpp",
     ),
 ]
 
