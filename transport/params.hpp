@@ -30,6 +30,9 @@ struct Params {
   // An un-SACKed PSN this far below the highest SACKed one is lost [mend]; 0 switches it off.
   // Must lie clearly above delta (facts: 64 with L = 128, delta = 32). Range 0, 8..window_slots.
   uint32_t loss_trigger = 64;
+  // delta: how far reordering reaches before a path is judged or, at a NACK, a hole is lost (paper
+  // 3.4). Range 8..window_slots.
+  uint32_t reorder_delta = 32;
   // Growth stops when the stream was not window-limited, or the wire was the limit [mend].
   bool limit_growth = true;
   // A hole costs 1/2 packet of window, a window drop 1/4 [mend].

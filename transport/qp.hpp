@@ -8,8 +8,8 @@
 // How a host drives it
 //   on receive   v = on_packet(now, packet, frame, actions); do `actions` (see RxActions);
 //                give the frame back unless v is kHeld; then drain poll_completion and poll_event
-//   to send      while (wants_to_send(now)) { reserve a frame; poll_packet(now, out) }
-//   timers       at next_deadline(): on_deadline(now); then as after a packet
+//   to send      while (wants_to_send()) { reserve a frame; poll_packet(now, out) }
+//   timers       at next_deadline(): on_deadline(now, actions); then as after a packet
 //   after every command or fact: re-read wants_to_send and next_deadline
 //
 // A completion is handed out only when everything that it promises is placed, in posting order.
@@ -22,46 +22,12 @@
 #include "transport/held_pool.hpp"
 #include "transport/memory_table.hpp"
 #include "transport/params.hpp"
+#include "transport/qp_config.hpp"
 #include "transport/requester.hpp"
 #include "transport/responder.hpp"
 #include "transport/types.hpp"
 
 namespace mprdma::transport {
-
-// What the queue pairs of a device share. Outlives them.
-struct Device {
-  const MemoryTable* memory = nullptr;
-  HeldPool* held = nullptr;
-  TransportCounters* counters = nullptr;
-};
-
-struct QpConfig {
-  uint32_t qpn = 0;
-  uint32_t pd = 0;
-  uint32_t send_depth = 0;  // work requests
-  uint32_t recv_depth = 0;
-  uint32_t max_send_sge = 1;
-  uint32_t max_recv_sge = 1;
-  bool signal_all = false;
-  Params params;
-};
-
-// Attributes as modify_qp sets them; what a transition needs must have been set by then. The host
-// has checked the standard's masks.
-struct QpAttributes {
-  uint32_t access = 0;  // kRemote*
-  uint32_t path_mtu = 1024;
-  uint32_t dest_qpn = 0;
-  Psn rq_psn;
-  Psn sq_psn;
-  uint16_t vp = wire::kVirtualPathMin;  // the fixed path of PathPolicy::kSingle
-  uint8_t timeout = 14;                 // 4.096 us * 2^timeout; 0: for ever
-  uint8_t retry_cnt = 7;
-  uint8_t rnr_retry = 7;  // 7: for ever
-  uint8_t min_rnr_timer = 0;
-  uint8_t max_rd_atomic = 1;
-  uint8_t max_dest_rd_atomic = 1;
-};
 
 enum class PostResult : uint8_t {
   kOk,
@@ -91,12 +57,12 @@ class Qp {
 
   // ---- Facts
   RxVerdict on_packet(Time now, const wire::Packet& packet, FrameHandle frame, RxActions& actions);
-  void on_deadline(Time now);
+  void on_deadline(Time now, RxActions& actions);
   // The wire could not take what this queue pair wanted to send: the window is not the limit.
   void on_back_pressure() { requester_.on_back_pressure(), responder_.on_back_pressure(); }
 
   // ---- Work out
-  [[nodiscard]] bool wants_to_send(Time now) const;
+  [[nodiscard]] bool wants_to_send() const;
   // The next packet in `out`; false when there is nothing to send now.
   bool poll_packet(Time now, TxPacket& out);
   bool poll_completion(Completion& out);
@@ -115,8 +81,12 @@ class Qp {
   [[nodiscard]] const Responder& responder() const { return responder_; }
 
  private:
-  void enter_error(Time now, RxActions* actions);
+  void enter_error();
+  void clean_up_after_error(RxActions& actions);
+  void react_to_refusal();
   void raise(QpEvent event);
+  [[nodiscard]] bool accepts(wire::PacketStream stream, const wire::Packet& packet) const;
+  [[nodiscard]] bool responder_sends() const;
 
   QpConfig config_;
   Device device_;
@@ -124,6 +94,13 @@ class Qp {
   QpState state_ = QpState::kReset;
   Requester requester_;
   Responder responder_;
+  QpEvent event_ = QpEvent::kNone;
+  Time now_;  // of the call in progress
+  bool heard_peer_ = false;
+  bool drain_event_due_ = false;
+  // The error state was entered where no frames could be given back; next_deadline() is due.
+  bool clean_up_due_ = false;
+  bool responses_first_ = false;
 };
 
 }  // namespace mprdma::transport

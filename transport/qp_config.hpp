@@ -1,0 +1,51 @@
+// What a queue pair is made of: what the pairs of a device share, what is fixed at creation, and
+// what modify_qp sets.
+#pragma once
+
+#include <cstdint>
+
+#include "base/psn.hpp"
+#include "transport/counters.hpp"
+#include "transport/held_pool.hpp"
+#include "transport/memory_table.hpp"
+#include "transport/params.hpp"
+#include "wire/constants.hpp"
+
+namespace mprdma::transport {
+
+// What the queue pairs of a device share. Outlives them.
+struct Device {
+  const MemoryTable* memory = nullptr;
+  HeldPool* held = nullptr;
+  TransportCounters* counters = nullptr;
+};
+
+struct QpConfig {
+  uint32_t qpn = 0;
+  uint32_t pd = 0;
+  uint32_t send_depth = 0;  // work requests
+  uint32_t recv_depth = 0;
+  uint32_t max_send_sge = 1;
+  uint32_t max_recv_sge = 1;
+  bool signal_all = false;
+  Params params;
+};
+
+// Attributes as modify_qp sets them; what a transition needs must have been set by then. The host
+// has checked the standard's masks.
+struct QpAttributes {
+  uint32_t access = 0;  // kRemote*
+  uint32_t path_mtu = 1024;
+  uint32_t dest_qpn = 0;
+  Psn rq_psn;
+  Psn sq_psn;
+  uint16_t vp = wire::kVirtualPathMin;  // the fixed path of PathPolicy::kSingle
+  uint8_t timeout = 14;                 // 4.096 us * 2^timeout; 0: for ever
+  uint8_t retry_cnt = 7;
+  uint8_t rnr_retry = 7;  // 7: for ever
+  uint8_t min_rnr_timer = 0;
+  uint8_t max_rd_atomic = 1;
+  uint8_t max_dest_rd_atomic = 1;
+};
+
+}  // namespace mprdma::transport

@@ -1,0 +1,136 @@
+// The requester half of a queue pair (IBTA volume 1, 9.7.3 and 10.7; design 3.3): turns posted work
+// into the request stream, takes the response stream, and completes work in posting order.
+//
+// A work request's packets have consecutive PSNs, given when its first packet is sent. It is
+// complete when all of them are acknowledged and, for a READ, when its data is placed. An error
+// belongs to one work request; it is reported when everything before that one is complete, and the
+// queue pair enters the error state with it, so that what follows is flushed in order.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/ring.hpp"
+#include "base/units.hpp"
+#include "transport/qp_config.hpp"
+#include "transport/sge_list.hpp"
+#include "transport/stream_receiver.hpp"
+#include "transport/stream_sender.hpp"
+#include "transport/types.hpp"
+
+namespace mprdma::transport {
+
+// READs that may be outstanding at most, whatever is configured.
+inline constexpr uint32_t kMaxRdAtomic = 128;
+
+class Requester {
+ public:
+  // The arguments outlive the requester.
+  Requester(const QpConfig& config, const Device& device, const QpAttributes& attributes);
+
+  // Entering RTS from RTR.
+  void connect();
+  // Back to RESET.
+  void reset(RxActions& actions);
+  // Entering ERR: what is posted comes out of poll_completion as flushed.
+  void fail() { flushing_ = true; }
+  void release_held(RxActions& actions) { response_receiver_.release_held(actions); }
+  // SQD: work requests that have not begun wait.
+  void set_draining(bool draining) { draining_ = draining; }
+  // Everything that has begun is complete.
+  [[nodiscard]] bool drained() const;
+
+  // Takes over a work request that the caller has checked; false when the queue is full.
+  bool post_send(Time now, const SendRequest& request);
+
+  void on_ack(Time now, const wire::Packet& ack);
+  RxVerdict on_response(Time now, const wire::Packet& packet, FrameHandle frame,
+                        RxActions& actions);
+  void on_deadline(Time now);
+  void on_back_pressure() { sender_.on_back_pressure(); }
+
+  [[nodiscard]] bool wants_to_send() const {
+    return nudge_due_ || (!stopped_ && sender_.choose(has_new()).any());
+  }
+  bool poll_packet(Time now, TxPacket& out);
+  // True: `out` is the next completion. An error among them makes failed() true.
+  bool poll_completion(Completion& out);
+  // A completion with an error was handed out: the queue pair has to enter ERR.
+  [[nodiscard]] bool failed() const { return failed_; }
+  // poll_completion() would hand something out.
+  [[nodiscard]] bool completion_ready() const;
+  [[nodiscard]] Time next_deadline() const;
+
+  [[nodiscard]] uint32_t outstanding() const { return queue_.size(); }
+  [[nodiscard]] const StreamSender& sender() const { return sender_; }
+  [[nodiscard]] uint32_t reads_outstanding() const { return reads_.size(); }
+
+ private:
+  struct Work {
+    uint64_t wr_id = 0;
+    uint64_t remote_addr = 0;
+    uint32_t length = 0;
+    uint32_t rkey = 0;
+    uint32_t imm = 0;
+    WorkOpcode opcode = WorkOpcode::kSend;
+    WcStatus status = WcStatus::kSuccess;  // an error is reported when this is the oldest
+    uint16_t flags = 0;
+    uint16_t num_sge = 0;
+    bool begun = false;
+    bool response_done = false;  // READ
+    Psn first;                   // valid once begun
+    uint32_t packets = 0;
+    uint32_t message_number = 0;
+    uint32_t response_offset = 0;  // READ: bytes placed
+    uint32_t vendor_err = 0;
+  };
+
+  [[nodiscard]] bool has_new() const;
+  [[nodiscard]] bool may_begin(const Work& work) const;
+  void begin(Work& work);
+  uint32_t index_of(Psn psn) const;
+  bool fill_request(uint32_t index, uint32_t packet_index, TxPacket& out);
+  bool gather(const Work& work, uint32_t index, uint32_t offset, uint32_t length,
+              TxPacket& out) const;
+  void make_nudge(TxPacket& out);
+  void fail_work(uint32_t index, WcStatus status, uint32_t vendor_err);
+  void on_rnr(Time now, const wire::Packet& ack);
+  void on_terminal_nak(const wire::Packet& ack);
+  Outcome execute_response(const wire::Packet& packet, FrameHandle frame, RxActions& actions);
+  Outcome end_response(uint32_t index, WcStatus status, uint32_t vendor_err);
+  [[nodiscard]] bool complete(const Work& work) const;
+  [[nodiscard]] std::span<Sge> sges_of(uint32_t index) const {
+    const uint32_t slot = index & (queue_.capacity() - 1);
+    return {&sges_[size_t{slot} * config_.max_send_sge], config_.max_send_sge};
+  }
+  // Requests are outstanding and may be sent again.
+  [[nodiscard]] bool sending() const { return !stopped_ && !sender_.idle(); }
+  [[nodiscard]] bool waiting() const { return sending() || !reads_.empty(); }
+  [[nodiscard]] Time give_up_at() const;
+  [[nodiscard]] Duration nudge_interval() const;
+
+  const QpConfig& config_;
+  const Device& device_;
+  const QpAttributes& attributes_;
+  StreamSender sender_;
+  StreamReceiver response_receiver_;
+  Ring<Work> queue_;
+  std::unique_ptr<Sge[]> sges_;  // queue_.capacity() x max_send_sge, by ring slot
+  Ring<uint32_t> reads_;         // indices of begun READs whose data is not complete
+  uint32_t next_ = 0;            // index of the work request that is being sent
+  uint32_t next_packet_ = 0;     // packets of it that were sent
+  uint32_t receive_number_ = 0;
+  uint32_t read_number_ = 0;
+  uint32_t rnr_left_ = 0;
+  Time last_response_;  // when the response stream last made progress
+  Time next_nudge_ = Time::never();
+  bool nudge_due_ = false;
+  bool draining_ = false;
+  bool stopped_ = false;  // a remote error: nothing more is sent
+  bool blocked_ = false;  // an error in the queue: nothing new is sent
+  bool flushing_ = false;
+  bool failed_ = false;
+  Time now_;  // of the call in progress
+};
+
+}  // namespace mprdma::transport

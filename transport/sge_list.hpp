@@ -1,0 +1,55 @@
+// Walking a scatter/gather list: the one place where bytes of a message are mapped to memory.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "transport/memory_table.hpp"
+#include "transport/types.hpp"
+
+namespace mprdma::transport {
+
+// Bytes that the list describes; up to kMaxSge times 4 GiB.
+inline uint64_t total_bytes(std::span<const Sge> sges) {
+  uint64_t bytes = 0;
+  for (const Sge& sge : sges) bytes += sge.length;
+  return bytes;
+}
+
+// Calls visit(piece) -> bool for each piece of bytes [offset, offset + length) of the list, in
+// order; stops and returns false when visit does.
+template <class Visit>
+bool walk_sges(std::span<const Sge> sges, uint32_t offset, uint32_t length, Visit&& visit) {
+  for (const Sge& sge : sges) {
+    if (length == 0) break;
+    if (offset >= sge.length) {
+      offset -= sge.length;
+      continue;
+    }
+    const uint32_t piece = std::min(sge.length - offset, length);
+    if (!visit(Sge{.addr = sge.addr + offset, .length = piece, .lkey = sge.lkey})) return false;
+    length -= piece;
+    offset = 0;
+  }
+  return true;
+}
+
+// Scatters a packet's payload to where bytes from `offset` on of the list lie; false: a local key
+// does not open the memory (placements may have been added before that showed).
+inline bool scatter_payload(std::span<const Sge> sges, uint32_t offset, uint32_t payload_len,
+                            FrameHandle frame, const MemoryTable& memory, uint32_t pd,
+                            RxActions& actions) {
+  uint32_t done = 0;
+  return walk_sges(sges, offset, payload_len, [&](const Sge& piece) {
+    uint64_t addr = 0;
+    if (!memory.translate(piece.lkey, pd, piece.addr, piece.length, kLocalWrite, &addr)) {
+      return false;
+    }
+    actions.placements.push(
+        {.frame = frame, .payload_offset = done, .length = piece.length, .addr = addr});
+    done += piece.length;
+    return true;
+  });
+}
+
+}  // namespace mprdma::transport

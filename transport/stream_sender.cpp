@@ -1,0 +1,320 @@
+#include "transport/stream_sender.hpp"
+
+#include <algorithm>
+
+#include "base/check.hpp"
+
+namespace mprdma::transport {
+
+namespace {
+
+// A timeout is doubled at most this often.
+constexpr uint32_t kBackoffShiftMax = 16;
+// SRTT is an average over 8 samples, as TCP's (RFC 6298).
+constexpr int64_t kSrttWeight = 8;
+
+}  // namespace
+
+StreamSender::StreamSender(const Params& params, TransportCounters* counters)
+    : params_(params),
+      counters_(counters),
+      window_(params.initial_window, params.window_max),
+      srtt_ns_(params.initial_rtt.count_ns()) {}
+
+void StreamSender::reset(Psn first) {
+  Params params = params_;
+  TransportCounters* counters = counters_;
+  *this = StreamSender(params, counters);
+  una_ = nxt_ = ooh_ = epoch_psn_ = old_psn_ = first;
+}
+
+StreamSender::AckResult StreamSender::on_ack(Time now, const wire::Packet& ack) {
+  const wire::MpAckExt& ext = ack.mp_ack;
+  const bool sack_valid = (ext.flags & wire::kMpAckSackValid) != 0;
+  if (ack.psn.after(nxt_)) return AckResult::kGhost;
+  if (sack_valid && ext.sack.at_or_after(nxt_)) return AckResult::kGhost;
+
+  const bool received = ext.nack == wire::NackCode::kNone;
+  const bool sack_is_new = sack_valid && received && outstanding(ext.sack) &&
+                           (ext.sack.before(ack.psn) || !sacked_.test(ext.sack.value()));
+  const bool advanced = una_.before(ack.psn);
+  if (sack_is_new) {
+    take_rtt_sample(now, ext.echoed_timestamp);
+    if (ext.sack.at_or_after(ack.psn)) take_sack(ext.sack);
+  }
+  if (advanced) advance(now, ack.psn);
+
+  const uint32_t lost_before = lost_count_;
+  if (ext.nack == wire::NackCode::kWindowOverflow || ext.nack == wire::NackCode::kSyncTooEarly) {
+    take_nack(ack);
+  }
+  const bool any_news = advanced || sack_is_new;
+  if (any_news) {
+    const bool ece = (ext.flags & wire::kMpAckEce) != 0;
+    const bool may_grow = !params_.limit_growth || (window_limited_ && !wire_limited_);
+    window_.on_ack(ece, may_grow);
+    if (ece) ++counters_->ece_received;
+    wire_limited_ = false;
+    news(now);
+  }
+  roll_epoch(now);
+  if (params_.loss_trigger != 0 &&
+      una_.distance_to(ooh_) > static_cast<int32_t>(params_.loss_trigger)) {
+    mark_holes_below(ooh_ - params_.loss_trigger, Cause::kTrigger);
+  }
+  if (lost_count_ != lost_before && !any_news) timer_base_ = now;
+  return any_news || lost_count_ != lost_before ? AckResult::kNews : AckResult::kStale;
+}
+
+void StreamSender::on_implied_ack(Time now, Psn aack) {
+  if (!una_.before(aack) || aack.after(nxt_)) return;
+  advance(now, aack);
+  news(now);
+}
+
+void StreamSender::news(Time now) {
+  timer_base_ = now;
+  last_progress_ = now;
+  backoff_ = 0;
+  probe_done_ = false;
+  probe_due_ = probe_head_ = false;
+}
+
+// Moves snd_una and drops what the maps say of the PSNs that it passes.
+bool StreamSender::advance(Time now, Psn aack) {
+  uint32_t left = static_cast<uint32_t>(una_.distance_to(aack));
+  DCHECK(left <= span());
+  for (uint32_t pos = una_.value(), n = left; n > 0; ++pos, --n) {
+    sacked_count_ -= sacked_.test(pos) ? 1 : 0;
+    lost_count_ -= lost_.test(pos) ? 1 : 0;
+  }
+  for (Map* map : {&sacked_, &lost_, &charged_, &recent_, &recent_before_}) {
+    map->clear_range(una_.value(), left);
+  }
+  una_ = aack;
+  ooh_ = psn_max(ooh_, una_);
+  epoch_psn_ = psn_max(epoch_psn_, una_);
+  old_psn_ = psn_max(old_psn_, una_);
+  if (paused()) {  // the receiver went on: it is ready again
+    paused_until_ = Time::never();
+    timer_base_ = now;
+  }
+  return true;
+}
+
+void StreamSender::take_sack(Psn sack) {
+  sacked_.set(sack.value());
+  ++sacked_count_;
+  if (lost_.test(sack.value())) {
+    lost_.clear(sack.value());
+    --lost_count_;
+  }
+  ooh_ = psn_max(ooh_, sack + 1);
+}
+
+// The echo names the very copy that was received, so retransmissions give good samples too.
+void StreamSender::take_rtt_sample(Time now, uint32_t echoed_timestamp) {
+  const uint32_t sample_ns = static_cast<uint32_t>(now.ns()) - echoed_timestamp;
+  if (sample_ns > static_cast<uint32_t>(INT32_MAX)) return;  // not our clock
+  if (!has_rtt_) {
+    has_rtt_ = true;
+    srtt_ns_ = sample_ns;
+  } else {
+    srtt_ns_ += (static_cast<int64_t>(sample_ns) - srtt_ns_) / kSrttWeight;
+  }
+}
+
+// A NACK names two PSNs: the hole (= AACK) and the packet that was just dropped. The dropped one
+// is lost for certain; the hole only if it was not sent again lately.
+void StreamSender::take_nack(const wire::Packet& ack) {
+  const wire::MpAckExt& ext = ack.mp_ack;
+  const bool hole_open = outstanding(una_) && una_ == ack.psn && !sacked_.test(una_.value()) &&
+                         !lost_.test(una_.value()) && !recent(una_);
+  if (hole_open && ext.nack == wire::NackCode::kWindowOverflow) mark_lost(una_, Cause::kNack);
+  const bool names_drop = (ext.flags & wire::kMpAckSackValid) != 0 && outstanding(ext.sack);
+  if (names_drop && !sacked_.test(ext.sack.value()) && !lost_.test(ext.sack.value())) {
+    if (params_.loss_shrinks_window) window_.on_window_drop();
+    charged_.set(ext.sack.value());
+    mark_lost(ext.sack, Cause::kNack);
+  }
+  if (una_.distance_to(ooh_) > static_cast<int32_t>(params_.reorder_delta)) {
+    mark_holes_below(ooh_ - params_.reorder_delta, Cause::kNack);
+  }
+}
+
+void StreamSender::mark_lost(Psn psn, Cause cause) {
+  DCHECK(outstanding(psn));
+  DCHECK(!sacked_.test(psn.value()) && !lost_.test(psn.value()));
+  lost_.set(psn.value());
+  ++lost_count_;
+  if (!charged_.test(psn.value()) && cause != Cause::kTimeout) {
+    charged_.set(psn.value());
+    if (params_.loss_shrinks_window) window_.on_hole();
+  }
+  switch (cause) {
+    case Cause::kNack:
+      ++counters_->retransmitted_nack;
+      break;
+    case Cause::kTrigger:
+      ++counters_->retransmitted_trigger;
+      break;
+    case Cause::kEarly:
+      ++counters_->retransmitted_early;
+      break;
+    case Cause::kTimeout:
+      ++counters_->retransmitted_rto;
+      break;
+  }
+}
+
+// Un-SACKed PSNs of [una, end) that were not sent again lately are lost.
+void StreamSender::mark_holes_below(Psn end, Cause cause) {
+  Psn psn = una_;
+  while (psn.before(end)) {
+    const uint32_t left = static_cast<uint32_t>(psn.distance_to(end));
+    psn += sacked_.next_clear(psn.value(), left);
+    if (!psn.before(end)) break;
+    if (!lost_.test(psn.value()) && !recent(psn)) mark_lost(psn, cause);
+    ++psn;
+  }
+}
+
+// One epoch lasts 5/4 SRTT or longer. What was sent before the last epoch began is old.
+void StreamSender::roll_epoch(Time now) {
+  if (now - epoch_start_ < Duration::ns(srtt_ns_ + srtt_ns_ / 4)) return;
+  epoch_start_ = now;
+  old_psn_ = epoch_psn_;
+  epoch_psn_ = nxt_;
+  recent_before_ = recent_;
+  recent_.reset();
+}
+
+StreamSender::Choice StreamSender::early_candidate() const {
+  if (!params_.early_retransmit) return {};
+  const Psn end = psn_min(old_psn_, ooh_);
+  Psn psn = una_;
+  while (psn.before(end)) {
+    psn += sacked_.next_clear(psn.value(), static_cast<uint32_t>(psn.distance_to(end)));
+    if (!psn.before(end)) break;
+    if (!lost_.test(psn.value()) && !recent(psn)) return {Choice::Kind::kEarly, psn};
+    ++psn;
+  }
+  return {};
+}
+
+// The highest un-SACKed PSN that the receiver's window takes: its SACK shows every hole below it.
+// All SACKed (the receiver holds them, not ready): the first, to ask again.
+Psn StreamSender::probe_psn() const {
+  const uint32_t reach = std::min(span(), params_.window_slots);
+  for (uint32_t back = reach; back > 0; --back) {
+    const Psn psn = una_ + (back - 1);
+    if (!sacked_.test(psn.value())) return psn;
+  }
+  return una_;
+}
+
+StreamSender::Choice StreamSender::choose(bool has_new) const {
+  if (paused()) return {};
+  if (probe_due_ && !idle()) return {Choice::Kind::kProbe, probe_head_ ? una_ : probe_psn()};
+  const uint32_t window = window_.packets();
+  if (in_flight() < window) {
+    if (lost_count_ > 0) {
+      return {Choice::Kind::kRetransmit, una_ + lost_.next_set(una_.value(), span())};
+    }
+    if (has_new && span() < kSendSpanMax) return {Choice::Kind::kNew, nxt_};
+  }
+  // It counts as in flight already, so it needs no room of its own.
+  if (!idle() && in_flight() <= window) return early_candidate();
+  return {};
+}
+
+void StreamSender::on_sent(Time now, const Choice& choice) {
+  ++counters_->packets_sent;
+  if (choice.kind == Choice::Kind::kNew) {
+    if (idle()) {
+      timer_base_ = last_progress_ = now;
+      epoch_start_ = now;
+      epoch_psn_ = old_psn_ = una_;
+      probe_done_ = probe_due_ = probe_head_ = false;
+      backoff_ = 0;
+    }
+    ++nxt_;
+    window_limited_ = in_flight() >= window_.packets();
+    return;
+  }
+  ++counters_->packets_retransmitted;
+  if (choice.kind == Choice::Kind::kProbe) {
+    if (!probe_head_) ++counters_->tail_probes;
+    probe_due_ = probe_head_ = false;
+  }
+  if (choice.kind == Choice::Kind::kEarly) mark_lost(choice.psn, Cause::kEarly);
+  if (lost_.test(choice.psn.value())) {
+    lost_.clear(choice.psn.value());
+    --lost_count_;
+  }
+  recent_.set(choice.psn.value());
+}
+
+void StreamSender::pause(Time until) {
+  if (idle()) return;
+  paused_until_ = until;
+  last_progress_ = until;  // the peer lives
+}
+
+void StreamSender::wake(Time now) {
+  if (idle() || backoff_ == 0) return;
+  backoff_ = 0;
+  timer_base_ = now;
+  probe_due_ = true;
+}
+
+Duration StreamSender::rto() const {
+  const Duration base = std::max(params_.rto_floor, Duration::ns(4 * srtt_ns_));
+  const uint32_t shift = std::min(backoff_, kBackoffShiftMax);
+  return std::min(base * (int64_t{1} << shift), std::max(base, params_.rto_ceiling));
+}
+
+Duration StreamSender::probe_timeout() const {
+  return std::max(params_.probe_floor, Duration::ns(2 * srtt_ns_));
+}
+
+Time StreamSender::next_deadline() const {
+  if (idle()) return Time::never();
+  if (paused()) return paused_until_;
+  if (params_.tail_probe && !probe_done_) {
+    return timer_base_ + std::min(probe_timeout(), rto());
+  }
+  return timer_base_ + rto();
+}
+
+void StreamSender::on_deadline(Time now) {
+  if (idle()) return;
+  if (paused()) {
+    if (now < paused_until_) return;
+    paused_until_ = Time::never();
+    timer_base_ = now;
+    probe_due_ = probe_head_ = true;
+    return;
+  }
+  if (now >= timer_base_ + rto()) {
+    on_timeout(now);
+  } else if (params_.tail_probe && !probe_done_ && now >= timer_base_ + probe_timeout()) {
+    probe_done_ = true;
+    probe_due_ = true;
+  }
+}
+
+// The last resort: everything un-SACKed is lost. In-flight accounting stays what it is.
+void StreamSender::on_timeout(Time now) {
+  ++counters_->rto_expired;
+  ++backoff_;
+  timer_base_ = now;
+  probe_done_ = true;
+  window_.on_timeout();
+  recent_.reset();
+  recent_before_.reset();
+  mark_holes_below(nxt_, Cause::kTimeout);
+  if (lost_count_ == 0) probe_due_ = true;
+}
+
+}  // namespace mprdma::transport

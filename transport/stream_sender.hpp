@@ -1,0 +1,140 @@
+// The sender half of a reliable packet stream (design 3.1): which PSN may be sent now, what is in
+// flight, what is lost, and when silence has lasted too long. It knows PSNs, never their contents;
+// its owner (requester or responder) turns a PSN into a packet.
+//
+// snd_una = next PSN expected to be acknowledged, snd_nxt = next PSN to send; all comparisons are
+// serial. Three maps lie over [snd_una, snd_nxt), at most kSendSpanMax wide:
+//   sacked  the receiver has it
+//   lost    known lost and not yet sent again (disjoint from sacked)
+//   recent  sent again within the last one or two epochs of 5/4 SRTT: not judged again yet
+// in flight = span - popcount(sacked) - popcount(lost)   [mend: the paper's `inflate` leaks]
+//
+// Detection of loss, from the surest to the least sure: a NACK (names the hole and the dropped
+// packet), a PSN far below the highest SACKed one, a PSN below it and older than 5/4 SRTT, the tail
+// probe, the timeout.
+#pragma once
+
+#include <cstdint>
+
+#include "base/psn.hpp"
+#include "base/units.hpp"
+#include "base/window_bitmap.hpp"
+#include "cc/mp_window.hpp"
+#include "transport/counters.hpp"
+#include "transport/params.hpp"
+#include "wire/packet.hpp"
+
+namespace mprdma::transport {
+
+class StreamSender {
+ public:
+  // What to send next.
+  struct Choice {
+    enum class Kind : uint8_t { kNothing, kNew, kRetransmit, kEarly, kProbe };
+    Kind kind = Kind::kNothing;
+    Psn psn;
+    [[nodiscard]] bool any() const { return kind != Kind::kNothing; }
+    [[nodiscard]] bool again() const { return any() && kind != Kind::kNew; }
+  };
+  enum class AckResult : uint8_t {
+    kGhost,  // acknowledges what was never sent: nothing was changed
+    kStale,  // says nothing new
+    kNews,
+  };
+
+  StreamSender(const Params& params, TransportCounters* counters);
+
+  // Forgets everything; the first packet will be `first`.
+  void reset(Psn first);
+
+  // ---- Facts
+  AckResult on_ack(Time now, const wire::Packet& ack);
+  // Everything before `aack` has arrived, as something else tells (a READ response).
+  void on_implied_ack(Time now, Psn aack);
+  void on_deadline(Time now);
+  void on_back_pressure() { wire_limited_ = true; }
+  // The receiver is not ready: silence until `until`, then a probe.
+  void pause(Time until);
+  // After any sign of life: a dormant stream tries again at once.
+  void wake(Time now);
+
+  // ---- Work out
+  // `has_new`: the owner has a packet for snd_nxt.
+  [[nodiscard]] Choice choose(bool has_new) const;
+  // The chosen packet was handed to the host.
+  void on_sent(Time now, const Choice& choice);
+  [[nodiscard]] Time next_deadline() const;
+
+  // ---- Getters
+  [[nodiscard]] Psn una() const { return una_; }
+  [[nodiscard]] Psn nxt() const { return nxt_; }
+  [[nodiscard]] bool idle() const { return una_ == nxt_; }
+  [[nodiscard]] uint32_t span() const { return static_cast<uint32_t>(una_.distance_to(nxt_)); }
+  [[nodiscard]] uint32_t in_flight() const { return span() - sacked_count_ - lost_count_; }
+  [[nodiscard]] Duration srtt() const { return Duration::ns(srtt_ns_); }
+  [[nodiscard]] const cc::MpWindow& window() const { return window_; }
+  [[nodiscard]] bool paused() const { return !paused_until_.is_never(); }
+  // Timeouts in a row without news.
+  [[nodiscard]] uint32_t timeouts_in_a_row() const { return backoff_; }
+  // When the peer last acknowledged something new, or sending began.
+  [[nodiscard]] Time last_progress() const { return last_progress_; }
+
+ private:
+  enum class Cause : uint8_t { kNack, kTrigger, kEarly, kTimeout };
+
+  bool advance(Time now, Psn aack);
+  void take_sack(Psn sack);
+  void take_rtt_sample(Time now, uint32_t echoed_timestamp);
+  void take_nack(const wire::Packet& ack);
+  void mark_lost(Psn psn, Cause cause);
+  void mark_holes_below(Psn end, Cause cause);
+  void on_timeout(Time now);
+  void roll_epoch(Time now);
+  void news(Time now);
+  [[nodiscard]] bool outstanding(Psn psn) const {
+    return una_.at_or_before(psn) && psn.before(nxt_);
+  }
+  [[nodiscard]] bool recent(Psn psn) const {
+    return recent_.test(psn.value()) || recent_before_.test(psn.value());
+  }
+  [[nodiscard]] Choice early_candidate() const;
+  [[nodiscard]] Psn probe_psn() const;
+  [[nodiscard]] Duration rto() const;
+  [[nodiscard]] Duration probe_timeout() const;
+
+  using Map = WindowBitmap<kSendSpanMax>;
+
+  Params params_;
+  TransportCounters* counters_;
+  cc::MpWindow window_;
+
+  Psn una_;
+  Psn nxt_;
+  Psn ooh_;  // highest SACKed PSN + 1; una_ when there is none: clamped at each advance
+  Map sacked_;
+  Map lost_;
+  Map charged_;        // has cost window already: a hole costs once
+  Map recent_;         // sent again in this epoch
+  Map recent_before_;  // .. in the one before
+  uint32_t sacked_count_ = 0;
+  uint32_t lost_count_ = 0;
+
+  // Epochs of 5/4 SRTT: what was sent before old_psn_ is older than a whole epoch.
+  Time epoch_start_;
+  Psn epoch_psn_;
+  Psn old_psn_;
+
+  int64_t srtt_ns_;
+  bool has_rtt_ = false;
+  bool window_limited_ = false;
+  bool wire_limited_ = false;
+  bool probe_due_ = false;   // send one packet whatever the window says
+  bool probe_head_ = false;  // .. and that is snd_una: was the receiver ready meanwhile?
+  bool probe_done_ = false;  // one probe for each silence
+  uint32_t backoff_ = 0;
+  Time timer_base_;
+  Time last_progress_;
+  Time paused_until_ = Time::never();
+};
+
+}  // namespace mprdma::transport
