@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Extended polling, ibv_start_poll(3): the entry is read in place, between start and end the CQ is
+ * locked. */
+#include "providers/mprdma/mprdma.h"
+
+static void look_at(struct mprdma_cq* cq, const struct mprdma_abi_cqe* cqe) {
+  mprdma_cq_note(cqe);
+  cq->current = cqe;
+  cq->verbs.cq_ex.wr_id = cqe->wr_id;
+  cq->verbs.cq_ex.status = (enum ibv_wc_status)cqe->status;
+}
+
+static int start_poll(struct ibv_cq_ex* ibv, struct ibv_poll_cq_attr* attr) {
+  struct mprdma_cq* cq = to_mprdma_cq_ex(ibv);
+  if (attr->comp_mask != 0) {
+    return EINVAL;
+  }
+  pthread_spin_lock(&cq->lock);
+  const struct mprdma_abi_cqe* cqe = mprdma_cq_peek(cq);
+  if (cqe == NULL) {
+    pthread_spin_unlock(&cq->lock);
+    cq->context->channel.progress(cq->context->channel.engine);
+    pthread_spin_lock(&cq->lock);
+    cqe = mprdma_cq_peek(cq);
+  }
+  if (cqe == NULL) {
+    pthread_spin_unlock(&cq->lock);
+    return ENOENT;
+  }
+  look_at(cq, cqe);
+  return 0;
+}
+
+static int next_poll(struct ibv_cq_ex* ibv) {
+  struct mprdma_cq* cq = to_mprdma_cq_ex(ibv);
+  cq->consumer++;
+  cq->current = NULL;
+  mprdma_cq_publish(cq);
+  const struct mprdma_abi_cqe* cqe = mprdma_cq_peek(cq);
+  if (cqe == NULL) {
+    return ENOENT;
+  }
+  look_at(cq, cqe);
+  return 0;
+}
+
+static void end_poll(struct ibv_cq_ex* ibv) {
+  struct mprdma_cq* cq = to_mprdma_cq_ex(ibv);
+  if (cq->current != NULL) {
+    cq->consumer++;
+    cq->current = NULL;
+  }
+  mprdma_cq_publish(cq);
+  pthread_spin_unlock(&cq->lock);
+}
+
+static const struct mprdma_abi_cqe* current(struct ibv_cq_ex* ibv) {
+  return to_mprdma_cq_ex(ibv)->current;
+}
+
+static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex* ibv) {
+  return (enum ibv_wc_opcode)current(ibv)->opcode;
+}
+static uint32_t read_vendor_err(struct ibv_cq_ex* ibv) { return current(ibv)->vendor_err; }
+static uint32_t read_byte_len(struct ibv_cq_ex* ibv) { return current(ibv)->byte_len; }
+static __be32 read_imm_data(struct ibv_cq_ex* ibv) { return current(ibv)->imm_or_rkey; }
+static uint32_t read_qp_num(struct ibv_cq_ex* ibv) { return current(ibv)->qpn; }
+static uint32_t read_src_qp(struct ibv_cq_ex* ibv) { return current(ibv)->src_qpn; }
+static unsigned int read_wc_flags(struct ibv_cq_ex* ibv) {
+  return current(ibv)->flags & (IBV_WC_GRH | IBV_WC_WITH_IMM | IBV_WC_WITH_INV);
+}
+/* RoCE has no local identifiers and no service levels to report. */
+static uint32_t read_slid(struct ibv_cq_ex* ibv) {
+  (void)ibv;
+  return 0;
+}
+static uint8_t read_zero(struct ibv_cq_ex* ibv) {
+  (void)ibv;
+  return 0;
+}
+
+void mprdma_cq_fill_ex(struct mprdma_cq* cq, uint64_t wc_flags) {
+  struct ibv_cq_ex* ex = &cq->verbs.cq_ex;
+  ex->start_poll = start_poll;
+  ex->next_poll = next_poll;
+  ex->end_poll = end_poll;
+  ex->read_opcode = read_opcode;
+  ex->read_vendor_err = read_vendor_err;
+  ex->read_wc_flags = read_wc_flags;
+  ex->read_byte_len = (wc_flags & IBV_WC_EX_WITH_BYTE_LEN) != 0 ? read_byte_len : NULL;
+  ex->read_imm_data = (wc_flags & IBV_WC_EX_WITH_IMM) != 0 ? read_imm_data : NULL;
+  ex->read_qp_num = (wc_flags & IBV_WC_EX_WITH_QP_NUM) != 0 ? read_qp_num : NULL;
+  ex->read_src_qp = (wc_flags & IBV_WC_EX_WITH_SRC_QP) != 0 ? read_src_qp : NULL;
+  ex->read_slid = (wc_flags & IBV_WC_EX_WITH_SLID) != 0 ? read_slid : NULL;
+  ex->read_sl = (wc_flags & IBV_WC_EX_WITH_SL) != 0 ? read_zero : NULL;
+  ex->read_dlid_path_bits = (wc_flags & IBV_WC_EX_WITH_DLID_PATH_BITS) != 0 ? read_zero : NULL;
+}

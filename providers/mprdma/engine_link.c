@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The embedded engine: libmprdma-engine.so, loaded when first needed and never unloaded (its threads
+ * may outlive a context), and the connection of a context to it: once per process, again in a child
+ * after fork, because the parent's engine stays with the parent.
+ */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "providers/mprdma/mprdma.h"
+
+struct engine_library {
+  int (*connect)(const struct mprdma_abi_client* client, struct mprdma_abi_channel* channel);
+  void (*disconnect)(struct mprdma_abi_channel* channel);
+  void (*limits)(struct mprdma_abi_device_info* info);
+};
+
+static struct engine_library library;
+static pthread_once_t library_once = PTHREAD_ONCE_INIT;
+static bool library_loaded;
+
+static void* open_library(void) {
+  const char* named = getenv("MPRDMA_ENGINE_LIBRARY");
+  if (named != NULL && named[0] != '\0') {
+    return dlopen(named, RTLD_NOW | RTLD_LOCAL);
+  }
+  /* Beside the provider when installed; in the build tree, in the engine's directory. */
+  static const char* const kBeside[] = {"libmprdma-engine.so",
+                                        "../libmprdma-engine.so",
+                                        "../../dataplane/libmprdma-engine.so"};
+  Dl_info self;
+  static const int kAnchor = 0;
+  if (dladdr(&kAnchor, &self) != 0 && self.dli_fname != NULL) {
+    const char* slash = strrchr(self.dli_fname, '/');
+    int directory = slash != NULL ? (int)(slash - self.dli_fname) : 0;
+    for (size_t i = 0; slash != NULL && i < sizeof(kBeside) / sizeof(kBeside[0]); i++) {
+      char path[4096];
+      snprintf(path, sizeof(path), "%.*s/%s", directory, self.dli_fname, kBeside[i]);
+      if (access(path, R_OK) == 0) {
+        return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+      }
+    }
+  }
+  return dlopen("libmprdma-engine.so", RTLD_NOW | RTLD_LOCAL);
+}
+
+static void load_library(void) {
+  void* handle = open_library();
+  if (handle == NULL) {
+    fprintf(stderr, "mprdma: cannot load the engine: %s; set MPRDMA_ENGINE_LIBRARY to its path\n",
+            dlerror());
+    return;
+  }
+  void* connect = dlsym(handle, "mprdma_engine_connect");
+  void* disconnect = dlsym(handle, "mprdma_engine_disconnect");
+  void* limits = dlsym(handle, "mprdma_engine_limits");
+  if (connect == NULL || disconnect == NULL || limits == NULL) {
+    fprintf(stderr, "mprdma: the engine's library does not have the entry points of engine.h\n");
+    return;
+  }
+  memcpy(&library.connect, &connect, sizeof(connect));
+  memcpy(&library.disconnect, &disconnect, sizeof(disconnect));
+  memcpy(&library.limits, &limits, sizeof(limits));
+  library_loaded = true;
+}
+
+static int need_library(void) {
+  pthread_once(&library_once, load_library);
+  return library_loaded ? 0 : ENOENT;
+}
+
+int mprdma_engine_link_limits(struct mprdma_abi_device_info* info) {
+  int error = need_library();
+  if (error == 0) {
+    memset(info, 0, sizeof(*info));
+    library.limits(info);
+  }
+  return error;
+}
+
+/* In a child after fork the asynchronous events of the parent are not ours: the same descriptor
+ * number gets a pipe of its own. */
+static int renew_async(struct mprdma_context* context) {
+  int fds[2];
+  if (pipe2(fds, O_CLOEXEC) != 0) {
+    return errno;
+  }
+  int flags = fcntl(fds[1], F_GETFL);
+  int failed = fcntl(fds[1], F_SETFL, flags | O_NONBLOCK) != 0 ||
+               dup3(fds[0], context->verbs.context.async_fd, O_CLOEXEC) < 0 ||
+               dup3(fds[0], context->async.read_fd, O_CLOEXEC) < 0 ||
+               dup3(fds[1], context->async.write_fd, O_CLOEXEC) < 0;
+  int error = failed ? errno : 0;
+  close(fds[0]);
+  close(fds[1]);
+  return error;
+}
+
+static int connect_locked(struct mprdma_context* context) {
+  pid_t pid = getpid();
+  if (context->engine_pid == pid) {
+    return 0;
+  }
+  int error = need_library();
+  if (error == 0 && context->engine_pid != 0) {
+    error = renew_async(context);
+  }
+  if (error != 0) {
+    return error;
+  }
+  const struct mprdma_abi_client client = {.abi_major = MPRDMA_ABI_MAJOR,
+                                           .abi_minor = MPRDMA_ABI_MINOR,
+                                           .context = context,
+                                           .on_event = mprdma_on_event};
+  memset(&context->channel, 0, sizeof(context->channel));
+  error = library.connect(&client, &context->channel);
+  if (error == 0 && context->channel.abi_major != MPRDMA_ABI_MAJOR) {
+    fprintf(stderr, "mprdma: the engine speaks queue ABI %u, this provider %u\n",
+            context->channel.abi_major, MPRDMA_ABI_MAJOR);
+    library.disconnect(&context->channel);
+    error = EPROTONOSUPPORT;
+  }
+  if (error == 0) {
+    context->engine_pid = pid;
+  }
+  return error;
+}
+
+int mprdma_engine_link_connect(struct mprdma_context* context) {
+  pthread_mutex_lock(&context->engine_lock);
+  int error = connect_locked(context);
+  pthread_mutex_unlock(&context->engine_lock);
+  return error;
+}
+
+void mprdma_engine_link_disconnect(struct mprdma_context* context) {
+  pthread_mutex_lock(&context->engine_lock);
+  if (context->engine_pid == getpid()) {
+    library.disconnect(&context->channel);
+  }
+  context->engine_pid = 0;
+  pthread_mutex_unlock(&context->engine_lock);
+}
+
+int mprdma_execute(struct mprdma_context* context, uint32_t command, const void* in,
+                   size_t in_bytes, void* out, size_t out_bytes) {
+  return context->channel.execute(context->channel.engine, command, in, in_bytes, out, out_bytes);
+}
+
+int mprdma_execute_handle(struct mprdma_context* context, pid_t engine_pid, uint32_t command,
+                          uint32_t handle) {
+  if (engine_pid != getpid() || context->engine_pid != engine_pid) {
+    return 0;
+  }
+  const struct mprdma_abi_handle in = {.handle = handle};
+  return mprdma_execute(context, command, &in, sizeof(in), NULL, 0);
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Registration with libibverbs, the device, and the life of a context. */
+#include "providers/mprdma/mprdma.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* <rdma/ib_user_ioctl_verbs.h> IB_UVERBS_CORE_SUPPORT_OPTIONAL_MR_ACCESS: libibverbs hands us the
+ * optional access flags (relaxed ordering) only if the "kernel" says that it knows them. */
+#define CORE_SUPPORT_OPTIONAL_MR_ACCESS 1u
+
+/* Same number as in the preload's uverbsN/abi_version. */
+#define UVERBS_DRIVER_ABI 1u
+
+static const struct verbs_match_ent kMatchTable[] = {
+    {.u.modalias = "rdma_device:*Nmprdma*", .kind = VERBS_MATCH_BY_MODALIAS},
+    {.kind = VERBS_MATCH_END},
+};
+
+static void free_context(struct ibv_context* ibv) {
+  struct mprdma_context* context = to_mprdma_context(ibv);
+  mprdma_engine_link_disconnect(context);
+  mprdma_event_queue_close(&context->async);
+  while (context->comp_channels != NULL) { /* only if the application leaked CQs */
+    context->comp_channels->references = 1;
+    mprdma_comp_channel_put(context, context->comp_channels);
+  }
+  pthread_mutex_destroy(&context->engine_lock);
+  verbs_uninit_context(&context->verbs); /* closes cmd_fd and async_fd */
+  free(context);
+}
+
+static const struct verbs_context_ops kContextOps = {
+    .alloc_pd = mprdma_alloc_pd,
+    .async_event = mprdma_async_event,
+    .cq_event = mprdma_cq_event,
+    .create_cq = mprdma_create_cq,
+    .create_cq_ex = mprdma_create_cq_ex,
+    .create_qp = mprdma_create_qp,
+    .create_qp_ex = mprdma_create_qp_ex,
+    .dealloc_pd = mprdma_dealloc_pd,
+    .dereg_mr = mprdma_dereg_mr,
+    .destroy_cq = mprdma_destroy_cq,
+    .destroy_qp = mprdma_destroy_qp,
+    .free_context = free_context,
+    .modify_qp = mprdma_modify_qp,
+    .poll_cq = mprdma_poll_cq,
+    .post_recv = mprdma_post_recv,
+    .post_send = mprdma_post_send,
+    .query_device_ex = mprdma_query_device_ex,
+    .query_port = mprdma_query_port,
+    .query_qp = mprdma_query_qp,
+    .query_qp_data_in_order = mprdma_query_qp_data_in_order,
+    .reg_mr = mprdma_reg_mr,
+    .req_notify_cq = mprdma_req_notify_cq,
+    .resize_cq = mprdma_resize_cq,
+};
+
+/* libibverbs reads ibv_context.async_fd; we keep descriptors of our own to write and to purge. */
+static int open_async(struct mprdma_context* context) {
+  int fds[2];
+  if (pipe2(fds, O_CLOEXEC) != 0) {
+    return errno;
+  }
+  int ours = fcntl(fds[0], F_DUPFD_CLOEXEC, 0);
+  int flags = fcntl(fds[1], F_GETFL);
+  if (ours < 0 || flags < 0 || fcntl(fds[1], F_SETFL, flags | O_NONBLOCK) != 0 ||
+      mprdma_event_queue_init(&context->async, ours, fds[1],
+                              sizeof(struct mprdma_async_record)) != 0) {
+    int error = errno;
+    close(fds[0]);
+    close(fds[1]);
+    if (ours >= 0) {
+      close(ours);
+    }
+    return error;
+  }
+  context->verbs.context.async_fd = fds[0];
+  return 0;
+}
+
+static struct verbs_context* alloc_context(struct ibv_device* device, int cmd_fd,
+                                           void* private_data) {
+  (void)private_data;
+  struct mprdma_device_facts facts;
+  const char* culprit = NULL;
+  int error = mprdma_device_facts_read(&facts, &culprit);
+  if (error != 0) {
+    fprintf(stderr, "mprdma: %s is %s; start the application with `mprdma run`\n", culprit,
+            error == ENOENT ? "not set" : "not understood");
+    close(cmd_fd);
+    errno = ENODEV;
+    return NULL;
+  }
+  struct mprdma_context* context = _verbs_init_and_alloc_context(
+      device, cmd_fd, sizeof(*context), (struct verbs_context*)offsetof(struct mprdma_context, verbs),
+      0);
+  if (context == NULL) {
+    return NULL;
+  }
+  context->facts = facts;
+  pthread_mutex_init(&context->engine_lock, NULL);
+  error = open_async(context);
+  if (error != 0) {
+    verbs_uninit_context(&context->verbs);
+    free(context);
+    errno = error;
+    return NULL;
+  }
+  context->verbs.context.num_comp_vectors = 1;
+  verbs_set_ops(&context->verbs, &kContextOps);
+  return &context->verbs;
+}
+
+static struct verbs_device* alloc_device(struct verbs_sysfs_dev* sysfs) {
+  (void)sysfs;
+  struct verbs_device* device = calloc(1, sizeof(*device));
+  if (device != NULL) {
+    device->core_support = CORE_SUPPORT_OPTIONAL_MR_ACCESS;
+  }
+  return device;
+}
+
+static void uninit_device(struct verbs_device* device) { free(device); }
+
+static const struct verbs_device_ops kDeviceOps = {
+    .name = "mprdma",
+    .match_min_abi_version = UVERBS_DRIVER_ABI,
+    .match_max_abi_version = UVERBS_DRIVER_ABI,
+    .match_table = kMatchTable,
+    .alloc_context = alloc_context,
+    .alloc_device = alloc_device,
+    .uninit_device = uninit_device,
+};
+
+__attribute__((constructor)) static void register_provider(void) {
+  verbs_register_driver_34(&kDeviceOps);
+}

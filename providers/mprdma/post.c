@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Posting: work requests into ring slots, one producer update and one doorbell for each list. */
+#include "providers/mprdma/mprdma.h"
+
+struct mprdma_abi_send_wqe* mprdma_sq_slot(struct mprdma_work_queue* sq, uint32_t producer) {
+  if (producer - sq->consumer_seen >= sq->depth) {
+    sq->consumer_seen = mprdma_abi_load_acquire(&sq->dbr->consumer);
+    if (producer - sq->consumer_seen >= sq->depth) {
+      return NULL;
+    }
+  }
+  return mprdma_abi_send_slot(sq->ring, sq->depth, sq->stride, producer);
+}
+
+void mprdma_sq_publish(struct mprdma_qp* qp, uint32_t producer) {
+  if (producer != qp->sq.producer) {
+    qp->sq.producer = producer;
+    mprdma_abi_store_release(&qp->sq.dbr->producer, producer);
+    mprdma_abi_ring_doorbell(qp->context->channel.doorbells, qp->doorbell);
+  }
+}
+
+/* The poster's own core runs the engine if nobody else does; if even that left it asleep (another
+ * thread is just leaving it), its thread is woken. */
+void mprdma_engine_poke(struct mprdma_qp* qp) {
+  const struct mprdma_abi_channel* channel = &qp->context->channel;
+  channel->progress(channel->engine);
+  if (mprdma_abi_engine_sleeps(channel->doorbells)) {
+    channel->kick(channel->engine);
+  }
+}
+
+int mprdma_qp_may_send(const struct mprdma_qp* qp) {
+  uint32_t state = __atomic_load_n(&qp->state, __ATOMIC_ACQUIRE);
+  /* IBTA 10.3.1: an error before RTS; in ERR the request is taken and flushed. */
+  return state == IBV_QPS_RESET || state == IBV_QPS_INIT || state == IBV_QPS_RTR ? EINVAL : 0;
+}
+
+/* Verbs opcode to ours; -1: not offered. */
+static int send_opcode(enum ibv_wr_opcode opcode, uint64_t features) {
+  switch (opcode) {
+    case IBV_WR_RDMA_WRITE:
+      return MPRDMA_ABI_WRITE;
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+      return MPRDMA_ABI_WRITE_IMM;
+    case IBV_WR_SEND:
+      return MPRDMA_ABI_SEND;
+    case IBV_WR_SEND_WITH_IMM:
+      return MPRDMA_ABI_SEND_IMM;
+    case IBV_WR_RDMA_READ:
+      return MPRDMA_ABI_READ;
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+      return (features & MPRDMA_ABI_FEATURE_ATOMIC) != 0 ? MPRDMA_ABI_COMPARE_SWAP : -1;
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+      return (features & MPRDMA_ABI_FEATURE_ATOMIC) != 0 ? MPRDMA_ABI_FETCH_ADD : -1;
+    default:
+      return -1;
+  }
+}
+
+static uint16_t send_flags(const struct mprdma_qp* qp, unsigned int flags) {
+  uint16_t out = qp->always_flags;
+  out |= (flags & IBV_SEND_SIGNALED) != 0 ? MPRDMA_ABI_WQE_SIGNALED : 0;
+  out |= (flags & IBV_SEND_SOLICITED) != 0 ? MPRDMA_ABI_WQE_SOLICITED : 0;
+  out |= (flags & IBV_SEND_FENCE) != 0 ? MPRDMA_ABI_WQE_FENCE : 0;
+  return out;
+}
+
+static int put_inline(const struct mprdma_qp* qp, struct mprdma_abi_send_wqe* wqe,
+                      const struct ibv_send_wr* wr) {
+  char* data = (char*)(wqe + 1);
+  uint32_t used = 0;
+  if (wqe->opcode == MPRDMA_ABI_READ || wqe->opcode >= MPRDMA_ABI_COMPARE_SWAP) {
+    return EINVAL;
+  }
+  for (int i = 0; i < wr->num_sge; i++) {
+    uint32_t length = wr->sg_list[i].length;
+    if (length > qp->sq.max_inline - used) {
+      return EINVAL;
+    }
+    memcpy(data + used, (const void*)(uintptr_t)wr->sg_list[i].addr, length);
+    used += length;
+  }
+  wqe->flags |= MPRDMA_ABI_WQE_INLINE;
+  wqe->inline_bytes = used;
+  wqe->num_sge = 0;
+  return 0;
+}
+
+static int put_sges(const struct mprdma_qp* qp, struct mprdma_abi_send_wqe* wqe,
+                    const struct ibv_send_wr* wr) {
+  struct mprdma_abi_sge* sge = (struct mprdma_abi_sge*)(void*)(wqe + 1);
+  uint64_t total = 0;
+  if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->sq.max_sge) {
+    return EINVAL;
+  }
+  for (int i = 0; i < wr->num_sge; i++) {
+    sge[i].addr = wr->sg_list[i].addr;
+    sge[i].length = wr->sg_list[i].length;
+    sge[i].lkey = wr->sg_list[i].lkey;
+    total += sge[i].length;
+  }
+  wqe->num_sge = (uint8_t)wr->num_sge;
+  return total <= MPRDMA_MESSAGE_BYTES_MAX ? 0 : EINVAL;
+}
+
+static int put_send(const struct mprdma_qp* qp, struct mprdma_abi_send_wqe* wqe,
+                    const struct ibv_send_wr* wr) {
+  int opcode = send_opcode(wr->opcode, qp->context->channel.features);
+  if (opcode < 0) {
+    return EOPNOTSUPP;
+  }
+  memset(wqe, 0, sizeof(*wqe));
+  wqe->wr_id = wr->wr_id;
+  wqe->opcode = (uint8_t)opcode;
+  wqe->flags = send_flags(qp, wr->send_flags);
+  wqe->imm_or_rkey = wr->imm_data;
+  if (opcode == MPRDMA_ABI_WRITE || opcode == MPRDMA_ABI_WRITE_IMM || opcode == MPRDMA_ABI_READ) {
+    wqe->remote_addr = wr->wr.rdma.remote_addr;
+    wqe->rkey = wr->wr.rdma.rkey;
+  } else if (opcode == MPRDMA_ABI_COMPARE_SWAP || opcode == MPRDMA_ABI_FETCH_ADD) {
+    wqe->remote_addr = wr->wr.atomic.remote_addr;
+    wqe->rkey = wr->wr.atomic.rkey;
+    wqe->compare_add = wr->wr.atomic.compare_add;
+    wqe->swap = wr->wr.atomic.swap;
+  }
+  return (wr->send_flags & IBV_SEND_INLINE) != 0 ? put_inline(qp, wqe, wr) : put_sges(qp, wqe, wr);
+}
+
+int mprdma_post_send(struct ibv_qp* ibv, struct ibv_send_wr* wr, struct ibv_send_wr** bad_wr) {
+  struct mprdma_qp* qp = to_mprdma_qp(ibv);
+  int error = mprdma_qp_may_send(qp);
+  if (error != 0) {
+    *bad_wr = wr;
+    return error;
+  }
+  pthread_spin_lock(&qp->sq.lock);
+  uint32_t producer = qp->sq.producer;
+  for (; wr != NULL; wr = wr->next) {
+    struct mprdma_abi_send_wqe* wqe = mprdma_sq_slot(&qp->sq, producer);
+    error = wqe != NULL ? put_send(qp, wqe, wr) : ENOMEM;
+    if (error != 0) {
+      *bad_wr = wr;
+      break;
+    }
+    producer++;
+  }
+  mprdma_sq_publish(qp, producer);
+  pthread_spin_unlock(&qp->sq.lock);
+  mprdma_engine_poke(qp);
+  return error;
+}
+
+static int put_recv(const struct mprdma_qp* qp, struct mprdma_abi_recv_wqe* wqe,
+                    const struct ibv_recv_wr* wr) {
+  struct mprdma_abi_sge* sge = (struct mprdma_abi_sge*)(void*)(wqe + 1);
+  if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->rq.max_sge) {
+    return EINVAL;
+  }
+  wqe->wr_id = wr->wr_id;
+  wqe->num_sge = (uint32_t)wr->num_sge;
+  wqe->reserved = 0;
+  for (int i = 0; i < wr->num_sge; i++) {
+    sge[i].addr = wr->sg_list[i].addr;
+    sge[i].length = wr->sg_list[i].length;
+    sge[i].lkey = wr->sg_list[i].lkey;
+  }
+  return 0;
+}
+
+static bool rq_has_room(struct mprdma_work_queue* rq, uint32_t producer) {
+  if (producer - rq->consumer_seen < rq->depth) {
+    return true;
+  }
+  rq->consumer_seen = mprdma_abi_load_acquire(&rq->dbr->consumer);
+  return producer - rq->consumer_seen < rq->depth;
+}
+
+int mprdma_post_recv(struct ibv_qp* ibv, struct ibv_recv_wr* wr, struct ibv_recv_wr** bad_wr) {
+  struct mprdma_qp* qp = to_mprdma_qp(ibv);
+  int error = 0;
+  if (__atomic_load_n(&qp->state, __ATOMIC_ACQUIRE) == IBV_QPS_RESET) {
+    *bad_wr = wr;
+    return EINVAL;
+  }
+  pthread_spin_lock(&qp->rq.lock);
+  uint32_t producer = qp->rq.producer;
+  for (; wr != NULL; wr = wr->next) {
+    error = rq_has_room(&qp->rq, producer)
+                ? put_recv(qp,
+                           mprdma_abi_recv_slot(qp->rq.ring, qp->rq.depth, qp->rq.stride, producer),
+                           wr)
+                : ENOMEM;
+    if (error != 0) {
+      *bad_wr = wr;
+      break;
+    }
+    producer++;
+  }
+  qp->rq.producer = producer;
+  mprdma_abi_store_release(&qp->rq.dbr->producer, producer);
+  pthread_spin_unlock(&qp->rq.lock);
+  /* The engine looks for receives when a message comes. In ERR none will: it must be told. */
+  if (__atomic_load_n(&qp->in_error, __ATOMIC_ACQUIRE)) {
+    mprdma_abi_ring_doorbell(qp->context->channel.doorbells, qp->doorbell);
+    mprdma_engine_poke(qp);
+  }
+  return error;
+}
