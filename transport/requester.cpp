@@ -78,6 +78,7 @@ Requester::Requester(const QpConfig& config, const Device& device, const QpAttri
       device_(device),
       attributes_(attributes),
       sender_(config.params, device.counters),
+      paths_(config.params.path_policy),
       response_receiver_(config.params.window_slots, wire::kMpAckResponseStream, device.held,
                          device.counters),
       queue_(std::max(config.send_depth, 1u)),
@@ -86,6 +87,7 @@ Requester::Requester(const QpConfig& config, const Device& device, const QpAttri
 
 void Requester::connect() {
   sender_.reset(attributes_.sq_psn);
+  paths_.connect(attributes_.vp);
   response_receiver_.reset(attributes_.sq_psn, attributes_.dest_qpn);
   receive_number_ = read_number_ = 0;
   rnr_left_ = attributes_.rnr_retry;
@@ -187,6 +189,7 @@ bool Requester::poll_packet(Time now, TxPacket& out) {
     return false;
   }
   out.header.psn = choice.psn;
+  out.header.vp = paths_.next(choice.kind);
   if (choice.again()) out.header.mp_data.flags |= wire::kMpDataReTx;
   if (choice.kind == StreamSender::Choice::Kind::kProbe) {
     out.header.mp_data.flags |= wire::kMpDataTailProbe;
@@ -206,7 +209,6 @@ bool Requester::fill_request(uint32_t index, uint32_t packet_index, TxPacket& ou
   header = wire::Packet{};
   out.num_segments = 0;
   header.dest_qpn = attributes_.dest_qpn;
-  header.vp = attributes_.vp;
   header.mp_data.timestamp = static_cast<uint32_t>(now_.ns());
   header.mp_data.message_number = work.message_number;
   if ((work.flags & kSynchronise) != 0) header.mp_data.flags |= wire::kMpDataSync;
@@ -262,6 +264,7 @@ void Requester::on_ack(Time now, const wire::Packet& ack) {
     ++counters.drop_ghost_ack;
     return;
   }
+  paths_.on_ack(ack.vp);
   ++(code == NackCode::kNone ? counters.acks_received : counters.nacks_received);
   if (result == StreamSender::AckResult::kStale && code == NackCode::kNone) {
     ++counters.drop_stale_ack;

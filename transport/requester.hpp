@@ -12,6 +12,7 @@
 
 #include "base/ring.hpp"
 #include "base/units.hpp"
+#include "transport/path_select.hpp"
 #include "transport/qp_config.hpp"
 #include "transport/sge_list.hpp"
 #include "transport/stream_receiver.hpp"
@@ -113,6 +114,7 @@ class Requester {
   const Device& device_;
   const QpAttributes& attributes_;
   StreamSender sender_;
+  PathSelector paths_;
   StreamReceiver response_receiver_;
   Ring<Work> queue_;
   std::unique_ptr<Sge[]> sges_;  // queue_.capacity() x max_send_sge, by ring slot

@@ -26,6 +26,7 @@ Responder::Responder(const QpConfig& config, const Device& device, const QpAttri
       attributes_(attributes),
       receiver_(config.params.window_slots, 0, device.held, device.counters),
       response_sender_(config.params, device.counters),
+      paths_(config.params.path_policy),
       receives_(std::max(config.recv_depth, 1u)),
       sges_(std::make_unique<Sge[]>(size_t{receives_.capacity()} * config.max_recv_sge)),
       contexts_(kReadContextsMax) {}
@@ -34,6 +35,7 @@ void Responder::connect() {
   receiver_.reset(attributes_.rq_psn, attributes_.dest_qpn);
   // Responses start at the requester's first PSN as well (design 3.3, rule 1).
   response_sender_.reset(attributes_.rq_psn);
+  paths_.connect(attributes_.vp);
   response_end_ = attributes_.rq_psn;
   contexts_.clear();
   message_ = {};
@@ -266,7 +268,7 @@ bool Responder::poll_packet(Time now, TxPacket& out) {
   out.num_segments = 0;
   out.header.psn = choice.psn;
   out.header.dest_qpn = attributes_.dest_qpn;
-  out.header.vp = attributes_.vp;
+  out.header.vp = paths_.next(choice.kind);
   out.header.mp_data.timestamp = static_cast<uint32_t>(now.ns());
   out.header.mp_data.message_number = context.message_number;
   if (choice.again()) out.header.mp_data.flags |= wire::kMpDataReTx;
@@ -307,6 +309,16 @@ void Responder::fill_response(const ReadContext& context, uint32_t index, TxPack
 
 bool Responder::dormant() const {
   return response_sender_.timeouts_in_a_row() >= kDormantAfterTimeouts;
+}
+
+void Responder::on_response_ack(Time now, const wire::Packet& ack) {
+  if (response_sender_.on_ack(now, ack) == StreamSender::AckResult::kGhost) {
+    ++device_.counters->drop_ghost_ack;
+    return;
+  }
+  paths_.on_ack(ack.vp);
+  ++(ack.mp_ack.nack == NackCode::kNone ? device_.counters->acks_received
+                                        : device_.counters->nacks_received);
 }
 
 void Responder::on_sign_of_life(Time now) {

@@ -12,6 +12,7 @@
 
 #include "base/ring.hpp"
 #include "base/units.hpp"
+#include "transport/path_select.hpp"
 #include "transport/qp_config.hpp"
 #include "transport/sge_list.hpp"
 #include "transport/stream_receiver.hpp"
@@ -39,7 +40,7 @@ class Responder {
   bool resume(Time now, RxActions& actions);
 
   RxVerdict on_request(Time now, const wire::Packet& packet, FrameHandle frame, RxActions& actions);
-  void on_response_ack(Time now, const wire::Packet& ack) { response_sender_.on_ack(now, ack); }
+  void on_response_ack(Time now, const wire::Packet& ack);
   // Any packet of the peer came.
   void on_sign_of_life(Time now);
   void on_deadline(Time now);
@@ -113,6 +114,7 @@ class Responder {
   const QpAttributes& attributes_;
   StreamReceiver receiver_;
   StreamSender response_sender_;
+  PathSelector paths_;
   Ring<Receive> receives_;
   std::unique_ptr<Sge[]> sges_;  // receives_.capacity() x max_recv_sge, by ring slot
   Ring<ReadContext> contexts_;
