@@ -8,7 +8,9 @@
 /* Entries of a QP that is gone or was reset are skipped, not moved. */
 #define PURGED_COOKIE 0u
 
-static size_t ring_bytes(uint32_t depth) { return (size_t)depth * sizeof(struct mprdma_abi_cqe); }
+static size_t ring_bytes(uint32_t depth) {
+  return (size_t)depth * sizeof(struct mprdma_abi_cqe);
+}
 
 /* Ring and doorbell record in one mapping. */
 static int map_ring(struct mprdma_memory* memory, uint32_t depth, struct mprdma_abi_cqe** ring,
@@ -39,8 +41,7 @@ static int create_in_engine(struct mprdma_cq* cq) {
                                           .cookie = (uint64_t)(uintptr_t)cq,
                                           .depth = cq->depth};
   struct mprdma_abi_handle out = {0};
-  int error =
-      mprdma_execute(cq->context, MPRDMA_ABI_CREATE_CQ, &in, sizeof(in), &out, sizeof(out));
+  int error = mprdma_execute(cq->context, MPRDMA_ABI_CREATE_CQ, &in, sizeof(in), &out, sizeof(out));
   cq->handle = out.handle;
   cq->engine_pid = getpid();
   return error;
@@ -127,12 +128,13 @@ int mprdma_destroy_cq(struct ibv_cq* ibv) {
   if (__atomic_load_n(&cq->users, __ATOMIC_ACQUIRE) != 0) {
     return EBUSY;
   }
-  int error =
-      mprdma_execute_handle(cq->context, cq->engine_pid, MPRDMA_ABI_DESTROY_CQ, cq->handle);
+  int error = mprdma_execute_handle(cq->context, cq->engine_pid, MPRDMA_ABI_DESTROY_CQ, cq->handle);
   if (error != 0) {
     return error;
   }
-  mprdma_drain_cq_events(cq);
+  if (cq->engine_pid == getpid()) { /* else the events, too, are the parent's */
+    mprdma_drain_cq_events(cq);
+  }
   if (cq->comp_channel != NULL) {
     mprdma_comp_channel_put(cq->context, cq->comp_channel);
   }
@@ -215,7 +217,8 @@ static void to_wc(const struct mprdma_abi_cqe* cqe, struct ibv_wc* wc) {
                      (int)IBV_WC_RNR_RETRY_EXC_ERR == MPRDMA_ABI_WC_RNR_RETRY_EXC_ERR &&
                      (int)IBV_WC_REM_ABORT_ERR == MPRDMA_ABI_WC_REM_ABORT_ERR,
                  "statuses of completions are the same numbers on both sides");
-  _Static_assert((int)IBV_WC_GRH == MPRDMA_ABI_CQE_GRH && (int)IBV_WC_WITH_IMM == MPRDMA_ABI_CQE_IMM &&
+  _Static_assert((int)IBV_WC_GRH == MPRDMA_ABI_CQE_GRH &&
+                     (int)IBV_WC_WITH_IMM == MPRDMA_ABI_CQE_IMM &&
                      (int)IBV_WC_WITH_INV == MPRDMA_ABI_CQE_INVALIDATED,
                  "flags of completions are the same bits on both sides");
   wc->wr_id = cqe->wr_id;

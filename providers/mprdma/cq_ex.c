@@ -61,11 +61,21 @@ static const struct mprdma_abi_cqe* current(struct ibv_cq_ex* ibv) {
 static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex* ibv) {
   return (enum ibv_wc_opcode)current(ibv)->opcode;
 }
-static uint32_t read_vendor_err(struct ibv_cq_ex* ibv) { return current(ibv)->vendor_err; }
-static uint32_t read_byte_len(struct ibv_cq_ex* ibv) { return current(ibv)->byte_len; }
-static __be32 read_imm_data(struct ibv_cq_ex* ibv) { return current(ibv)->imm_or_rkey; }
-static uint32_t read_qp_num(struct ibv_cq_ex* ibv) { return current(ibv)->qpn; }
-static uint32_t read_src_qp(struct ibv_cq_ex* ibv) { return current(ibv)->src_qpn; }
+static uint32_t read_vendor_err(struct ibv_cq_ex* ibv) {
+  return current(ibv)->vendor_err;
+}
+static uint32_t read_byte_len(struct ibv_cq_ex* ibv) {
+  return current(ibv)->byte_len;
+}
+static __be32 read_imm_data(struct ibv_cq_ex* ibv) {
+  return current(ibv)->imm_or_rkey;
+}
+static uint32_t read_qp_num(struct ibv_cq_ex* ibv) {
+  return current(ibv)->qpn;
+}
+static uint32_t read_src_qp(struct ibv_cq_ex* ibv) {
+  return current(ibv)->src_qpn;
+}
 static unsigned int read_wc_flags(struct ibv_cq_ex* ibv) {
   return current(ibv)->flags & (IBV_WC_GRH | IBV_WC_WITH_IMM | IBV_WC_WITH_INV);
 }

@@ -79,8 +79,8 @@ static inline int mprdma_facts_parse_mac(const char* text, uint8_t mac[6]) {
 
 /* RFC 4291 appendix A: the modified EUI-64 of a MAC. */
 static inline void mprdma_facts_eui64(const uint8_t mac[6], uint8_t eui[8]) {
-  const uint8_t bytes[8] = {(uint8_t)(mac[0] ^ 2u), mac[1], mac[2], 0xff, 0xfe,
-                            mac[3],                 mac[4], mac[5]};
+  const uint8_t bytes[8] = {
+      (uint8_t)(mac[0] ^ 2u), mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]};
   memcpy(eui, bytes, sizeof(bytes));
 }
 

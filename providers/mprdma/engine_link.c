@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The embedded engine: libmprdma-engine.so, loaded when first needed and never unloaded (its threads
- * may outlive a context), and the connection of a context to it: once per process, again in a child
- * after fork, because the parent's engine stays with the parent.
+ * The embedded engine: libmprdma-engine.so, loaded when first needed and never unloaded (its
+ * threads may outlive a context), and the connection of a context to it: once per process, again in
+ * a child after fork, because the parent's engine stays with the parent.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -27,8 +27,7 @@ static void* open_library(void) {
     return dlopen(named, RTLD_NOW | RTLD_LOCAL);
   }
   /* Beside the provider when installed; in the build tree, in the engine's directory. */
-  static const char* const kBeside[] = {"libmprdma-engine.so",
-                                        "../libmprdma-engine.so",
+  static const char* const kBeside[] = {"libmprdma-engine.so", "../libmprdma-engine.so",
                                         "../../dataplane/libmprdma-engine.so"};
   Dl_info self;
   static const int kAnchor = 0;

@@ -300,8 +300,8 @@ void mprdma_drain_cq_events(struct mprdma_cq* cq) {
 
 void mprdma_drain_qp_events(struct mprdma_qp* qp) {
   struct ibv_qp* ibv = &qp->verbs.qp;
-  uint32_t purged = mprdma_event_queue_purge(&qp->context->async, (uint64_t)(uintptr_t)ibv,
-                                             is_qp_record);
+  uint32_t purged =
+      mprdma_event_queue_purge(&qp->context->async, (uint64_t)(uintptr_t)ibv, is_qp_record);
   wait_acknowledged(&ibv->mutex, &ibv->cond, &ibv->events_completed,
                     qp->async_events_written - purged);
 }

@@ -66,8 +66,8 @@ static int open_async(struct mprdma_context* context) {
   int ours = fcntl(fds[0], F_DUPFD_CLOEXEC, 0);
   int flags = fcntl(fds[1], F_GETFL);
   if (ours < 0 || flags < 0 || fcntl(fds[1], F_SETFL, flags | O_NONBLOCK) != 0 ||
-      mprdma_event_queue_init(&context->async, ours, fds[1],
-                              sizeof(struct mprdma_async_record)) != 0) {
+      mprdma_event_queue_init(&context->async, ours, fds[1], sizeof(struct mprdma_async_record)) !=
+          0) {
     int error = errno;
     close(fds[0]);
     close(fds[1]);
@@ -94,8 +94,8 @@ static struct verbs_context* alloc_context(struct ibv_device* device, int cmd_fd
     return NULL;
   }
   struct mprdma_context* context = _verbs_init_and_alloc_context(
-      device, cmd_fd, sizeof(*context), (struct verbs_context*)offsetof(struct mprdma_context, verbs),
-      0);
+      device, cmd_fd, sizeof(*context),
+      (struct verbs_context*)offsetof(struct mprdma_context, verbs), 0);
   if (context == NULL) {
     return NULL;
   }
@@ -122,7 +122,9 @@ static struct verbs_device* alloc_device(struct verbs_sysfs_dev* sysfs) {
   return device;
 }
 
-static void uninit_device(struct verbs_device* device) { free(device); }
+static void uninit_device(struct verbs_device* device) {
+  free(device);
+}
 
 static const struct verbs_device_ops kDeviceOps = {
     .name = "mprdma",

@@ -36,7 +36,8 @@ int mprdma_memory_map(struct mprdma_memory* memory, size_t bytes); /* zeroed; 0 
 void mprdma_memory_unmap(struct mprdma_memory* memory);
 uint32_t mprdma_power_of_two(uint32_t at_least); /* 1 <= at_least <= 2^31 */
 
-/* ---- A pipe with fixed-size event records, of which the application has the read end (event.c). */
+/* ---- A pipe with fixed-size event records, of which the application has the read end (event.c).
+ */
 struct mprdma_event_queue {
   pthread_mutex_t lock;
   int read_fd; /* ours, to purge; the application's may be another descriptor of the same pipe */

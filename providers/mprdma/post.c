@@ -186,11 +186,11 @@ int mprdma_post_recv(struct ibv_qp* ibv, struct ibv_recv_wr* wr, struct ibv_recv
   pthread_spin_lock(&qp->rq.lock);
   uint32_t producer = qp->rq.producer;
   for (; wr != NULL; wr = wr->next) {
-    error = rq_has_room(&qp->rq, producer)
-                ? put_recv(qp,
-                           mprdma_abi_recv_slot(qp->rq.ring, qp->rq.depth, qp->rq.stride, producer),
-                           wr)
-                : ENOMEM;
+    error =
+        rq_has_room(&qp->rq, producer)
+            ? put_recv(qp, mprdma_abi_recv_slot(qp->rq.ring, qp->rq.depth, qp->rq.stride, producer),
+                       wr)
+            : ENOMEM;
     if (error != 0) {
       *bad_wr = wr;
       break;

@@ -36,16 +36,16 @@ static void size_rings(struct mprdma_qp* qp, const struct ibv_qp_cap* cap) {
   qp->sq.max_inline = cap->max_inline_data;
   qp->rq.depth = mprdma_power_of_two(cap->max_recv_wr > 0 ? cap->max_recv_wr : 1);
   qp->rq.max_sge = cap->max_recv_sge > 0 ? cap->max_recv_sge : 1;
-  qp->rq.stride = round_up(
-      sizeof(struct mprdma_abi_recv_wqe) + qp->rq.max_sge * sizeof(struct mprdma_abi_sge),
-      RQ_STRIDE_UNIT);
+  qp->rq.stride =
+      round_up(sizeof(struct mprdma_abi_recv_wqe) + qp->rq.max_sge * sizeof(struct mprdma_abi_sge),
+               RQ_STRIDE_UNIT);
 }
 
 static int map_rings(struct mprdma_qp* qp) {
   size_t sq_bytes = (size_t)qp->sq.depth * qp->sq.stride;
   size_t rq_bytes = round_up((size_t)qp->rq.depth * qp->rq.stride, SQ_STRIDE_UNIT);
-  int error = mprdma_memory_map(&qp->memory,
-                                sq_bytes + rq_bytes + 2 * sizeof(struct mprdma_abi_queue_dbr));
+  int error =
+      mprdma_memory_map(&qp->memory, sq_bytes + rq_bytes + 2 * sizeof(struct mprdma_abi_queue_dbr));
   if (error != 0) {
     return error;
   }
@@ -119,8 +119,8 @@ static struct ibv_qp_cap actual_caps(const struct mprdma_qp* qp) {
 }
 
 static int check_init(const struct ibv_qp_init_attr_ex* attr) {
-  const uint32_t kMask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS |
-                         IBV_QP_INIT_ATTR_CREATE_FLAGS;
+  const uint32_t kMask =
+      IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
   if ((attr->comp_mask & ~kMask) != 0 || attr->srq != NULL || attr->qp_type != IBV_QPT_RC) {
     return EOPNOTSUPP;
   }
@@ -213,8 +213,7 @@ void mprdma_qp_purge_completions(struct mprdma_qp* qp) {
 
 int mprdma_destroy_qp(struct ibv_qp* ibv) {
   struct mprdma_qp* qp = to_mprdma_qp(ibv);
-  int error =
-      mprdma_execute_handle(qp->context, qp->engine_pid, MPRDMA_ABI_DESTROY_QP, qp->handle);
+  int error = mprdma_execute_handle(qp->context, qp->engine_pid, MPRDMA_ABI_DESTROY_QP, qp->handle);
   if (error != 0) {
     return error;
   }

@@ -25,8 +25,7 @@ static const struct transition kRcTransitions[] = {
          IBV_QP_MIN_RNR_TIMER,
      IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
     {IBV_QPS_RTR, IBV_QPS_RTS,
-     IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-         IBV_QP_MAX_QP_RD_ATOMIC,
+     IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
      IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER},
     {IBV_QPS_RTS, IBV_QPS_RTS, 0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER},
     {IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
@@ -54,8 +53,8 @@ static int check_mask(enum ibv_qp_state from, enum ibv_qp_state to, int mask) {
 
 static int check_address(const struct ibv_ah_attr* ah) {
   /* RoCE has no local identifiers: the path is the GID (IBTA annex A17). */
-  bool good = ah->is_global == 1 && ah->grh.sgid_index < MPRDMA_FACTS_GIDS &&
-              ah->port_num == MPRDMA_PORT;
+  bool good =
+      ah->is_global == 1 && ah->grh.sgid_index < MPRDMA_FACTS_GIDS && ah->port_num == MPRDMA_PORT;
   return good ? 0 : EINVAL;
 }
 
@@ -77,7 +76,8 @@ static int check_values(const struct mprdma_context* context, const struct ibv_q
   good = good && ((mask & IBV_QP_RETRY_CNT) == 0 || attr->retry_cnt < 8);
   good = good && ((mask & IBV_QP_RNR_RETRY) == 0 || attr->rnr_retry < 8);
   good = good && ((mask & IBV_QP_MIN_RNR_TIMER) == 0 || attr->min_rnr_timer < 32);
-  good = good && ((mask & IBV_QP_MAX_QP_RD_ATOMIC) == 0 || attr->max_rd_atomic <= info.max_rd_atomic);
+  good =
+      good && ((mask & IBV_QP_MAX_QP_RD_ATOMIC) == 0 || attr->max_rd_atomic <= info.max_rd_atomic);
   good = good && ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) == 0 ||
                   attr->max_dest_rd_atomic <= info.max_rd_atomic);
   return good ? 0 : EINVAL;

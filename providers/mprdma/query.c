@@ -26,7 +26,9 @@ uint32_t mprdma_mtu_to_bytes(enum ibv_mtu mtu) {
   return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128u << (unsigned int)mtu : 0;
 }
 
-static int clamp(uint64_t value) { return value > INT32_MAX ? INT32_MAX : (int)value; }
+static int clamp(uint64_t value) {
+  return value > INT32_MAX ? INT32_MAX : (int)value;
+}
 
 static void fill_device(const struct mprdma_context* context,
                         const struct mprdma_abi_device_info* info, struct ibv_device_attr* attr) {

@@ -181,8 +181,7 @@ struct verbs_context_ops {
   int (*post_send)(struct ibv_qp* qp, struct ibv_send_wr* wr, struct ibv_send_wr** bad_wr);
   verbs_unused_op post_srq_ops;
   verbs_unused_op post_srq_recv;
-  int (*query_device_ex)(struct ibv_context* context,
-                         const struct ibv_query_device_ex_input* input,
+  int (*query_device_ex)(struct ibv_context* context, const struct ibv_query_device_ex_input* input,
                          struct ibv_device_attr_ex* attr, size_t attr_size);
   verbs_unused_op query_ece;
   int (*query_port)(struct ibv_context* context, uint8_t port, struct ibv_port_attr* attr);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The ibv_wr_* way of posting, ibv_wr_post(3): wr_start locks the send queue, each operation opens a
- * slot, the setters fill it, wr_complete publishes the batch. The first error in a batch sticks and
- * makes wr_complete fail with nothing posted.
+ * The ibv_wr_* way of posting, ibv_wr_post(3): wr_start locks the send queue, each operation opens
+ * a slot, the setters fill it, wr_complete publishes the batch. The first error in a batch sticks
+ * and makes wr_complete fail with nothing posted.
  */
 #include "providers/mprdma/mprdma.h"
 
@@ -89,7 +89,9 @@ static void wr_rdma_read(struct ibv_qp_ex* ibv, uint32_t rkey, uint64_t remote_a
   open_rdma(ibv, MPRDMA_ABI_READ, rkey, remote_addr, 0);
 }
 
-static void wr_send(struct ibv_qp_ex* ibv) { open_slot(ibv, MPRDMA_ABI_SEND); }
+static void wr_send(struct ibv_qp_ex* ibv) {
+  open_slot(ibv, MPRDMA_ABI_SEND);
+}
 
 static void wr_send_imm(struct ibv_qp_ex* ibv, __be32 imm) {
   struct mprdma_abi_send_wqe* wqe = open_slot(ibv, MPRDMA_ABI_SEND_IMM);
@@ -174,8 +176,7 @@ static void wr_set_inline_data(struct ibv_qp_ex* ibv, void* addr, size_t length)
 }
 
 int mprdma_wr_builder_fill(struct mprdma_qp* qp, uint64_t send_ops) {
-  const uint64_t kAtomics =
-      IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+  const uint64_t kAtomics = IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
   uint64_t offered = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
                      IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ;
   if ((qp->context->channel.features & MPRDMA_ABI_FEATURE_ATOMIC) != 0) {

@@ -14,7 +14,9 @@
 static uint8_t kinds[TABLE_SIZE]; /* enum mprdma_fd_kind */
 static int extras[TABLE_SIZE];
 
-static bool in_table(int fd) { return fd >= 0 && fd < TABLE_SIZE; }
+static bool in_table(int fd) {
+  return fd >= 0 && fd < TABLE_SIZE;
+}
 
 MPRDMA_REAL(int, fstat64, int, struct stat64*)
 

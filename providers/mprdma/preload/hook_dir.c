@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Directories, links and extended attributes: what `ls`, Python and the shell use to look around. */
+/* Directories, links and extended attributes: what `ls`, Python and the shell use to look around.
+ */
 #include <dirent.h>
 #include <stdio.h>
 #include <sys/xattr.h>
@@ -82,7 +83,9 @@ MPRDMA_HOOK char* realpath(const char* restrict path, char* restrict out) {
   return realpath_any(path, out);
 }
 
-MPRDMA_HOOK char* canonicalize_file_name(const char* path) { return realpath_any(path, NULL); }
+MPRDMA_HOOK char* canonicalize_file_name(const char* path) {
+  return realpath_any(path, NULL);
+}
 
 char* __realpath_chk(const char* path, char* out, size_t bytes);
 MPRDMA_HOOK char* __realpath_chk(const char* path, char* out, size_t bytes) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What can be done to a descriptor: close, dup, write, ioctl; and the sockets that may not exist. */
+/* What can be done to a descriptor: close, dup, write, ioctl; and the sockets that may not exist.
+ */
 #include <fcntl.h>
 #include <linux/netlink.h>
 #include <rdma/rdma_user_ioctl_cmds.h>

@@ -38,13 +38,13 @@ static bool takes_mode(int flags) {
   return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
 }
 
-#define READ_MODE(mode, flags)                              \
-  mode_t mode = 0;                                          \
-  if (takes_mode(flags)) {                                  \
-    va_list arguments;                                      \
-    va_start(arguments, flags);                             \
-    mode = (mode_t)va_arg(arguments, unsigned int);         \
-    va_end(arguments);                                      \
+#define READ_MODE(mode, flags)                      \
+  mode_t mode = 0;                                  \
+  if (takes_mode(flags)) {                          \
+    va_list arguments;                              \
+    va_start(arguments, flags);                     \
+    mode = (mode_t)va_arg(arguments, unsigned int); \
+    va_end(arguments);                              \
   }
 
 MPRDMA_HOOK int open(const char* path, int flags, ...) {
@@ -95,6 +95,10 @@ static FILE* fopen_any(const char* path, const char* mode) {
   return fopen64_real()(resolved.real, mode);
 }
 
-MPRDMA_HOOK FILE* fopen(const char* path, const char* mode) { return fopen_any(path, mode); }
+MPRDMA_HOOK FILE* fopen(const char* path, const char* mode) {
+  return fopen_any(path, mode);
+}
 
-MPRDMA_HOOK FILE* fopen64(const char* path, const char* mode) { return fopen_any(path, mode); }
+MPRDMA_HOOK FILE* fopen64(const char* path, const char* mode) {
+  return fopen_any(path, mode);
+}

@@ -51,7 +51,9 @@ MPRDMA_HOOK int fstat(int fd, struct stat* status) {
   return fstat_any(fd, (struct stat64*)status);
 }
 
-MPRDMA_HOOK int fstat64(int fd, struct stat64* status) { return fstat_any(fd, status); }
+MPRDMA_HOOK int fstat64(int fd, struct stat64* status) {
+  return fstat_any(fd, status);
+}
 
 MPRDMA_HOOK int fstatat(int directory, const char* restrict path, struct stat* restrict status,
                         int flags) {
@@ -77,14 +79,14 @@ MPRDMA_HOOK int statx(int directory, const char* restrict path, int flags, unsig
 
 /* Programs built against glibc before 2.33 call these; 1 is the only layout of this platform. */
 #define STAT_VERSION 1
-#define DEFINE_XSTAT(name, type, call, ...)             \
-  int name(int version, __VA_ARGS__, type* status);     \
+#define DEFINE_XSTAT(name, type, call, ...)                      \
+  int name(int version, __VA_ARGS__, type* status);              \
   MPRDMA_HOOK int name(int version, __VA_ARGS__, type* status) { \
-    if (version != STAT_VERSION) {                      \
-      errno = EINVAL;                                   \
-      return -1;                                        \
-    }                                                   \
-    return call;                                        \
+    if (version != STAT_VERSION) {                               \
+      errno = EINVAL;                                            \
+      return -1;                                                 \
+    }                                                            \
+    return call;                                                 \
   }
 DEFINE_XSTAT(__xstat, struct stat, stat(path, status), const char* path)
 DEFINE_XSTAT(__xstat64, struct stat64, stat64(path, status), const char* path)
@@ -113,7 +115,9 @@ static int access_any(int directory, const char* path, int mode, int flags) {
   return faccessat_real()(directory, resolved.real, mode, flags);
 }
 
-MPRDMA_HOOK int access(const char* path, int mode) { return access_any(AT_FDCWD, path, mode, 0); }
+MPRDMA_HOOK int access(const char* path, int mode) {
+  return access_any(AT_FDCWD, path, mode, 0);
+}
 
 MPRDMA_HOOK int faccessat(int directory, const char* path, int mode, int flags) {
   return access_any(directory, path, mode, flags);

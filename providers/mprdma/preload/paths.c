@@ -27,7 +27,9 @@ static const char* after_component(const char* path, const char* name) {
   return path + length;
 }
 
-static bool names_nothing(const char* rest) { return rest[strspn(rest, "/.")] == '\0'; }
+static bool names_nothing(const char* rest) {
+  return rest[strspn(rest, "/.")] == '\0';
+}
 
 static void join(struct mprdma_path* out, const char* root, const char* middle, const char* rest) {
   int length = snprintf(out->buffer, sizeof(out->buffer), "%s%s%s", root, middle, rest);

@@ -24,17 +24,17 @@
 #define MPRDMA_HOOK __attribute__((visibility("default")))
 
 /* Defines name_real(), which returns the next definition of a libc function. */
-#define MPRDMA_REAL(ret, name, ...)                                \
-  static ret (*name##_real(void))(__VA_ARGS__) {                   \
-    static ret (*cached)(__VA_ARGS__);                             \
-    ret (*function)(__VA_ARGS__);                                  \
-    __atomic_load(&cached, &function, __ATOMIC_RELAXED);           \
-    if (function == NULL) {                                        \
-      void* symbol = mprdma_next_symbol(#name);                    \
-      memcpy(&function, &symbol, sizeof(function));                \
-      __atomic_store(&cached, &function, __ATOMIC_RELAXED);        \
-    }                                                              \
-    return function;                                               \
+#define MPRDMA_REAL(ret, name, ...)                         \
+  static ret (*name##_real(void))(__VA_ARGS__) {            \
+    static ret (*cached)(__VA_ARGS__);                      \
+    ret (*function)(__VA_ARGS__);                           \
+    __atomic_load(&cached, &function, __ATOMIC_RELAXED);    \
+    if (function == NULL) {                                 \
+      void* symbol = mprdma_next_symbol(#name);             \
+      memcpy(&function, &symbol, sizeof(function));         \
+      __atomic_store(&cached, &function, __ATOMIC_RELAXED); \
+    }                                                       \
+    return function;                                        \
   }
 
 /* real.c: aborts with a message when libc has no such symbol, which cannot be survived. */
@@ -79,8 +79,9 @@ dev_t mprdma_uverbs_rdev(void);
 const char* mprdma_real_sysfs(void);
 const char* mprdma_real_dev(void);
 
-/* tree_life.c: a tree is named <base>/mprdma-tree.<uid>.<pid namespace>.<pid>.<start ticks>, so that
- * anyone can tell whether its owner lives, without a descriptor that an application might close. */
+/* tree_life.c: a tree is named <base>/mprdma-tree.<uid>.<pid namespace>.<pid>.<start ticks>, so
+ * that anyone can tell whether its owner lives, without a descriptor that an application might
+ * close. */
 #define MPRDMA_TREE_PREFIX "mprdma-tree."
 int mprdma_tree_name(char* out, size_t bytes, const char* base);
 void mprdma_tree_remove(const char* root);

@@ -20,8 +20,12 @@ static const char* env_or(const char* name, const char* otherwise) {
   return value != NULL && value[0] == '/' ? value : otherwise;
 }
 
-const char* mprdma_real_sysfs(void) { return env_or("MPRDMA_REAL_SYSFS", "/sys"); }
-const char* mprdma_real_dev(void) { return env_or("MPRDMA_REAL_DEV", "/dev"); }
+const char* mprdma_real_sysfs(void) {
+  return env_or("MPRDMA_REAL_SYSFS", "/sys");
+}
+const char* mprdma_real_dev(void) {
+  return env_or("MPRDMA_REAL_DEV", "/dev");
+}
 
 static bool uverbs_number_taken(unsigned int number) {
   char path[PATH_MAX];

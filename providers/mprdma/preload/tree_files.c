@@ -116,15 +116,27 @@ static void put_gids(struct writer* w, const struct mprdma_device_facts* facts, 
 }
 
 static void put_counters(struct writer* w, const char* port) {
-  static const char* const kCounters[] = {
-      "port_rcv_data",     "port_rcv_packets",           "port_rcv_errors",
-      "port_xmit_data",    "port_xmit_packets",          "port_xmit_discards",
-      "port_xmit_wait",    "multicast_rcv_packets",      "multicast_xmit_packets",
-      "symbol_error",      "local_link_integrity_errors", "excessive_buffer_overrun_errors",
-      "link_downed",       "link_error_recovery",        "port_rcv_constraint_errors",
-      "VL15_dropped",      "unicast_rcv_packets",        "unicast_xmit_packets",
-      "port_rcv_remote_physical_errors", "port_rcv_switch_relay_errors",
-      "port_xmit_constraint_errors"};
+  static const char* const kCounters[] = {"port_rcv_data",
+                                          "port_rcv_packets",
+                                          "port_rcv_errors",
+                                          "port_xmit_data",
+                                          "port_xmit_packets",
+                                          "port_xmit_discards",
+                                          "port_xmit_wait",
+                                          "multicast_rcv_packets",
+                                          "multicast_xmit_packets",
+                                          "symbol_error",
+                                          "local_link_integrity_errors",
+                                          "excessive_buffer_overrun_errors",
+                                          "link_downed",
+                                          "link_error_recovery",
+                                          "port_rcv_constraint_errors",
+                                          "VL15_dropped",
+                                          "unicast_rcv_packets",
+                                          "unicast_xmit_packets",
+                                          "port_rcv_remote_physical_errors",
+                                          "port_rcv_switch_relay_errors",
+                                          "port_xmit_constraint_errors"};
   char dir[PATH_MAX / 2];
   snprintf(dir, sizeof(dir), "%s/hw_counters", port);
   make_directory(w, dir);
@@ -179,8 +191,8 @@ static void put_parent(struct writer* w, const struct mprdma_device_facts* facts
   for (long word = (cpus + 31) / 32 - 1; word >= 0 && used + 10 < sizeof(mask); word--) {
     long bits = cpus - word * 32;
     unsigned long value = bits >= 32 ? 0xfffffffful : (1ul << bits) - 1;
-    used += (size_t)snprintf(mask + used, sizeof(mask) - used, "%08lx%s", value,
-                             word > 0 ? "," : "");
+    used +=
+        (size_t)snprintf(mask + used, sizeof(mask) - used, "%08lx%s", value, word > 0 ? "," : "");
   }
   put(w, dir, "local_cpus", "%s\n", mask);
   /* For a device whose name does not begin with "mprdma": the provider matches this. */

@@ -39,9 +39,9 @@ static unsigned long long pid_namespace(void) {
 
 int mprdma_tree_name(char* out, size_t bytes, const char* base) {
   pid_t pid = getpid();
-  int length = snprintf(out, bytes, "%s/" MPRDMA_TREE_PREFIX "%u.%llu.%d.%llu", base,
-                        (unsigned int)geteuid(), pid_namespace(), (int)pid,
-                        process_start_ticks(pid));
+  int length =
+      snprintf(out, bytes, "%s/" MPRDMA_TREE_PREFIX "%u.%llu.%d.%llu", base,
+               (unsigned int)geteuid(), pid_namespace(), (int)pid, process_start_ticks(pid));
   return length > 0 && (size_t)length < bytes ? 0 : ENAMETOOLONG;
 }
 
@@ -68,7 +68,9 @@ static void remove_below(int parent, const char* name, int depth) {
   unlinkat(parent, name, AT_REMOVEDIR);
 }
 
-void mprdma_tree_remove(const char* root) { remove_below(AT_FDCWD, root, 0); }
+void mprdma_tree_remove(const char* root) {
+  remove_below(AT_FDCWD, root, 0);
+}
 
 static bool owner_is_gone(const char* name) {
   unsigned int uid = 0;

@@ -38,7 +38,9 @@ static bool get_u64(struct ib_uverbs_ioctl_hdr* header, uint16_t id, uint64_t* v
   return true;
 }
 
-static void* output(struct ib_uverbs_attr* attr) { return (void*)(uintptr_t)attr->data; }
+static void* output(struct ib_uverbs_attr* attr) {
+  return (void*)(uintptr_t)attr->data;
+}
 
 /* Copies what fits and clears the rest, as the kernel does for a caller with longer structures. */
 static void put_output(struct ib_uverbs_attr* attr, const void* value, size_t bytes) {
@@ -192,4 +194,6 @@ int mprdma_preload_dup_event_pipe(int app_fd, int fds[2]) {
   return error;
 }
 
-int mprdma_preload_link_version(void) { return MPRDMA_PRELOAD_LINK_VERSION; }
+int mprdma_preload_link_version(void) {
+  return MPRDMA_PRELOAD_LINK_VERSION;
+}

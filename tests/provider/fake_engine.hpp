@@ -1,0 +1,27 @@
+// A stand-in for libmprdma-engine.so on the other side of abi/: every QP of the process is wired to
+// every other, instantly and without loss. It obeys the queue ABI and checks what a provider must
+// guarantee; everything about packets is missing. Tests look at it and make it raise events with
+// the functions below. Any thread.
+#pragma once
+
+#include <cstdint>
+
+namespace mprdma::provider_test {
+
+#define MPRDMA_FAKE_API extern "C" __attribute__((visibility("default")))
+
+// How often mprdma_engine_connect() succeeded in this process since it started (a child counts on
+// from its parent's number).
+MPRDMA_FAKE_API uint32_t fake_engine_connects();
+// Connections, PDs, MRs, CQs and QPs that exist now.
+MPRDMA_FAKE_API uint32_t fake_engine_objects();
+// Raises an event (MPRDMA_ABI_EVENT_*) for a QP, by number; false: no such QP.
+MPRDMA_FAKE_API bool fake_engine_raise_qp(uint32_t type, uint32_t qpn);
+// Raises one event of a kind that concerns the port or the device at every connection.
+MPRDMA_FAKE_API void fake_engine_raise_port(uint32_t type);
+// While true, send queues are not looked at.
+MPRDMA_FAKE_API void fake_engine_hold(bool hold);
+// Calls of progress() and kick() so far.
+MPRDMA_FAKE_API uint64_t fake_engine_progress_calls();
+
+}  // namespace mprdma::provider_test
