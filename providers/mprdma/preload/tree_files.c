@@ -172,8 +172,7 @@ static void put_port(struct writer* w, const struct mprdma_device_facts* facts, 
 static void put_parent(struct writer* w, const struct mprdma_device_facts* facts, const char* dev) {
   char dir[PATH_MAX / 2];
   long cpus = sysconf(_SC_NPROCESSORS_CONF);
-  snprintf(dir, sizeof(dir), "%s/device/net", dev);
-  make_directory(w, dir);
+  /* Without an interface there is no net/ either: an empty one makes scripts name "". */
   if (mprdma_preload_netdev()[0] != '\0') {
     snprintf(dir, sizeof(dir), "%s/device/net/%s", dev, mprdma_preload_netdev());
     make_directory(w, dir);
