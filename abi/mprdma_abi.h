@@ -407,6 +407,18 @@ struct mprdma_abi_modify_qp { /* MODIFY_QP, input; QUERY_QP: mprdma_abi_handle -
   struct mprdma_abi_qp_attr attr;
 };
 
+/* QUERY_COUNTERS, output: the head, then as many entries as fit into out_bytes, by name. */
+struct mprdma_abi_counters {
+  uint32_t total;  /* how many there are */
+  uint32_t filled; /* how many follow */
+};
+struct mprdma_abi_counter {
+  char name[56]; /* terminated */
+  uint64_t value;
+};
+MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_counters) == 8);
+MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_counter) == 64);
+
 /* What a connected provider holds. Every function may be called by any thread.
  * execute: one command; returns 0 or an errno value. May wait for the worker, never for the wire.
  * progress: runs the worker for one burst if nobody else does; never blocks. Called by poll_cq and

@@ -1,0 +1,72 @@
+// Who has this IPv4 address: requests, replies, retries (RFC 826). No sockets: the worker sends
+// what request() and reply() describe.
+//
+// An address is asked for at once, then after 10 ms, doubling up to a second, for as long as
+// somebody wants it. After kGiveUpAfter without an answer the entry is kFailed: packets to it are
+// dropped, so that the queue pair's own timers end in the standard's error; a late answer mends it.
+// What somebody else tells us in a request to us is learnt too. Called by the worker.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/units.hpp"
+#include "wire/arp.hpp"
+
+namespace mprdma::dataplane {
+
+class ArpTable {
+ public:
+  static constexpr uint32_t kCapacity = 4096;
+  static constexpr Duration kFirstRetry = Duration::ms(10);
+  static constexpr Duration kLastRetry = Duration::s(1);
+  static constexpr Duration kGiveUpAfter = Duration::s(1);
+
+  enum class State : uint8_t { kResolving, kReachable, kFailed };
+
+  struct Entry {
+    uint32_t ip = 0;
+    State state = State::kResolving;
+    wire::MacAddress mac{};
+    Time asked_since;
+    Time next_request = Time::never();
+    Duration retry = kFirstRetry;
+  };
+
+  ArpTable();
+
+  [[nodiscard]] const Entry* find(uint32_t ip) const;
+  // The entry of `ip`, made (and due to be asked for at once) if it is new; nullptr: table full.
+  const Entry* resolve(uint32_t ip, Time now);
+  // Somebody says that `ip` is at `mac`. True if that is news.
+  bool learn(uint32_t ip, const wire::MacAddress& mac, bool may_add);
+  // The wire came up: what is not known is asked for at once.
+  void restart(Time now);
+
+  [[nodiscard]] Time next_deadline() const { return next_deadline_; }
+  // Calls request(ip) for each address that is due, and failed(ip) for each that gives up.
+  template <class Request, class Failed>
+  void on_deadline(Time now, Request&& request, Failed&& failed) {
+    next_deadline_ = Time::never();
+    for (Entry& entry : entries_) {
+      if (entry.next_request <= now) {
+        request(entry.ip);
+        entry.next_request = now + entry.retry;
+        entry.retry = entry.retry * 2 < kLastRetry ? entry.retry * 2 : kLastRetry;
+        if (entry.state == State::kResolving && now - entry.asked_since >= kGiveUpAfter) {
+          entry.state = State::kFailed;
+          failed(entry.ip);
+        }
+      }
+      if (entry.next_request < next_deadline_) next_deadline_ = entry.next_request;
+    }
+  }
+
+ private:
+  Entry* find_mutable(uint32_t ip);
+
+  std::vector<Entry> entries_;
+  Time next_deadline_ = Time::never();
+};
+
+}  // namespace mprdma::dataplane

@@ -1,0 +1,298 @@
+// Device, protection domains, memory regions, completion queues. Queue pairs: commands_qp.cpp.
+#include "dataplane/commands.hpp"
+
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <new>
+#include <string_view>
+#include <vector>
+
+#include "dataplane/command_io.hpp"
+#include "dataplane/memory_probe.hpp"
+
+namespace mprdma::dataplane {
+
+namespace {
+
+constexpr uint32_t kAllAccess = MPRDMA_ABI_ACCESS_LOCAL_WRITE | MPRDMA_ABI_ACCESS_REMOTE_WRITE |
+                                MPRDMA_ABI_ACCESS_REMOTE_READ | MPRDMA_ABI_ACCESS_REMOTE_ATOMIC |
+                                MPRDMA_ABI_ACCESS_RELAXED_ORDERING;
+static_assert(MPRDMA_ABI_ACCESS_LOCAL_WRITE == transport::kLocalWrite);
+static_assert(MPRDMA_ABI_ACCESS_REMOTE_WRITE == transport::kRemoteWrite);
+static_assert(MPRDMA_ABI_ACCESS_REMOTE_READ == transport::kRemoteRead);
+static_assert(MPRDMA_ABI_ACCESS_REMOTE_ATOMIC == transport::kRemoteAtomic);
+static_assert(MPRDMA_ABI_ACCESS_RELAXED_ORDERING == transport::kRelaxedOrdering);
+
+bool writes(uint32_t access) {
+  return (access & (MPRDMA_ABI_ACCESS_LOCAL_WRITE | MPRDMA_ABI_ACCESS_REMOTE_WRITE |
+                    MPRDMA_ABI_ACCESS_REMOTE_ATOMIC)) != 0;
+}
+
+bool good_ring(uint64_t ring, uint64_t dbr, uint32_t depth) {
+  return ring != 0 && ring % alignof(mprdma_abi_cqe) == 0 && dbr != 0 && std::has_single_bit(depth);
+}
+
+}  // namespace
+
+mprdma_abi_device_info device_limits() {
+  mprdma_abi_device_info info{};
+  info.max_mr_bytes = uint64_t{1} << 46;
+  info.max_qps = MPRDMA_ABI_MAX_QPS - 1;
+  info.max_qp_wr = 16384;
+  info.max_sge = transport::kMaxSge;
+  info.max_sge_rd = transport::kMaxSge;
+  info.max_inline_bytes = 960;
+  info.max_cqs = 16384;
+  info.max_cqe = 1u << 22;
+  info.max_mrs = kMaxMrs - 2;
+  info.max_pds = 32768;
+  info.max_rd_atomic = 16;
+  info.max_ahs = 0;
+  return info;
+}
+
+Commands::~Commands() {
+  for (auto& [qpn, qp] : qps_) worker_.detach(qp.get(), Time());
+}
+
+int Commands::prepare(const Call& call) {
+  mprdma_abi_reg_mr in;
+  if (call.command != MPRDMA_ABI_REG_MR) return 0;
+  if (!read_input(call, &in)) return EINVAL;
+  return probe_memory(in.addr, in.length, writes(in.access));
+}
+
+int Commands::execute(const mprdma_abi_client* client, const Call& call, Time now) {
+  ++worker_.counters().commands;
+  switch (call.command) {
+    case MPRDMA_ABI_QUERY_DEVICE:
+      return query_device(call);
+    case MPRDMA_ABI_QUERY_PORT:
+      return query_port(call);
+    case MPRDMA_ABI_ALLOC_PD:
+      return alloc_pd(client, call);
+    case MPRDMA_ABI_FREE_PD:
+      return free_pd(client, call);
+    case MPRDMA_ABI_REG_MR:
+      return reg_mr(client, call);
+    case MPRDMA_ABI_DEREG_MR:
+      return dereg_mr(client, call);
+    case MPRDMA_ABI_CREATE_CQ:
+      return create_cq(client, call);
+    case MPRDMA_ABI_RESIZE_CQ:
+      return resize_cq(client, call);
+    case MPRDMA_ABI_DESTROY_CQ:
+      return destroy_cq(client, call);
+    case MPRDMA_ABI_CREATE_QP:
+      return create_qp(client, call);
+    case MPRDMA_ABI_MODIFY_QP:
+      return modify_qp(client, call, now);
+    case MPRDMA_ABI_QUERY_QP:
+      return query_qp(client, call);
+    case MPRDMA_ABI_DESTROY_QP:
+      return destroy_qp(client, call, now);
+    case MPRDMA_ABI_CREATE_AH:
+    case MPRDMA_ABI_DESTROY_AH:
+      return EOPNOTSUPP;
+    case MPRDMA_ABI_QUERY_COUNTERS:
+      return query_counters(call);
+    default:
+      return EINVAL;
+  }
+}
+
+int Commands::query_device(const Call& call) {
+  mprdma_abi_device_info info = device_limits();
+  // The EUI-64 of the Ethernet address, in network order; also the low half of GID 0.
+  std::memcpy(&info.node_guid, worker_.gid(0).data() + 8, sizeof(info.node_guid));
+  return write_output(call, info);
+}
+
+int Commands::query_port(const Call& call) {
+  mprdma_abi_port_info info{};
+  const PortInfo port = worker_.port().info();
+  info.active = worker_.port().link_up() ? 1 : 0;
+  info.max_mtu = worker_.config().mtu;
+  info.active_mtu = worker_.config().mtu;
+  info.link_mbps = static_cast<uint32_t>(port.link_mbps);
+  info.bad_pkeys = worker_.counters().drop_bad_pkey;
+  std::memcpy(info.mac, worker_.config().mac.data(), sizeof(info.mac));
+  for (unsigned i = 0; i < 2; ++i) std::memcpy(info.gid[i], worker_.gid(i).data(), 16);
+  return write_output(call, info);
+}
+
+// ---- Protection domains ------------------------------------------------------------------------
+
+Commands::Pd* Commands::find_pd(const mprdma_abi_client* client, uint32_t handle) {
+  const auto it = pds_.find(handle);
+  return it != pds_.end() && it->second.client == client ? &it->second : nullptr;
+}
+
+int Commands::alloc_pd(const mprdma_abi_client* client, const Call& call) {
+  if (call.out_bytes < sizeof(mprdma_abi_handle)) return EINVAL;
+  if (pds_.size() >= device_limits().max_pds) return ENOMEM;
+  const uint32_t handle = next_pd_++;
+  pds_[handle].client = client;
+  return write_output(call, mprdma_abi_handle{handle, 0});
+}
+
+int Commands::free_pd(const mprdma_abi_client* client, const Call& call) {
+  mprdma_abi_handle in;
+  if (!read_input(call, &in)) return EINVAL;
+  const Pd* pd = find_pd(client, in.handle);
+  if (pd == nullptr) return EINVAL;
+  if (pd->users > 0) return EBUSY;
+  pds_.erase(in.handle);
+  return 0;
+}
+
+// ---- Memory regions ----------------------------------------------------------------------------
+
+int Commands::reg_mr(const mprdma_abi_client* client, const Call& call) {
+  mprdma_abi_reg_mr in;
+  if (!read_input(call, &in) || call.out_bytes < sizeof(mprdma_abi_reg_mr_out)) return EINVAL;
+  Pd* pd = find_pd(client, in.pd);
+  uint64_t end = 0;
+  const bool wraps = __builtin_add_overflow(in.addr, in.length, &end) ||
+                     __builtin_add_overflow(in.iova, in.length, &end);
+  if (pd == nullptr || wraps || (in.access & ~kAllAccess) != 0) return EINVAL;
+  if (in.length > device_limits().max_mr_bytes) return EINVAL;
+  // Who lets a peer write must be allowed to write (IBTA 10.6.3.1).
+  const bool remote_writes =
+      (in.access & (MPRDMA_ABI_ACCESS_REMOTE_WRITE | MPRDMA_ABI_ACCESS_REMOTE_ATOMIC)) != 0;
+  if (remote_writes && (in.access & MPRDMA_ABI_ACCESS_LOCAL_WRITE) == 0) return EINVAL;
+  transport::MemoryRegion region;
+  region.iova = in.iova;
+  region.addr = in.addr;
+  region.length = in.length;
+  region.pd = in.pd;
+  region.access = in.access;
+  const uint32_t key = worker_.mrs().add(region);
+  if (key == 0) return ENOMEM;
+  mrs_[key] = {client, in.pd};
+  ++pd->users;
+  return write_output(call, mprdma_abi_reg_mr_out{key, key, key, 0});
+}
+
+int Commands::dereg_mr(const mprdma_abi_client* client, const Call& call) {
+  mprdma_abi_handle in;
+  if (!read_input(call, &in)) return EINVAL;
+  const auto it = mrs_.find(in.handle);
+  if (it == mrs_.end() || it->second.client != client) return EINVAL;
+  worker_.mrs().remove(in.handle);
+  --pds_[it->second.pd].users;
+  mrs_.erase(it);
+  return 0;
+}
+
+// ---- Completion queues -------------------------------------------------------------------------
+
+Cq* Commands::find_cq(const mprdma_abi_client* client, uint32_t handle) {
+  const auto it = cqs_.find(handle);
+  return it != cqs_.end() && it->second->client() == client ? it->second.get() : nullptr;
+}
+
+int Commands::create_cq(const mprdma_abi_client* client, const Call& call) {
+  mprdma_abi_create_cq in;
+  if (!read_input(call, &in) || call.out_bytes < sizeof(mprdma_abi_handle)) return EINVAL;
+  const mprdma_abi_device_info limits = device_limits();
+  if (!good_ring(in.ring, in.dbr, in.depth) || in.depth > limits.max_cqe) return EINVAL;
+  if (cqs_.size() >= limits.max_cqs) return ENOMEM;
+  const uint32_t handle = next_cq_++;
+  cqs_[handle] = std::make_unique<Cq>(in, client);
+  return write_output(call, mprdma_abi_handle{handle, 0});
+}
+
+int Commands::resize_cq(const mprdma_abi_client* client, const Call& call) {
+  mprdma_abi_resize_cq in;
+  if (!read_input(call, &in)) return EINVAL;
+  Cq* cq = find_cq(client, in.handle);
+  if (cq == nullptr || !good_ring(in.ring, in.dbr, in.depth)) return EINVAL;
+  if (in.depth > device_limits().max_cqe) return EINVAL;
+  return cq->resize(in);
+}
+
+int Commands::destroy_cq(const mprdma_abi_client* client, const Call& call) {
+  mprdma_abi_handle in;
+  if (!read_input(call, &in)) return EINVAL;
+  Cq* cq = find_cq(client, in.handle);
+  if (cq == nullptr) return EINVAL;
+  if (cq->users > 0) return EBUSY;
+  worker_.forget_cq(cq);
+  cqs_.erase(in.handle);
+  return 0;
+}
+
+// ---- Counters ----------------------------------------------------------------------------------
+
+namespace {
+
+class CounterWriter {
+ public:
+  CounterWriter(mprdma_abi_counter* out, size_t room) : out_(out), room_(room) {}
+  void add(std::string_view prefix, std::string_view name, uint64_t value) {
+    if (count_ < room_) {
+      mprdma_abi_counter& counter = out_[count_];
+      counter = mprdma_abi_counter{};
+      const size_t head = std::min(prefix.size(), sizeof(counter.name) - 1);
+      const size_t tail = std::min(name.size(), sizeof(counter.name) - 1 - head);
+      std::memcpy(counter.name, prefix.data(), head);
+      std::memcpy(counter.name + head, name.data(), tail);
+      counter.value = value;
+    }
+    ++count_;
+  }
+  [[nodiscard]] size_t count() const { return count_; }
+
+ private:
+  mprdma_abi_counter* out_;
+  size_t room_;
+  size_t count_ = 0;
+};
+
+}  // namespace
+
+int Commands::query_counters(const Call& call) {
+  if (call.out == nullptr || call.out_bytes < sizeof(mprdma_abi_counters)) return EINVAL;
+  const size_t room = (call.out_bytes - sizeof(mprdma_abi_counters)) / sizeof(mprdma_abi_counter);
+  auto* body = reinterpret_cast<mprdma_abi_counter*>(static_cast<unsigned char*>(call.out) +
+                                                     sizeof(mprdma_abi_counters));
+  CounterWriter writer(body, room);
+  worker_.counters().for_each([&](auto name, uint64_t value) { writer.add("", name, value); });
+  for (size_t i = 1; i < wire::kDropReasonNames.size(); ++i) {
+    writer.add("drop_", wire::kDropReasonNames[i], worker_.wire_drops().count[i]);
+  }
+  worker_.transport_counters().for_each(
+      [&](auto name, uint64_t value) { writer.add("transport_", name, value); });
+  worker_.port().stats().for_each(
+      [&](auto name, uint64_t value) { writer.add("port_", name, value); });
+  mprdma_abi_counters head{};
+  head.total = static_cast<uint32_t>(writer.count());
+  head.filled = static_cast<uint32_t>(std::min(writer.count(), room));
+  std::memcpy(call.out, &head, sizeof(head));
+  return 0;
+}
+
+// ---- Clients -----------------------------------------------------------------------------------
+
+void Commands::forget_client(const mprdma_abi_client* client, Time now) {
+  std::vector<QpContext*> qps;
+  for (auto& [qpn, qp] : qps_) {
+    if (qp->client == client) qps.push_back(qp.get());
+  }
+  for (QpContext* qp : qps) drop_qp(qp, now);
+  std::erase_if(mrs_, [&](const auto& mr) {
+    if (mr.second.client != client) return false;
+    worker_.mrs().remove(mr.first);
+    return true;
+  });
+  std::erase_if(cqs_, [&](const auto& cq) {
+    if (cq.second->client() != client) return false;
+    worker_.forget_cq(cq.second.get());
+    return true;
+  });
+  std::erase_if(pds_, [&](const auto& pd) { return pd.second.client == client; });
+}
+
+}  // namespace mprdma::dataplane

@@ -1,0 +1,56 @@
+// The configuration of a device: from the environment that `mprdma run` sets, and from the TOML
+// file that MPRDMA_CONFIG names. The environment wins, so that one file serves several hosts.
+// Page: docs/man/mprdma.1. Any thread; no state.
+//
+//   MPRDMA_CONFIG   path of a TOML file
+//   MPRDMA_PORT     "local:PATH[,slots=N]" or "ethdev:DEVARGS"   [port] spec
+//   MPRDMA_ADDRESS  "10.73.0.1/24"                              [device] address
+//   MPRDMA_MAC      "02:4d:52:49:00:01"                         [device] mac
+//   MPRDMA_MTU      1024, 2048 or 4096                          [device] mtu
+//   MPRDMA_DEVICE   name of the device                          [device] name
+//   MPRDMA_FAULT    "seed=7,loss=0.01,..."                      [test] fault
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "dataplane/fault_spec.hpp"
+#include "transport/params.hpp"
+#include "wire/ethernet.hpp"
+
+namespace mprdma::dataplane {
+
+struct Config {
+  std::string device_name = "mprdma0";
+  uint32_t ipv4 = 0;  // host order; 0: not set
+  uint32_t prefix_bits = 32;
+  wire::MacAddress mac{};
+  bool mac_set = false;  // else 02:4d:52 and the low three bytes of the address
+  uint32_t mtu = 4096;
+  std::string port_spec;
+  uint32_t held_frames = 1024;  // most frames that wait for their turn, all queue pairs together
+  transport::Params params;
+  FaultSpec fault;
+};
+
+using Environment = std::function<const char*(const char*)>;
+
+// Empty, or one line that says what is wrong, where, and what would be right.
+std::string load_config(const Environment& environment, Config* out);
+
+// The same without the demand that an address and a port are set, for `mprdma run`.
+std::string load_config_partial(const Environment& environment, Config* out);
+
+// The parts, for those two and their tests.
+std::string apply_toml(const std::string& text, const std::string& path, Config* out);
+std::string apply_environment(const Environment& environment, Config* out);
+
+// "10.73.0.1" or "10.73.0.1/24".
+bool parse_address(const std::string& text, uint32_t* ipv4, uint32_t* prefix_bits);
+bool parse_mac(const std::string& text, wire::MacAddress* mac);
+bool valid_mtu(uint64_t mtu);
+bool valid_device_name(const std::string& name);
+wire::MacAddress derived_mac(uint32_t ipv4);
+
+}  // namespace mprdma::dataplane

@@ -1,0 +1,146 @@
+#include "dataplane/engine.hpp"
+
+#include <sys/random.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "dataplane/fault_port.hpp"
+#include "dataplane/port_factory.hpp"
+
+namespace mprdma::dataplane {
+
+namespace {
+
+constexpr uint64_t kFeatures = MPRDMA_ABI_FEATURE_RC;
+
+WorkerConfig worker_config(const Config& config, uint64_t seed) {
+  WorkerConfig out;
+  out.mac = config.mac;
+  out.ipv4 = config.ipv4;
+  out.mtu = config.mtu;
+  out.held_frames = config.held_frames;
+  out.seed = seed;
+  out.params = config.params;
+  return out;
+}
+
+uint64_t random_seed() {
+  uint64_t seed = 0;
+  if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed)) {
+    seed = static_cast<uint64_t>(clock_now().ns());
+  }
+  return seed;
+}
+
+// The largest frame of this path MTU: all headers, payload, pad and ICRC.
+uint32_t frame_bytes(uint32_t mtu) {
+  return static_cast<uint32_t>(wire::kMaxFrameHeaderBytes + wire::kMaxFrameTrailerBytes) + mtu;
+}
+
+}  // namespace
+
+Engine::Engine(const Config& config, std::unique_ptr<Port> port, uint64_t seed)
+    : worker_(worker_config(config, seed), std::move(port), clock_now()),
+      commands_(worker_),
+      progress_(worker_) {}
+
+Engine::~Engine() {
+  progress_.stop();
+}
+
+std::unique_ptr<Engine> Engine::create(const Config& config, int* error, std::string* message) {
+  PortResult opened = open_port(config.port_spec);
+  if (!opened) {
+    *error = opened.error != 0 ? opened.error : ENODEV;
+    *message = opened.message;
+    return nullptr;
+  }
+  std::unique_ptr<Port> port = std::move(opened.port);
+  if (config.fault.any()) port = std::make_unique<FaultPort>(std::move(port), config.fault);
+  return create_over(config, std::move(port), random_seed(), error, message);
+}
+
+std::unique_ptr<Engine> Engine::create_over(const Config& config, std::unique_ptr<Port> port,
+                                            uint64_t seed, int* error, std::string* message) {
+  const PortInfo info = port->info();
+  if (info.frame_bytes_max < frame_bytes(config.mtu)) {
+    *error = EINVAL;
+    *message = "the port takes frames of " + std::to_string(info.frame_bytes_max) +
+               " bytes, a path MTU of " + std::to_string(config.mtu) + " needs " +
+               std::to_string(frame_bytes(config.mtu)) + ": set MPRDMA_MTU (--mtu) lower";
+    return nullptr;
+  }
+  std::unique_ptr<Engine> engine(new Engine(config, std::move(port), seed));
+  *error = engine->progress_.start();
+  if (*error == 0) return engine;
+  *message = std::string("cannot start the engine's thread: ") + std::strerror(*error);
+  return nullptr;
+}
+
+EngineClient* Engine::connect(const mprdma_abi_client& callbacks, mprdma_abi_channel* channel) {
+  auto client = std::make_unique<EngineClient>();
+  client->engine = this;
+  client->callbacks = callbacks;
+  EngineClient* raw = client.get();
+  progress_.command([&](Time) {
+    worker_.add_client(&raw->callbacks);
+    return 0;
+  });
+  clients_.push_back(std::move(client));
+  *channel = mprdma_abi_channel{};
+  channel->abi_major = MPRDMA_ABI_MAJOR;
+  channel->abi_minor = MPRDMA_ABI_MINOR;
+  channel->features = kFeatures;
+  channel->engine = raw;
+  channel->doorbells = &worker_.doorbells();
+  channel->execute = &execute_entry;
+  channel->progress = &progress_entry;
+  channel->kick = &kick_entry;
+  channel->idle = &idle_entry;
+  return raw;
+}
+
+bool Engine::disconnect(EngineClient* client) {
+  progress_.command([&](Time now) {
+    commands_.forget_client(&client->callbacks, now);
+    worker_.remove_client(&client->callbacks);
+    return 0;
+  });
+  std::erase_if(clients_, [client](const auto& one) { return one.get() == client; });
+  return clients_.empty();
+}
+
+void Engine::abandon_in_child() {
+  dead_.store(true, std::memory_order_relaxed);
+  progress_.abandon_in_child();
+}
+
+int Engine::execute_entry(void* engine, uint32_t command, const void* in, size_t in_bytes,
+                          void* out, size_t out_bytes) {
+  auto* client = static_cast<EngineClient*>(engine);
+  Engine& self = *client->engine;
+  if (self.dead_.load(std::memory_order_relaxed)) return ENODEV;
+  const Commands::Call call{command, in, in_bytes, out, out_bytes};
+  const int error = Commands::prepare(call);
+  if (error != 0) return error;
+  return self.progress_.command(
+      [&](Time now) { return self.commands_.execute(&client->callbacks, call, now); });
+}
+
+void Engine::progress_entry(void* engine) {
+  Engine& self = *static_cast<EngineClient*>(engine)->engine;
+  if (!self.dead_.load(std::memory_order_relaxed)) self.progress_.poll();
+}
+
+void Engine::kick_entry(void* engine) {
+  Engine& self = *static_cast<EngineClient*>(engine)->engine;
+  if (!self.dead_.load(std::memory_order_relaxed)) self.progress_.kick();
+}
+
+void Engine::idle_entry(void* engine) {
+  Engine& self = *static_cast<EngineClient*>(engine)->engine;
+  if (!self.dead_.load(std::memory_order_relaxed)) self.progress_.idle();
+}
+
+}  // namespace mprdma::dataplane

@@ -1,0 +1,50 @@
+// What the engine itself counts: one list makes the struct, the printed names and the page.
+//
+// A frame that does not decode is counted by its wire::DropReason (WireDrops); what a queue pair
+// refuses is in transport/counters.hpp; what lies between is here. Written by the worker only.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "base/counters.hpp"
+#include "wire/drop_reason.hpp"
+
+namespace mprdma::dataplane {
+
+#define MPRDMA_ENGINE_COUNTERS(X)                                                         \
+  X(bursts, "bursts that the worker ran")                                                 \
+  X(bursts_idle, "bursts that found nothing to do")                                       \
+  X(bursts_helper, "bursts that the engine's own thread ran")                             \
+  X(helper_wakeups, "times that the engine's own thread woke up")                         \
+  X(frames_in, "frames taken from the port or the loop")                                  \
+  X(frames_out, "frames handed to the port or the loop")                                  \
+  X(payload_bytes_in, "bytes copied from frames to registered memory")                    \
+  X(payload_bytes_out, "bytes copied from registered memory to frames")                   \
+  X(drop_wrong_mac, "frames for another Ethernet address")                                \
+  X(drop_wrong_destination, "packets for an IP address that is not ours")                 \
+  X(drop_wrong_source, "packets from an address that is not the queue pair's peer")       \
+  X(drop_unknown_qp, "packets for a queue pair number that is not in use")                \
+  X(drop_bad_pkey, "packets with a foreign partition key")                                \
+  X(drop_no_path, "packets to send while the peer's Ethernet address cannot be resolved") \
+  X(drop_ack_no_room, "acknowledgements that found the wire full")                        \
+  X(arp_requests_sent, "ARP requests sent")                                               \
+  X(arp_replies_sent, "ARP replies sent")                                                 \
+  X(arp_received, "ARP packets taken in")                                                 \
+  X(arp_conflicts, "ARP packets in which somebody else claims our address")               \
+  X(arp_not_for_us, "ARP requests for other addresses")                                   \
+  X(bad_work_requests, "work requests that the transport refused")                        \
+  X(completions, "completion entries written")                                            \
+  X(completion_events, "completion events raised")                                        \
+  X(cq_overruns, "completion queues that overran")                                        \
+  X(commands, "commands executed")
+MPRDMA_DEFINE_COUNTERS(EngineCounters, MPRDMA_ENGINE_COUNTERS);
+
+// Frames dropped by the decoder, by reason.
+struct WireDrops {
+  std::array<uint64_t, static_cast<size_t>(wire::DropReason::kCount)> count{};
+  uint64_t& operator[](wire::DropReason reason) { return count[static_cast<size_t>(reason)]; }
+  uint64_t operator[](wire::DropReason reason) const { return count[static_cast<size_t>(reason)]; }
+};
+
+}  // namespace mprdma::dataplane

@@ -1,0 +1,113 @@
+// The application's side: polling, commands, and how the lock is given up.
+#include "dataplane/progress.hpp"
+
+#include <sched.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "abi/mprdma_ring.h"
+
+namespace mprdma::dataplane {
+
+namespace {
+
+// After so many polls in a row that found nothing the processor goes to whoever else wants it: with
+// more pollers than cores that is who has the answer.
+constexpr uint32_t kEmptyPollsBeforeYield = 128;
+// A doorbell that came while the lock was held is served by its holder; so often at most.
+constexpr int kRechecksMax = 4;
+
+}  // namespace
+
+void Progress::poll() {
+  const uint64_t polls = polls_.fetch_add(1, std::memory_order_relaxed);
+  if (commands_waiting_.load(std::memory_order_relaxed) > 0 || !try_lock()) {
+    if (polls % kEmptyPollsBeforeYield == 0) sched_yield();
+    return;
+  }
+  const Time now = clock_now();
+  disarm();
+  const uint64_t completions_before = worker_.send_completions();
+  const bool worked = run_burst(now);
+  const bool finished_last = worker_.send_completions() != completions_before && !worker_.busy();
+  if (finished_last) arm_or_run(now);
+  empty_polls_ = worked ? 0 : empty_polls_ + 1;
+  const bool yield = empty_polls_ >= kEmptyPollsBeforeYield;
+  if (yield) empty_polls_ = 0;
+  leave(now);
+  if (yield) sched_yield();
+}
+
+void Progress::idle() {
+  if (!try_lock()) {
+    // Whoever runs the worker is the helper, which arms before it sleeps, or a thread that polls,
+    // whose leaving the helper notices within a beat.
+    return;
+  }
+  const Time now = clock_now();
+  arm_or_run(now);
+  app_gone_ = !armed_;
+  const bool take_over = app_gone_;
+  leave(now);
+  if (take_over) kick();
+}
+
+void Progress::kick() {
+  const uint64_t one = 1;
+  if (kick_fd_ >= 0) (void)!write(kick_fd_, &one, sizeof(one));
+}
+
+void Progress::lock_for_command() {
+  commands_waiting_.fetch_add(1, std::memory_order_relaxed);
+  while (!try_lock()) sched_yield();
+  commands_waiting_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+bool Progress::run_burst(Time now) {
+  return worker_.run(now);
+}
+
+void Progress::disarm() {
+  // Somebody polls: no doorbell has to kick anybody, no peer has to wake us.
+  uint32_t& sleeping = worker_.doorbells().sleeping;
+  if (__atomic_load_n(&sleeping, __ATOMIC_RELAXED) != 0) {
+    __atomic_store_n(&sleeping, 0, __ATOMIC_RELAXED);
+  }
+  if (!armed_) return;
+  worker_.port().disarm();
+  armed_ = false;
+}
+
+// Arms the port; frames that wait already are taken first, for a few bursts.
+void Progress::arm_or_run(Time now) {
+  for (int i = 0; i < kRechecksMax && !armed_; ++i) {
+    if (!worker_.has_pending()) armed_ = worker_.port().arm();
+    if (!armed_) run_burst(now);
+  }
+}
+
+Time Progress::needed_by(Time now) const {
+  // An armed port tells when there is room on the wire; one that cannot tell is polled anyway.
+  return worker_.wants_wire() && !armed_ ? now : worker_.next_deadline();
+}
+
+// The helper sleeps until helper_wakes_at_ unless the port or a kick wakes it. Is that good enough?
+void Progress::wake_helper_if_needed(Time now) {
+  if (helper_wakes_at_ <= now + kBeat * 2) return;
+  const bool port_tells = armed_ || worker_.port().notify_fd() < 0;
+  if (port_tells && needed_by(now) + kBeat >= helper_wakes_at_) return;
+  helper_wakes_at_ = now;
+  kick();
+}
+
+void Progress::leave(Time now) {
+  wake_helper_if_needed(now);
+  unlock();
+  for (int i = 0; i < kRechecksMax && worker_.doorbells_pending() && try_lock(); ++i) {
+    run_burst(now);
+    wake_helper_if_needed(now);
+    unlock();
+  }
+}
+
+}  // namespace mprdma::dataplane

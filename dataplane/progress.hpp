@@ -1,0 +1,117 @@
+// Who runs the worker, and when: the application's threads while they poll, the engine's own thread
+// (the helper) otherwise.
+//
+// One lock, a flag. An application only ever tries it: whoever does not get it leaves, because
+// somebody else is running the worker. A command waits for it; while one waits, pollers stand back.
+//
+// No wake-up is lost:
+//  - A doorbell is rung before the lock is tried. Who cannot have the lock leaves; who gives it up
+//    looks at the doorbells afterwards. Both sides are sequentially consistent, so one sees the
+//    other.
+//  - While somebody polls, the port's notification is off and the helper only looks every kBeat
+//    whether the count of polls moved. When it did not, the helper takes over: it runs the worker
+//    until nothing is left, arms the port, looks once more, and sleeps until the port, a kick, or
+//    the next deadline wakes it.
+//  - The port is also armed at once when the application says that it may sleep (idle), and when a
+//    poll finished the last send: the application may now wait for a byte in memory.
+//  - Whoever leaves the worker in a state that the sleeping helper does not expect (port not armed,
+//    an earlier deadline) kicks it.
+//
+// poll(), idle(), kick() and command() may be called by any thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+
+#include "base/units.hpp"
+#include "dataplane/clock.hpp"
+#include "dataplane/worker.hpp"
+
+namespace mprdma::dataplane {
+
+class Progress {
+ public:
+  static constexpr Duration kBeat = Duration::us(200);
+  static constexpr Duration kService = Duration::ms(10);
+  // The helper, having found nothing, looks again for so long before it sleeps.
+  static constexpr Duration kSpin = Duration::us(15);
+  // A port that cannot notify is polled after these pauses.
+  static constexpr Duration kPollPauseMin = Duration::us(50);
+  static constexpr Duration kPollPauseMax = Duration::ms(1);
+
+  explicit Progress(Worker& worker) : worker_(worker) {}
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  // Starts the helper; 0 or an errno value.
+  int start();
+  void stop();
+  // In a child after fork: the helper does not exist there, and its descriptors are not ours.
+  void abandon_in_child();
+
+  void poll();
+  void idle();
+  void kick();
+
+  // Runs f(now) with the lock held, waiting for it.
+  template <class F>
+  auto command(F&& f) {
+    lock_for_command();
+    const Time now = clock_now();
+    auto result = f(now);
+    leave(now);
+    return result;
+  }
+
+ private:
+  bool try_lock() {
+    return !locked_.load(std::memory_order_seq_cst) &&
+           !locked_.exchange(true, std::memory_order_seq_cst);
+  }
+  void unlock() { locked_.store(false, std::memory_order_seq_cst); }
+  void lock_for_command();
+
+  // With the lock held; leave() gives it up, and runs the worker again if doorbells came meanwhile.
+  bool run_burst(Time now);
+  void leave(Time now);
+  void arm_or_run(Time now);
+  void disarm();
+  void wake_helper_if_needed(Time now);
+  [[nodiscard]] Time needed_by(Time now) const;
+
+  // The helper, progress_helper.cpp.
+  void helper_main();
+  bool helper_lock();
+  Duration helper_turn();
+  bool take_over(Time* now);
+  Duration prepare_sleep(Time now);
+  void wait(Duration pause);
+  void service_if_due(Time now);
+
+  Worker& worker_;
+
+  alignas(64) std::atomic<bool> locked_{false};
+  alignas(64) std::atomic<uint64_t> polls_{0};
+  alignas(64) std::atomic<uint32_t> commands_waiting_{0};
+  std::atomic<bool> stopping_{false};
+  std::atomic<bool> started_{false};
+
+  // Under the lock.
+  alignas(64) bool armed_ = false;
+  bool app_gone_ = false;  // idle() could not arm the port: the helper has to take over
+  Time helper_wakes_at_;   // epoch: it is awake
+  uint32_t empty_polls_ = 0;
+
+  // The helper's own.
+  uint64_t polls_seen_ = 0;
+  bool notified_ = false;
+  Time last_service_;
+  Duration poll_pause_ = kPollPauseMin;
+  std::thread thread_;
+  int epoll_fd_ = -1;
+  int kick_fd_ = -1;
+};
+
+}  // namespace mprdma::dataplane

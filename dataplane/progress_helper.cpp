@@ -1,0 +1,215 @@
+// The helper: the engine's own thread, which runs the worker when no application does.
+#include <pthread.h>
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <ctime>
+#include <system_error>
+
+#include "dataplane/progress.hpp"
+
+namespace mprdma::dataplane {
+
+namespace {
+
+constexpr uint64_t kTagPort = 1;
+constexpr uint64_t kTagKick = 2;
+
+// The layout of the kernel's struct sched_attr, version 0 (sched_setattr(2)).
+struct SchedAttr {
+  uint32_t size = sizeof(SchedAttr);
+  uint32_t policy = SCHED_OTHER;
+  uint64_t flags = 0;
+  int32_t nice = 0;
+  uint32_t priority = 0;
+  uint64_t runtime_ns = 0;
+  uint64_t deadline_ns = 0;
+  uint64_t period_ns = 0;
+};
+
+// The helper runs for microseconds and has to run at once: a short slice lets it in before an
+// application that spins (EEVDF, Linux 6.12; ignored by older kernels), and the default slack of
+// 50 us would be added to each of its timers.
+void make_prompt() {
+  prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+  SchedAttr attr;
+  attr.runtime_ns = 100'000;
+  (void)syscall(SYS_sched_setattr, 0, &attr, 0);
+}
+
+bool watch(int epoll_fd, int fd, uint32_t events, uint64_t tag) {
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = tag;
+  return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+}  // namespace
+
+Progress::~Progress() {
+  stop();
+}
+
+int Progress::start() {
+  epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
+  kick_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (epoll_fd_ < 0 || kick_fd_ < 0 || !watch(epoll_fd_, kick_fd_, EPOLLIN, kTagKick)) return errno;
+  const int port_fd = worker_.port().notify_fd();
+  // Edge-triggered: a frame that an application's poll took in time wakes us once, not for ever.
+  if (port_fd >= 0 && !watch(epoll_fd_, port_fd, EPOLLIN | EPOLLET, kTagPort)) return errno;
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  int error = 0;
+  try {
+    thread_ = std::thread([this] { helper_main(); });
+  } catch (const std::system_error& failure) {
+    error = failure.code().value();
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return error;
+}
+
+void Progress::stop() {
+  stopping_.store(true);
+  if (thread_.joinable()) {
+    kick();
+    thread_.join();
+  }
+  if (epoll_fd_ >= 0) close(epoll_fd_);
+  if (kick_fd_ >= 0) close(kick_fd_);
+  epoll_fd_ = kick_fd_ = -1;
+}
+
+void Progress::abandon_in_child() {
+  worker_.port().close_after_fork();
+  if (epoll_fd_ >= 0) close(epoll_fd_);
+  if (kick_fd_ >= 0) close(kick_fd_);
+  epoll_fd_ = kick_fd_ = -1;
+}
+
+void Progress::helper_main() {
+  pthread_setname_np(pthread_self(), "mprdma-worker");
+  make_prompt();
+  while (!stopping_.load(std::memory_order_relaxed)) {
+    const Duration pause = helper_lock() ? helper_turn() : kBeat;
+    wait(pause);
+  }
+}
+
+// False: somebody else keeps the worker running, look again in a beat.
+bool Progress::helper_lock() {
+  for (int attempt = 0; attempt < 20; ++attempt) {
+    if (commands_waiting_.load(std::memory_order_relaxed) == 0 && try_lock()) return true;
+    sched_yield();
+  }
+  return false;
+}
+
+// With the lock held, and given up on return. How long to sleep.
+Duration Progress::helper_turn() {
+  Time now = clock_now();
+  helper_wakes_at_ = Time();
+  ++worker_.counters().helper_wakeups;
+  service_if_due(now);
+  const uint64_t polls = polls_.load(std::memory_order_relaxed);
+  const bool polled = polls != polls_seen_ && !app_gone_;
+  polls_seen_ = polls;
+  app_gone_ = false;
+  const bool due = armed_ && (notified_ || needed_by(now) <= now);
+  if (polled && !due) {
+    // The application drives, or did a moment ago and left the port armed: look again in a beat.
+    helper_wakes_at_ = now + kBeat;
+    leave(now);
+    return kBeat;
+  }
+  notified_ = false;
+  const bool quiet = armed_ && !due && worker_.port().notify_fd() >= 0;
+  if (!quiet && !take_over(&now)) {
+    helper_wakes_at_ = now + kBeat;
+    leave(now);
+    return kBeat;
+  }
+  const Duration pause = prepare_sleep(now);
+  helper_wakes_at_ = now + pause;
+  unlock();
+  return pause;
+}
+
+// Runs the worker until it finds nothing for a while. False: the application polls again.
+bool Progress::take_over(Time* now) {
+  disarm();
+  Time idle_since = *now;
+  bool worked_at_all = false;
+  for (;;) {
+    const bool worked = run_burst(*now);
+    worked_at_all |= worked;
+    ++worker_.counters().bursts_helper;
+    unlock();
+    *now = clock_now();
+    const bool polled = polls_.load(std::memory_order_relaxed) != polls_seen_;
+    while (!try_lock()) sched_yield();
+    if (worked) idle_since = *now;
+    if (polled || stopping_.load(std::memory_order_relaxed)) return false;
+    if (commands_waiting_.load(std::memory_order_relaxed) > 0) {
+      unlock();
+      while (commands_waiting_.load(std::memory_order_relaxed) > 0) sched_yield();
+      while (!try_lock()) sched_yield();
+    }
+    service_if_due(*now);
+    if (*now - idle_since >= kSpin) break;
+  }
+  poll_pause_ = worked_at_all ? kPollPauseMin : std::min(poll_pause_ * 2, kPollPauseMax);
+  return true;
+}
+
+// Arms the port and looks once more. Zero: something came in between, do not sleep.
+Duration Progress::prepare_sleep(Time now) {
+  if (!armed_) armed_ = worker_.port().arm();
+  if (!armed_) return Duration::zero();
+  __atomic_store_n(&worker_.doorbells().sleeping, 1, __ATOMIC_SEQ_CST);
+  if (worker_.has_pending()) {
+    disarm();
+    return Duration::zero();
+  }
+  Duration pause = last_service_ + kService - now;
+  if (worker_.port().notify_fd() < 0) pause = std::min(pause, poll_pause_);
+  pause = std::min(pause, worker_.next_deadline() - now);
+  return std::max(pause, Duration::us(1));
+}
+
+void Progress::service_if_due(Time now) {
+  if (!notified_ && now - last_service_ < kService) return;
+  last_service_ = now;
+  worker_.service(now);
+}
+
+void Progress::wait(Duration pause) {
+  if (pause <= Duration::zero()) return;
+  epoll_event events[2];
+  timespec timeout{};
+  timeout.tv_sec = pause.count_ns() / 1'000'000'000;
+  timeout.tv_nsec = pause.count_ns() % 1'000'000'000;
+  int n = epoll_pwait2(epoll_fd_, events, 2, &timeout, nullptr);
+  if (n < 0 && errno == ENOSYS) {
+    n = epoll_wait(epoll_fd_, events, 2, static_cast<int>(pause.count_ns() / 1'000'000 + 1));
+  }
+  for (int i = 0; i < n; ++i) {
+    if (events[i].data.u64 == kTagPort) {
+      notified_ = true;
+    } else {
+      uint64_t ignored = 0;
+      (void)!read(kick_fd_, &ignored, sizeof(ignored));
+    }
+  }
+}
+
+}  // namespace mprdma::dataplane

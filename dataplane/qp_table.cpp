@@ -1,0 +1,56 @@
+#include "dataplane/qp_table.hpp"
+
+#include "base/check.hpp"
+#include "wire/constants.hpp"
+
+namespace mprdma::dataplane {
+
+namespace {
+
+constexpr bool is_reserved(uint32_t qpn) {
+  return qpn <= wire::kGeneralServicesQpn || qpn == wire::kMulticastQpn;
+}
+
+constexpr uint32_t next_generation(uint32_t qpn) {
+  return (qpn + QpTable::kSlots) & wire::kQpnMask;
+}
+
+}  // namespace
+
+QpTable::QpTable(Prng prng) : entries_(std::make_unique<Entry[]>(kSlots)) {
+  const auto first = static_cast<uint32_t>(prng.below(kSlots));
+  const auto generation = static_cast<uint32_t>(prng.below(kGenerations));
+  for (uint32_t slot = 0; slot < kSlots; ++slot) {
+    entries_[slot].qpn = generation << kSlotBits | slot;
+    entries_[slot].next_free = (slot + 1) % kSlots;
+  }
+  free_head_ = first;
+  free_tail_ = (first + kSlots - 1) % kSlots;
+}
+
+uint32_t QpTable::allocate() {
+  if (in_use_ == kSlots - 1) return 0;  // the list keeps one, so that it is never empty
+  Entry& entry = entries_[free_head_];
+  free_head_ = entry.next_free;
+  do {
+    entry.qpn = next_generation(entry.qpn);
+  } while (is_reserved(entry.qpn));
+  ++in_use_;
+  return entry.qpn;
+}
+
+void QpTable::set(uint32_t qpn, QpContext* qp) {
+  CHECK(entries_[slot_of(qpn)].qpn == qpn);
+  entries_[slot_of(qpn)].qp = qp;
+}
+
+void QpTable::release(uint32_t qpn) {
+  const uint32_t slot = slot_of(qpn);
+  CHECK(entries_[slot].qpn == qpn && in_use_ > 0);
+  entries_[slot].qp = nullptr;
+  entries_[free_tail_].next_free = slot;
+  free_tail_ = slot;
+  --in_use_;
+}
+
+}  // namespace mprdma::dataplane

@@ -1,0 +1,67 @@
+// Queue pair number -> object, for every received packet.
+//
+// The low 14 bits of a number are its slot (which is also its doorbell bit), the high 10 bits the
+// slot's generation. A destroyed number rests: its slot goes to the end of a first-in first-out
+// list of free slots, and the generation moves on when the slot is used again, so the same number
+// returns after 1024 uses of a slot at the earliest, and a late packet of the old queue pair finds
+// nobody. First slot and generations are pseudo-random, so that a process that starts again does
+// not answer for the one before. 0, 1 (management) and 0xffffff (multicast) are never given.
+//
+// Called by the holder of the worker's lock.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "abi/mprdma_abi.h"
+#include "base/prng.hpp"
+
+namespace mprdma::dataplane {
+
+struct QpContext;
+
+class QpTable {
+ public:
+  static constexpr uint32_t kSlotBits = 14;
+  static constexpr uint32_t kSlots = 1u << kSlotBits;
+  static constexpr uint32_t kGenerations = 1u << (24 - kSlotBits);
+  static_assert(kSlots == MPRDMA_ABI_MAX_QPS);
+
+  explicit QpTable(Prng prng);
+
+  static constexpr uint32_t slot_of(uint32_t qpn) { return qpn & (kSlots - 1); }
+
+  // A number that rests no more; 0 if all are in use. The caller sets its object.
+  uint32_t allocate();
+  void set(uint32_t qpn, QpContext* qp);
+  void release(uint32_t qpn);
+
+  [[nodiscard]] QpContext* find(uint32_t qpn) const {
+    const Entry& entry = entries_[slot_of(qpn)];
+    return entry.qpn == qpn ? entry.qp : nullptr;
+  }
+  [[nodiscard]] QpContext* at_slot(uint32_t slot) const { return entries_[slot].qp; }
+  [[nodiscard]] uint32_t in_use() const { return in_use_; }
+
+  template <class F>
+  void for_each(F&& visit) const {
+    if (in_use_ == 0) return;
+    for (uint32_t slot = 0; slot < kSlots; ++slot) {
+      if (entries_[slot].qp != nullptr) visit(*entries_[slot].qp);
+    }
+  }
+
+ private:
+  struct Entry {
+    QpContext* qp = nullptr;
+    uint32_t qpn = 0;  // the current number, or the last one
+    uint32_t next_free = 0;
+  };
+
+  std::unique_ptr<Entry[]> entries_;
+  uint32_t free_head_ = 0;
+  uint32_t free_tail_ = 0;
+  uint32_t in_use_ = 0;
+};
+
+}  // namespace mprdma::dataplane

@@ -1,0 +1,40 @@
+#include "dataplane/worker.hpp"
+
+namespace mprdma::dataplane {
+
+bool Worker::run(Time now) {
+  now_ = now;
+  ++counters_.bursts;
+  bool worked = false;
+  {
+    TxBatch answers(port_.get());
+    worked |= receive(*port_, answers, now) > 0;
+  }
+  if (loop_.pending()) {
+    TxBatch answers(&loop_);
+    worked |= receive(loop_, answers, now) > 0;
+  }
+  worked |= take_doorbells(now);
+  wheel_.advance(now, [this, now, &worked](TimerNode& node) {
+    auto& qp = *static_cast<QpContext*>(node.owner);
+    if (qp.qp.next_deadline() <= now) {
+      qp.qp.on_deadline(now, actions_);
+      perform(qp, nullptr);
+    }
+    touch(qp);
+    worked = true;
+  });
+  flush_released();
+  if (arp_.next_deadline() <= now) worked |= resolve_neighbours(now);
+  finish_touched();
+  worked |= transmit(now);
+  if (worked) {
+    port_->flush();
+    fire_events();
+  } else {
+    ++counters_.bursts_idle;
+  }
+  return worked;
+}
+
+}  // namespace mprdma::dataplane

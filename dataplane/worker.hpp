@@ -1,0 +1,196 @@
+// The worker: everything between a port and the transport's queue pairs, one burst at a time.
+//
+// Whoever holds the engine's lock calls it: an application's thread that polls, or the engine's own
+// thread. It reads no clock, takes no lock, makes no system call and allocates nothing in run();
+// time is an argument. What is declared here is implemented in
+//   worker.cpp           the loop, and only the loop
+//   worker_receive.cpp   frame -> decode -> queue pair -> placements
+//   worker_transmit.cpp  scheduler -> packet -> frame; acknowledgements; ARP
+//   worker_queues.cpp    doorbells, work requests in, completions out
+//   worker_paths.cpp     addresses, neighbours, link state, life of a queue pair
+//
+// Ownership: a borrowed frame belongs to the port and stands in frames_ until its payload is
+// copied; a work request belongs to the provider's ring until the transport took it over (inline
+// data: until it completed); an entry of a completion queue belongs to the provider once its
+// sequence is stored.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "abi/mprdma_abi.h"
+#include "base/prng.hpp"
+#include "dataplane/arp.hpp"
+#include "dataplane/cq.hpp"
+#include "dataplane/engine_counters.hpp"
+#include "dataplane/frame_table.hpp"
+#include "dataplane/loop_port.hpp"
+#include "dataplane/mr_table.hpp"
+#include "dataplane/port.hpp"
+#include "dataplane/qp_context.hpp"
+#include "dataplane/qp_table.hpp"
+#include "dataplane/scheduler.hpp"
+#include "dataplane/timing_wheel.hpp"
+#include "dataplane/tx_batch.hpp"
+#include "transport/held_pool.hpp"
+#include "transport/qp.hpp"
+#include "wire/frame.hpp"
+
+namespace mprdma::dataplane {
+
+inline constexpr uint32_t kMaxMrs = 65536;
+
+struct WorkerConfig {
+  wire::MacAddress mac{};
+  uint32_t ipv4 = 0;
+  uint32_t mtu = 4096;
+  uint32_t held_frames = 1024;  // most frames that wait for their turn
+  uint64_t seed = 0;            // queue pair numbers, keys, virtual paths
+  transport::Params params;
+};
+
+class Worker {
+ public:
+  Worker(const WorkerConfig& config, std::unique_ptr<Port> port, Time now);
+  ~Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  // ---- Progress
+  // One burst: receive, doorbells, timers, send, events. True if there was anything to do.
+  bool run(Time now);
+  // The port's slow path and the link's state; at least every 10 ms.
+  void service(Time now);
+  // When run() has to be called though nothing arrives.
+  [[nodiscard]] Time next_deadline() const;
+  // Something is outstanding: an answer of the peer, room on the wire, a neighbour's address.
+  [[nodiscard]] bool busy() const { return busy_qps_ > 0 || !scheduler_.empty(); }
+  // Queue pairs have something to send and wait for room on the wire.
+  [[nodiscard]] bool wants_wire() const { return !scheduler_.empty(); }
+  // Work lies in the rings or the loop that run() would take at once.
+  [[nodiscard]] bool has_pending() const { return doorbells_pending() || loop_.pending(); }
+  // The same of the doorbells alone: may be asked without the lock.
+  [[nodiscard]] bool doorbells_pending() const;
+  // Completions that answered a send request, for the progress engine's heuristics.
+  [[nodiscard]] uint64_t send_completions() const { return send_completions_; }
+
+  // ---- Life of objects
+  // Takes the queue pair into the tables; its number is qp->qp.qpn().
+  void attach(QpContext* qp);
+  // Takes it out of everything; held frames go back to the port.
+  void detach(QpContext* qp, Time now);
+  // Address and neighbour of qp->attr; EINVAL: an address that cannot be reached from here.
+  int set_path(QpContext& qp, Time now);
+  bool set_state(QpContext& qp, Time now, transport::QpState state);
+  // After any change of a queue pair by a command: completions, events, timers, sending.
+  void settle(Time now);
+  void touch(QpContext& qp);
+  void add_client(const mprdma_abi_client* client) { clients_.push_back(client); }
+  void remove_client(const mprdma_abi_client* client);
+  void forget_cq(Cq* cq);
+
+  // ---- Getters
+  [[nodiscard]] Port& port() { return *port_; }
+  [[nodiscard]] QpTable& qps() { return qps_; }
+  [[nodiscard]] MrTable& mrs() { return mrs_; }
+  [[nodiscard]] ArpTable& arp() { return arp_; }
+  [[nodiscard]] Prng& prng() { return prng_; }
+  [[nodiscard]] const WorkerConfig& config() const { return config_; }
+  [[nodiscard]] const wire::IpAddress& gid(unsigned index) const { return gids_[index]; }
+  [[nodiscard]] mprdma_abi_doorbell_page& doorbells() { return *doorbells_; }
+  [[nodiscard]] const transport::Device& device() const { return device_; }
+  [[nodiscard]] EngineCounters& counters() { return counters_; }
+  [[nodiscard]] const WireDrops& wire_drops() const { return wire_drops_; }
+  [[nodiscard]] const transport::TransportCounters& transport_counters() const {
+    return transport_counters_;
+  }
+  [[nodiscard]] uint32_t frames_borrowed() const { return frames_.in_use(); }
+  [[nodiscard]] bool link_up() const { return link_up_; }
+
+ private:
+  static constexpr unsigned kQuantum = 8;            // packets of a queue pair's turn
+  static constexpr unsigned kTxPerBurst = 64;        // packets of a burst
+  static constexpr unsigned kWqesPerDoorbell = 128;  // work requests taken at once
+
+  // worker_receive.cpp
+  unsigned receive(Port& port, TxBatch& answers, Time now);
+  bool receive_frame(Port& port, const RxFrame& frame, TxBatch& answers, Time now);
+  void receive_arp(const RxFrame& frame, TxBatch& answers);
+  QpContext* accept(const wire::DecodedFrame& decoded);
+  void perform(QpContext& qp, TxBatch* answers);
+  void place(const transport::Placement& placement);
+  void release(transport::FrameHandle handle);
+  void flush_released();
+
+  // worker_transmit.cpp
+  bool transmit(Time now);
+  void take_turn(QpContext& qp, TxBatch& batch, unsigned* budget, Time now);
+  void send_packet(QpContext& qp, const transport::TxPacket& packet, TxFrame& frame);
+  void send_ack(QpContext& qp, TxBatch& answers);
+  bool send_arp(wire::ArpOperation operation, const wire::MacAddress& to_mac, uint32_t to_ip,
+                TxBatch& batch);
+  bool resolve_neighbours(Time now);
+
+  // worker_queues.cpp
+  bool take_doorbells(Time now);
+  void take_work(QpContext& qp, Time now);
+  bool take_receives(QpContext& qp, Time now);
+  bool take_sends(QpContext& qp, Time now);
+  transport::PostResult post_wqe(QpContext& qp, const mprdma_abi_send_wqe& wqe, void* slot,
+                                 Time now);
+  void refuse_wqe(QpContext& qp, const mprdma_abi_send_wqe& wqe, Time now);
+  bool drain_completions(QpContext& qp);
+  void write_completion(QpContext& qp, const transport::Completion& completion);
+  void drain_events(QpContext& qp);
+  void fire_events();
+
+  // worker_paths.cpp
+  void finish(QpContext& qp);
+  void finish_touched();
+  void path_changed(uint32_t ip);
+  void apply_neighbour(QpContext& qp, const ArpTable::Entry& entry);
+  void set_link(bool up, Time now);
+
+  WorkerConfig config_;
+  std::unique_ptr<Port> port_;
+  PortInfo port_info_;
+  LoopPort loop_;
+  std::array<wire::IpAddress, 2> gids_{};
+  Prng prng_;
+  std::unique_ptr<mprdma_abi_doorbell_page> doorbells_;
+  QpTable qps_;
+  MrTable mrs_;
+  ArpTable arp_;
+  transport::HeldPool held_;
+  FrameTable frames_;
+  TimingWheel wheel_;
+  Scheduler<QpContext> scheduler_;
+  transport::TransportCounters transport_counters_;
+  transport::Device device_;
+  EngineCounters counters_;
+  WireDrops wire_drops_;
+  std::vector<const mprdma_abi_client*> clients_;
+
+  // Of one call of the transport.
+  std::unique_ptr<transport::Placement[]> placements_;
+  std::unique_ptr<transport::FrameHandle[]> released_;
+  transport::RxActions actions_;
+  wire::DecodedFrame decoded_;
+  transport::TxPacket tx_packet_;
+
+  // Of one burst.
+  Time now_;
+  QpContext* touched_qps_ = nullptr;
+  Cq* touched_cqs_ = nullptr;
+  Port* release_port_ = nullptr;
+  unsigned release_count_ = 0;
+  std::array<uint64_t, kBurst> release_cookies_{};
+
+  uint32_t busy_qps_ = 0;
+  uint64_t send_completions_ = 0;
+  bool link_up_ = false;
+};
+
+}  // namespace mprdma::dataplane

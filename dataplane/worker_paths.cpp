@@ -1,0 +1,249 @@
+// Addresses, neighbours and the link; the life of a queue pair inside the worker.
+#include <algorithm>
+
+#include "abi/mprdma_ring.h"
+#include "dataplane/worker.hpp"
+
+namespace mprdma::dataplane {
+
+namespace {
+
+uint32_t held_budget(const WorkerConfig& config, const PortInfo& port) {
+  // Half of what the port can lend stays for what arrives meanwhile.
+  const uint32_t lendable = std::max(port.rx_frames / 2, 1u);
+  return std::max(std::min(config.held_frames, lendable), 1u);
+}
+
+wire::IpAddress link_local(const wire::MacAddress& mac) {
+  // RFC 4291, appendix A: fe80:: and the modified EUI-64 of the Ethernet address.
+  return {0xfe,   0x80,   0,    0,    0,      0,      0,     0, static_cast<uint8_t>(mac[0] ^ 2u),
+          mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]};
+}
+
+bool is_link_local(const wire::IpAddress& ip) {
+  return ip[0] == 0xfe && (ip[1] & 0xc0) == 0x80;
+}
+
+// The Ethernet address inside a link-local address that was made from one.
+bool mac_of_link_local(const wire::IpAddress& ip, wire::MacAddress* mac) {
+  if (ip[11] != 0xff || ip[12] != 0xfe) return false;
+  *mac = {static_cast<uint8_t>(ip[8] ^ 2u), ip[9], ip[10], ip[13], ip[14], ip[15]};
+  return true;
+}
+
+void empty_ring(WorkRing& ring) {
+  if (ring.depth == 0) return;
+  ring.next = ring.completed = mprdma_abi_load_acquire(&ring.dbr->producer);
+  mprdma_abi_store_release(&ring.dbr->consumer, ring.next);
+}
+
+}  // namespace
+
+Worker::Worker(const WorkerConfig& config, std::unique_ptr<Port> port, Time now)
+    : config_(config),
+      port_(std::move(port)),
+      port_info_(port_->info()),
+      loop_(config.mtu),
+      prng_(config.seed),
+      doorbells_(std::make_unique<mprdma_abi_doorbell_page>()),
+      qps_(prng_.split("qp numbers")),
+      mrs_(kMaxMrs, prng_.split("keys")),
+      held_(held_budget(config, port_info_)),
+      frames_(held_.budget() + kBurst),
+      wheel_(now),
+      placements_(std::make_unique<transport::Placement[]>(transport::kMaxPlacements)),
+      released_(std::make_unique<transport::FrameHandle[]>(transport::kMaxReleased)),
+      actions_(std::span(placements_.get(), transport::kMaxPlacements),
+               std::span(released_.get(), transport::kMaxReleased)),
+      now_(now) {
+  gids_[0] = link_local(config_.mac);
+  gids_[1] = wire::map_ipv4(config_.ipv4);
+  device_.memory = &mrs_.memory();
+  device_.held = &held_;
+  device_.counters = &transport_counters_;
+  link_up_ = port_->link_up();
+}
+
+Worker::~Worker() = default;
+
+Time Worker::next_deadline() const {
+  return std::min(wheel_.next_deadline(), arp_.next_deadline());
+}
+
+bool Worker::doorbells_pending() const {
+  uint64_t bits = 0;
+  for (const uint64_t& summary : doorbells_->summary) {
+    bits |= __atomic_load_n(&summary, __ATOMIC_SEQ_CST);
+  }
+  return bits != 0;
+}
+
+void Worker::attach(QpContext* qp) {
+  qps_.set(qp->qp.qpn(), qp);
+}
+
+void Worker::detach(QpContext* qp, Time now) {
+  qp->qp.set_state(now, transport::QpState::kReset, actions_);
+  perform(*qp, nullptr);
+  flush_released();
+  scheduler_.remove(*qp);
+  wheel_.cancel(qp->timer);
+  for (QpContext** link = &touched_qps_; *link != nullptr; link = &(*link)->next_touched) {
+    if (*link == qp) {
+      *link = qp->next_touched;
+      break;
+    }
+  }
+  if (qp->busy) --busy_qps_;
+  qps_.release(qp->qp.qpn());
+}
+
+void Worker::forget_cq(Cq* cq) {
+  for (Cq** link = &touched_cqs_; *link != nullptr; link = &(*link)->next_touched) {
+    if (*link == cq) {
+      *link = cq->next_touched;
+      return;
+    }
+  }
+}
+
+void Worker::remove_client(const mprdma_abi_client* client) {
+  std::erase(clients_, client);
+}
+
+bool Worker::set_state(QpContext& qp, Time now, transport::QpState state) {
+  const transport::QpState from = qp.qp.state();
+  const bool done = qp.qp.set_state(now, state, actions_);
+  perform(qp, nullptr);
+  flush_released();
+  touch(qp);
+  if (!done) return false;
+  if (state == transport::QpState::kReset || from == transport::QpState::kReset) {
+    // What was posted is forgotten; whatever indices the provider starts from, the rings are empty.
+    qp.path = PathState::kNone;
+    qp.backlog = false;
+    empty_ring(qp.sq);
+    empty_ring(qp.rq);
+  } else {
+    // Work may have been posted that the state before did not let in.
+    mprdma_abi_ring_doorbell(doorbells_.get(), QpTable::slot_of(qp.qp.qpn()));
+  }
+  return true;
+}
+
+int Worker::set_path(QpContext& qp, Time now) {
+  if (qp.attr.sgid_index > 1) return EINVAL;
+  wire::IpAddress peer;
+  std::memcpy(peer.data(), qp.attr.dgid, peer.size());
+  const wire::IpAddress& own = gids_[qp.attr.sgid_index];
+  const bool ipv4 = wire::is_mapped_ipv4(peer);
+  if (ipv4 != wire::is_mapped_ipv4(own)) return EINVAL;
+  qp.address = wire::FrameAddress{};
+  qp.address.src_mac = config_.mac;
+  qp.address.is_ipv6 = !ipv4;
+  qp.address.src_ip = own;
+  qp.address.dst_ip = peer;
+  qp.address.dscp = qp.attr.traffic_class >> 2;
+  // A hop limit of 0 would end at the first router; verbs programs leave it at 0.
+  qp.address.ttl = qp.attr.hop_limit > 1 ? qp.attr.hop_limit : wire::kDefaultTtl;
+  qp.loop = peer == gids_[0] || peer == gids_[1];
+  qp.path = PathState::kReady;
+  if (qp.loop) {
+    qp.address.dst_mac = config_.mac;
+  } else if (!ipv4) {
+    if (!is_link_local(peer) || !mac_of_link_local(peer, &qp.address.dst_mac)) return EINVAL;
+  } else {
+    const ArpTable::Entry* entry = arp_.resolve(wire::unmap_ipv4(peer), now);
+    if (entry == nullptr) return ENOMEM;
+    qp.path = PathState::kResolving;
+    apply_neighbour(qp, *entry);
+  }
+  touch(qp);
+  return 0;
+}
+
+// What is known of a neighbour changed: its queue pairs go on, or learn that it is gone.
+void Worker::path_changed(uint32_t ip) {
+  const ArpTable::Entry* entry = arp_.find(ip);
+  if (entry == nullptr) return;
+  const wire::IpAddress peer = wire::map_ipv4(ip);
+  qps_.for_each([&](QpContext& qp) {
+    if (qp.path == PathState::kNone || qp.loop || qp.address.dst_ip != peer) return;
+    apply_neighbour(qp, *entry);
+  });
+}
+
+void Worker::apply_neighbour(QpContext& qp, const ArpTable::Entry& entry) {
+  if (entry.state == ArpTable::State::kReachable) {
+    qp.address.dst_mac = entry.mac;
+    qp.path = PathState::kReady;
+  } else if (entry.state == ArpTable::State::kFailed) {
+    qp.path = PathState::kFailed;
+  }
+  touch(qp);
+}
+
+void Worker::touch(QpContext& qp) {
+  if (qp.touched) return;
+  qp.touched = true;
+  qp.next_touched = touched_qps_;
+  touched_qps_ = &qp;
+}
+
+void Worker::settle(Time now) {
+  now_ = now;
+  finish_touched();
+  fire_events();
+}
+
+void Worker::finish_touched() {
+  while (touched_qps_ != nullptr) {
+    QpContext* qp = touched_qps_;
+    touched_qps_ = qp->next_touched;
+    qp->touched = false;
+    finish(*qp);
+  }
+}
+
+// After any fact or command: completions, events, and what the queue pair waits for now.
+void Worker::finish(QpContext& qp) {
+  const bool completed = drain_completions(qp);
+  drain_events(qp);
+  if (qp.backlog && completed) {
+    mprdma_abi_ring_doorbell(doorbells_.get(), QpTable::slot_of(qp.qp.qpn()));
+  }
+  const bool can_send = qp.path == PathState::kReady || qp.path == PathState::kFailed;
+  if (can_send && qp.qp.wants_to_send()) scheduler_.push(qp);
+  // A timer that stands too early costs one look when it fires; only an earlier deadline moves it.
+  wheel_.schedule_no_later(qp.timer, qp.qp.next_deadline());
+  const bool busy = qp.qp.busy();
+  if (busy != qp.busy) {
+    qp.busy = busy;
+    busy_qps_ += busy ? 1u : ~0u;
+  }
+}
+
+void Worker::service(Time now) {
+  port_->service(now);
+  const bool up = port_->link_up();
+  if (up != link_up_) set_link(up, now);
+}
+
+void Worker::set_link(bool up, Time now) {
+  link_up_ = up;
+  if (up) {
+    // Our address may have been somewhere else before: tell everybody (RFC 5227, announcement).
+    TxBatch batch(port_.get());
+    if (send_arp(wire::ArpOperation::kRequest, wire::kBroadcastMac, config_.ipv4, batch)) {
+      ++counters_.arp_requests_sent;
+    }
+    batch.finish();
+    port_->flush();
+    arp_.restart(now);
+  }
+  for (const mprdma_abi_client* client : clients_) {
+    raise_event(client, up ? MPRDMA_ABI_EVENT_PORT_ACTIVE : MPRDMA_ABI_EVENT_PORT_ERR, 1);
+  }
+}
+
+}  // namespace mprdma::dataplane

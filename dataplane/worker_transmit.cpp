@@ -1,0 +1,122 @@
+// Scheduler -> packet -> frame; acknowledgements; ARP.
+#include <cstring>
+
+#include "dataplane/worker.hpp"
+
+namespace mprdma::dataplane {
+
+bool Worker::transmit(Time now) {
+  if (scheduler_.empty()) return false;
+  TxBatch wire_batch(port_.get());
+  TxBatch loop_batch(&loop_);
+  unsigned budget = kTxPerBurst;
+  // So many queue pairs may meet a full wire before the burst ends: with ten thousand active ones
+  // the price of back-pressure must not be a walk over all of them.
+  unsigned refusals_left = 8;
+  const unsigned budget_before = budget;
+  while (budget > 0 && refusals_left > 0) {
+    QpContext* qp = scheduler_.pop();
+    if (qp == nullptr) break;
+    TxBatch& batch = qp->loop ? loop_batch : wire_batch;
+    const unsigned before = budget;
+    take_turn(*qp, batch, &budget, now);
+    if (budget == before && batch.full()) --refusals_left;
+    finish(*qp);
+  }
+  return budget != budget_before;
+}
+
+void Worker::take_turn(QpContext& qp, TxBatch& batch, unsigned* budget, Time now) {
+  for (unsigned i = 0; i<kQuantum&& * budget> 0; ++i) {
+    if (!qp.qp.wants_to_send()) return;
+    if (qp.path != PathState::kReady) {
+      if (qp.path != PathState::kFailed || !qp.qp.poll_packet(now, tx_packet_)) return;
+      ++counters_.drop_no_path;
+      --*budget;
+      continue;
+    }
+    TxFrame* frame = batch.next();
+    if (frame == nullptr) {
+      qp.qp.on_back_pressure();
+      return;
+    }
+    if (!qp.qp.poll_packet(now, tx_packet_)) {
+      batch.put_back();
+      return;
+    }
+    send_packet(qp, tx_packet_, *frame);
+    --*budget;
+  }
+}
+
+void Worker::send_packet(QpContext& qp, const transport::TxPacket& packet, TxFrame& frame) {
+  const uint32_t payload_bytes = packet.header.payload_len;
+  CHECK(payload_bytes + kFrameTailroom <= frame.capacity);
+  uint32_t copied = 0;
+  for (uint32_t i = 0; i < packet.num_segments; ++i) {
+    const transport::Segment& segment = packet.segments[i];
+    std::memcpy(frame.payload + copied, reinterpret_cast<const void*>(segment.addr),
+                segment.length);
+    copied += segment.length;
+  }
+  CHECK(copied == payload_bytes);
+  const size_t header_bytes = wire::encode_frame(qp.address, packet.header, frame.payload);
+  frame.header_bytes = static_cast<uint32_t>(header_bytes);
+  frame.frame_bytes =
+      static_cast<uint32_t>(wire::finish_frame(frame.payload - header_bytes, header_bytes,
+                                               payload_bytes, !qp.loop && port_info_.can_corrupt));
+  counters_.payload_bytes_out += payload_bytes;
+  ++counters_.frames_out;
+}
+
+void Worker::send_ack(QpContext& qp, TxBatch& answers) {
+  if (qp.path != PathState::kReady) {
+    ++counters_.drop_no_path;
+    return;
+  }
+  TxFrame* frame = answers.next();
+  if (frame == nullptr) {
+    ++counters_.drop_ack_no_room;
+    return;
+  }
+  const size_t header_bytes = wire::encode_frame(qp.address, actions_.ack, frame->payload);
+  frame->header_bytes = static_cast<uint32_t>(header_bytes);
+  frame->frame_bytes = static_cast<uint32_t>(wire::finish_frame(
+      frame->payload - header_bytes, header_bytes, 0, !qp.loop && port_info_.can_corrupt));
+  ++counters_.frames_out;
+}
+
+bool Worker::send_arp(wire::ArpOperation operation, const wire::MacAddress& to_mac, uint32_t to_ip,
+                      TxBatch& batch) {
+  TxFrame* frame = batch.next();
+  if (frame == nullptr) return false;
+  const bool reply = operation == wire::ArpOperation::kReply;
+  const wire::Arp arp{.operation = operation,
+                      .sender_mac = config_.mac,
+                      .sender_ip = config_.ipv4,
+                      .target_mac = reply ? to_mac : wire::MacAddress{},
+                      .target_ip = to_ip};
+  unsigned char* start = frame->payload - wire::Ethernet::kBytes;
+  frame->header_bytes = wire::Ethernet::kBytes;
+  frame->frame_bytes =
+      static_cast<uint32_t>(wire::encode_arp_frame(to_mac, config_.mac, arp, start));
+  ++counters_.frames_out;
+  return true;
+}
+
+bool Worker::resolve_neighbours(Time now) {
+  bool worked = false;
+  TxBatch batch(port_.get());
+  arp_.on_deadline(
+      now,
+      [&](uint32_t ip) {
+        worked = true;
+        if (send_arp(wire::ArpOperation::kRequest, wire::kBroadcastMac, ip, batch)) {
+          ++counters_.arp_requests_sent;
+        }
+      },
+      [&](uint32_t ip) { path_changed(ip); });
+  return worked;
+}
+
+}  // namespace mprdma::dataplane
