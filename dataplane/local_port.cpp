@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/check.hpp"
+#include "dataplane/port_count.hpp"
 
 namespace mprdma::dataplane {
 
@@ -25,12 +26,6 @@ constexpr size_t kReapAbove = 64;
 constexpr uint32_t kFramesLeftToPeer = 2 * kBurst;
 // Regions of dead peers that are kept for borrowed frames; beyond it no new peer is attached.
 constexpr size_t kDepartedMax = 64;
-
-// One writer; stats() reads from any thread. A plain add on every machine we run on.
-void count(uint64_t& counter, uint64_t n = 1) {
-  std::atomic_ref<uint64_t> shared(counter);
-  shared.store(shared.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
-}
 
 std::array<unsigned char, 6> mac_or_random(std::array<unsigned char, 6> mac) {
   if (mac != std::array<unsigned char, 6>{}) return mac;
@@ -385,14 +380,7 @@ void LocalPort::reset_own_rings() {
 }
 
 PortCounters LocalPort::stats() const {
-  PortCounters result;
-  static_assert(sizeof(PortCounters) == PortCounters::kCount * sizeof(uint64_t));
-  auto* from = const_cast<uint64_t*>(reinterpret_cast<const uint64_t*>(&counters_));
-  auto* to = reinterpret_cast<uint64_t*>(&result);
-  for (size_t i = 0; i < PortCounters::kCount; ++i) {
-    to[i] = std::atomic_ref<uint64_t>(from[i]).load(std::memory_order_relaxed);
-  }
-  return result;
+  return read_counters(counters_);
 }
 
 }  // namespace mprdma::dataplane

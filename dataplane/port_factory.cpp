@@ -1,9 +1,14 @@
 #include "dataplane/port_factory.hpp"
 
+#include <dlfcn.h>
+
 #include <cerrno>
 #include <charconv>
+#include <cstdlib>
 #include <string>
+#include <vector>
 
+#include "dataplane/eal_module.hpp"
 #include "dataplane/local_port.hpp"
 
 namespace mprdma::dataplane {
@@ -56,11 +61,58 @@ PortResult open_local(std::string_view rest) {
   return LocalPort::open(options);
 }
 
+// Where the module may be: named by the environment, installed, beside the library that this code
+// is part of, in the build tree, or wherever the loader looks.
+std::vector<std::string> module_paths() {
+  const std::string file = kEalModuleFile;
+  std::vector<std::string> paths;
+  if (const char* named = std::getenv("MPRDMA_EAL_MODULE")) return {named};
+  Dl_info self{};
+  if (dladdr(reinterpret_cast<void*>(&module_paths), &self) != 0 && self.dli_fname != nullptr) {
+    const std::string path = self.dli_fname;
+    const size_t slash = path.rfind('/');
+    const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash);
+    paths.push_back(directory + "/" + file);
+    paths.push_back(directory + "/mprdma/" + file);
+  }
+#ifdef MPRDMA_EAL_BUILD_DIR
+  paths.push_back(std::string(MPRDMA_EAL_BUILD_DIR) + "/" + file);
+#endif
+  paths.push_back(file);
+  return paths;
+}
+
+PortResult open_ethdev(std::string_view rest) {
+  std::string why;
+  for (const std::string& path : module_paths()) {
+    // Never unloaded: DPDK leaves threads behind.
+    void* module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (module == nullptr) {
+      why = dlerror();
+      // The most telling failure is that of a file which is there.
+      if (why.find(path + ": cannot open shared object file") == std::string::npos) break;
+      continue;
+    }
+    auto* entry = reinterpret_cast<EalOpenPort*>(dlsym(module, kEalModuleEntry));
+    if (entry == nullptr) {
+      why = path + " has no " + kEalModuleEntry;
+      break;
+    }
+    PortResult result;
+    entry(kEalModuleVersion, rest, &result);
+    return result;
+  }
+  return PortResult::failure(ENOENT, "an ethdev: port needs DPDK and libmprdma-eal.so (" + why +
+                                         "); install DPDK and build with it, or use a local: port");
+}
+
 }  // namespace
 
 PortResult open_port(std::string_view spec) {
   constexpr std::string_view kLocal = "local:";
+  constexpr std::string_view kEthdev = "ethdev:";
   if (spec.starts_with(kLocal)) return open_local(spec.substr(kLocal.size()));
+  if (spec.starts_with(kEthdev)) return open_ethdev(spec.substr(kEthdev.size()));
   return PortResult::failure(
       EINVAL,
       "a port is 'local:SOCKET-PATH' or 'ethdev:DPDK-DEVICE', not '" + std::string(spec) + "'");

@@ -1,0 +1,20 @@
+// The one entry point of libmprdma-eal.so, which holds everything that needs DPDK and is loaded
+// only when a process owns an ethdev. Both sides come from one build: the seam's version says so.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "dataplane/port_result.hpp"
+
+namespace mprdma::dataplane {
+
+// Raise it when Port, PortResult or this function change.
+inline constexpr uint32_t kEalModuleVersion = 1;
+inline constexpr const char* kEalModuleFile = "libmprdma-eal.so";
+inline constexpr const char* kEalModuleEntry = "mprdma_eal_open_port";
+
+// Opens the device that `spec` names (without "ethdev:").
+using EalOpenPort = void(uint32_t version, std::string_view spec, PortResult* result);
+
+}  // namespace mprdma::dataplane

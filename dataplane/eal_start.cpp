@@ -1,0 +1,201 @@
+#include "dataplane/eal_start.hpp"
+
+#include <dirent.h>
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_lcore.h>
+#include <rte_log.h>
+#include <sched.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+namespace mprdma::dataplane {
+
+namespace {
+
+constexpr std::string_view kPrefix = "mprdma-";
+constexpr size_t kLogBytesMax = 2048;
+
+std::mutex log_mutex;
+std::string log_text;
+
+ssize_t keep_log(void* /*cookie*/, const char* text, size_t bytes) {
+  const std::lock_guard lock(log_mutex);
+  log_text.append(text, bytes);
+  if (log_text.size() > kLogBytesMax) log_text.erase(0, log_text.size() - kLogBytesMax);
+  return static_cast<ssize_t>(bytes);
+}
+
+bool log_wanted() {
+  return std::getenv("MPRDMA_EAL_LOG") != nullptr;
+}
+
+void capture_log() {
+  if (log_wanted()) return;
+  FILE* stream = fopencookie(nullptr, "w", {nullptr, keep_log, nullptr, nullptr});
+  if (stream == nullptr) return;
+  setvbuf(stream, nullptr, _IOLBF, 512);
+  rte_openlog_stream(stream);
+}
+
+int first_allowed_cpu() {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return 0;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &allowed)) return cpu;
+  }
+  return 0;
+}
+
+std::vector<std::string> arguments_of(const EalOptions& options) {
+  std::vector<std::string> arguments = {
+      "mprdma", "--no-telemetry",
+      "--file-prefix=" + std::string(kPrefix) + std::to_string(getpid()),
+      "--lcores=0@" + std::to_string(first_allowed_cpu())};
+  if (options.pci_address.empty()) {
+    arguments.emplace_back("--no-pci");
+  } else {
+    arguments.insert(arguments.end(), {"-a", options.pci_address});
+  }
+  if (options.hugepages) {
+    arguments.insert(arguments.end(), {"--in-memory", "--single-file-segments"});
+  } else {
+    arguments.emplace_back("--no-huge");
+  }
+  arguments.insert(arguments.end(), {"-m", std::to_string(options.memory_mb)});
+  if (!log_wanted()) arguments.emplace_back("--log-level=*:warning");
+  return arguments;
+}
+
+// DPDK insists on XDG_RUNTIME_DIR when it is set, even where it cannot be written to.
+class RuntimeDirectory {
+ public:
+  RuntimeDirectory() {
+    const char* value = std::getenv("XDG_RUNTIME_DIR");
+    if (getuid() == 0 || value == nullptr || access(value, W_OK | X_OK) == 0) return;
+    saved_ = value;
+    unsetenv("XDG_RUNTIME_DIR");  // then it takes /tmp
+  }
+  ~RuntimeDirectory() {
+    if (!saved_.empty()) setenv("XDG_RUNTIME_DIR", saved_.c_str(), 1);
+  }
+  RuntimeDirectory(const RuntimeDirectory&) = delete;
+  RuntimeDirectory& operator=(const RuntimeDirectory&) = delete;
+
+ private:
+  std::string saved_;
+};
+
+// One of EAL's directories of files, which hold no directories themselves.
+void remove_directory(const std::string& path) {
+  DIR* directory = opendir(path.c_str());
+  if (directory == nullptr) return;
+  while (const dirent* entry = readdir(directory)) {
+    unlinkat(dirfd(directory), entry->d_name, 0);
+  }
+  closedir(directory);
+  rmdir(path.c_str());
+}
+
+pid_t pid_of_eal = 0;
+
+// A later process removes what one that was killed has left.
+void remove_leftovers(const std::string& own) {
+  const std::string parent = own.substr(0, own.rfind('/'));
+  DIR* directory = opendir(parent.c_str());
+  if (directory == nullptr) return;
+  while (const dirent* entry = readdir(directory)) {
+    const std::string_view name = entry->d_name;
+    if (!name.starts_with(kPrefix)) continue;
+    const pid_t pid = std::atoi(entry->d_name + kPrefix.size());
+    if (pid > 0 && kill(pid, 0) != 0 && errno == ESRCH) {
+      remove_directory(parent + "/" + entry->d_name);
+    }
+  }
+  closedir(directory);
+}
+
+void at_exit() {
+  if (getpid() == pid_of_eal) remove_directory(rte_eal_get_runtime_dir());
+}
+
+int failure(int error, std::string* message) {
+  *message = "DPDK does not start (" + std::string(std::strerror(error)) + "): " + take_eal_log();
+  if (error == ENOMEM)
+    *message += "; allow more locked memory (`ulimit -l`) or ask for less (mem=)";
+  if (error == EACCES || error == EPERM) *message += "; check XDG_RUNTIME_DIR and /var/run/dpdk";
+  return error;
+}
+
+int start_now(const EalOptions& options, std::string* message) {
+  std::vector<std::string> arguments = arguments_of(options);
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  const RuntimeDirectory runtime_directory;
+  capture_log();
+  if (rte_eal_init(static_cast<int>(argv.size()), argv.data()) < 0) {
+    return failure(rte_errno != 0 ? rte_errno : EIO, message);
+  }
+  pid_of_eal = getpid();
+  std::atexit(at_exit);
+  if (!options.hugepages) remove_leftovers(rte_eal_get_runtime_dir());
+  return 0;
+}
+
+}  // namespace
+
+int start_eal(const EalOptions& options, std::string* message) {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  if (pid_of_eal == getpid()) {
+    if (options.pci_address.empty()) return 0;
+    *message = "DPDK runs already in this process, without the PCI device " + options.pci_address +
+               "; open that port first";
+    return EBUSY;
+  }
+  if (pid_of_eal != 0) {
+    *message = "DPDK was started before a fork; it cannot be used, or started again, in the child";
+    return EBUSY;
+  }
+  if (rte_lcore_count() != 0) {
+    *message = "the application runs DPDK itself; give it a local: port instead of an ethdev: one";
+    return EBUSY;
+  }
+  int error = 0;
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread([&] { error = start_now(options, message); }).join();
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return error;
+}
+
+std::string take_eal_log() {
+  const std::lock_guard lock(log_mutex);
+  std::string text;
+  text.swap(log_text);
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  // The last three lines say it; the rest is noise.
+  size_t start = text.size();
+  for (int lines = 0; lines < 3 && start != std::string::npos && start > 0; ++lines) {
+    start = text.rfind('\n', start - 1);
+  }
+  if (start != std::string::npos && start < text.size()) text.erase(0, start + 1);
+  for (char& c : text) {
+    if (c == '\n') c = ' ';
+  }
+  return text.empty() ? "DPDK gives no reason; set MPRDMA_EAL_LOG=1 to see its log" : text;
+}
+
+}  // namespace mprdma::dataplane
