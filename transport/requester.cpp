@@ -385,6 +385,11 @@ Duration Requester::nudge_interval() const {
   return attributes_.timeout == 0 ? ceiling : std::min(timeout_of(attributes_.timeout), ceiling);
 }
 
+Time Requester::nudge_at() const {
+  const Time nudge = last_response_ + nudge_interval();
+  return next_nudge_.is_never() ? nudge : std::max(nudge, next_nudge_);
+}
+
 void Requester::on_deadline(Time now) {
   now_ = now;
   if (flushing_) return;
@@ -395,8 +400,7 @@ void Requester::on_deadline(Time now) {
     return;
   }
   if (sending() && sender_.next_deadline() <= now) sender_.on_deadline(now);
-  if (!reads_.empty() && !sending() && last_response_ + nudge_interval() <= now &&
-      next_nudge_ <= now) {
+  if (!reads_.empty() && !sending() && nudge_at() <= now) {
     nudge_due_ = true;
     next_nudge_ = now + nudge_interval();
   }
@@ -406,10 +410,7 @@ Time Requester::next_deadline() const {
   if (flushing_) return Time::never();
   Time next = sending() ? sender_.next_deadline() : Time::never();
   if (!sender_.paused()) next = std::min(next, give_up_at());
-  if (!reads_.empty() && !sending()) {
-    const Time nudge = last_response_ + nudge_interval();
-    next = std::min(next, next_nudge_.is_never() ? nudge : std::max(nudge, next_nudge_));
-  }
+  if (!reads_.empty() && !sending()) next = std::min(next, nudge_at());
   return next;
 }
 

@@ -109,6 +109,7 @@ class Requester {
   [[nodiscard]] bool waiting() const { return sending() || !reads_.empty(); }
   [[nodiscard]] Time give_up_at() const;
   [[nodiscard]] Duration nudge_interval() const;
+  [[nodiscard]] Time nudge_at() const;
 
   const QpConfig& config_;
   const Device& device_;
