@@ -5,7 +5,8 @@ namespace mprdma::dataplane {
 bool Worker::run(Time now) {
   now_ = now;
   ++counters_.bursts;
-  bool worked = false;
+  // Before messages: a receive that was posted before its message came must be found.
+  bool worked = take_doorbells(now);
   {
     TxBatch answers(port_.get());
     worked |= receive(*port_, answers, now) > 0;
@@ -14,7 +15,6 @@ bool Worker::run(Time now) {
     TxBatch answers(&loop_);
     worked |= receive(loop_, answers, now) > 0;
   }
-  worked |= take_doorbells(now);
   wheel_.advance(now, [this, now, &worked](TimerNode& node) {
     auto& qp = *static_cast<QpContext*>(node.owner);
     if (qp.qp.next_deadline() <= now) {

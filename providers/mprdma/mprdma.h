@@ -139,7 +139,7 @@ struct mprdma_qp {
   pid_t engine_pid;
   uint16_t always_flags; /* MPRDMA_ABI_WQE_SIGNALED if sq_sig_all */
   uint32_t state;        /* enum ibv_qp_state; what the provider was last told */
-  uint32_t in_error;     /* an error was seen: receives must be announced to be flushed */
+  uint32_t in_error;     /* an error was seen: posted receives must be flushed at once */
   /* ibv_wr_*: the batch under construction, under sq.lock */
   uint32_t batch_producer;
   int batch_error;

@@ -200,9 +200,10 @@ int mprdma_post_recv(struct ibv_qp* ibv, struct ibv_recv_wr* wr, struct ibv_recv
   qp->rq.producer = producer;
   mprdma_abi_store_release(&qp->rq.dbr->producer, producer);
   pthread_spin_unlock(&qp->rq.lock);
-  /* The engine looks for receives when a message comes. In ERR none will: it must be told. */
+  mprdma_abi_ring_doorbell(qp->context->channel.doorbells, qp->doorbell);
+  /* A message will wake the engine, and it looks at doorbells before it looks at messages. In ERR
+   * none comes: it must be woken to flush. */
   if (__atomic_load_n(&qp->in_error, __ATOMIC_ACQUIRE)) {
-    mprdma_abi_ring_doorbell(qp->context->channel.doorbells, qp->doorbell);
     mprdma_engine_poke(qp);
   }
   return error;
