@@ -167,7 +167,7 @@ bool Qp::accepts(wire::PacketStream stream, const wire::Packet& packet) const {
       stream == wire::PacketStream::kAck && (packet.mp_ack.flags & wire::kMpAckResponseStream) != 0;
   if (state_ == QpState::kErr) {
     return (stream == wire::PacketStream::kRequest && responder_.refused()) ||
-           (response_ack && responder_.response_failed());
+           (response_ack && responder_.refused());
   }
   if (stream == wire::PacketStream::kRequest || response_ack) return receives_packets(state_);
   return sends_requests(state_);
@@ -210,7 +210,7 @@ void Qp::raise(QpEvent event) {
 // ---- Work out ----------------------------------------------------------------------------------
 
 bool Qp::responder_sends() const {
-  return receives_packets(state_) || (state_ == QpState::kErr && responder_.response_failed());
+  return receives_packets(state_) || (state_ == QpState::kErr && responder_.refused());
 }
 
 bool Qp::wants_to_send() const {

@@ -435,7 +435,7 @@ bool Requester::drained() const {
 bool Requester::poll_completion(Completion& out) {
   if (!completion_ready()) return false;
   const Work& work = queue_.front();
-  const bool success = complete(work);
+  const bool success = !failed_ && complete(work);  // after an error even what arrived is flushed
   out = Completion{};
   out.wr_id = work.wr_id;
   out.opcode = wc_opcode(work.opcode);
