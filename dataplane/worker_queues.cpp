@@ -72,6 +72,8 @@ bool Worker::take_receives(QpContext& qp, Time now) {
   if (rq.depth == 0 || qp.qp.state() == QpState::kReset) return false;
   const uint32_t producer = mprdma_abi_load_acquire(&rq.dbr->producer);
   unsigned taken = 0;
+  // A message that waited for a receive is acknowledged now.
+  TxBatch answers(qp.loop ? &loop_ : port_.get());
   std::array<Sge, transport::kMaxSge> sges;
   while (rq.next != producer && taken < kWqesPerDoorbell) {
     const mprdma_abi_recv_wqe* slot = mprdma_abi_recv_slot(rq.ring, rq.depth, rq.stride, rq.next);
@@ -80,7 +82,7 @@ bool Worker::take_receives(QpContext& qp, Time now) {
     request.wr_id = slot->wr_id;
     request.sges = std::span<const Sge>(sges.data(), read_sges(slot + 1, num_sge, sges));
     const PostResult result = qp.qp.post_recv(now, request, actions_);
-    perform(qp, nullptr);
+    perform(qp, &answers);
     if (result == PostResult::kQueueFull) {
       qp.backlog = true;
       break;

@@ -10,6 +10,7 @@ unsigned Worker::receive(Port& port, TxBatch& answers, Time now) {
   RxFrame frames[kBurst];
   const unsigned n = port.rx_burst(frames, kBurst);
   counters_.frames_in += n;
+  flush_released();
   release_port_ = &port;
   for (unsigned i = 0; i < n; ++i) {
     if (i + 1 < n) __builtin_prefetch(frames[i + 1].data);
