@@ -443,7 +443,7 @@ bool Requester::poll_completion(Completion& out) {
   if (!success) {
     out.status = work.status != WcStatus::kSuccess ? work.status : WcStatus::kFlushError;
     out.vendor_err = work.vendor_err;
-    failed_ = failed_ || work.status != WcStatus::kSuccess;
+    failed_ = true;
   }
   out.emit = !success || config_.signal_all || (work.flags & kSignaled) != 0;
   if (!reads_.empty() && reads_.front() == queue_.head_index()) reads_.pop();

@@ -184,7 +184,8 @@ Outcome Responder::execute_write(const wire::Packet& packet, FrameHandle frame,
       (offset + packet.payload_len == reth.dma_len) != info.ends_message()) {
     return refuse(NackCode::kInvalidRequest);
   }
-  if ((attributes_.access & kRemoteWrite) == 0) return refuse(NackCode::kRemoteAccessError);
+  // A queue pair that does not offer the operation at all: an invalid request (IBTA 9.7.4.1.1).
+  if ((attributes_.access & kRemoteWrite) == 0) return refuse(NackCode::kInvalidRequest);
   uint64_t base = 0;
   if (reth.dma_len > 0 && !device_.memory->translate(reth.rkey, config_.pd, reth.va, reth.dma_len,
                                                      kRemoteWrite, &base)) {
@@ -213,7 +214,7 @@ Outcome Responder::execute_read(const wire::Packet& packet) {
       packet.mp_data.message_number != (read_number_ & kPsnMask)) {
     return refuse(NackCode::kInvalidRequest);
   }
-  if ((attributes_.access & kRemoteRead) == 0) return refuse(NackCode::kRemoteAccessError);
+  if ((attributes_.access & kRemoteRead) == 0) return refuse(NackCode::kInvalidRequest);
   uint64_t base = 0;
   if (reth.dma_len > 0 && !device_.memory->translate(reth.rkey, config_.pd, reth.va, reth.dma_len,
                                                      kRemoteRead, &base)) {
