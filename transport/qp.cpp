@@ -196,9 +196,9 @@ void Qp::clean_up_after_error(RxActions& actions) {
 }
 
 void Qp::react_to_refusal() {
-  const QpEvent event = responder_.take_refusal_event();
-  if (event == QpEvent::kNone) return;
-  raise(event);
+  QpEvent event = QpEvent::kNone;
+  if (!responder_.take_refusal(&event)) return;
+  if (event != QpEvent::kNone) raise(event);
   enter_error();
 }
 

@@ -53,6 +53,7 @@ void Responder::reset(RxActions& actions) {
   next_receive_ = receives_.tail_index();
   message_ = {};
   failed_ = response_failed_ = false;
+  refusal_due_ = false;
   refusal_event_ = QpEvent::kNone;
 }
 
@@ -103,17 +104,19 @@ Outcome Responder::execute(const wire::Packet& packet, FrameHandle frame, RxActi
 }
 
 Outcome Responder::refuse(NackCode code) {
+  refusal_due_ = true;
   refusal_event_ =
       code == NackCode::kRemoteAccessError ? QpEvent::kAccessError : QpEvent::kRequestError;
   return {.nack = code};
 }
 
-// The receive that a message took ends in an error of its own.
+// The receive that a message took ends in an error of its own, which says what an event would.
 Outcome Responder::refuse_receive(WcStatus status, NackCode code) {
   Receive& receive = receives_.at_index(next_receive_++);
   receive.done = true;
   receive.status = status;
-  return refuse(code);
+  refusal_due_ = true;
+  return {.nack = code};
 }
 
 Outcome Responder::not_ready() const {
@@ -184,7 +187,7 @@ Outcome Responder::execute_write(const wire::Packet& packet, FrameHandle frame,
       (offset + packet.payload_len == reth.dma_len) != info.ends_message()) {
     return refuse(NackCode::kInvalidRequest);
   }
-  // A queue pair that does not offer the operation at all: an invalid request (IBTA 9.7.4.1.1).
+  // A queue pair that does not offer the operation at all: the request is invalid.
   if ((attributes_.access & kRemoteWrite) == 0) return refuse(NackCode::kInvalidRequest);
   uint64_t base = 0;
   if (reth.dma_len > 0 && !device_.memory->translate(reth.rkey, config_.pd, reth.va, reth.dma_len,
@@ -294,7 +297,10 @@ void Responder::fill_response(const ReadContext& context, uint32_t index, TxPack
     header.opcode = wire::Opcode::kMpResponseError;
     header.aeth.syndrome = wire::nak_syndrome(wire::NakCode::kRemoteAccessError);
     response_end_ = psn_max(response_sender_.nxt(), header.psn + 1);
-    if (!response_failed_) refusal_event_ = QpEvent::kAccessError;
+    if (!response_failed_) {
+      refusal_due_ = true;
+      refusal_event_ = QpEvent::kAccessError;
+    }
     response_failed_ = true;
     return;
   }
@@ -334,10 +340,12 @@ Time Responder::next_deadline() const {
   return dormant() ? Time::never() : response_sender_.next_deadline();
 }
 
-QpEvent Responder::take_refusal_event() {
-  const QpEvent event = refusal_event_;
+bool Responder::take_refusal(QpEvent* event) {
+  if (!refusal_due_) return false;
+  refusal_due_ = false;
+  *event = refusal_event_;
   refusal_event_ = QpEvent::kNone;
-  return event;
+  return true;
 }
 
 // ---- Completions -------------------------------------------------------------------------------

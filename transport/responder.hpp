@@ -51,8 +51,9 @@ class Responder {
   bool poll_completion(Completion& out);
   [[nodiscard]] Time next_deadline() const;
 
-  // The asynchronous event of a refusal, once: kAccessError or kRequestError.
-  QpEvent take_refusal_event();
+  // Once for a refusal: true, with its asynchronous event (kAccessError or kRequestError), or
+  // kNone where the receive's completion says it.
+  bool take_refusal(QpEvent* event);
   [[nodiscard]] bool refused() const { return receiver_.refused() || response_failed_; }
   // A READ failed midway: the response stream goes on until the error packet is acknowledged.
   [[nodiscard]] bool response_failed() const { return response_failed_; }
@@ -126,6 +127,7 @@ class Responder {
   Time now_;          // of the call in progress
   bool failed_ = false;
   bool response_failed_ = false;
+  bool refusal_due_ = false;  // a refusal that the queue pair has not heard of
   QpEvent refusal_event_ = QpEvent::kNone;
 };
 
