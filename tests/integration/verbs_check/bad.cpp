@@ -129,14 +129,14 @@ class Pair {
     }
     ibv_event_type type{};
     uint32_t qpn = 0;
-    // Connection-established events are no concern here.
+    // That the connection, or the port, came up is no concern here.
     do {
       const int patience_ms = it_.server_event == kNoEvent ? 0 : 5000;
       if (device_.async_event(&type, &qpn, patience_ms)) continue;
       if (it_.server_event == kNoEvent) return;
       fail("%s: no asynchronous event, expected %s", it_.name,
            ibv_event_type_str(static_cast<ibv_event_type>(it_.server_event)));
-    } while (type == IBV_EVENT_COMM_EST);
+    } while (type == IBV_EVENT_COMM_EST || type == IBV_EVENT_PORT_ACTIVE);
     if (type != it_.server_event || qpn != qp_.qpn()) {
       fail("%s: event %s of QP %u", it_.name, ibv_event_type_str(type), qpn);
     }

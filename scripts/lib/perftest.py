@@ -1,0 +1,95 @@
+"""Runs the distribution's perftest programs between two hosts, and reads what they print."""
+
+import re
+import socket
+import time
+
+from hosts import Failure, wait_until
+
+# A column title is "#bytes", "BW average[MB/sec]" or "tps average".
+_TITLE = re.compile(r"#\w+|tps average|[A-Za-z0-9.%_][^\[\]#]*\[[^\]]*\]")
+MIB_BITS = (1 << 20) * 8
+
+
+class Row:
+    """One line of results: {column title: number}."""
+
+    def __init__(self, titles, numbers):
+        self.columns = dict(zip(titles, numbers))
+
+    def _find(self, start):
+        for title, number in self.columns.items():
+            if title.startswith(start):
+                return title, number
+        raise Failure(f"perftest printed no column '{start}'")
+
+    @property
+    def bytes(self):
+        return int(self._find("#bytes")[1])
+
+    @property
+    def iterations(self):
+        return int(self._find("#iterations")[1])
+
+    @property
+    def gbps(self):
+        """Average goodput; perftest prints MiB/s or Gb/s."""
+        title, number = self._find("BW average")
+        return number if "Gb/sec" in title else number * MIB_BITS / 1e9
+
+    @property
+    def mpps(self):
+        """Million messages per second."""
+        return self._find("MsgRate")[1]
+
+    @property
+    def usec(self):
+        """Typical latency, or the average where perftest has only that."""
+        for start in ("t_typical", "t_avg"):
+            for title, number in self.columns.items():
+                if title.startswith(start):
+                    return number
+        raise Failure("perftest printed no latency")
+
+
+def parse(output):
+    """All rows of results in a program's output."""
+    titles, rows = [], []
+    for line in output.splitlines():
+        if line.strip().startswith("#bytes"):
+            titles = _TITLE.findall(line)
+            continue
+        fields = line.split()
+        try:
+            numbers = [float(field) for field in fields]
+        except ValueError:
+            continue
+        if titles and len(numbers) >= 3:
+            rows.append(Row([t.strip() for t in titles], numbers))
+    return rows
+
+
+def free_tcp_port():
+    """One that nobody uses now."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.bind(("0.0.0.0", 0))
+        return probe.getsockname()[1]
+
+
+def run(wire, program, arguments=(), seconds=30):
+    """Server on host 0, client on host 1. Returns the client's rows; Failure if one of them fails."""
+    deadline = time.monotonic() + seconds
+    port = free_tcp_port()
+    options = ["-F", "-p", str(port), *map(str, arguments)]
+    server = wire.start(0, [program, *options])
+    ready = lambda: server.status is not None or server.listens_on(port)  # noqa: E731
+    wait_until(ready, deadline, f"{program} listens")
+    if server.status is not None:
+        raise Failure(f"{server.name}: ended before it listened, with status {server.status}")
+    client = wire.start(1, [program, *options, wire.tcp_address])
+    client.wait(deadline)
+    server.wait(deadline)
+    rows = parse(client.output())
+    if not rows:
+        raise Failure(f"{client.name}: no results in its output")
+    return rows
