@@ -32,7 +32,7 @@
 #include <string>
 #include <vector>
 
-#include "bench_revision.h"
+#include "bench/revision.hpp"
 #include "dataplane/local_port.hpp"
 
 namespace {
@@ -440,7 +440,7 @@ int main(int argc, char** argv) {
   }
   nlohmann::json report = {{"schema", 1},
                            {"command", "local_probe"},
-                           {"revision", MPRDMA_BENCH_REVISION},
+                           {"revision", mprdma::bench::revision()},
                            {"machine", machine()},
                            {"constants",
                             {{"packet_bytes", kPacketBytes},

@@ -7,6 +7,7 @@
 #include <rte_log.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -77,22 +78,42 @@ std::vector<std::string> arguments_of(const EalOptions& options) {
   return arguments;
 }
 
-// DPDK insists on XDG_RUNTIME_DIR when it is set, even where it cannot be written to.
+bool writable(const std::string& directory) {
+  const std::string inside = directory + "/dpdk";
+  return access(inside.c_str(), F_OK) == 0 ? access(inside.c_str(), W_OK | X_OK) == 0
+                                           : access(directory.c_str(), W_OK | X_OK) == 0;
+}
+
+// DPDK gives up where it cannot write its files: a read-only XDG_RUNTIME_DIR, /var/run as the root
+// of a user namespace. While it starts, this names a directory of our own to it.
 class RuntimeDirectory {
  public:
   RuntimeDirectory() {
-    const char* value = std::getenv("XDG_RUNTIME_DIR");
-    if (getuid() == 0 || value == nullptr || access(value, W_OK | X_OK) == 0) return;
-    saved_ = value;
-    unsetenv("XDG_RUNTIME_DIR");  // then it takes /tmp
+    const char* own = std::getenv(kVariable);
+    const char* xdg = std::getenv("XDG_RUNTIME_DIR");
+    std::string chosen = getuid() == 0 ? "/var/run" : (xdg != nullptr ? xdg : "/tmp");
+    if (own != nullptr) chosen = own;
+    if (writable(chosen)) return;
+    if (own != nullptr) saved_ = own;
+    const std::string fallback = "/tmp/mprdma-" + std::to_string(getuid());
+    mkdir(fallback.c_str(), 0700);
+    setenv(kVariable, fallback.c_str(), 1);
+    changed_ = true;
   }
   ~RuntimeDirectory() {
-    if (!saved_.empty()) setenv("XDG_RUNTIME_DIR", saved_.c_str(), 1);
+    if (!changed_) return;
+    if (saved_.empty()) {
+      unsetenv(kVariable);
+    } else {
+      setenv(kVariable, saved_.c_str(), 1);
+    }
   }
   RuntimeDirectory(const RuntimeDirectory&) = delete;
   RuntimeDirectory& operator=(const RuntimeDirectory&) = delete;
 
  private:
+  static constexpr const char* kVariable = "RUNTIME_DIRECTORY";
+  bool changed_ = false;
   std::string saved_;
 };
 
@@ -133,7 +154,6 @@ int failure(int error, std::string* message) {
   *message = "DPDK does not start (" + std::string(std::strerror(error)) + "): " + take_eal_log();
   if (error == ENOMEM)
     *message += "; allow more locked memory (`ulimit -l`) or ask for less (mem=)";
-  if (error == EACCES || error == EPERM) *message += "; check XDG_RUNTIME_DIR and /var/run/dpdk";
   return error;
 }
 

@@ -132,6 +132,11 @@ uint32_t EthdevSpec::buffer_bytes() const {
   return kFrameHeadroom + 4096 + 128;
 }
 
+uint32_t EthdevSpec::frame_bytes_max() const {
+  // AF_PACKET's ring keeps a header of its own before each frame.
+  return driver == "net_af_packet" ? buffer_bytes() - 128 : buffer_bytes();
+}
+
 int parse_ethdev_spec(std::string_view text, EthdevSpec* spec, std::string* message) {
   size_t semicolon = text.find(';');
   std::string_view rest =

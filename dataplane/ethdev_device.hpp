@@ -32,8 +32,9 @@ struct EthdevSpec {
   [[nodiscard]] bool can_interrupt() const {
     return driver == "net_vhost" || driver == "net_virtio_user";
   }
-  // Bytes of the largest frame that a buffer must hold.
+  // Bytes that a buffer must hold, and of the largest frame, which may be less.
   [[nodiscard]] uint32_t buffer_bytes() const;
+  [[nodiscard]] uint32_t frame_bytes_max() const;
 };
 
 // 0, or errno and a sentence that names the mistake.

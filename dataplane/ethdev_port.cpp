@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "base/check.hpp"
+#include "dataplane/eal_signals.hpp"
 #include "dataplane/port_count.hpp"
 
 namespace mprdma::dataplane {
@@ -58,6 +59,7 @@ PortResult EthdevPort::open(const EthdevSpec& spec) {
 EthdevPort::EthdevPort(EthdevSpec spec) : spec_(std::move(spec)) {}
 
 EthdevPort::~EthdevPort() {
+  const NoPipeSignal no_pipe_signal;
   end_background();
   drop_pending();
   rte_pktmbuf_free_bulk(early_.data(), early_count_);
@@ -109,6 +111,7 @@ int EthdevPort::start(std::string* message) {
 }
 
 int EthdevPort::create(std::string* message) {
+  const NoPipeSignal no_pipe_signal;
   take_eal_log();
   if (!spec_.is_pci()) {
     const int error = rte_eal_hotplug_add("vdev", spec_.name.c_str(), spec_.args.c_str());
@@ -122,7 +125,7 @@ int EthdevPort::create(std::string* message) {
 }
 
 void EthdevPort::create_in_background() {
-  info_.frame_bytes_max = spec_.buffer_bytes();
+  info_.frame_bytes_max = spec_.frame_bytes_max();
   info_.rx_frames = kHeldFrames;
   sigset_t all;
   sigset_t before;
@@ -208,7 +211,7 @@ void EthdevPort::fill_info() {
 }
 
 uint32_t EthdevPort::frame_bytes_max() const {
-  uint32_t bytes = spec_.buffer_bytes();
+  uint32_t bytes = spec_.frame_bytes_max();
   rte_eth_dev_info device{};
   rte_eth_dev_info_get(port_id_, &device);
   // A device on top of a kernel interface sends what that interface takes.
@@ -375,6 +378,7 @@ void EthdevPort::service(Time now) {
 }
 
 void EthdevPort::read_link() {
+  const NoPipeSignal no_pipe_signal;
   rte_eth_link link{};
   const bool up =
       rte_eth_link_get_nowait(port_id_, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;

@@ -11,7 +11,7 @@ namespace mprdma {
 // generous because a loaded machine must not fail a correct program.
 //   EXPECT_TRUE(eventually([&] { return port.counters().frames_received == 3; }));
 template <class Condition>
-bool eventually(Condition&& condition, std::chrono::milliseconds limit = std::chrono::seconds(10)) {
+bool eventually(Condition&& condition, std::chrono::nanoseconds limit = std::chrono::seconds(10)) {
   const auto deadline = std::chrono::steady_clock::now() + limit;
   while (!condition()) {
     if (std::chrono::steady_clock::now() > deadline) return false;

@@ -2,18 +2,19 @@
 // the peer.
 #pragma once
 
-#include <dirent.h>
+#include <sched.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <string>
 
 #include "dataplane/port.hpp"
+#include "tests/support/eventually.hpp"
 
 namespace mprdma::dataplane::testing {
 
@@ -46,13 +47,9 @@ class WireDirectory {
 };
 
 // Runs `step` until it says true; false after the limit.
-inline bool until(const std::function<bool()>& step, Duration limit = Duration::s(5)) {
-  const Time deadline = now() + limit;
-  while (!step()) {
-    if (now() > deadline) return false;
-    usleep(50);
-  }
-  return true;
+template <class Step>
+bool until(Step&& step, Duration limit = Duration::s(10)) {
+  return eventually(step, std::chrono::nanoseconds(limit.count_ns()));
 }
 
 inline constexpr uint32_t kTestHeaderBytes = 54;
