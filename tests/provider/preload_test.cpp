@@ -223,6 +223,15 @@ TEST(PreloadDescriptors, StaleEntriesDoNoHarm) {
   EXPECT_EQ(ran.output, "4 4\n");
 }
 
+TEST(PreloadDescriptors, DuplicatesAreTheDeviceToo) {
+  const Ran ran = run_on_device(
+      "python3 -c 'import fcntl, os\n"
+      "fd = os.open(\"/dev/infiniband/uverbs0\", os.O_RDWR)\n"
+      "print([os.major(os.fstat(d).st_rdev) for d in "
+      "(os.dup(fd), os.dup2(fd, 50), fcntl.fcntl(fd, fcntl.F_DUPFD, 60))])'");
+  EXPECT_EQ(ran.output, "[231, 231, 231]\n");
+}
+
 TEST(PreloadDescriptors, WriteToUverbsIsRefusedNotSwallowed) {
   const Ran ran = run_on_device(
       "python3 -c 'import os\n"

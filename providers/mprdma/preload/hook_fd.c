@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What can be done to a descriptor: close, dup, write, ioctl; and the sockets that may not exist.
+/* What can be done to a descriptor: close, dup, fcntl, write, ioctl; and the sockets that may not
+ * exist.
  */
 #include <fcntl.h>
 #include <linux/netlink.h>
@@ -15,6 +16,7 @@ MPRDMA_REAL(int, close, int)
 MPRDMA_REAL(int, dup, int)
 MPRDMA_REAL(int, dup2, int, int)
 MPRDMA_REAL(int, dup3, int, int, int)
+MPRDMA_REAL(int, fcntl64, int, int, ...)
 MPRDMA_REAL(ssize_t, write, int, const void*, size_t)
 MPRDMA_REAL(int, ioctl, int, unsigned long, ...)
 MPRDMA_REAL(int, socket, int, int, int)
@@ -52,6 +54,31 @@ MPRDMA_HOOK int dup3(int old_fd, int new_fd, int flags) {
     mprdma_fd_copy(old_fd, new_fd);
   }
   return fd;
+}
+
+/* Every command takes nothing, an int or a pointer: a long holds them all on this platform. */
+static int fcntl_any(int fd, int command, long argument) {
+  int result = fcntl64_real()(fd, command, argument);
+  if (result >= 0 && (command == F_DUPFD || command == F_DUPFD_CLOEXEC)) {
+    mprdma_fd_copy(fd, result);
+  }
+  return result;
+}
+
+MPRDMA_HOOK int fcntl(int fd, int command, ...) {
+  va_list arguments;
+  va_start(arguments, command);
+  long argument = va_arg(arguments, long);
+  va_end(arguments);
+  return fcntl_any(fd, command, argument);
+}
+
+MPRDMA_HOOK int fcntl64(int fd, int command, ...) {
+  va_list arguments;
+  va_start(arguments, command);
+  long argument = va_arg(arguments, long);
+  va_end(arguments);
+  return fcntl_any(fd, command, argument);
 }
 
 /* uverbs takes commands by write() too; ours answers by ioctl only, and a null device must not

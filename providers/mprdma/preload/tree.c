@@ -106,6 +106,18 @@ const struct mprdma_tree* mprdma_tree_get(void) {
   return ok ? &tree : NULL;
 }
 
+static void lock_tree(void) {
+  pthread_mutex_lock(&tree_lock);
+}
+static void unlock_tree(void) {
+  pthread_mutex_unlock(&tree_lock);
+}
+
+/* A fork while another thread builds the tree must not leave the child with a locked door. */
+__attribute__((constructor)) static void register_fork_handlers(void) {
+  pthread_atfork(lock_tree, unlock_tree, unlock_tree);
+}
+
 dev_t mprdma_uverbs_rdev(void) {
   const struct mprdma_tree* current = mprdma_tree_get();
   return makedev(MPRDMA_UVERBS_MAJOR, current != NULL ? current->uverbs_minor : 0);
