@@ -90,6 +90,7 @@ void Requester::connect() {
   paths_.connect(attributes_.vp);
   response_receiver_.reset(attributes_.sq_psn, attributes_.dest_qpn);
   receive_number_ = read_number_ = 0;
+  rnr_psn_ = attributes_.sq_psn;
   rnr_left_ = attributes_.rnr_retry;
 }
 
@@ -269,9 +270,6 @@ void Requester::on_ack(Time now, const wire::Packet& ack) {
   if (result == StreamSender::AckResult::kStale && code == NackCode::kNone) {
     ++counters.drop_stale_ack;
   }
-  if (result == StreamSender::AckResult::kNews && code != NackCode::kRnr) {
-    rnr_left_ = attributes_.rnr_retry;
-  }
   // What follows speaks of the oldest packet that is outstanding, or is stale.
   if (ack.psn != sender_.una() || sender_.idle()) return;
   if (code == NackCode::kRnr) {
@@ -284,6 +282,9 @@ void Requester::on_ack(Time now, const wire::Packet& ack) {
 void Requester::on_rnr(Time now, const wire::Packet& ack) {
   if (sender_.paused()) return;  // a duplicate: the wait is on already
   ++device_.counters->rnr_received;
+  // Each message has its own retries; only getting past it says that the receiver was ready.
+  if (ack.psn != rnr_psn_) rnr_left_ = attributes_.rnr_retry;
+  rnr_psn_ = ack.psn;
   if (attributes_.rnr_retry != kRnrRetryForever) {
     if (rnr_left_ == 0) {
       ++device_.counters->rnr_retry_exceeded;

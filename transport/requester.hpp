@@ -124,8 +124,9 @@ class Requester {
   uint32_t next_packet_ = 0;     // packets of it that were sent
   uint32_t receive_number_ = 0;
   uint32_t read_number_ = 0;
-  uint32_t rnr_left_ = 0;
-  Time last_response_;  // when the response stream last made progress
+  Psn rnr_psn_;            // what the receiver was not ready for last ..
+  uint32_t rnr_left_ = 0;  // .. and how often it may say so again
+  Time last_response_;     // when the response stream last made progress
   Time next_nudge_ = Time::never();
   bool nudge_due_ = false;
   bool draining_ = false;
