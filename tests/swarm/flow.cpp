@@ -1,0 +1,292 @@
+#include "tests/swarm/flow.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace mprdma::swarm {
+
+namespace {
+
+using transport::Completion;
+using transport::WcOpcode;
+using transport::WcStatus;
+using transport::WorkOpcode;
+using wire::Opcode;
+
+WcOpcode completion_opcode(const Op& op) {
+  return op.is_read() ? WcOpcode::kRead : op.is_write() ? WcOpcode::kWrite : WcOpcode::kSend;
+}
+
+// Opcode of packet `at` of `packets` of a message.
+Opcode request_opcode(const Op& op, uint64_t at) {
+  if (op.is_read()) return Opcode::kMpReadRequest;
+  const bool last = at + 1 == op.packets;
+  const bool write = op.is_write();
+  if (op.packets == 1) {
+    if (write) return op.has_imm() ? Opcode::kMpWriteOnlyImm : Opcode::kMpWriteOnly;
+    return op.has_imm() ? Opcode::kMpSendOnlyImm : Opcode::kMpSendOnly;
+  }
+  if (at == 0) return write ? Opcode::kMpWriteFirst : Opcode::kMpSendFirst;
+  if (!last) return write ? Opcode::kMpWriteMiddle : Opcode::kMpSendMiddle;
+  if (write) return op.has_imm() ? Opcode::kMpWriteLastImm : Opcode::kMpWriteLast;
+  return op.has_imm() ? Opcode::kMpSendLastImm : Opcode::kMpSendLast;
+}
+
+Opcode response_opcode(uint64_t at, uint64_t packets) {
+  if (packets == 1) return Opcode::kMpReadResponseOnly;
+  if (at == 0) return Opcode::kMpReadResponseFirst;
+  return at + 1 == packets ? Opcode::kMpReadResponseLast : Opcode::kMpReadResponseMiddle;
+}
+
+bool same(std::span<const uint8_t> bytes, const std::vector<uint8_t>& content, uint64_t offset) {
+  return offset + bytes.size() <= content.size() &&
+         std::memcmp(bytes.data(), content.data() + offset, bytes.size()) == 0;
+}
+
+bool contains(const std::vector<WcStatus>& statuses, WcStatus status) {
+  return std::find(statuses.begin(), statuses.end(), status) != statuses.end();
+}
+
+}  // namespace
+
+const Op& Flow::post(Op op) {
+  const uint64_t data_packets = std::max<uint64_t>((op.length + config_.mtu - 1) / config_.mtu, 1);
+  op.packets = op.is_read() ? 1 : data_packets;
+  op.first_packet = requests_.total();
+  requests_.add(ops_.size(), op.packets, op.is_read() ? 0 : op.length);
+  if (op.is_read()) {
+    op.read_number = reads_++;
+    responses_.add(ops_.size(), data_packets, op.length);
+  }
+  op.receive = receives_wanted_;
+  if (op.takes_receive()) {
+    ++receives_wanted_;
+    receive_ops_.push_back(ops_.size());
+  }
+  ops_.push_back(std::move(op));
+  return ops_.back();
+}
+
+void Flow::check_request(const Op& op, uint64_t at, const wire::Packet& packet) const {
+  const uint64_t offset = at * config_.mtu;
+  const auto& name = request_name_;
+  const Opcode opcode = request_opcode(op, at);
+  expect(packet.opcode == opcode, "{}: opcode {} instead of {}", name,
+         wire::opcode_name(packet.opcode), wire::opcode_name(opcode));
+  const uint64_t payload = op.is_read() ? 0 : std::min<uint64_t>(config_.mtu, op.length - offset);
+  expect(packet.payload_len == payload, "{}: payload of {} bytes instead of {}", name,
+         packet.payload_len, payload);
+  expect(packet.dest_qpn == config_.responder_qpn, "{}: to QP {}", name, packet.dest_qpn);
+  expect(packet.mp_data.offset == offset, "{}: offset {} instead of {}", name,
+         packet.mp_data.offset, offset);
+  if (op.is_read() || op.is_write()) {
+    expect(packet.reth.va == op.remote_iova && packet.reth.rkey == op.rkey &&
+               packet.reth.dma_len == op.length,
+           "{}: RETH does not name the operation's memory", name);
+  }
+  if (op.takes_receive()) {
+    expect(packet.mp_data.message_number == (op.receive & kPsnMask), "{}: message number {}", name,
+           packet.mp_data.message_number);
+  }
+  if (packet.info().has_immdt) {
+    expect(packet.immdt == op.imm, "{}: immediate {:x} instead of {:x}", name, packet.immdt,
+           op.imm);
+  }
+  const bool solicited = (op.flags & transport::kSolicited) != 0 && op.takes_receive();
+  if (packet.info().ends_message()) {
+    expect(!op.takes_receive() || packet.solicited_event == solicited, "{}: solicited {}", name,
+           packet.solicited_event);
+  }
+}
+
+// What must hold before the first packet of an operation leaves.
+void Flow::check_first_copy(const Op& op, uint64_t op_index) {
+  const uint64_t reads_done = responses_.placed_messages();
+  if ((op.flags & transport::kFence) != 0) {
+    const bool reads_before = reads_done < reads_ && responses_.message(reads_done).op < op_index;
+    expect(!reads_before, "{}: fenced operation {} starts before READ {} is complete",
+           request_name_, op_index, reads_before ? responses_.message(reads_done).op : 0);
+  }
+  if (op.is_read()) {
+    const uint64_t open = reads_sent_ - reads_done;
+    expect(open < config_.max_rd_atomic, "{}: {} READs open already, {} allowed", request_name_,
+           open, config_.max_rd_atomic);
+    ++reads_sent_;
+  }
+}
+
+uint64_t Flow::on_request_sent(const wire::Packet& packet, std::span<const uint8_t> payload) {
+  const uint64_t before = requests_.sent();
+  const uint64_t index = requests_.on_sent(packet.psn);
+  const uint64_t op_index = requests_.message_of(index).op;
+  const Op& op = ops_[op_index];
+  const uint64_t at = index - op.first_packet;
+  check_request(op, at, packet);
+  if (index == before && at == 0) check_first_copy(op, op_index);
+  const bool again = (packet.mp_data.flags & wire::kMpDataReTx) != 0;
+  expect(again == (index < before), "{}: packet {} says ReTx: {}", request_name_, index, again);
+  expect(same(payload, op.content, at * config_.mtu) || op.is_read(),
+         "{}: packet {} carries wrong bytes", request_name_, index);
+  expect(op_index >= completed_, "{}: operation {} is sent again after its completion",
+         request_name_, op_index);
+  return index;
+}
+
+uint64_t Flow::on_response_sent(const wire::Packet& packet, std::span<const uint8_t> payload) {
+  const auto& name = response_name_;
+  const uint64_t before = responses_.sent();
+  const uint64_t index = responses_.on_sent(packet.psn);
+  const Message& message = responses_.message_of(index);
+  const Op& op = ops_[message.op];
+  const uint64_t at = index - message.first;
+  expect(requests_.sent() > op.first_packet, "{}: answers a READ that was never sent", name);
+  const Opcode opcode = response_opcode(at, message.packets);
+  if (packet.opcode == Opcode::kMpResponseError && ending.planned()) return index;
+  expect(packet.opcode == opcode, "{}: opcode {} instead of {}", name,
+         wire::opcode_name(packet.opcode), wire::opcode_name(opcode));
+  expect(packet.dest_qpn == config_.requester_qpn, "{}: to QP {}", name, packet.dest_qpn);
+  expect(packet.mp_data.message_number == (op.read_number & kPsnMask), "{}: message number {}",
+         name, packet.mp_data.message_number);
+  const uint64_t offset = at * config_.mtu;
+  expect(packet.mp_data.offset == offset, "{}: offset {} instead of {}", name,
+         packet.mp_data.offset, offset);
+  const uint64_t bytes = std::min<uint64_t>(config_.mtu, op.length - offset);
+  expect(packet.payload_len == bytes, "{}: payload of {} bytes instead of {}", name,
+         packet.payload_len, bytes);
+  const bool again = (packet.mp_data.flags & wire::kMpDataReTx) != 0;
+  expect(again == (index < before), "{}: packet {} says ReTx: {}", name, index, again);
+  // Later WRITEs may change the memory once the READ's data has arrived.
+  if (responses_.placed_messages() <= op.read_number) {
+    expect(same(payload, op.content, offset), "{}: packet {} carries wrong bytes", name, index);
+  }
+  return index;
+}
+
+uint64_t Flow::locate(const std::vector<Piece>& pieces, uint64_t offset, uint32_t length) {
+  for (const Piece& piece : pieces) {
+    if (offset < piece.length) {
+      expect(length <= piece.length - offset, "{} bytes run over the end of an SGE", length);
+      return piece.addr + offset;
+    }
+    offset -= piece.length;
+  }
+  fail("byte {} beyond the last SGE", offset);
+}
+
+void Flow::on_request_placed(uint64_t index, const transport::Placement& p,
+                             std::span<const uint8_t> bytes) {
+  const StreamModel::Place place = requests_.on_placed(index, p.payload_offset, p.length);
+  const Op& op = ops_[place.message->op];
+  expect(!ending.nothing_placed || place.message->op != ending.at_op,
+         "{}: packet {} of a refused request is placed", request_name_, index);
+  uint64_t addr = op.remote_addr + place.offset;
+  if (op.is_send()) {
+    expect(op.receive < recvs_.size(), "{}: SEND is placed without a receive", request_name_);
+    addr = locate(recvs_[op.receive].pieces, place.offset, p.length);
+  }
+  expect(p.addr == addr, "{}: packet {} is placed at {:x} instead of {:x}", request_name_, index,
+         p.addr, addr);
+  expect(same(bytes, op.content, place.offset), "{}: packet {} places wrong bytes", request_name_,
+         index);
+}
+
+void Flow::on_response_placed(uint64_t index, const transport::Placement& p,
+                              std::span<const uint8_t> bytes) {
+  const StreamModel::Place place = responses_.on_placed(index, p.payload_offset, p.length);
+  const Op& op = ops_[place.message->op];
+  const uint64_t addr = locate(op.pieces, place.offset, p.length);
+  expect(p.addr == addr, "{}: packet {} is placed at {:x} instead of {:x}", response_name_, index,
+         p.addr, addr);
+  expect(same(bytes, op.content, place.offset), "{}: packet {} places wrong bytes", response_name_,
+         index);
+}
+
+uint64_t Flow::executed_ops() {
+  const uint64_t messages = requests_.placed_messages();
+  return messages;
+}
+
+void Flow::check_success(const Op& op, const Completion& c) {
+  const auto& name = config_.name;
+  expect(c.emit == op.signaled, "{}: completion of wr {} emitted: {}", name, op.wr_id, c.emit);
+  expect(c.opcode == completion_opcode(op), "{}: completion opcode {}", name,
+         static_cast<int>(c.opcode));
+  expect(executed_ops() > completed_, "{}: wr {} completes before its data is placed", name,
+         op.wr_id);
+  expect(requests_.placed_packets() >= op.first_packet + op.packets,
+         "{}: wr {} completes before its packets have arrived", name, op.wr_id);
+  if (op.is_read()) {
+    expect(responses_.placed_messages() > op.read_number,
+           "{}: READ {} completes before its data is placed", name, op.wr_id);
+    expect(c.byte_len == op.length, "{}: READ of {} bytes says {}", name, op.length, c.byte_len);
+  }
+}
+
+const Op& Flow::on_send_completion(const Completion& c) {
+  const auto& name = config_.name;
+  expect(completed_ < ops_.size(), "{}: a send completion too many", name);
+  const Op& op = ops_[completed_];
+  expect(c.wr_id == op.wr_id, "{}: wr {} completes, {} is next", name, c.wr_id, op.wr_id);
+  if (c.status == WcStatus::kSuccess) {
+    expect(!send_failed_, "{}: wr {} succeeds after a failure", name, c.wr_id);
+    expect(completed_ != ending.at_op, "{}: wr {} succeeds and must not", name, c.wr_id);
+    check_success(op, c);
+  } else {
+    expect(c.emit, "{}: failed wr {} is not told of", name, c.wr_id);
+    expect(ending.planned(), "{}: wr {} fails with status {}", name, c.wr_id,
+           static_cast<int>(c.status));
+    if (c.status == WcStatus::kFlushError) {
+      expect(send_failed_ || ending.flush_allowed, "{}: wr {} is flushed before any error", name,
+             c.wr_id);
+    } else {
+      expect(!send_failed_, "{}: wr {} fails with status {} after an error", name, c.wr_id,
+             static_cast<int>(c.status));
+      expect(contains(ending.send_statuses, c.status), "{}: wr {} fails with status {}", name,
+             c.wr_id, static_cast<int>(c.status));
+      expect(ending.at_op == Ending::kAnywhere || ending.at_op == completed_,
+             "{}: wr {} fails instead of operation {}", name, c.wr_id, ending.at_op);
+    }
+    if (!send_failed_) send_failure_ = c.status;
+    send_failed_ = true;
+  }
+  ++completed_;
+  return op;
+}
+
+const Op* Flow::on_recv_completion(const Completion& c) {
+  const auto& name = config_.name;
+  expect(recvs_completed_ < recvs_.size(), "{}: a receive completion too many", name);
+  const Recv& recv = recvs_[recvs_completed_];
+  expect(c.emit, "{}: receive {} is not told of", name, c.wr_id);
+  expect(c.wr_id == recv.wr_id, "{}: receive {} completes, {} is next", name, c.wr_id, recv.wr_id);
+  if (c.status != WcStatus::kSuccess) {
+    expect(ending.planned(), "{}: receive {} fails with status {}", name, c.wr_id,
+           static_cast<int>(c.status));
+    expect(c.status == WcStatus::kFlushError ||
+               (!recv_failed_ && contains(ending.recv_statuses, c.status)),
+           "{}: receive {} fails with status {}", name, c.wr_id, static_cast<int>(c.status));
+    recv_failed_ = true;
+    ++recvs_completed_;
+    return nullptr;
+  }
+  expect(!recv_failed_, "{}: receive {} succeeds after a failure", name, c.wr_id);
+  expect(recvs_completed_ < receive_ops_.size(), "{}: receive {} completes for no message", name,
+         c.wr_id);
+  const uint64_t op_index = receive_ops_[recvs_completed_++];
+  const Op& op = ops_[op_index];
+  expect(executed_ops() > op_index, "{}: receive {} completes before its data is placed", name,
+         c.wr_id);
+  expect(requests_.placed_packets() >= op.first_packet + op.packets,
+         "{}: receive {} completes before its packets have arrived", name, c.wr_id);
+  expect(c.byte_len == op.length, "{}: receive {} has {} bytes instead of {}", name, c.wr_id,
+         c.byte_len, op.length);
+  expect(c.has_imm == op.has_imm() && (!c.has_imm || c.imm == op.imm),
+         "{}: receive {} with a wrong immediate", name, c.wr_id);
+  expect(c.opcode == (op.is_write() ? WcOpcode::kRecvWriteImm : WcOpcode::kRecv),
+         "{}: receive {} with opcode {}", name, c.wr_id, static_cast<int>(c.opcode));
+  expect(c.solicited == ((op.flags & transport::kSolicited) != 0), "{}: receive {} solicited: {}",
+         name, c.wr_id, c.solicited);
+  return &op;
+}
+
+}  // namespace mprdma::swarm

@@ -1,0 +1,173 @@
+// The model of one direction of a connection: the requests that one queue pair posts, the receives
+// that its peer posts for them, and everything that may be seen of them on the wire, in memory and
+// in completions. It knows the rules, not the transport; every method is a check.
+//
+//   requests   from the requester's node, placed at the responder's
+//   responses  READ data, from the responder's node, placed at the requester's
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/units.hpp"
+#include "tests/swarm/stream_model.hpp"
+#include "transport/types.hpp"
+
+namespace mprdma::swarm {
+
+// Where bytes lie in a node's memory.
+struct Piece {
+  uint64_t addr = 0;
+  uint32_t length = 0;
+};
+
+// A posted send request.
+struct Op {
+  uint64_t wr_id = 0;
+  transport::WorkOpcode opcode = transport::WorkOpcode::kSend;
+  uint16_t flags = 0;
+  bool signaled = true;
+  uint32_t imm = 0;
+  uint32_t rkey = 0;
+  uint64_t remote_iova = 0;
+  uint64_t remote_addr = 0;  // the same, in the peer's memory
+  uint32_t length = 0;
+  std::vector<Piece> pieces;     // at home
+  std::vector<uint8_t> content;  // what must arrive, wherever it goes
+  uint64_t first_packet = 0;     // filled by Flow::post
+  uint64_t packets = 1;
+  uint64_t receive = 0;  // number of the receive that it consumes, if it does
+  uint64_t read_number = 0;
+
+  [[nodiscard]] bool is_read() const { return opcode == transport::WorkOpcode::kRead; }
+  [[nodiscard]] bool is_write() const {
+    return opcode == transport::WorkOpcode::kWrite || opcode == transport::WorkOpcode::kWriteImm;
+  }
+  [[nodiscard]] bool has_imm() const {
+    return opcode == transport::WorkOpcode::kSendImm || opcode == transport::WorkOpcode::kWriteImm;
+  }
+  [[nodiscard]] bool is_send() const { return !is_read() && !is_write(); }
+  [[nodiscard]] bool takes_receive() const {
+    return is_send() || opcode == transport::WorkOpcode::kWriteImm;
+  }
+};
+
+struct Recv {
+  uint64_t wr_id = 0;
+  std::vector<Piece> pieces;
+};
+
+// How this direction may end. Without a plan every request must succeed.
+struct Ending {
+  static constexpr uint64_t kAnywhere = UINT64_MAX;
+  // Statuses that the one request may get at which things go wrong; empty: none but flush.
+  std::vector<transport::WcStatus> send_statuses;
+  uint64_t at_op = kAnywhere;
+  bool nothing_placed = false;  // .. and not a byte of it may be placed
+  bool flush_allowed = false;   // queued work may come out flushed
+  std::vector<transport::WcStatus> recv_statuses;
+  [[nodiscard]] bool planned() const { return flush_allowed || !send_statuses.empty(); }
+};
+
+struct FlowConfig {
+  std::string name;
+  Psn base;
+  uint32_t mtu = 1024;
+  uint32_t window_slots = 128;
+  uint32_t max_rd_atomic = 1;
+  uint32_t requester_qpn = 0;
+  uint32_t responder_qpn = 0;
+};
+
+class Flow {
+ public:
+  explicit Flow(const FlowConfig& config)
+      : config_(config),
+        request_name_(config.name + " requests"),
+        response_name_(config.name + " responses"),
+        requests_(request_name_.c_str(), config.base, config.mtu),
+        responses_(response_name_.c_str(), config.base, config.mtu) {}
+  Flow(const Flow&) = delete;
+  Flow& operator=(const Flow&) = delete;
+
+  Ending ending;
+
+  // ---- Commands of the applications
+  const Op& post(Op op);
+  void post_recv(Recv recv) { recvs_.push_back(std::move(recv)); }
+
+  // ---- The wire. `payload` is what the host gathered. Returns the packet's index.
+  uint64_t on_request_sent(const wire::Packet& packet, std::span<const uint8_t> payload);
+  uint64_t on_response_sent(const wire::Packet& packet, std::span<const uint8_t> payload);
+  StreamModel& requests() { return requests_; }
+  StreamModel& responses() { return responses_; }
+
+  // ---- Memory
+  void on_request_placed(uint64_t index, const transport::Placement& p,
+                         std::span<const uint8_t> bytes);
+  void on_response_placed(uint64_t index, const transport::Placement& p,
+                          std::span<const uint8_t> bytes);
+
+  // ---- Completions
+  // Returns the operation that it completes.
+  const Op& on_send_completion(const transport::Completion& c);
+  // Returns the operation whose message it received, or nullptr for a flushed one.
+  const Op* on_recv_completion(const transport::Completion& c);
+
+  // ---- Getters
+  [[nodiscard]] const FlowConfig& config() const { return config_; }
+  [[nodiscard]] uint64_t posted() const { return ops_.size(); }
+  [[nodiscard]] uint64_t completed() const { return completed_; }
+  [[nodiscard]] uint64_t outstanding() const { return ops_.size() - completed_; }
+  [[nodiscard]] uint64_t recvs_posted() const { return recvs_.size(); }
+  [[nodiscard]] uint64_t recvs_outstanding() const { return recvs_.size() - recvs_completed_; }
+  // Messages so far that take a receive.
+  [[nodiscard]] uint64_t receives_wanted() const { return receives_wanted_; }
+  [[nodiscard]] const Op& op(uint64_t index) const { return ops_[index]; }
+  [[nodiscard]] const Recv& recv(uint64_t index) const { return recvs_[index]; }
+  [[nodiscard]] bool send_failed() const { return send_failed_; }
+  [[nodiscard]] transport::WcStatus send_failure() const { return send_failure_; }
+  [[nodiscard]] bool recv_failed() const { return recv_failed_; }
+  // Of the host's clock, for the checks of deadlines.
+  void note_post(Time now) {
+    if (!send_failed_) last_post_ = now;
+  }
+  void note_failure(Time now) {
+    if (failed_at_.is_never()) failed_at_ = now;
+  }
+  [[nodiscard]] Time last_post() const { return last_post_; }
+  [[nodiscard]] Time failed_at() const { return failed_at_; }
+  // Operations whose requests have executed at the responder, as far as placement tells.
+  [[nodiscard]] uint64_t executed_ops();
+
+ private:
+  void check_request(const Op& op, uint64_t at, const wire::Packet& packet) const;
+  void check_first_copy(const Op& op, uint64_t op_index);
+  void check_success(const Op& op, const transport::Completion& c);
+  [[nodiscard]] static uint64_t locate(const std::vector<Piece>& pieces, uint64_t offset,
+                                       uint32_t length);
+
+  FlowConfig config_;
+  std::string request_name_;
+  std::string response_name_;
+  StreamModel requests_;
+  StreamModel responses_;
+  std::deque<Op> ops_;
+  std::deque<Recv> recvs_;
+  std::vector<uint64_t> receive_ops_;  // operation that consumes the n-th receive
+  uint64_t receives_wanted_ = 0;
+  uint64_t reads_ = 0;
+  uint64_t reads_sent_ = 0;
+  uint64_t completed_ = 0;
+  uint64_t recvs_completed_ = 0;
+  Time last_post_;
+  Time failed_at_ = Time::never();
+  bool send_failed_ = false;
+  bool recv_failed_ = false;
+  transport::WcStatus send_failure_ = transport::WcStatus::kSuccess;
+};
+
+}  // namespace mprdma::swarm

@@ -1,0 +1,95 @@
+// Packets that no peer of ours sends. In normal runs each is one that a correct receiver must
+// recognise: its PSN lies outside of every window, or its opcode belongs to another transport. In
+// garbage runs they may also look right, and then nothing is promised but memory safety.
+
+#include "tests/swarm/world.hpp"
+
+namespace mprdma::swarm {
+
+namespace {
+
+using wire::Opcode;
+
+constexpr Opcode kRequests[] = {
+    Opcode::kMpSendFirst,   Opcode::kMpSendMiddle,        Opcode::kMpSendOnly,
+    Opcode::kMpSendLastImm, Opcode::kMpWriteFirst,        Opcode::kMpWriteMiddle,
+    Opcode::kMpWriteOnly,   Opcode::kMpWriteOnlyImm,      Opcode::kMpReadRequest,
+    Opcode::kMpFetchAdd,    Opcode::kMpSendOnlyInvalidate};
+constexpr Opcode kResponses[] = {Opcode::kMpReadResponseFirst, Opcode::kMpReadResponseMiddle,
+                                 Opcode::kMpReadResponseOnly,  Opcode::kMpReadResponseLast,
+                                 Opcode::kMpResponseError,     Opcode::kMpAtomicAck};
+
+}  // namespace
+
+void World::forge() {
+  const auto n = static_cast<uint32_t>(hostile_prng_.below(2));
+  const auto q = static_cast<uint32_t>(hostile_prng_.below(scenario_.queue_pairs));
+  Node& victim = *nodes_[n];
+  wire::Packet packet = forge_packet(victim, q);
+  packet.dest_qpn = victim.qpns[q];
+  packet.vp = static_cast<uint16_t>(hostile_prng_.next_u64());
+  std::shared_ptr<std::vector<uint8_t>> payload;
+  if (packet.info().has_payload) {
+    const uint64_t lengths[] = {0, 1, scenario_.path_mtu - 1, scenario_.path_mtu, 4096};
+    payload = std::make_shared<std::vector<uint8_t>>(lengths[hostile_prng_.below(5)], 0xee);
+    packet.payload_len = static_cast<uint32_t>(payload->size());
+  }
+  transmit(peer_of(victim), q, packet, std::move(payload), -1, true);
+}
+
+wire::Packet World::forge_packet(Node& victim, uint32_t q) {
+  Prng& prng = hostile_prng_;
+  const bool garbage = scenario_.kind == Kind::kGarbage;
+  wire::Packet packet;
+  packet.mp_data.flags = static_cast<uint8_t>(prng.below(8));
+  packet.mp_data.timestamp = static_cast<uint32_t>(prng.next_u64());
+  packet.mp_data.message_number = static_cast<uint32_t>(prng.below(3));
+  packet.mp_data.offset = static_cast<uint32_t>(prng.chance(1, 2) ? 0 : prng.next_u64());
+  const Area& area = victim.areas[q].target;
+  packet.reth = {
+      .va = prng.chance(1, 2) ? area.iova : prng.next_u64(),
+      .rkey = prng.chance(1, 2) ? area.key : static_cast<uint32_t>(prng.next_u64()),
+      .dma_len = static_cast<uint32_t>(prng.chance(1, 2) ? prng.below(5000) : prng.next_u64())};
+  packet.solicited_event = prng.chance(1, 2);
+  packet.ack_req = prng.chance(1, 2);
+
+  const uint64_t what = prng.below(8);
+  if (what == 0) {  // another transport's
+    packet.opcode = static_cast<Opcode>(prng.below(0xc0));
+    packet.psn = Psn(static_cast<uint32_t>(prng.next_u64()));
+    if (!packet.info().valid) packet.opcode = Opcode::kRcSendOnly;
+    return packet;
+  }
+  const bool response = prng.chance(1, 2);
+  const bool is_ack = what <= 3;
+  // The stream that the victim sends (an ACK speaks of it) or receives.
+  Flow& flow = is_ack == response ? peer_flow(victim, q) : own_flow(victim, q);
+  StreamModel& stream = response ? flow.responses() : flow.requests();
+  const Psn next = flow.config().base + static_cast<uint32_t>(stream.sent());
+  // Far outside: beyond what may be sent or behind what can still be outstanding, up to 2^23 away.
+  const uint32_t far = static_cast<uint32_t>(prng.range(600, (1u << 23) - 600));
+  Psn psn = prng.chance(1, 2) ? next + far : next - far;
+  if (prng.chance(1, 6)) psn = next + (1u << 23);
+  if (garbage && prng.chance(3, 4)) psn = next + static_cast<uint32_t>(prng.below(40)) - 20;
+  packet.psn = psn;
+  if (is_ack) {
+    packet.opcode = Opcode::kMpAck;
+    packet.mp_ack.flags = static_cast<uint8_t>(prng.below(64));
+    packet.mp_ack.nack =
+        static_cast<wire::NackCode>(prng.below(static_cast<uint64_t>(wire::NackCode::kCount)));
+    packet.mp_ack.detail = static_cast<uint8_t>(prng.below(256));
+    packet.mp_ack.echoed_timestamp = static_cast<uint32_t>(prng.next_u64());
+    packet.mp_ack.sack = psn + static_cast<uint32_t>(prng.below(64));
+    if (response) {
+      packet.mp_ack.flags |= wire::kMpAckResponseStream;
+    } else {
+      packet.mp_ack.flags &= static_cast<uint8_t>(~wire::kMpAckResponseStream);
+    }
+    return packet;
+  }
+  packet.opcode = response ? kResponses[prng.below(std::size(kResponses))]
+                           : kRequests[prng.below(std::size(kRequests))];
+  return packet;
+}
+
+}  // namespace mprdma::swarm

@@ -1,0 +1,152 @@
+// swarm: many runs of two transport endpoints over a simulated network, each drawn from one seed.
+//
+//   swarm --seeds A..B           a range of seeds; stops at the first finding
+//   swarm --seed N --verbose     one run, with its trace
+//   swarm --kind K ..            every run of this kind
+//   swarm --sabotage S ..        with a harness that is broken on purpose: must find something
+//
+// A finding prints one line with the command that replays it, and the exit status is 1. So does a
+// failed CHECK, a crash and a run that takes too long.
+
+#include <malloc.h>
+#include <signal.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "tests/swarm/world.hpp"
+
+namespace {
+
+using mprdma::swarm::Failure;
+using mprdma::swarm::Kind;
+using mprdma::swarm::Options;
+using mprdma::swarm::Sabotage;
+using mprdma::swarm::Scenario;
+using mprdma::swarm::World;
+
+constexpr time_t kSecondsPerSeed = 10;
+
+// Ready to be written from a signal handler.
+char g_replay[512];
+
+void on_fatal_signal(int signal) {
+  const char* why = signal == SIGVTALRM ? "swarm: a run without end\n" : "swarm: crashed\n";
+  (void)!write(STDOUT_FILENO, why, strlen(why));
+  (void)!write(STDOUT_FILENO, g_replay, strlen(g_replay));
+  _exit(1);
+}
+
+void prepare_replay(const std::string& program, uint64_t seed, const std::string& extra) {
+  std::snprintf(g_replay, sizeof(g_replay), "replay: %s --seed %llu%s --verbose\n", program.c_str(),
+                static_cast<unsigned long long>(seed), extra.c_str());
+  // Of processor time: a busy machine proves nothing.
+  const itimerval limit{.it_interval = {}, .it_value = {.tv_sec = kSecondsPerSeed, .tv_usec = 0}};
+  setitimer(ITIMER_VIRTUAL, &limit, nullptr);
+}
+
+// True if the run found nothing.
+bool run_seed(uint64_t seed, Kind kind, const Options& options) {
+  const Scenario scenario = draw_scenario(seed, kind);
+  if (options.verbose) fmt::print("{}", to_string(scenario));
+  std::string finding;
+  try {
+    World world(scenario, options);
+    try {
+      world.run();
+    } catch (const Failure& failure) {
+      finding = failure.what;
+    }
+    if (options.verbose) fmt::print("{}\n", world.summary());
+  } catch (const Failure& failure) {
+    finding = failure.what;
+  }
+  if (finding.empty()) return true;
+  std::fflush(stdout);
+  fmt::print("swarm: seed {} ({}): {}\n{}", seed, kind_name(scenario.kind), finding, g_replay);
+  std::fflush(stdout);
+  return false;
+}
+
+bool parse_range(const std::string& text, uint64_t& first, uint64_t& last) {
+  const size_t dots = text.find("..");
+  if (dots == std::string::npos) return false;
+  try {
+    first = std::stoull(text.substr(0, dots));
+    last = std::stoull(text.substr(dots + 2));
+  } catch (const std::exception&) {
+    return false;
+  }
+  return first <= last;
+}
+
+template <class Enum, class NameOf>
+bool parse_name(const std::string& text, NameOf name_of, Enum& out) {
+  for (uint8_t i = 0; i < static_cast<uint8_t>(Enum::kCount); ++i) {
+    if (text != name_of(static_cast<Enum>(i))) continue;
+    out = static_cast<Enum>(i);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("two transport endpoints, a simulated network, everything drawn from a seed");
+  std::string range = "1..1000";
+  uint64_t seed = 0;
+  std::string kind_text;
+  std::string sabotage_text;
+  Options options;
+  bool keep_going = false;
+  app.add_option("--seeds", range, "range of seeds, A..B");
+  const auto* one = app.add_option("--seed", seed, "one seed");
+  app.add_option("--kind", kind_text, "every run of this kind");
+  app.add_option("--sabotage", sabotage_text, "break the harness: must find something");
+  app.add_flag("--verbose", options.verbose, "print what happens");
+  app.add_flag("--keep-going", keep_going, "do not stop at the first finding");
+  CLI11_PARSE(app, argc, argv);
+
+  uint64_t first = seed;
+  uint64_t last = seed;
+  if (one->count() == 0 && !parse_range(range, first, last)) {
+    fmt::print(stderr, "swarm: --seeds takes A..B, not '{}'\n", range);
+    return 2;
+  }
+  Kind kind = Kind::kCount;
+  if (!kind_text.empty() && !parse_name(kind_text, mprdma::swarm::kind_name, kind)) {
+    fmt::print(stderr, "swarm: no kind '{}'\n", kind_text);
+    return 2;
+  }
+  if (!sabotage_text.empty() &&
+      !parse_name(sabotage_text, mprdma::swarm::sabotage_name, options.sabotage)) {
+    fmt::print(stderr, "swarm: no sabotage '{}'\n", sabotage_text);
+    return 2;
+  }
+  std::string extra;
+  if (!kind_text.empty()) extra += " --kind " + kind_text;
+  if (!sabotage_text.empty()) extra += " --sabotage " + sabotage_text;
+  if (options.verbose) setlinebuf(stdout);  // a crash must not swallow the trace
+  // A run frees what the next one needs again: keep it.
+  mallopt(M_MMAP_THRESHOLD, 64 << 20);
+  mallopt(M_TRIM_THRESHOLD, 256 << 20);
+  for (const int s : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGVTALRM}) signal(s, on_fatal_signal);
+
+  uint64_t failed = 0;
+  uint64_t runs = 0;
+  for (uint64_t s = first; s <= last; ++s) {
+    prepare_replay(argv[0], s, extra);
+    ++runs;
+    if (run_seed(s, kind, options)) continue;
+    ++failed;
+    if (!keep_going) break;
+  }
+  fmt::print("[{}] {} runs, {} findings\n", failed == 0 ? "  PASSED  " : "  FAILED  ", runs,
+             failed);
+  return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,96 @@
+#include "tests/swarm/node.hpp"
+
+#include <algorithm>
+
+namespace mprdma::swarm {
+
+namespace {
+
+constexpr uint64_t kReceiveBytesMax = 256 * 1024;
+
+}  // namespace
+
+Node::Node(uint32_t node_number, const Scenario& scenario, Prng prng)
+    : number(node_number),
+      regions(1 + 4 * scenario.queue_pairs),
+      held(scenario.held_budget[node_number]),
+      placement_storage(transport::kMaxPlacements),
+      released_storage(transport::kMaxReleased),
+      actions(placement_storage, released_storage),
+      base_(uint64_t{node_number + 1} << 40) {
+  device = {.memory = &regions, .held = &held, .counters = &counters};
+  const uint64_t room = scenario.message_max + 64;
+  for (uint32_t q = 0; q < scenario.queue_pairs; ++q) {
+    const SideKnobs& side = scenario.sides[q][number];
+    Areas a;
+    const uint64_t recv_bytes =
+        std::min<uint64_t>(side.recv_depth * 2 * room, kReceiveBytesMax + 2 * room);
+    a.source = make_area(prng, 2 * room, transport::kRemoteRead, q);
+    a.target =
+        make_area(prng, 2 * room,
+                  transport::kRemoteRead | transport::kRemoteWrite | transport::kLocalWrite, q);
+    a.sink = make_area(prng, 2 * room, transport::kLocalWrite, q);
+    a.recv = make_area(prng, recv_bytes, transport::kLocalWrite, q);
+    a.inlined = make_area(prng, side.send_depth * uint64_t{256}, 0, q);
+    areas.push_back(a);
+  }
+  // Eight bytes a draw; the tail does not matter.
+  for (size_t i = 0; i + 8 <= memory_.size(); i += 8) {
+    const uint64_t word = prng.next_u64();
+    for (size_t b = 0; b < 8; ++b) memory_[i + b] = static_cast<uint8_t>(word >> (8 * b));
+  }
+  model_ = memory_;
+}
+
+Area Node::make_area(Prng& prng, uint64_t length, uint32_t access, uint32_t pd) {
+  Area area;
+  memory_.resize(memory_.size() + kGuardBytes);
+  area.addr = base_ + memory_.size();
+  area.length = length;
+  memory_.resize(memory_.size() + length + kGuardBytes);
+  // An address by which requests name it: now and then the very end of the address space.
+  area.iova = prng.chance(1, 8) ? 0 - length - 1 : prng.below(uint64_t{1} << 62);
+  if (access == 0) {  // inline data lies outside of any region
+    area.iova = area.addr;
+    return area;
+  }
+  area.key = transport::MemoryTable::make_key(next_slot_++, static_cast<uint8_t>(prng.below(256)));
+  regions.set({.iova = area.iova,
+               .addr = area.addr,
+               .length = length,
+               .pd = pd,
+               .access = access,
+               .key = area.key});
+  return area;
+}
+
+std::span<uint8_t> Node::view(std::vector<uint8_t>& memory, uint64_t addr, uint64_t length) {
+  expect(addr >= base_ && addr - base_ <= memory.size() && length <= memory.size() - (addr - base_),
+         "node {}: address {:x} + {} is nobody's memory", number, addr, length);
+  return {memory.data() + (addr - base_), length};
+}
+
+void Node::forget_model(uint32_t q) {
+  const Areas& a = areas[q];
+  for (const Area& area : {a.source, a.target, a.sink, a.recv, a.inlined}) {
+    const auto from = bytes(area.addr, area.length);
+    std::copy(from.begin(), from.end(), model(area.addr, area.length).begin());
+  }
+}
+
+bool Node::writable(uint32_t q, uint64_t addr, uint64_t length) const {
+  const Areas& a = areas[q];
+  for (const Area& area : {a.target, a.sink, a.recv}) {
+    if (addr >= area.addr && addr + length <= area.addr + area.length) return true;
+  }
+  return false;
+}
+
+void Node::check_memory() const {
+  const auto wrong = std::mismatch(memory_.begin(), memory_.end(), model_.begin());
+  if (wrong.first == memory_.end()) return;
+  fail("node {}: byte {:x} is {:02x} instead of {:02x}", number,
+       base_ + static_cast<uint64_t>(wrong.first - memory_.begin()), *wrong.first, *wrong.second);
+}
+
+}  // namespace mprdma::swarm

@@ -1,0 +1,270 @@
+#include "tests/swarm/scenario.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "base/prng.hpp"
+#include "wire/constants.hpp"
+#include "wire/rnr_timer.hpp"
+
+namespace mprdma::swarm {
+
+namespace {
+
+constexpr const char* kKindNames[] = {"normal", "clean",    "access", "local-error", "silent",
+                                      "rnr",    "too-long", "reset",  "garbage"};
+static_assert(std::size(kKindNames) == static_cast<size_t>(Kind::kCount));
+
+constexpr uint32_t kMillion = 1'000'000;
+
+// Uniform in the exponent: small values as often as large ones.
+uint64_t log_uniform(Prng& prng, uint64_t low, uint64_t high) {
+  const auto bits_low = static_cast<uint64_t>(std::bit_width(low));
+  const auto bits_high = static_cast<uint64_t>(std::bit_width(high));
+  const uint64_t bits = prng.range(bits_low, bits_high);
+  const uint64_t from = std::max(low, bits == 0 ? 0 : uint64_t{1} << (bits - 1));
+  const uint64_t to = std::min(high, (uint64_t{1} << bits) - 1);
+  return prng.range(from, std::max(from, to));
+}
+
+Duration log_duration(Prng& prng, Duration low, Duration high) {
+  return Duration::ns(static_cast<int64_t>(log_uniform(prng, static_cast<uint64_t>(low.count_ns()),
+                                                       static_cast<uint64_t>(high.count_ns()))));
+}
+
+template <class T>
+T pick(Prng& prng, std::initializer_list<T> values) {
+  return *(values.begin() + prng.below(values.size()));
+}
+
+uint32_t rate(Prng& prng) {
+  return pick<uint32_t>(prng, {0, 0, 1000, 10'000, 50'000, 100'000, 300'000});
+}
+
+LinkKnobs draw_link(Prng prng, bool clean) {
+  LinkKnobs link;
+  link.delay = log_duration(prng, Duration::ns(200), Duration::us(300));
+  link.bits_per_us = pick<uint64_t>(prng, {1'000, 10'000, 40'000, 100'000});
+  link.bottleneck_bits_per_us = prng.chance(1, 2) ? link.bits_per_us : link.bits_per_us / 4;
+  link.port_packets = static_cast<uint32_t>(log_uniform(prng, 1, 128));
+  link.mark_bytes = pick<uint32_t>(prng, {0, 0, 5'000, 20'000, 100'000});
+  if (clean) return link;
+  link.loss_data_ppm = rate(prng);
+  link.loss_ack_ppm = rate(prng);
+  link.burst_loss = pick<uint32_t>(prng, {0, 0, 0, 3, 20});
+  if (link.burst_loss > 0) {
+    link.loss_data_ppm = std::min<uint32_t>(link.loss_data_ppm, 20'000);
+    link.loss_ack_ppm = std::min<uint32_t>(link.loss_ack_ppm, 20'000);
+  }
+  link.duplicate_ppm = pick<uint32_t>(prng, {0, 0, 5'000, 100'000});
+  link.duplicate_delay_max = link.delay * static_cast<int64_t>(log_uniform(prng, 1, 64));
+  link.reorder_ppm = pick<uint32_t>(prng, {0, 0, 10'000, 100'000, 500'000});
+  link.reorder_delay_max = link.delay * static_cast<int64_t>(log_uniform(prng, 1, 16));
+  link.jitter_max =
+      prng.chance(1, 3) ? log_duration(prng, Duration::ns(10), Duration::us(50)) : Duration::zero();
+  link.queue_bytes = pick<uint32_t>(prng, {0, 0, 10'000, 60'000, 400'000});
+  return link;
+}
+
+transport::Params draw_params(Prng prng, uint32_t window_slots) {
+  transport::Params p;
+  p.window_slots = window_slots;
+  p.initial_window = static_cast<uint32_t>(log_uniform(prng, 1, window_slots));
+  p.window_max = static_cast<uint32_t>(prng.range(p.initial_window, 256));
+  p.loss_trigger = prng.chance(1, 4) ? 0 : static_cast<uint32_t>(prng.range(8, window_slots));
+  p.reorder_delta = static_cast<uint32_t>(prng.range(8, window_slots));
+  p.limit_growth = prng.chance(3, 4);
+  p.loss_shrinks_window = prng.chance(3, 4);
+  p.early_retransmit = prng.chance(3, 4);
+  p.tail_probe = prng.chance(3, 4);
+  p.rto_floor = log_duration(prng, Duration::us(50), Duration::ms(20));
+  p.rto_ceiling = std::max(p.rto_floor, log_duration(prng, Duration::us(50), Duration::s(1)));
+  p.probe_floor = log_duration(prng, Duration::us(5), Duration::ms(5));
+  p.initial_rtt = log_duration(prng, Duration::us(1), Duration::ms(2));
+  return p;
+}
+
+// Near the wrap, near a stream's own start, or anywhere.
+Psn draw_psn(Prng& prng) {
+  switch (prng.below(4)) {
+    case 0:
+      return Psn(0) - static_cast<uint32_t>(prng.range(1, 400));
+    case 1:
+      return Psn(static_cast<uint32_t>(prng.below(4)));
+    case 2:
+      return Psn(1u << 23) - static_cast<uint32_t>(prng.below(200));
+    default:
+      return Psn(static_cast<uint32_t>(prng.next_u64()));
+  }
+}
+
+SideKnobs draw_side(Prng prng, const Scenario& scenario, uint32_t window_slots) {
+  SideKnobs side;
+  side.params = draw_params(prng.split("params"), window_slots);
+  side.operations = static_cast<uint32_t>(log_uniform(prng, 1, 60));
+  if (prng.chance(1, 6)) side.operations = 0;
+  side.send_pattern = static_cast<SendPattern>(prng.below(4));
+  side.recv_pattern = static_cast<RecvPattern>(prng.below(3));
+  side.pace = log_duration(prng, Duration::ns(100), Duration::ms(1));
+  side.send_depth = static_cast<uint32_t>(log_uniform(prng, 1, 64));
+  side.recv_depth = static_cast<uint32_t>(log_uniform(prng, 1, 32));
+  side.send_sge = static_cast<uint32_t>(log_uniform(prng, 1, transport::kMaxSge));
+  side.recv_sge = static_cast<uint32_t>(log_uniform(prng, 1, transport::kMaxSge));
+  side.signal_all = prng.chance(1, 4);
+  side.signaled_ppm = pick<uint32_t>(prng, {0, 100'000, 500'000, kMillion, kMillion});
+  side.fence_ppm = pick<uint32_t>(prng, {0, 0, 100'000, 500'000});
+  side.inline_ppm = pick<uint32_t>(prng, {0, 0, 200'000, kMillion});
+  for (uint32_t& weight : side.weights) weight = static_cast<uint32_t>(prng.below(4));
+  side.weights[prng.below(side.weights.size())] += 3;
+  side.max_rd_atomic = static_cast<uint8_t>(log_uniform(prng, 1, 32));
+  side.sq_psn = draw_psn(prng);
+  side.vp = static_cast<uint16_t>(prng.range(wire::kVirtualPathMin, wire::kVirtualPathMax));
+  if (scenario.kind == Kind::kClean) side.recv_pattern = RecvPattern::kEager;
+  return side;
+}
+
+// On a perfect network nothing may be sent twice: no timer may be shorter than a round trip
+// through full queues.
+void keep_timers_above_rtt(Scenario& scenario) {
+  const Duration full_queues = Duration::us(256ll * 4500 * 8 * 2 * scenario.queue_pairs / 250);
+  const Duration rtt = scenario.links[0].delay + scenario.links[1].delay + full_queues;
+  for (auto& sides : scenario.sides) {
+    for (SideKnobs& side : sides) {
+      transport::Params& p = side.params;
+      p.initial_rtt = std::max(p.initial_rtt, rtt);
+      p.rto_floor = std::max(p.rto_floor, rtt * 8);
+      p.rto_ceiling = std::max(p.rto_ceiling, p.rto_floor);
+      p.probe_floor = std::max(p.probe_floor, rtt * 4);
+    }
+  }
+}
+
+Kind draw_kind(Prng& prng) {
+  const uint64_t draw = prng.below(100);
+  if (draw < 60) return Kind::kNormal;
+  if (draw < 68) return Kind::kClean;
+  constexpr Kind kRare[] = {Kind::kAccess,  Kind::kLocalError, Kind::kSilent, Kind::kRnrExhaust,
+                            Kind::kTooLong, Kind::kReset,      Kind::kReset,  Kind::kGarbage};
+  return kRare[(draw - 68) / 4];
+}
+
+void draw_retries(Scenario& s, Prng& prng) {
+  s.timeout = 0;
+  s.retry_cnt = static_cast<uint8_t>(prng.below(8));
+  s.rnr_retry = 7;
+  // Code 0 is the longest, 655 ms.
+  s.min_rnr_timer = static_cast<uint8_t>(prng.chance(1, 10) ? prng.below(32) : prng.range(1, 16));
+  const bool peer_dies =
+      s.kind == Kind::kSilent || s.kind == Kind::kLocalError || s.kind == Kind::kRnrExhaust;
+  if (peer_dies) {
+    // Well above what loss alone can hold up.
+    s.timeout = static_cast<uint8_t>(prng.range(13, 17));
+    s.retry_cnt = 7;
+    s.min_rnr_timer = static_cast<uint8_t>(prng.range(1, 10));
+  }
+  if (s.kind == Kind::kRnrExhaust) s.rnr_retry = static_cast<uint8_t>(prng.below(7));
+  // Long enough that only silence ends in an error.
+  if (s.kind == Kind::kNormal && prng.chance(1, 2)) {
+    s.timeout = static_cast<uint8_t>(prng.range(20, 31));
+  }
+}
+
+}  // namespace
+
+const char* kind_name(Kind kind) {
+  return kKindNames[static_cast<size_t>(kind)];
+}
+
+Scenario draw_scenario(uint64_t seed, Kind want) {
+  const Prng root(seed);
+  Prng prng = root.split("scenario");
+  Scenario s;
+  s.seed = seed;
+  s.kind = draw_kind(prng);
+  if (want != Kind::kCount) s.kind = want;
+  const bool clean = s.kind == Kind::kClean;
+  s.queue_pairs = prng.chance(2, 3) ? 1 : static_cast<uint32_t>(prng.range(2, 4));
+  s.path_mtu = pick<uint32_t>(prng, {256, 512, 1024, 2048, 4096});
+  s.message_max = static_cast<uint32_t>(log_uniform(prng, 1, 48 * s.path_mtu));
+  s.message_max = std::min<uint32_t>(s.message_max, 64 * 1024);
+  s.sizes = static_cast<Sizes>(prng.below(static_cast<uint64_t>(Sizes::kCount)));
+  // Timestamps have 32 bits: start just before they wrap, or anywhere.
+  s.start = Time::from_ns(prng.chance(1, 2)
+                              ? (int64_t{1} << 32) - static_cast<int64_t>(prng.below(1'000'000))
+                              : static_cast<int64_t>(prng.below(uint64_t{1} << 50)));
+  s.clean_at = s.start + log_duration(prng, Duration::us(100), Duration::ms(60));
+  if (!clean && prng.chance(1, 8)) {
+    s.connect_skew = log_duration(prng, Duration::us(1), Duration::ms(2));
+  }
+  if (s.kind == Kind::kNormal && prng.chance(1, 4)) {
+    s.hostile_gap = log_duration(prng, Duration::us(1), Duration::us(200));
+  }
+  if (s.kind == Kind::kGarbage)
+    s.hostile_gap = log_duration(prng, Duration::us(1), Duration::us(50));
+  if (!clean && prng.chance(1, 6)) {
+    s.nap_percent = static_cast<uint32_t>(prng.range(5, 80));
+    s.nap_max = log_duration(prng, Duration::us(5), Duration::ms(3));
+  }
+  draw_retries(s, prng);
+  const auto window_slots = static_cast<uint32_t>(8u << prng.below(5));
+  for (uint32_t n = 0; n < 2; ++n) {
+    s.links[n] = draw_link(root.split("link knobs").split(n), clean);
+    const auto ample = static_cast<uint32_t>(s.queue_pairs * 2 * transport::kWindowSlotsMax);
+    s.held_budget[n] = pick<uint32_t>(prng, {0, 1, 2, 8, 64, ample, ample, ample});
+  }
+  for (uint32_t q = 0; q < s.queue_pairs; ++q) {
+    auto& sides = s.sides.emplace_back();
+    for (uint32_t n = 0; n < 2; ++n) {
+      sides[n] = draw_side(root.split("side").split(q * 2 + n), s, window_slots);
+    }
+  }
+  if (clean) keep_timers_above_rtt(s);
+  const bool short_retry = s.timeout > 0 && s.timeout < 20;
+  for (auto& sides : s.sides) {
+    for (SideKnobs& side : sides) {
+      transport::Params& p = side.params;
+      if (!short_retry) continue;
+      p.rto_floor = std::min(p.rto_floor, Duration::ms(4));
+      p.rto_ceiling = std::clamp(p.rto_ceiling, p.rto_floor, Duration::ms(8));
+    }
+  }
+  return s;
+}
+
+std::string to_string(const Scenario& s) {
+  std::string text = fmt::format(
+      "kind {} queue pairs {} mtu {} message max {} clean after {} us skew {} ns nap {} % of {} ns "
+      "hostile every {} ns timeout {} retry {} rnr retry {} rnr timer {} held {} {}\n",
+      kind_name(s.kind), s.queue_pairs, s.path_mtu, s.message_max,
+      (s.clean_at - s.start).count_ns() / 1000, s.connect_skew.count_ns(), s.nap_percent,
+      s.nap_max.count_ns(), s.hostile_gap.count_ns(), s.timeout, s.retry_cnt, s.rnr_retry,
+      s.min_rnr_timer, s.held_budget[0], s.held_budget[1]);
+  for (const LinkKnobs& l : s.links) {
+    text += fmt::format(
+        "link: lost {} ppm of data {} of acks, burst {}, twice {} ppm within {} ns, late {} ppm by "
+        "{} ns, delay {} jitter {}, {}/{} Mb/s, queue {} mark {} port {}\n",
+        l.loss_data_ppm, l.loss_ack_ppm, l.burst_loss, l.duplicate_ppm,
+        l.duplicate_delay_max.count_ns(), l.reorder_ppm, l.reorder_delay_max.count_ns(),
+        l.delay.count_ns(), l.jitter_max.count_ns(), l.bits_per_us, l.bottleneck_bits_per_us,
+        l.queue_bytes, l.mark_bytes, l.port_packets);
+  }
+  for (const auto& sides : s.sides) {
+    for (const SideKnobs& k : sides) {
+      const transport::Params& p = k.params;
+      text += fmt::format(
+          "side: ops {} patterns {}/{} pace {} ns depth {}/{} sge {}/{} weights {} {} {} {} {} rd "
+          "{} psn {} L {} iw {} max {} trigger {} delta {} rto {}..{} us probe {} us rtt {} us\n",
+          k.operations, static_cast<int>(k.send_pattern), static_cast<int>(k.recv_pattern),
+          k.pace.count_ns(), k.send_depth, k.recv_depth, k.send_sge, k.recv_sge, k.weights[0],
+          k.weights[1], k.weights[2], k.weights[3], k.weights[4], k.max_rd_atomic, k.sq_psn.value(),
+          p.window_slots, p.initial_window, p.window_max, p.loss_trigger, p.reorder_delta,
+          p.rto_floor.count_ns() / 1000, p.rto_ceiling.count_ns() / 1000,
+          p.probe_floor.count_ns() / 1000, p.initial_rtt.count_ns() / 1000);
+    }
+  }
+  return text;
+}
+
+}  // namespace mprdma::swarm

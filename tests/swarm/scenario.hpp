@@ -1,0 +1,99 @@
+// Everything that one seed decides about a run. The members are plain values, so that --verbose
+// can print them and a directed test can set them by hand.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/psn.hpp"
+#include "base/units.hpp"
+#include "transport/params.hpp"
+#include "transport/types.hpp"
+
+namespace mprdma::swarm {
+
+enum class Kind : uint8_t {
+  kNormal,      // faults, then a perfect network: everything must succeed
+  kClean,       // a perfect network from the start: nothing may be sent twice
+  kAccess,      // a request that the responder must refuse
+  kLocalError,  // a request that fails at home
+  kSilent,      // the peer is not heard of again
+  kRnrExhaust,  // the peer never posts a receive
+  kTooLong,     // a SEND that does not fit its receive
+  kReset,       // error state and reset in mid-run, then a new connection
+  kGarbage,     // forged packets that look right: no promise but memory safety
+  kCount
+};
+const char* kind_name(Kind kind);
+
+// One direction of the wire.
+struct LinkKnobs {
+  uint32_t loss_data_ppm = 0;
+  uint32_t loss_ack_ppm = 0;
+  uint32_t burst_loss = 0;  // packets lost in a row once a loss happens, at most
+  uint32_t duplicate_ppm = 0;
+  Duration duplicate_delay_max;
+  uint32_t reorder_ppm = 0;
+  Duration reorder_delay_max;
+  Duration delay;
+  Duration jitter_max;
+  uint64_t bits_per_us = 40'000;  // of the host's port
+  uint64_t bottleneck_bits_per_us = 40'000;
+  uint32_t queue_bytes = 0;  // 0: never full
+  uint32_t mark_bytes = 0;   // 0: never marks
+  uint32_t port_packets = 32;
+};
+
+enum class SendPattern : uint8_t { kBulk, kPaced, kBursts, kOneByOne, kCount };
+enum class RecvPattern : uint8_t { kEager, kLazy, kStarving, kCount };
+enum class Sizes : uint8_t { kTiny, kAroundMtu, kUniform, kMixed, kCount };
+
+struct SideKnobs {  // one queue pair at one node
+  uint32_t operations = 0;
+  SendPattern send_pattern = SendPattern::kBulk;
+  RecvPattern recv_pattern = RecvPattern::kEager;
+  Duration pace;
+  uint32_t send_depth = 1;
+  uint32_t recv_depth = 1;
+  uint32_t send_sge = 1;
+  uint32_t recv_sge = 1;
+  bool signal_all = false;
+  uint32_t signaled_ppm = 1'000'000;
+  uint32_t fence_ppm = 0;
+  uint32_t inline_ppm = 0;
+  std::array<uint32_t, 5> weights{};  // SEND, SEND imm, WRITE, WRITE imm, READ
+  uint8_t max_rd_atomic = 1;
+  transport::Params params;
+  Psn sq_psn;
+  uint16_t vp = 0;
+};
+
+struct Scenario {
+  uint64_t seed = 0;
+  Kind kind = Kind::kNormal;
+  uint32_t queue_pairs = 1;
+  uint32_t path_mtu = 1024;
+  uint32_t message_max = 4096;
+  Sizes sizes = Sizes::kMixed;
+  Time start;
+  Time clean_at;
+  Duration connect_skew;     // node 1 gets ready to receive that much later
+  Duration hostile_gap;      // between forged packets; 0: none are forged
+  uint32_t nap_percent = 0;  // share of time in which a node is not polled
+  Duration nap_max;
+  uint8_t timeout = 0;
+  uint8_t retry_cnt = 7;
+  uint8_t rnr_retry = 7;
+  uint8_t min_rnr_timer = 1;
+  std::array<uint32_t, 2> held_budget{};  // per node
+  std::array<LinkKnobs, 2> links;         // [i]: from node i to the other
+  std::vector<std::array<SideKnobs, 2>> sides;
+};
+
+// Draws a run. With `want` below kCount the kind is given, else drawn too.
+Scenario draw_scenario(uint64_t seed, Kind want = Kind::kCount);
+std::string to_string(const Scenario& scenario);
+
+}  // namespace mprdma::swarm

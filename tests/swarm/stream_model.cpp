@@ -1,0 +1,98 @@
+#include "tests/swarm/stream_model.hpp"
+
+#include <algorithm>
+
+#include "transport/params.hpp"
+
+namespace mprdma::swarm {
+
+const Message& StreamModel::message_of(uint64_t index) const {
+  const auto after = std::upper_bound(messages_.begin(), messages_.end(), index,
+                                      [](uint64_t i, const Message& m) { return i < m.first; });
+  return *(after - 1);
+}
+
+uint64_t StreamModel::on_sent(Psn psn) {
+  const int64_t index = index_of(psn);
+  expect(index >= 0, "{}: sends PSN {} from before the stream's first", name_, psn.value());
+  const auto at = static_cast<uint64_t>(index);
+  expect(at <= sent_, "{}: PSN {} leaves a gap, packet {} is next", name_, psn.value(), sent_);
+  expect(at < total_, "{}: packet {} belongs to no message", name_, at);
+  expect(at >= acked_, "{}: packet {} is sent again after its acknowledgement", name_, at);
+  if (at == sent_) ++sent_;
+  expect(sent_ - acked_ <= transport::kSendSpanMax, "{}: {} packets between snd_una and snd_nxt",
+         name_, sent_ - acked_);
+  return at;
+}
+
+void StreamModel::on_delivered(uint64_t index) {
+  if (delivered_.size() <= index) delivered_.resize(index + 1);
+  delivered_[index] = true;
+  while (delivered_prefix_ < delivered_.size() && delivered_[delivered_prefix_]) {
+    ++delivered_prefix_;
+  }
+}
+
+StreamModel::Place StreamModel::on_placed(uint64_t index, uint32_t payload_offset,
+                                          uint32_t length) {
+  expect(length > 0, "{}: packet {}: an empty placement", name_, index);
+  skip_empty();
+  expect(cursor_ < messages_.size(), "{}: packet {} is placed after the last byte", name_, index);
+  const Message& message = messages_[cursor_];
+  const uint64_t next = message.first + cursor_bytes_ / mtu_;
+  expect(index == next, "{}: packet {} is placed out of order, {} is next", name_, index, next);
+  expect(payload_offset == cursor_bytes_ % mtu_,
+         "{}: packet {}: places its byte {} where byte {} is next", name_, index, payload_offset,
+         cursor_bytes_ % mtu_);
+  expect(payload_offset + length <= mtu_ && cursor_bytes_ + length <= message.bytes,
+         "{}: packet {}: places {} bytes too many", name_, index, length);
+  const Place place{&message, cursor_bytes_};
+  cursor_bytes_ += length;
+  return place;
+}
+
+uint64_t StreamModel::placed_packets() {
+  skip_empty();
+  uint64_t placed = delivered_prefix_;
+  if (cursor_ < std::min(messages_.size(), excused_)) {
+    placed = std::min(placed, messages_[cursor_].first + cursor_bytes_ / mtu_);
+  }
+  return placed;
+}
+
+void StreamModel::on_ack_made(const wire::Packet& ack, int64_t trigger, uint32_t window_slots) {
+  const int64_t aack = index_of(ack.psn);
+  expect(aack >= static_cast<int64_t>(ack_made_), "{}: AACK goes back from packet {} to {}", name_,
+         ack_made_, aack);
+  const uint64_t placed = placed_packets();
+  expect(aack <= static_cast<int64_t>(placed), "{}: AACK {} passes what is placed, {}", name_, aack,
+         placed);
+  ack_made_ = static_cast<uint64_t>(aack);
+  if ((ack.mp_ack.flags & wire::kMpAckSackValid) == 0) return;
+  const int64_t sack = index_of(ack.mp_ack.sack);
+  if (ack.mp_ack.nack == wire::NackCode::kNone) {
+    if (trigger < 0) return;  // answers a forged packet, or none
+    expect(sack == trigger, "{}: SACK {} answers packet {}", name_, sack, trigger);
+    expect(sack < aack || held_.contains(static_cast<uint64_t>(sack)),
+           "{}: SACK of packet {} that was dropped", name_, sack);
+  } else if (ack.mp_ack.nack == wire::NackCode::kWindowOverflow) {
+    expect(sack >= aack + window_slots, "{}: packet {} overflows no window from {}", name_, sack,
+           aack);
+  } else if (ack.mp_ack.nack == wire::NackCode::kRnr) {
+    const bool says_held = (ack.mp_ack.flags & wire::kMpAckHeld) != 0;
+    expect(sack == aack, "{}: RNR names packet {}, the head is {}", name_, sack, aack);
+    expect(says_held == held_.contains(static_cast<uint64_t>(sack)),
+           "{}: RNR says of packet {} held: {}", name_, sack, says_held);
+  }
+}
+
+void StreamModel::on_ack_delivered(const wire::Packet& ack) {
+  const int64_t aack = index_of(ack.psn);
+  // It answers a forged packet: the sender must not believe a word.
+  const bool names_one = (ack.mp_ack.flags & wire::kMpAckSackValid) != 0;
+  const Psn next = base_ + static_cast<uint32_t>(sent_ & kPsnMask);
+  if (names_one && ack.mp_ack.sack.at_or_after(next)) return;
+  if (aack > static_cast<int64_t>(acked_)) acked_ = static_cast<uint64_t>(aack);
+}
+
+}  // namespace mprdma::swarm

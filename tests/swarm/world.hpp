@@ -1,0 +1,187 @@
+// One run: two nodes, the network between them, the applications on them, and the loop that moves
+// virtual time from event to event until everything is done or something is wrong.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/prng.hpp"
+#include "tests/swarm/event_queue.hpp"
+#include "tests/swarm/flow.hpp"
+#include "tests/swarm/link.hpp"
+#include "tests/swarm/node.hpp"
+#include "tests/swarm/scenario.hpp"
+
+namespace mprdma::swarm {
+
+// A harness that is broken on purpose: each must end in a finding, else the checkers sleep.
+enum class Sabotage : uint8_t {
+  kNone,
+  kFlipByte,         // a byte of a packet changes under way
+  kSkipPlacement,    // the host forgets to copy
+  kPlaceTwice,       // .. or copies twice
+  kKeepFrame,        // a released frame is not taken back
+  kLoseCompletion,   // a completion goes missing
+  kSwapCompletions,  // two change places
+  kDeafTimer,        // deadlines are ignored
+  kCount
+};
+const char* sabotage_name(Sabotage sabotage);
+
+// The application of one queue pair at one node.
+struct App {
+  Prng prng{0};
+  uint32_t ops_left = 0;
+  uint64_t next_wr_id = 0;
+  uint64_t next_recv = 0;
+  uint64_t completed = 0;  // of garbage runs, which have no model
+  uint64_t recv_completed = 0;
+  bool send_event = false;
+  bool recv_event = false;
+  bool stopped = false;  // posts nothing more
+  Psn base;              // of its requests, in this incarnation
+};
+
+struct Options {
+  bool verbose = false;
+  Sabotage sabotage = Sabotage::kNone;
+};
+
+class World {
+ public:
+  World(const Scenario& scenario, const Options& options);
+  ~World();
+
+  // Throws Failure.
+  void run();
+  [[nodiscard]] std::string summary() const;
+
+ private:
+  friend class Script;
+  static constexpr uint64_t kEventsMax = 3'000'000;
+  static constexpr uint64_t kScriptConnect = 1000;  // script steps from here on: connect node 1
+
+  // world.cpp: the loop
+  void handle(const Event& event);
+  void start_nodes();
+  void clean_up();
+  void nap(Node& node);
+  [[nodiscard]] bool finished() const;
+  [[nodiscard]] bool quiet() const;
+  void check_end();
+  void check_all_is_returned(const Node& node) const;
+  void check_counters(const Node& node) const;
+  [[nodiscard]] Duration slack() const;
+  [[nodiscard]] Time limit() const;
+  [[nodiscard]] std::string what_is_left() const;
+
+  // connect.cpp: queue pairs and their states
+  void make_queue_pair(uint32_t node, uint32_t q);
+  void make_flows(uint32_t q);
+  transport::QpAttributes attributes_of(uint32_t node, uint32_t q) const;
+  void set_state(uint32_t node, uint32_t q, transport::QpState state);
+  void connect(uint32_t q);
+  void finish_connect(uint32_t node, uint32_t q);
+
+  // host.cpp: what a dataplane does
+  void arrive(Node& node, const InFlight& packet);
+  void deliver(Node& node, uint32_t q, const InFlight& packet, const wire::Packet& header);
+  void do_actions(Node& node, uint32_t q, const InFlight* trigger);
+  void place(Node& node, uint32_t q, const transport::Placement& placement);
+  void check_ack(Node& node, uint32_t q, const wire::Packet& ack, const InFlight* trigger);
+  void service(Node& node, uint32_t q);  // after any fact: completions, sending, timers
+  void drain(Node& node, uint32_t q);
+  void take_completion(Node& node, uint32_t q, const transport::Completion& completion);
+  void pump(Node& node);
+  bool send_one(Node& node, uint32_t q);
+  void arm(Node& node);
+  void on_timer(Node& node);
+  void wake(Node& node);
+  void transmit(Node& node, uint32_t q, const wire::Packet& header,
+                std::shared_ptr<const std::vector<uint8_t>> payload, int64_t index,
+                bool forged = false);
+
+  // app.cpp: what applications do
+  void run_send_app(Node& node, uint32_t q);
+  void run_recv_app(Node& node, uint32_t q);
+  bool post_one(Node& node, uint32_t q);
+  transport::PostResult post(Node& node, uint32_t q, const Op& op,
+                             const std::vector<transport::Sge>& sges);
+  bool post_one_receive(Node& node, uint32_t q);
+  Op draw_op(Node& node, uint32_t q);
+  void draw_remote(Node& node, uint32_t q, Op& op);
+  uint32_t draw_size(App& app, const SideKnobs& side, bool inlined);
+  std::vector<transport::Sge> lay_out(Op& op, const Area& area, uint64_t from, uint64_t room,
+                                      uint32_t sges_max, App& app);
+  void on_op_completed(Node& node, uint32_t q, const Op& op);
+  void on_recv_completed(Node& node, uint32_t q, uint64_t number, const Op& op);
+  void wake_send_app(Node& node, uint32_t q, Duration after);
+  void wake_recv_app(Node& node, uint32_t q, Duration after);
+  [[nodiscard]] uint64_t recvs_outstanding(const Node& node, uint32_t q);
+
+  // hostile.cpp
+  void forge();
+  wire::Packet forge_packet(Node& victim, uint32_t q);
+
+  // script.cpp: runs that end in an error
+  void start_script();
+  void script_step(uint64_t step);
+  bool script_post(Node& node, uint32_t q);
+  void post_bad_request(Node& node, uint32_t q);
+  void check_script_end();
+  void reconnect(uint32_t q);
+  void bury(uint32_t q);
+
+  template <class... Args>
+  void trace(fmt::format_string<Args...> format, Args&&... args) const {
+    if (!options_.verbose) return;
+    fmt::print("{:>14} {}\n", now_.ns() - scenario_.start.ns(),
+               fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  [[nodiscard]] Node& peer_of(const Node& node) { return *nodes_[1 - node.number]; }
+  // Requests that this node's queue pair posts.
+  [[nodiscard]] Flow& own_flow(const Node& node, uint32_t q) { return *flows_[q][node.number]; }
+  [[nodiscard]] Flow& peer_flow(const Node& node, uint32_t q) {
+    return *flows_[q][1 - node.number];
+  }
+  [[nodiscard]] const SideKnobs& side(const Node& node, uint32_t q) const {
+    return scenario_.sides[q][node.number];
+  }
+  [[nodiscard]] App& app(const Node& node, uint32_t q) { return apps_[q][node.number]; }
+  [[nodiscard]] bool fatal() const { return scenario_.kind >= Kind::kAccess; }
+
+  Scenario scenario_;
+  Options options_;
+  Prng root_;
+  Prng hostile_prng_;
+  Prng script_prng_;
+  Prng sabotage_prng_;
+  EventQueue events_;
+  Time now_;
+  Time last_activity_;  // of an application
+  uint64_t handled_ = 0;
+  uint64_t under_way_ = 0;
+  bool clean_ = false;
+  bool sabotaged_ = false;
+  std::array<std::unique_ptr<Node>, 2> nodes_;
+  std::array<std::unique_ptr<Link>, 2> links_;
+  std::vector<std::array<App, 2>> apps_;
+  std::vector<std::array<std::unique_ptr<Flow>, 2>> flows_;
+  std::vector<uint32_t> incarnation_;  // of each connection
+  std::vector<InFlight> slots_;
+  std::vector<uint64_t> free_slots_;
+  std::vector<Arrival> arrivals_;
+  std::optional<transport::Completion> delayed_completion_;
+  // Of the script.
+  bool script_done_ = false;
+  uint64_t bad_op_ = UINT64_MAX;
+  Time silent_since_ = Time::never();
+  Duration slack_;  // of limit()
+};
+
+}  // namespace mprdma::swarm
