@@ -150,10 +150,15 @@ void at_exit() {
   if (getpid() == pid_of_eal) remove_directory(rte_eal_get_runtime_dir());
 }
 
-int failure(int error, std::string* message) {
+int failure(const EalOptions& options, int error, std::string* message) {
+  const std::string mb = std::to_string(options.memory_mb);
   *message = "DPDK does not start (" + std::string(std::strerror(error)) + "): " + take_eal_log();
-  if (error == ENOMEM)
-    *message += "; allow more locked memory (`ulimit -l`) or ask for less (mem=)";
+  if (options.hugepages) {
+    *message += "; reserve " + mb + " MB of huge pages (`sysctl vm.nr_hugepages=" +
+                std::to_string((options.memory_mb + 1) / 2) + "`) or leave hugepages=1 out";
+  } else if (error == ENOMEM) {
+    *message += "; it asks for " + mb + " MB: raise `ulimit -v` and `ulimit -l`, or lower mem=";
+  }
   return error;
 }
 
@@ -164,7 +169,7 @@ int start_now(const EalOptions& options, std::string* message) {
   const RuntimeDirectory runtime_directory;
   capture_log();
   if (rte_eal_init(static_cast<int>(argv.size()), argv.data()) < 0) {
-    return failure(rte_errno != 0 ? rte_errno : EIO, message);
+    return failure(options, rte_errno != 0 ? rte_errno : EIO, message);
   }
   pid_of_eal = getpid();
   std::atexit(at_exit);
