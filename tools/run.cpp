@@ -1,0 +1,103 @@
+// mprdma run -- PROGRAM: an unmodified verbs program over mprdma.
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "tools/locations.hpp"
+#include "tools/run_plan.hpp"
+#include "tools/subcommands.hpp"
+
+namespace mprdma::tools {
+
+namespace {
+
+int fail(const std::string& message) {
+  fmt::print(stderr, "mprdma run: {}\n", message);
+  return kExitRunFailed;
+}
+
+// Ours alone: what connects to the wire may put anything into our frames.
+std::string make_private_directory(const std::string& path) {
+  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
+    return fmt::format("cannot make {}: {}; name another wire with --port local:PATH", path,
+                       std::strerror(errno));
+  }
+  struct stat status {};
+  if (lstat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
+    return fmt::format("{} is not a directory: remove it, or use --port local:PATH", path);
+  }
+  if (status.st_uid != geteuid() || (status.st_mode & 0022) != 0) {
+    return fmt::format(
+        "{} belongs to or can be written by others: remove it, or use --port "
+        "local:PATH",
+        path);
+  }
+  return {};
+}
+
+int execute(const Program& program) {
+  std::vector<char*> argv;
+  for (const std::string& argument : program) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
+  execvp(argv[0], argv.data());
+  const int error = errno;
+  fmt::print(stderr, "mprdma run: cannot run '{}': {}\n", program[0], std::strerror(error));
+  return error == ENOENT || error == ENOTDIR ? kExitNotFound : kExitCannotExecute;
+}
+
+int run(const RunOptions& options, const Program& program) {
+  if (program.empty()) {
+    return fail(
+        "no program: mprdma run [OPTIONS] -- PROGRAM [ARGUMENTS], for example mprdma run "
+        "-- ibv_devinfo");
+  }
+  Locations locations;
+  std::string error = find_locations(&locations);
+  if (!error.empty()) return fail(error);
+  RunPlan plan;
+  error = plan_run(
+      options, locations, [](const char* name) { return std::getenv(name); }, geteuid(), &plan);
+  if (error.empty() && !plan.wire_directory.empty()) {
+    error = make_private_directory(plan.wire_directory);
+  }
+  if (!error.empty()) return fail(error);
+  for (const auto& [name, value] : plan.variables) setenv(name.c_str(), value.c_str(), 1);
+  if (!options.quiet && isatty(STDERR_FILENO) != 0) {
+    fmt::print(stderr, "mprdma: {}\n", plan.note);
+  }
+  return execute(program);
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, const Program& program, int* exit_code) {
+  auto options = std::make_shared<RunOptions>();
+  CLI::App* sub = app.add_subcommand("run", "Run an unmodified verbs program over mprdma");
+  sub->add_option("--host", options->host, "One of the built-in pair: h0 (10.73.0.1) or h1");
+  sub->add_option("--port", options->port, "The wire: local:PATH[,slots=N] or ethdev:DEVARGS");
+  sub->add_option("--address", options->address, "IPv4 address and prefix, like 10.73.0.1/24");
+  sub->add_option("--mac", options->mac, "Ethernet address (default: from the IPv4 address)");
+  sub->add_option("--mtu", options->mtu, "RoCE path MTU: 1024, 2048 or 4096");
+  sub->add_option("--device", options->device, "Name of the device (default mprdma0)");
+  sub->add_option("--config", options->config, "TOML file; see mprdma(1)");
+  sub->add_option("--fault", options->fault,
+                  "For tests: seed=7,loss=0.01,reorder=0.02,dup=0.01,delay_us=50");
+  sub->add_flag("-q,--quiet", options->quiet, "Do not say which host this is");
+  sub->prefix_command();
+  sub->footer(
+      "Usage: mprdma run [OPTIONS] -- PROGRAM [ARGUMENTS]\n"
+      "Exit status: that of PROGRAM; 125 if mprdma fails, 126 if PROGRAM cannot be "
+      "executed, 127 if it is not found.");
+  sub->callback([sub, options, &program, exit_code] {
+    Program all = sub->remaining();
+    all.insert(all.end(), program.begin(), program.end());
+    *exit_code = run(*options, all);
+  });
+}
+
+}  // namespace mprdma::tools

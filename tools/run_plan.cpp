@@ -1,0 +1,134 @@
+#include "tools/run_plan.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+namespace mprdma::tools {
+
+namespace {
+
+using dataplane::Config;
+using dataplane::Environment;
+
+struct Host {
+  const char* name;
+  uint32_t ipv4;
+};
+
+// The built-in pair: two hosts on one wire, for a machine without any configuration.
+constexpr Host kHosts[] = {{"h0", 0x0a490001}, {"h1", 0x0a490002}};
+constexpr uint32_t kHostPrefixBits = 24;
+
+std::string text_of(uint32_t ipv4) {
+  return fmt::format("{}.{}.{}.{}", ipv4 >> 24, ipv4 >> 16 & 255, ipv4 >> 8 & 255, ipv4 & 255);
+}
+
+std::string text_of(const wire::MacAddress& mac) {
+  return fmt::format("{:02x}:{:02x}:{:02x}:{:02x}:{:02x}:{:02x}", mac[0], mac[1], mac[2], mac[3],
+                     mac[4], mac[5]);
+}
+
+std::string wire_directory(const Environment& environment, unsigned uid) {
+  const char* runtime = environment("XDG_RUNTIME_DIR");
+  std::error_code error;
+  if (runtime != nullptr && runtime[0] == '/' && std::filesystem::is_directory(runtime, error)) {
+    return std::string(runtime) + "/mprdma";
+  }
+  return fmt::format("/tmp/mprdma-{}", uid);
+}
+
+// What the command line says, as if it stood in the environment.
+Environment overlaid(const RunOptions& options, const Environment& below,
+                     std::map<std::string, std::string>* overlay) {
+  const std::pair<const char*, const std::string*> given[] = {
+      {"MPRDMA_PORT", &options.port},     {"MPRDMA_ADDRESS", &options.address},
+      {"MPRDMA_MAC", &options.mac},       {"MPRDMA_MTU", &options.mtu},
+      {"MPRDMA_DEVICE", &options.device}, {"MPRDMA_CONFIG", &options.config},
+      {"MPRDMA_FAULT", &options.fault},
+  };
+  for (const auto& [name, value] : given) {
+    if (!value->empty()) (*overlay)[name] = *value;
+  }
+  return [overlay, below](const char* name) {
+    const auto it = overlay->find(name);
+    return it != overlay->end() ? it->second.c_str() : below(name);
+  };
+}
+
+const Host* find_host(const std::string& name) {
+  for (const Host& host : kHosts) {
+    if (name == host.name) return &host;
+  }
+  return nullptr;
+}
+
+// Fills what nobody said from the built-in pair.
+std::string apply_host(const RunOptions& options, Config* config, const Host** chosen) {
+  if (options.host.empty() && config->ipv4 != 0) return {};
+  const Host* host = find_host(options.host.empty() ? "h0" : options.host);
+  if (host == nullptr) {
+    return fmt::format("--host {}: the built-in hosts are h0 and h1; for others use --address",
+                       options.host);
+  }
+  *chosen = host;
+  config->ipv4 = host->ipv4;
+  config->prefix_bits = kHostPrefixBits;
+  if (!config->mac_set) config->mac = dataplane::derived_mac(host->ipv4);
+  return {};
+}
+
+std::string prepended(const std::string& first, const char* rest) {
+  if (rest == nullptr || rest[0] == '\0' || first == rest) return first;
+  return first + ":" + rest;
+}
+
+std::string make_note(const Config& config, const Host* host) {
+  if (host == nullptr) {
+    return fmt::format("{} is {} on {}", config.device_name, text_of(config.ipv4),
+                       config.port_spec);
+  }
+  const Host& other = host == &kHosts[0] ? kHosts[1] : kHosts[0];
+  return fmt::format("host {} is {} on {}; the other side: mprdma run --host {} -- PROGRAM",
+                     host->name, text_of(config.ipv4), config.port_spec, other.name);
+}
+
+}  // namespace
+
+std::string plan_run(const RunOptions& options, const Locations& locations,
+                     const Environment& environment, unsigned uid, RunPlan* out) {
+  if (!options.host.empty() && !options.address.empty()) {
+    return "--host and --address exclude each other: a host is an address";
+  }
+  std::map<std::string, std::string> overlay;
+  const Environment merged = overlaid(options, environment, &overlay);
+  Config config;
+  std::string error = load_config_partial(merged, &config);
+  const Host* host = nullptr;
+  if (error.empty()) error = apply_host(options, &config, &host);
+  if (!error.empty()) return error;
+  if (config.port_spec.empty()) {
+    out->wire_directory = wire_directory(environment, uid);
+    config.port_spec = "local:" + out->wire_directory + "/wire.sock";
+  }
+  auto& variables = out->variables;
+  variables = overlay;
+  if (!options.config.empty()) {
+    // The program may change its directory before the engine starts.
+    std::error_code ignored;
+    variables["MPRDMA_CONFIG"] = std::filesystem::absolute(options.config, ignored).string();
+  }
+  variables["MPRDMA_ADDRESS"] = fmt::format("{}/{}", text_of(config.ipv4), config.prefix_bits);
+  variables["MPRDMA_MAC"] = text_of(config.mac);
+  variables["MPRDMA_MTU"] = std::to_string(config.mtu);
+  variables["MPRDMA_DEVICE"] = config.device_name;
+  variables["MPRDMA_PORT"] = config.port_spec;
+  variables["MPRDMA_ENGINE_LIBRARY"] = locations.engine;
+  variables["LD_PRELOAD"] = prepended(locations.preload, environment("LD_PRELOAD"));
+  variables["IBV_DRIVERS"] = prepended(locations.provider_driver, environment("IBV_DRIVERS"));
+  variables["RDMAV_DRIVERS"] = prepended(locations.provider_driver, environment("RDMAV_DRIVERS"));
+  out->note = make_note(config, host);
+  return {};
+}
+
+}  // namespace mprdma::tools

@@ -1,0 +1,40 @@
+// What `mprdma run` is going to do: the environment of the program, worked out from the command
+// line, the environment, the configuration file and the built-in pair of hosts, in this order.
+// Apart from run.cpp so that it can be tested without running anything.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "dataplane/config.hpp"
+#include "tools/locations.hpp"
+
+namespace mprdma::tools {
+
+struct RunOptions {
+  std::string host;  // "h0", "h1"; empty: h0 unless an address comes from elsewhere
+  std::string port;
+  std::string address;
+  std::string mac;
+  std::string mtu;
+  std::string device;
+  std::string config;
+  std::string fault;
+  bool quiet = false;
+};
+
+struct RunPlan {
+  // Variables to set for the program.
+  std::map<std::string, std::string> variables;
+  // Directory to make for the built-in wire; empty: none.
+  std::string wire_directory;
+  // For the person at the terminal; empty: nothing to say.
+  std::string note;
+};
+
+// Empty, or what is wrong and what to do.
+std::string plan_run(const RunOptions& options, const Locations& locations,
+                     const dataplane::Environment& environment, unsigned uid, RunPlan* out);
+
+}  // namespace mprdma::tools
