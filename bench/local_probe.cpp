@@ -452,13 +452,13 @@ int main(int argc, char** argv) {
     std::printf("%-34s %10.3f %s\n", s.what, median(s.samples), s.unit);
     report["series"][s.id] = {{"unit", s.unit}, {"samples", s.samples}};
   }
-  const auto ratio = [&](size_t numerator, size_t denominator) {
-    return median(series[numerator].samples) / median(series[denominator].samples);
-  };
+  const auto value = [&](size_t i) { return median(series[i].samples); };
+  // TCP by whichever of its two ways is the faster here.
+  const double tcp_latency = std::min(value(5), value(6));
   report["claims"] = {
-      claim("probe.stream", "LocalPort / kernel TCP, 64 KiB goodput", ratio(0, 1)),
-      claim("probe.rate", "LocalPort / kernel TCP, 64 B messages", ratio(2, 3)),
-      claim("probe.latency", "kernel TCP polling / LocalPort, 8 B latency", ratio(5, 4))};
+      claim("probe.stream", "LocalPort / kernel TCP, 64 KiB goodput", value(0) / value(1)),
+      claim("probe.rate", "LocalPort / kernel TCP, 64 B messages", value(2) / value(3)),
+      claim("probe.latency", "kernel TCP / LocalPort, 8 B latency", tcp_latency / value(4))};
   for (const auto& c : report["claims"]) {
     std::printf("%-50s %8.2f x\n", c["what"].get<std::string>().c_str(), c["value"].get<double>());
   }

@@ -35,7 +35,7 @@ class LocalPortWakeup : public ::testing::Test {
   }
 
   // As an engine sleeps; false if nobody woke us.
-  static bool sleep(Port& port) {
+  static bool wait_for_wakeup(Port& port) {
     if (!port.arm()) return true;
     pollfd entry{port.notify_fd(), POLLIN, 0};
     const bool woken = poll(&entry, 1, kLostAfterMs) == 1;
@@ -99,7 +99,7 @@ TEST_F(LocalPortWakeup, NoneIsLostWhenTheSenderSleepsForRoomAndTheReaderForFrame
       const unsigned now_taken = take_all(*b_);
       taken += now_taken;
       dawdle(&prng);
-      if (now_taken == 0 && !sleep(*b_)) lost = true;
+      if (now_taken == 0 && !wait_for_wakeup(*b_)) lost = true;
     }
   });
   Prng prng(4);
@@ -108,7 +108,7 @@ TEST_F(LocalPortWakeup, NoneIsLostWhenTheSenderSleepsForRoomAndTheReaderForFrame
     const unsigned n = send_patterns(*a_, sent, wanted);
     sent += n;
     dawdle(&prng);
-    if (n < wanted && !sleep(*a_)) lost = true;
+    if (n < wanted && !wait_for_wakeup(*a_)) lost = true;
   }
   reader.join();
   EXPECT_FALSE(lost);
