@@ -10,6 +10,7 @@
 
 #include "dataplane/command_io.hpp"
 #include "dataplane/memory_probe.hpp"
+#include "dataplane/telemetry.hpp"
 
 namespace mprdma::dataplane {
 
@@ -259,14 +260,9 @@ int Commands::query_counters(const Call& call) {
   auto* body = reinterpret_cast<mprdma_abi_counter*>(static_cast<unsigned char*>(call.out) +
                                                      sizeof(mprdma_abi_counters));
   CounterWriter writer(body, room);
-  worker_.counters().for_each([&](auto name, uint64_t value) { writer.add("", name, value); });
-  for (size_t i = 1; i < wire::kDropReasonNames.size(); ++i) {
-    writer.add("drop_", wire::kDropReasonNames[i], worker_.wire_drops().count[i]);
-  }
-  worker_.transport_counters().for_each(
-      [&](auto name, uint64_t value) { writer.add("transport_", name, value); });
-  worker_.port().stats().for_each(
-      [&](auto name, uint64_t value) { writer.add("port_", name, value); });
+  for_each_counter(worker_, [&](std::string_view prefix, std::string_view name, uint64_t value) {
+    writer.add(prefix, name, value);
+  });
   mprdma_abi_counters head{};
   head.total = static_cast<uint32_t>(writer.count());
   head.filled = static_cast<uint32_t>(std::min(writer.count(), room));

@@ -3,10 +3,12 @@
 #include <sys/random.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 
 #include "dataplane/fault_port.hpp"
 #include "dataplane/port_factory.hpp"
+#include "dataplane/telemetry.hpp"
 
 namespace mprdma::dataplane {
 
@@ -109,6 +111,18 @@ bool Engine::disconnect(EngineClient* client) {
   });
   std::erase_if(clients_, [client](const auto& one) { return one.get() == client; });
   return clients_.empty();
+}
+
+void Engine::print_counters() {
+  progress_.command([&](Time) {
+    for_each_counter(worker_, [](std::string_view prefix, std::string_view name, uint64_t value) {
+      if (value == 0) return;
+      std::fprintf(stderr, "mprdma: %.*s%.*s %llu\n", static_cast<int>(prefix.size()),
+                   prefix.data(), static_cast<int>(name.size()), name.data(),
+                   static_cast<unsigned long long>(value));
+    });
+    return 0;
+  });
 }
 
 void Engine::abandon_in_child() {

@@ -44,6 +44,9 @@ class Engine {
   // True if it was the last one.
   bool disconnect(EngineClient* client);
 
+  // Counters that are not zero, on standard error.
+  void print_counters();
+
   // In a child after fork.
   void abandon_in_child();
 

@@ -56,6 +56,19 @@ int complain(int error, const std::string& message) {
   return error;
 }
 
+bool counters_wanted() {
+  const char* value = std::getenv("MPRDMA_COUNTERS");
+  return value != nullptr && value[0] != '\0';
+}
+
+// A program that ends without closing its verbs context.
+__attribute__((destructor)) void at_exit() {
+  Process& self = process();
+  if (!counters_wanted() || !self.mutex.try_lock()) return;
+  if (self.engine != nullptr) self.engine->print_counters();
+  self.mutex.unlock();
+}
+
 int connect_locked(Process& self, const mprdma_abi_client& client, mprdma_abi_channel* channel) {
   if (self.engine == nullptr) {
     Config config;
@@ -101,6 +114,7 @@ void mprdma_engine_disconnect(struct mprdma_abi_channel* channel) {
   // A channel of the parent in a child after fork: there is nothing to end.
   if (client->engine != self.engine) return;
   if (self.engine->disconnect(client)) {
+    if (counters_wanted()) self.engine->print_counters();
     delete self.engine;
     self.engine = nullptr;
   }
