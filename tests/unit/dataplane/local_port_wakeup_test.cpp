@@ -76,7 +76,7 @@ TEST_F(LocalPortWakeup, NoneIsLostWhenBothEndsSleepBetweenFrames) {
       const unsigned taken = take_all(port);
       if (taken == 0) {
         dawdle(&prng);
-        if (!sleep(port)) lost = true;
+        if (!wait_for_wakeup(port)) lost = true;
         continue;
       }
       round += taken;
