@@ -78,7 +78,7 @@ TEST_F(Verbs, RemoteWriteNeedsLocalWrite) {
   EXPECT_EQ(errno, EINVAL);
   EXPECT_EQ(reg(memory, sizeof(memory), IBV_ACCESS_MW_BIND), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);
-  EXPECT_NE(reg(memory, sizeof(memory), kAllAccess | IBV_ACCESS_RELAXED_ORDERING), nullptr);
+  EXPECT_NE(reg(memory, sizeof(memory), kAllAccess | int{IBV_ACCESS_RELAXED_ORDERING}), nullptr);
 }
 
 TEST_F(Verbs, ProtectionDomainInUseIsBusy) {
@@ -222,7 +222,7 @@ TEST_F(Verbs, ChildGetsAnEngineOfItsOwn) {
     ibv_pd* pd = ibv_alloc_pd(context_);
     ibv_cq* cq = ibv_create_cq(context_, 16, nullptr, nullptr, 0);
     static char memory[64];
-    ibv_mr* mr = ibv_reg_mr(pd, memory, sizeof(memory), IBV_ACCESS_LOCAL_WRITE);
+    ibv_mr* mr = ibv_reg_mr(pd, memory, sizeof(memory), kAllAccess);
     const bool good = cq != nullptr && mr != nullptr && fake_engine_connects() == before + 1 &&
                       ibv_destroy_cq(cq) == 0 && ibv_dereg_mr(mr) == 0 && ibv_dealloc_pd(pd) == 0 &&
                       ibv_destroy_cq(cqs_[0]) == 0;  // the parent's: forgotten, not commanded

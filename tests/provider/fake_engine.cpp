@@ -1,6 +1,7 @@
 #include "tests/provider/fake_engine.hpp"
 
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -75,14 +76,13 @@ void fire_if_armed(Cq& cq, bool solicited_or_error) {
   raise(cq.owner, MPRDMA_ABI_EVENT_COMPLETION, cq.cookie);
 }
 
-void complete(Cq& cq, mprdma_abi_cqe cqe) {
+void complete(Cq& cq, const mprdma_abi_cqe& cqe) {
   if (cq.producer - mprdma_abi_load_acquire(&cq.dbr->consumer) >= cq.depth) {
     raise(cq.owner, MPRDMA_ABI_EVENT_CQ_ERR, cq.cookie);
     return;
   }
   mprdma_abi_cqe& slot = cq.ring[cq.producer & (cq.depth - 1)];
-  cqe.sequence = 0;
-  slot = cqe;
+  std::memcpy(&slot, &cqe, offsetof(mprdma_abi_cqe, sequence));
   mprdma_abi_store_release(&slot.sequence, ++cq.producer);
   fire_if_armed(cq, (cqe.flags & MPRDMA_ABI_CQE_SOLICITED) != 0 || cqe.status != 0);
 }

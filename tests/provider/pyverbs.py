@@ -29,7 +29,8 @@ def unpack(target):
 
 def main():
     preload, provider, engine = sys.argv[1:4]
-    if not SOURCE.is_dir() or subprocess.run([PYTHON, "-c", "import pyverbs"], check=False).returncode:
+    importable = subprocess.run([PYTHON, "-c", "import pyverbs"], check=False).returncode == 0
+    if not SOURCE.is_dir() or not importable:
         print("python3-pyverbs is not installed")
         return 77
     environment = dict(

@@ -152,6 +152,13 @@ class Verbs : public ::testing::Test {
     ASSERT_EQ(to_rts(other), 0);
   }
 
+  // Connects a new QP to itself.
+  static void establish_loop(ibv_qp* qp) {
+    ASSERT_EQ(to_init(qp), 0);
+    ASSERT_EQ(to_rtr(qp, qp->qp_num), 0);
+    ASSERT_EQ(to_rts(qp), 0);
+  }
+
   static int post_recv(ibv_qp* qp, uint64_t wr_id, const ibv_mr* mr, uint32_t bytes) {
     ibv_sge sge{reinterpret_cast<uint64_t>(mr->addr), bytes, mr->lkey};
     ibv_recv_wr wr{};
