@@ -11,7 +11,9 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <string>
+#include <system_error>
 
 #include "dataplane/port.hpp"
 #include "tests/support/eventually.hpp"
@@ -32,9 +34,10 @@ class WireDirectory {
     if (mkdtemp(name) == nullptr) abort();
     path_ = name;
   }
+  // With what killed processes left in it.
   ~WireDirectory() {
-    for (const char* file : {"wire", "wire.lock"}) unlink((path_ + "/" + file).c_str());
-    rmdir(path_.c_str());
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
   }
   WireDirectory(const WireDirectory&) = delete;
   WireDirectory& operator=(const WireDirectory&) = delete;
