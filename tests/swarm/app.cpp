@@ -187,7 +187,7 @@ bool World::post_one(Node& node, uint32_t q) {
   if (op.is_write()) {
     copy(peer_of(node).model(op.remote_addr, op.length), op.content.data());
   }
-  own_flow(node, q).note_post(now_);
+  own_flow(node, q).note_life(now_);
   // Whatever takes a receive first is what fails for want of one.
   Ending& ending = own_flow(node, q).ending;
   if (scenario_.kind == Kind::kRnrExhaust && node.number == 0 && q == 0 && op.takes_receive() &&

@@ -132,13 +132,13 @@ class Flow {
   [[nodiscard]] transport::WcStatus send_failure() const { return send_failure_; }
   [[nodiscard]] bool recv_failed() const { return recv_failed_; }
   // Of the host's clock, for the checks of deadlines.
-  void note_post(Time now) {
-    if (!send_failed_) last_post_ = now;
+  void note_life(Time now) {  // a post, or a packet from the peer
+    if (!send_failed_) last_life_ = now;
   }
   void note_failure(Time now) {
     if (failed_at_.is_never()) failed_at_ = now;
   }
-  [[nodiscard]] Time last_post() const { return last_post_; }
+  [[nodiscard]] Time last_sign_of_life() const { return last_life_; }
   [[nodiscard]] Time failed_at() const { return failed_at_; }
   // Operations whose requests have executed at the responder, as far as placement tells.
   [[nodiscard]] uint64_t executed_ops();
@@ -163,7 +163,7 @@ class Flow {
   uint64_t reads_sent_ = 0;
   uint64_t completed_ = 0;
   uint64_t recvs_completed_ = 0;
-  Time last_post_;
+  Time last_life_;
   Time failed_at_ = Time::never();
   bool send_failed_ = false;
   bool recv_failed_ = false;

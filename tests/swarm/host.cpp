@@ -164,6 +164,7 @@ void World::deliver(Node& node, uint32_t q, const InFlight& packet, const wire::
   InFlight known = packet;
   known.decoded = header;
   if (!genuine) known.index = -1;
+  if (genuine) own_flow(node, q).note_life(now_);
   if (genuine && stream == PacketStream::kAck) {
     Flow& flow = is_response_ack(header) ? peer_flow(node, q) : own_flow(node, q);
     (is_response_ack(header) ? flow.responses() : flow.requests()).on_ack_delivered(header);

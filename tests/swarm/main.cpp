@@ -28,6 +28,7 @@ using mprdma::swarm::Options;
 using mprdma::swarm::Sabotage;
 using mprdma::swarm::Scenario;
 using mprdma::swarm::World;
+using mprdma::transport::TransportCounters;
 
 constexpr time_t kSecondsPerSeed = 10;
 
@@ -50,7 +51,7 @@ void prepare_replay(const std::string& program, uint64_t seed, const std::string
 }
 
 // True if the run found nothing.
-bool run_seed(uint64_t seed, Kind kind, const Options& options) {
+bool run_seed(uint64_t seed, Kind kind, const Options& options, TransportCounters& total) {
   const Scenario scenario = draw_scenario(seed, kind);
   if (options.verbose) fmt::print("{}", to_string(scenario));
   std::string finding;
@@ -62,6 +63,7 @@ bool run_seed(uint64_t seed, Kind kind, const Options& options) {
       finding = failure.what;
     }
     if (options.verbose) fmt::print("{}\n", world.summary());
+    total += world.counters();
   } catch (const Failure& failure) {
     finding = failure.what;
   }
@@ -104,12 +106,14 @@ int main(int argc, char** argv) {
   std::string sabotage_text;
   Options options;
   bool keep_going = false;
+  bool counters = false;
   app.add_option("--seeds", range, "range of seeds, A..B");
   const auto* one = app.add_option("--seed", seed, "one seed");
   app.add_option("--kind", kind_text, "every run of this kind");
   app.add_option("--sabotage", sabotage_text, "break the harness: must find something");
   app.add_flag("--verbose", options.verbose, "print what happens");
   app.add_flag("--keep-going", keep_going, "do not stop at the first finding");
+  app.add_flag("--counters", counters, "print what the transport counted, over all runs");
   CLI11_PARSE(app, argc, argv);
 
   uint64_t first = seed;
@@ -139,12 +143,17 @@ int main(int argc, char** argv) {
 
   uint64_t failed = 0;
   uint64_t runs = 0;
+  TransportCounters total;
   for (uint64_t s = first; s <= last; ++s) {
     prepare_replay(argv[0], s, extra);
     ++runs;
-    if (run_seed(s, kind, options)) continue;
+    if (run_seed(s, kind, options, total)) continue;
     ++failed;
     if (!keep_going) break;
+  }
+  if (counters) {
+    total.for_each(
+        [](std::string_view name, uint64_t value) { fmt::print("{:>12} {}\n", value, name); });
   }
   fmt::print("[{}] {} runs, {} findings\n", failed == 0 ? "  PASSED  " : "  FAILED  ", runs,
              failed);

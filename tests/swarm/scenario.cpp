@@ -49,7 +49,7 @@ LinkKnobs draw_link(Prng prng, bool clean) {
   link.bits_per_us = pick<uint64_t>(prng, {1'000, 10'000, 40'000, 100'000});
   link.bottleneck_bits_per_us = prng.chance(1, 2) ? link.bits_per_us : link.bits_per_us / 4;
   link.port_packets = static_cast<uint32_t>(log_uniform(prng, 1, 128));
-  link.mark_bytes = pick<uint32_t>(prng, {0, 0, 5'000, 20'000, 100'000});
+  link.mark_bytes = pick<uint32_t>(prng, {0, 1, 2'000, 20'000});
   if (clean) return link;
   link.loss_data_ppm = rate(prng);
   link.loss_ack_ppm = rate(prng);
@@ -103,7 +103,7 @@ Psn draw_psn(Prng& prng) {
 SideKnobs draw_side(Prng prng, const Scenario& scenario, uint32_t window_slots) {
   SideKnobs side;
   side.params = draw_params(prng.split("params"), window_slots);
-  side.operations = static_cast<uint32_t>(log_uniform(prng, 1, 60));
+  side.operations = static_cast<uint32_t>(log_uniform(prng, 1, 200));
   if (prng.chance(1, 6)) side.operations = 0;
   side.send_pattern = static_cast<SendPattern>(prng.below(4));
   side.recv_pattern = static_cast<RecvPattern>(prng.below(3));
@@ -187,7 +187,8 @@ Scenario draw_scenario(uint64_t seed, Kind want) {
   const bool clean = s.kind == Kind::kClean;
   s.queue_pairs = prng.chance(2, 3) ? 1 : static_cast<uint32_t>(prng.range(2, 4));
   s.path_mtu = pick<uint32_t>(prng, {256, 512, 1024, 2048, 4096});
-  s.message_max = static_cast<uint32_t>(log_uniform(prng, 1, 48 * s.path_mtu));
+  s.message_max =
+      static_cast<uint32_t>(log_uniform(prng, prng.chance(1, 2) ? 1 : s.path_mtu, 64 * s.path_mtu));
   s.message_max = std::min<uint32_t>(s.message_max, 64 * 1024);
   s.sizes = static_cast<Sizes>(prng.below(static_cast<uint64_t>(Sizes::kCount)));
   // Timestamps have 32 bits: start just before they wrap, or anywhere.

@@ -246,17 +246,13 @@ void World::check_script_end() {
              static_cast<int>(state(0)));
       break;
     case Kind::kSilent: {
-      Duration late;  // what was under way at the cut may still count as life
-      for (const LinkKnobs& link : scenario_.links) {
-        late = std::max(late, link.duplicate_delay_max + link.reorder_delay_max);
-      }
-      const Duration slack = late + scenario_.nap_max * 2 + Duration::ms(1) +
-                             wire::rnr_timer(scenario_.min_rnr_timer) +
-                             scenario_.sides[0][0].pace * 20;
+      const Duration slack =
+          scenario_.nap_max * 2 + Duration::ms(1) + wire::rnr_timer(scenario_.min_rnr_timer);
       for (auto& flows : flows_) {
         for (auto& f : flows) {
           if (!f->send_failed()) continue;
-          const Time by = std::max(silent_since_, f->last_post()) + retry_time(scenario_) + slack;
+          const Time by =
+              std::max(silent_since_, f->last_sign_of_life()) + retry_time(scenario_) + slack;
           expect(f->failed_at() <= by, "{}: gives up {} us too late", f->config().name,
                  (f->failed_at() - by).count_ns() / 1000);
           expect(f->failed_at() >= silent_since_, "{}: gives up on a peer that lives",

@@ -50,15 +50,15 @@ void World::run() {
   start_nodes();
   start_script();
   while (!(finished() && quiet() && under_way_ == 0)) {
-    expect(!events_.empty(), "no event is left while work is outstanding: {}", what_is_left());
+    if (events_.empty()) fail("no event is left while work is outstanding: {}", what_is_left());
     const Event event = events_.pop();
-    ++handled_;
-    expect(handled_ < kEventsMax, "{} events and no end: {}", handled_, what_is_left());
     now_ = std::max(now_, event.at);
-    expect(now_ < limit() || (finished() && quiet()),
-           "not finished {} ms after the last disturbance: {}",
-           (now_ - std::max(last_activity_, scenario_.clean_at)).count_ns() / 1'000'000,
-           what_is_left());
+    if (++handled_ > kEventsMax) fail("{} events and no end: {}", handled_, what_is_left());
+    if (now_ > limit() && !(finished() && quiet())) {
+      const Time since = std::max(last_activity_, scenario_.clean_at);
+      fail("not finished {} ms after the last disturbance: {}",
+           (now_ - since).count_ns() / 1'000'000, what_is_left());
+    }
     handle(event);
   }
   check_end();
@@ -263,6 +263,12 @@ std::string World::what_is_left() const {
     }
   }
   return text;
+}
+
+transport::TransportCounters World::counters() const {
+  transport::TransportCounters sum = nodes_[0]->counters;
+  sum += nodes_[1]->counters;
+  return sum;
 }
 
 std::string World::summary() const {

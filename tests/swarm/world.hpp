@@ -59,6 +59,7 @@ class World {
   // Throws Failure.
   void run();
   [[nodiscard]] std::string summary() const;
+  [[nodiscard]] transport::TransportCounters counters() const;
 
  private:
   friend class Script;
