@@ -1,6 +1,8 @@
 // Completion channels and asynchronous events, up to the destruction of what they point at.
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
@@ -142,6 +144,24 @@ TEST_F(Events, ChannelCanBeMadeNonBlocking) {
   void* context = nullptr;
   EXPECT_EQ(ibv_get_cq_event(channel_, &from, &context), -1);
   EXPECT_EQ(errno, EAGAIN);
+}
+
+TEST_F(Events, ChildOfVforkClosesItsOwnDescriptorsOnly) {
+  // As Python's subprocess does: the child shares our memory until it calls exec.
+  const pid_t child = vfork();
+  if (child == 0) {
+    close(context_->cmd_fd);
+    close(channel_->fd);
+    _exit(0);
+  }
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  ibv_comp_channel* another = ibv_create_comp_channel(context_);
+  ASSERT_NE(another, nullptr);
+  ibv_cq* cq = ibv_create_cq(context_, 4, nullptr, another, 0);
+  EXPECT_NE(cq, nullptr);
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
+  EXPECT_EQ(ibv_destroy_comp_channel(another), 0);
+  make_cq(4, channel_);
 }
 
 TEST_F(Events, QueuePairEventsNameTheQueuePair) {

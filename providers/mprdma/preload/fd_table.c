@@ -4,6 +4,7 @@
  * back (close_range, a raw system call), so a stale entry must do no harm: whoever acts on an entry
  * asks the kernel whether the descriptor still is what the entry says.
  */
+#include <pthread.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -16,6 +17,19 @@ static int extras[TABLE_SIZE];
 
 static bool in_table(int fd) {
   return fd >= 0 && fd < TABLE_SIZE;
+}
+
+/* The process whose descriptors the table describes. A child of vfork runs in our memory but has
+ * descriptors of its own: what it closes and duplicates before exec is not to be noted here. */
+static pid_t table_pid;
+
+static void note_process(void) {
+  table_pid = getpid();
+}
+
+__attribute__((constructor)) static void start_table(void) {
+  note_process();
+  pthread_atfork(NULL, NULL, note_process);
 }
 
 MPRDMA_REAL(int, fstat64, int, struct stat64*)
@@ -55,7 +69,7 @@ int mprdma_fd_extra(int fd) {
 }
 
 bool mprdma_fd_set(int fd, enum mprdma_fd_kind kind, int extra) {
-  if (!in_table(fd)) {
+  if (!in_table(fd) || table_pid != getpid()) {
     return false;
   }
   __atomic_store_n(&extras[fd], extra, __ATOMIC_RELAXED);
@@ -69,6 +83,9 @@ void mprdma_fd_forget(int fd) {
   }
   enum mprdma_fd_kind kind = mprdma_fd_kind(fd);
   int extra = mprdma_fd_extra(fd);
+  if (table_pid != getpid()) {
+    return;
+  }
   bool taken = __atomic_exchange_n(&kinds[fd], MPRDMA_FD_PLAIN, __ATOMIC_ACQ_REL) != 0;
   if (taken && kind == MPRDMA_FD_CHANNEL) {
     close(extra);
