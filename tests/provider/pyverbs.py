@@ -1,5 +1,5 @@
-"""rdma-core's own API tests (package python3-pyverbs) over our provider and the engine that is named:
-the fake one, or the real one, which then talks to itself.
+"""rdma-core's own API tests (package python3-pyverbs) over our provider and the engine that is
+named: the fake one, or the real one, which then talks to itself.
 
 What is not built must answer EOPNOTSUPP, which these tests take as a reason to skip; a test that
 runs must pass. Exit status 77, skipped, where the package is not installed.
