@@ -146,11 +146,7 @@ class Wire:
 
     def environment(self, host):
         environment = {k: v for k, v in os.environ.items() if not k.startswith("MPRDMA_")}
-        environment.update(
-            MPRDMA_PORT=self.port(host),
-            MPRDMA_ADDRESS=f"10.73.0.{host + 1}/24",
-            XDG_RUNTIME_DIR=str(self.directory),
-        )
+        environment.update(MPRDMA_PORT=self.port(host), XDG_RUNTIME_DIR=str(self.directory))
         environment.update(self.extra)
         return environment
 
@@ -160,7 +156,7 @@ class Wire:
         environment.update(variables)
         mprdma = self.build / "tools" / "mprdma"
         process = Process(
-            [*self.prefix(host), mprdma, "run", "--", *command], environment,
+            [*self.prefix(host), mprdma, "run", "--host", f"h{host}", "--", *command], environment,
             f"h{host}: {pathlib.Path(str(command[0])).name}",
         )  # fmt: skip
         self.processes.append(process)
@@ -182,15 +178,15 @@ class LocalWire(Wire):
 
 
 class VirtioWire(Wire):
-    """Two owned ethdevs: virtio-user on host 1, vhost-user on host 0."""
+    """Two owned ethdevs over a vhost-user socket; each of them survives the other's death."""
 
     name = "virtio"
 
     def port(self, host):
         path = f"{self.directory}/vhost.sock"
         if host == 0:
-            return f"ethdev:net_vhost0,iface={path},queues=1"
-        return f"ethdev:net_virtio_user0,path={path},queues=1,queue_size=256,mrg_rxbuf=1,in_order=1"
+            return f"ethdev:net_virtio_user0,path={path},server=1"
+        return f"ethdev:net_vhost0,iface={path},client=1"
 
 
 class AfPacketWire(Wire):
@@ -238,7 +234,7 @@ class AfPacketWire(Wire):
         return ["ip", "netns", "exec", self._space(host)]
 
     def port(self, host):
-        return f"ethdev:net_af_packet0,iface=veth{host},qdisc_bypass=1,framesz=8192,framecnt=512"
+        return f"ethdev:net_af_packet0,iface=veth{host}"
 
 
 WIRES = {wire.name: wire for wire in (LocalWire, VirtioWire, AfPacketWire)}
