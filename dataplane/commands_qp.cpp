@@ -163,7 +163,9 @@ int Commands::modify_qp(const mprdma_abi_client* client, const Call& call, Time 
   const auto state = static_cast<QpState>(in.attr.state);
 
   merge(in.attr, &qp->attr);
-  qp->qp.set_attributes(to_transport(qp->attr, attributes_before.vp));
+  QpAttributes attributes = to_transport(qp->attr, attributes_before.vp);
+  attributes.sqd_notify = has(in.attr, MPRDMA_ABI_QP_SQD_NOTIFY);
+  qp->qp.set_attributes(attributes);
   int error = 0;
   if (has(in.attr, MPRDMA_ABI_QP_PATH)) error = worker_.set_path(*qp, now);
   const bool needs_path = to_state && (state == QpState::kRtr || state == QpState::kRts);

@@ -19,6 +19,10 @@ inline constexpr uint32_t kWindowSlotsMax = 128;
 // A stream never has more packets than this between snd_una and snd_nxt: the width of the maps.
 inline constexpr uint32_t kSendSpanMax = 256;
 
+// Packets that a stream may have between the oldest that matters and the newest: well below 2^23,
+// where serial numbers come round.
+inline constexpr uint32_t kStreamSpanMax = 1u << 22;
+
 struct Params {
   // L: slots of the receive window. Both peers use the same; 64 as in the paper, 128 in software.
   // Range 8..128, a power of two.

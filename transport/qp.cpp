@@ -79,7 +79,7 @@ bool Qp::set_state(Time now, QpState next, RxActions& actions) {
       break;
     case QpState::kSqd:
       requester_.set_draining(true);
-      drain_event_due_ = from != QpState::kSqd;
+      drain_event_due_ = attributes_.sqd_notify && (drain_event_due_ || from != QpState::kSqd);
       break;
     default:
       break;
@@ -99,7 +99,9 @@ PostResult Qp::post_send(Time now, const SendRequest& request) {
     case WorkOpcode::kWriteImm:
       break;
     case WorkOpcode::kRead:
-      if ((request.flags & kInline) != 0) return PostResult::kBadRequest;
+      if ((request.flags & kInline) != 0 || attributes_.max_rd_atomic == 0) {
+        return PostResult::kBadRequest;
+      }
       break;
     default:
       return request.opcode < WorkOpcode::kCount ? PostResult::kNotSupported
@@ -166,7 +168,7 @@ bool Qp::accepts(wire::PacketStream stream, const wire::Packet& packet) const {
   const bool response_ack =
       stream == wire::PacketStream::kAck && (packet.mp_ack.flags & wire::kMpAckResponseStream) != 0;
   if (state_ == QpState::kErr) {
-    return (stream == wire::PacketStream::kRequest && responder_.refused()) ||
+    return (stream == wire::PacketStream::kRequest && responder_.repeats_nak()) ||
            (response_ack && responder_.refused());
   }
   if (stream == wire::PacketStream::kRequest || response_ack) return receives_packets(state_);

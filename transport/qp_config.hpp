@@ -46,6 +46,7 @@ struct QpAttributes {
   uint8_t min_rnr_timer = 0;
   uint8_t max_rd_atomic = 1;
   uint8_t max_dest_rd_atomic = 1;
+  bool sqd_notify = true;  // raise QpEvent::kSqDrained (en_sqd_async_notify)
 };
 
 }  // namespace mprdma::transport

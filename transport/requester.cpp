@@ -90,6 +90,9 @@ void Requester::connect() {
   paths_.connect(attributes_.vp);
   response_receiver_.reset(attributes_.sq_psn, attributes_.dest_qpn);
   receive_number_ = read_number_ = 0;
+  response_end_ = attributes_.sq_psn;
+  open_response_packets_ = 0;
+  read_timed_ = false;
   rnr_psn_ = attributes_.sq_psn;
   rnr_left_ = attributes_.rnr_retry;
 }
@@ -119,8 +122,10 @@ bool Requester::post_send(Time now, const SendRequest& request) {
   work.remote_addr = request.remote_addr;
   work.rkey = request.rkey;
   work.length = static_cast<uint32_t>(total_bytes(request.sges));
-  const bool one_packet = work.length == 0 || request.opcode == WorkOpcode::kRead;
-  work.packets = one_packet ? 1 : (work.length - 1) / attributes_.path_mtu + 1;
+  const uint32_t packets = work.length == 0 ? 1 : (work.length - 1) / attributes_.path_mtu + 1;
+  const bool is_read = request.opcode == WorkOpcode::kRead;
+  work.packets = is_read ? 1 : packets;
+  work.response_packets = is_read ? packets : 0;
   queue_.push(work);
   return true;
 }
@@ -131,11 +136,17 @@ bool Requester::may_begin(const Work& work) const {
   if (draining_) return false;
   if ((work.flags & kFence) != 0 && !reads_.empty()) return false;
   if (work.opcode != WorkOpcode::kRead) return true;
-  return reads_.size() < std::min<uint32_t>(attributes_.max_rd_atomic, kMaxRdAtomic);
+  if (reads_.empty()) return true;
+  return reads_.size() < std::min<uint32_t>(attributes_.max_rd_atomic, kMaxRdAtomic) &&
+         open_response_packets_ + work.response_packets <= kStreamSpanMax;
 }
 
 bool Requester::has_new() const {
   if (blocked_ || flushing_ || next_ == queue_.tail_index()) return false;
+  // A READ may stay open while the request stream runs on: serial numbers must not come round.
+  const Work& oldest = queue_.front();
+  const auto span_max = static_cast<int32_t>(kStreamSpanMax);
+  if (oldest.begun && oldest.first.distance_to(sender_.nxt()) >= span_max) return false;
   return next_packet_ > 0 || may_begin(queue_.at_index(next_));
 }
 
@@ -146,8 +157,9 @@ void Requester::begin(Work& work) {
   if (consumes_receive(work.opcode)) ++receive_number_;
   if (work.opcode == WorkOpcode::kRead) {
     work.message_number = read_number_++ & kPsnMask;
-    if (reads_.empty()) last_response_ = now_;
     reads_.push(next_);
+    open_response_packets_ += work.response_packets;
+    response_end_ += work.response_packets;
   }
 }
 
@@ -185,8 +197,9 @@ bool Requester::poll_packet(Time now, TxPacket& out) {
     begin(queue_.at_index(next_));
   }
   if (!fill_request(index, packet_index, out)) {
-    // What was sent before and can't be sent again can't be waited for, either.
-    if (choice.again()) stopped_ = flushing_ = true;
+    // For what was sent before this is one more loss: what lies before it can still be recovered,
+    // and then this work request is the oldest and its error is reported.
+    if (choice.again()) sender_.on_sent(now, choice);
     return false;
   }
   out.header.psn = choice.psn;
@@ -270,11 +283,12 @@ void Requester::on_ack(Time now, const wire::Packet& ack) {
   if (result == StreamSender::AckResult::kStale && code == NackCode::kNone) {
     ++counters.drop_stale_ack;
   }
+  time_oldest_read();
   // What follows speaks of the oldest packet that is outstanding, or is stale.
   if (ack.psn != sender_.una() || sender_.idle()) return;
   if (code == NackCode::kRnr) {
     on_rnr(now, ack);
-  } else if (code >= NackCode::kSequenceError) {
+  } else if (code >= NackCode::kInvalidRequest) {
     on_terminal_nak(ack);
   }
 }
@@ -319,7 +333,7 @@ RxVerdict Requester::on_response(Time now, const wire::Packet& packet, FrameHand
                                  RxActions& actions) {
   now_ = now;
   const Psn before = response_receiver_.rcv_nxt();
-  if (reads_.empty() && packet.psn.at_or_after(before)) {
+  if (packet.psn.at_or_after(response_end_)) {
     ++device_.counters->drop_bad_packet;  // nobody asked for it
     return RxVerdict::kDone;
   }
@@ -329,13 +343,14 @@ RxVerdict Requester::on_response(Time now, const wire::Packet& packet, FrameHand
       });
   // A held packet is progress, too: the responder lives and sends.
   if (verdict == RxVerdict::kHeld || before != response_receiver_.rcv_nxt()) last_response_ = now;
+  time_oldest_read();
   return verdict;
 }
 
 Outcome Requester::execute_response(const wire::Packet& packet, FrameHandle frame,
                                     RxActions& actions) {
-  // Held ahead of what the last READ asked for: the peer is broken, its stream is refused.
-  if (reads_.empty()) return {.nack = NackCode::kInvalidRequest};
+  // A READ that failed takes no more than it asked for; nothing comes after it.
+  if (reads_.empty()) return {};
   const uint32_t index = reads_.front();
   Work& work = queue_.at_index(index);
   // A response shows that its request, and everything before it, has arrived.
@@ -360,7 +375,7 @@ Outcome Requester::execute_response(const wire::Packet& packet, FrameHandle fram
   work.response_offset += expected;
   if (info.ends_message()) {
     work.response_done = true;
-    reads_.pop();
+    pop_read();
   }
   return {};
 }
@@ -373,46 +388,68 @@ Outcome Requester::end_response(uint32_t index, WcStatus status, uint32_t vendor
 
 // ---- Time --------------------------------------------------------------------------------------
 
-// The verbs' timeout and retry_cnt measure the absence of any progress (design 3.1).
-Time Requester::give_up_at() const {
-  if (attributes_.timeout == 0 || !waiting()) return Time::never();
-  Time since = sending() ? sender_.last_progress() : last_response_;
-  if (!reads_.empty()) since = std::max(since, last_response_);
-  return since + timeout_of(attributes_.timeout) * (attributes_.retry_cnt + 1);
+// The oldest open READ is timed from when its request is known to have arrived.
+void Requester::time_oldest_read() {
+  if (read_timed_ || reads_.empty()) return;
+  if (!queue_.at_index(reads_.front()).first.before(sender_.una())) return;
+  read_timed_ = true;
+  last_response_ = now_;
+  next_nudge_ = now_ + retry_interval();
 }
 
-Duration Requester::nudge_interval() const {
-  const Duration ceiling = config_.params.rto_ceiling;
-  return attributes_.timeout == 0 ? ceiling : std::min(timeout_of(attributes_.timeout), ceiling);
+void Requester::pop_read() {
+  open_response_packets_ -= queue_.at_index(reads_.pop()).response_packets;
+  read_timed_ = false;
 }
 
-Time Requester::nudge_at() const {
-  const Time nudge = last_response_ + nudge_interval();
-  return next_nudge_.is_never() ? nudge : std::max(nudge, next_nudge_);
+// One of the verbs' retries; they measure the absence of any progress (design 3.1). At least two
+// retransmission timeouts, so that recovery has its chance (IBTA 9.9.2.1 lets us round up).
+Duration Requester::retry_interval() const {
+  const Duration recovery = sender_.base_rto() * 2;
+  if (attributes_.timeout == 0) return std::max(recovery, config_.params.rto_ceiling);
+  return std::max(recovery, timeout_of(attributes_.timeout));
+}
+
+Time Requester::give_up_after(Time last_progress) const {
+  if (attributes_.timeout == 0) return Time::never();
+  return last_progress + retry_interval() * (attributes_.retry_cnt + 1);
+}
+
+Time Requester::requests_give_up_at() const {
+  return sending() && !sender_.paused() ? give_up_after(sender_.last_progress()) : Time::never();
+}
+
+Time Requester::reads_give_up_at() const {
+  return read_timed_ ? give_up_after(last_response_) : Time::never();
+}
+
+void Requester::give_up(uint32_t index) {
+  ++device_.counters->retry_exceeded;
+  stopped_ = true;
+  fail_work(index, WcStatus::kRetryExceeded, 0);
 }
 
 void Requester::on_deadline(Time now) {
   now_ = now;
   if (flushing_) return;
-  if (give_up_at() <= now && !sender_.paused()) {
-    ++device_.counters->retry_exceeded;
-    stopped_ = true;
-    fail_work(queue_.head_index(), WcStatus::kRetryExceeded, 0);
-    return;
+  if (requests_give_up_at() <= now) give_up(index_of(sender_.una()));
+  if (reads_give_up_at() <= now) {
+    give_up(reads_.front());
+    read_timed_ = false;
   }
   if (sending() && sender_.next_deadline() <= now) sender_.on_deadline(now);
-  if (!reads_.empty() && !sending() && nudge_at() <= now) {
-    nudge_due_ = true;
-    next_nudge_ = now + nudge_interval();
+  if (read_timed_ && next_nudge_ <= now) {
+    // Only a responder that fell silent needs it.
+    nudge_due_ = last_response_ + retry_interval() <= now;
+    next_nudge_ = now + retry_interval();
   }
 }
 
 Time Requester::next_deadline() const {
   if (flushing_) return Time::never();
   Time next = sending() ? sender_.next_deadline() : Time::never();
-  if (!sender_.paused()) next = std::min(next, give_up_at());
-  if (!reads_.empty() && !sending()) next = std::min(next, nudge_at());
-  return next;
+  next = std::min({next, requests_give_up_at(), reads_give_up_at()});
+  return read_timed_ ? std::min(next, next_nudge_) : next;
 }
 
 // ---- Completions -------------------------------------------------------------------------------
@@ -442,12 +479,14 @@ bool Requester::poll_completion(Completion& out) {
   out.opcode = wc_opcode(work.opcode);
   out.byte_len = work.length;
   if (!success) {
-    out.status = work.status != WcStatus::kSuccess ? work.status : WcStatus::kFlushError;
-    out.vendor_err = work.vendor_err;
+    // One cause; whatever follows it is flushed.
+    const bool cause = !failed_ && work.status != WcStatus::kSuccess;
+    out.status = cause ? work.status : WcStatus::kFlushError;
+    out.vendor_err = cause ? work.vendor_err : 0;
     failed_ = true;
   }
   out.emit = !success || config_.signal_all || (work.flags & kSignaled) != 0;
-  if (!reads_.empty() && reads_.front() == queue_.head_index()) reads_.pop();
+  if (!reads_.empty() && reads_.front() == queue_.head_index()) pop_read();
   if (next_ == queue_.head_index()) {
     ++next_;
     next_packet_ = 0;

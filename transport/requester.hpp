@@ -81,6 +81,7 @@ class Requester {
     bool response_done = false;  // READ
     Psn first;                   // valid once begun
     uint32_t packets = 0;
+    uint32_t response_packets = 0;  // READ
     uint32_t message_number = 0;
     uint32_t response_offset = 0;  // READ: bytes placed
     uint32_t vendor_err = 0;
@@ -106,10 +107,13 @@ class Requester {
   }
   // Requests are outstanding and may be sent again.
   [[nodiscard]] bool sending() const { return !stopped_ && !sender_.idle(); }
-  [[nodiscard]] bool waiting() const { return sending() || !reads_.empty(); }
-  [[nodiscard]] Time give_up_at() const;
-  [[nodiscard]] Duration nudge_interval() const;
-  [[nodiscard]] Time nudge_at() const;
+  void time_oldest_read();
+  void pop_read();
+  [[nodiscard]] Duration retry_interval() const;
+  [[nodiscard]] Time give_up_after(Time last_progress) const;
+  [[nodiscard]] Time requests_give_up_at() const;
+  [[nodiscard]] Time reads_give_up_at() const;
+  void give_up(uint32_t index);
 
   const QpConfig& config_;
   const Device& device_;
@@ -124,9 +128,12 @@ class Requester {
   uint32_t next_packet_ = 0;     // packets of it that were sent
   uint32_t receive_number_ = 0;
   uint32_t read_number_ = 0;
-  Psn rnr_psn_;            // what the receiver was not ready for last ..
-  uint32_t rnr_left_ = 0;  // .. and how often it may say so again
-  Time last_response_;     // when the response stream last made progress
+  Psn rnr_psn_;                         // what the receiver was not ready for last ..
+  uint32_t rnr_left_ = 0;               // .. and how often it may say so again
+  Psn response_end_;                    // PSN after the last response packet that was asked for
+  uint32_t open_response_packets_ = 0;  // of all open READs
+  bool read_timed_ = false;  // the oldest READ's request has arrived, its data is awaited
+  Time last_response_;       // when the response stream last made progress, or that began
   Time next_nudge_ = Time::never();
   bool nudge_due_ = false;
   bool draining_ = false;

@@ -235,6 +235,9 @@ Outcome Responder::execute_read(const wire::Packet& packet) {
     response_sender_.on_implied_ack(now_, end);
   }
   const uint32_t packets = std::max(div_round_up(reth.dma_len, attributes_.path_mtu), 1u);
+  // A requester keeps its open READs below that, too.
+  const auto unsent = static_cast<uint32_t>(response_sender_.nxt().distance_to(response_end_));
+  if (unsent > 0 && unsent + packets > kStreamSpanMax) return refuse(NackCode::kInvalidRequest);
   contexts_.push({.first = response_end_,
                   .packets = packets,
                   .reth = reth,

@@ -54,10 +54,12 @@ class Responder {
   // Once for a refusal: true, with its asynchronous event (kAccessError or kRequestError), or
   // kNone where the receive's completion says it.
   bool take_refusal(QpEvent* event);
+  // A request was refused, or a READ failed midway: the response stream goes on in the error state
+  // until everything in it is acknowledged.
   [[nodiscard]] bool refused() const { return receiver_.refused() || response_failed_; }
-  // A READ failed midway: the response stream goes on until the error packet is acknowledged.
-  [[nodiscard]] bool response_failed() const { return response_failed_; }
-  [[nodiscard]] bool busy() const { return !response_sender_.idle() || has_new(); }
+  // Requests get the terminal NAK once more; nothing is executed.
+  [[nodiscard]] bool repeats_nak() const { return receiver_.refused(); }
+  [[nodiscard]] bool busy() const { return !dormant() && (!response_sender_.idle() || has_new()); }
   [[nodiscard]] const StreamSender& response_sender() const { return response_sender_; }
   [[nodiscard]] uint32_t receives_posted() const { return receives_.tail_index() - next_receive_; }
 

@@ -133,7 +133,7 @@ void StreamSender::take_nack(const wire::Packet& ack) {
   if (hole_open && ext.nack == wire::NackCode::kWindowOverflow) mark_lost(una_, Cause::kNack);
   const bool names_drop = (ext.flags & wire::kMpAckSackValid) != 0 && outstanding(ext.sack);
   if (names_drop && !sacked_.test(ext.sack.value()) && !lost_.test(ext.sack.value())) {
-    if (params_.loss_shrinks_window) window_.on_window_drop();
+    if (params_.loss_shrinks_window && !charged_.test(ext.sack.value())) window_.on_window_drop();
     charged_.set(ext.sack.value());
     mark_lost(ext.sack, Cause::kNack);
   }
@@ -268,8 +268,12 @@ void StreamSender::wake(Time now) {
   probe_due_ = true;
 }
 
+Duration StreamSender::base_rto() const {
+  return std::max(params_.rto_floor, Duration::ns(4 * srtt_ns_));
+}
+
 Duration StreamSender::rto() const {
-  const Duration base = std::max(params_.rto_floor, Duration::ns(4 * srtt_ns_));
+  const Duration base = base_rto();
   const uint32_t shift = std::min(backoff_, kBackoffShiftMax);
   return std::min(base * (int64_t{1} << shift), std::max(base, params_.rto_ceiling));
 }

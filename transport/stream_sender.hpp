@@ -72,6 +72,8 @@ class StreamSender {
   [[nodiscard]] uint32_t span() const { return static_cast<uint32_t>(una_.distance_to(nxt_)); }
   [[nodiscard]] uint32_t in_flight() const { return span() - sacked_count_ - lost_count_; }
   [[nodiscard]] Duration srtt() const { return Duration::ns(srtt_ns_); }
+  // The retransmission timeout without back-off.
+  [[nodiscard]] Duration base_rto() const;
   [[nodiscard]] const cc::MpWindow& window() const { return window_; }
   [[nodiscard]] bool paused() const { return !paused_until_.is_never(); }
   // Timeouts in a row without news.

@@ -8,10 +8,12 @@
 //         2      NACK code
 //         3      detail: the RNR timer code (0..31) under kRnr, else 0
 //         4..7   timestamp of the packet that caused this, echoed
-//         8..10  SACK PSN: the packet that caused this; received if the NACK code is kNone, dropped
-//                otherwise (under kRnr with kMpAckHeld: held, not dropped)
+//         8..10  SACK PSN: the packet that caused this, received if the NACK code is kNone, dropped
+//                if it is kWindowOverflow or kSyncTooEarly; under kRnr and the terminal codes the
+//                packet at the head of line (= AACK), which was not ready for (and is held, not
+//                dropped, if kMpAckHeld says so) or refused
 //         11     reserved
-//         12..14 MSN: messages completed on the acknowledged stream
+//         12..14 MSN: messages that took a receive work request so far (response stream: 0)
 //         15     reserved
 //
 // Reserved bits are sent as 0 and ignored on receipt. All fields are big endian.
