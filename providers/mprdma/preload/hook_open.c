@@ -38,14 +38,14 @@ static bool takes_mode(int flags) {
   return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
 }
 
-#define READ_MODE(mode, flags)                      \
-  mode_t mode = 0;                                  \
-  if (takes_mode(flags)) {                          \
-    va_list arguments;                              \
-    va_start(arguments, flags);                     \
-    mode = (mode_t)va_arg(arguments, unsigned int); \
-    va_end(arguments);                              \
-  }
+/* Reads the argument that is there only with O_CREAT. Where it is absent this platform reads a
+ * register, and the value is dropped. */
+#define READ_MODE(mode, flags)                           \
+  va_list arguments;                                     \
+  va_start(arguments, flags);                            \
+  mode_t mode = (mode_t)va_arg(arguments, unsigned int); \
+  va_end(arguments);                                     \
+  mode = takes_mode(flags) ? mode : 0;
 
 MPRDMA_HOOK int open(const char* path, int flags, ...) {
   READ_MODE(mode, flags)
