@@ -8,10 +8,9 @@ namespace mprdma::dataplane {
 
 namespace {
 
-uint32_t held_budget(const WorkerConfig& config, const PortInfo& port) {
-  // Half of what the port can lend stays for what arrives meanwhile.
-  const uint32_t lendable = std::max(port.rx_frames / 2, 1u);
-  return std::max(std::min(config.held_frames, lendable), 1u);
+// Half of what the port can lend stays for what arrives meanwhile.
+uint32_t held_limit(const PortInfo& port) {
+  return std::max(port.rx_frames / 2, 1u);
 }
 
 wire::IpAddress link_local(const wire::MacAddress& mac) {
@@ -48,7 +47,7 @@ Worker::Worker(const WorkerConfig& config, std::unique_ptr<Port> port, Time now)
       doorbells_(std::make_unique<mprdma_abi_doorbell_page>()),
       qps_(prng_.split("qp numbers")),
       mrs_(kMaxMrs, prng_.split("keys")),
-      held_(held_budget(config, port_info_)),
+      held_(std::max(config.held_frames, 1u)),
       frames_(held_.budget() + kBurst),
       wheel_(now),
       placements_(std::make_unique<transport::Placement[]>(transport::kMaxPlacements)),
@@ -62,6 +61,7 @@ Worker::Worker(const WorkerConfig& config, std::unique_ptr<Port> port, Time now)
   device_.held = &held_;
   device_.counters = &transport_counters_;
   link_up_ = port_->link_up();
+  held_.set_limit(held_limit(port_info_));
 }
 
 Worker::~Worker() = default;
@@ -232,6 +232,7 @@ void Worker::service(Time now) {
 void Worker::set_link(bool up, Time now) {
   link_up_ = up;
   if (up) {
+    held_.set_limit(held_limit(port_->info()));  // it is the peer that lends
     // Our address may have been somewhere else before: tell everybody (RFC 5227, announcement).
     TxBatch batch(port_.get());
     if (send_arp(wire::ArpOperation::kRequest, wire::kBroadcastMac, config_.ipv4, batch)) {

@@ -22,14 +22,14 @@ class HeldPool {
   static constexpr uint32_t kNone = UINT32_MAX;
 
   explicit HeldPool(uint32_t budget)
-      : budget_(budget), entries_(std::make_unique<HeldPacket[]>(budget)) {
+      : budget_(budget), limit_(budget), entries_(std::make_unique<HeldPacket[]>(budget)) {
     for (uint32_t i = 0; i < budget; ++i) entries_[i].next_free = i + 1 < budget ? i + 1 : kNone;
     free_ = budget > 0 ? 0 : kNone;
   }
 
   // An entry's index, or kNone when the budget is spent.
   uint32_t take(const wire::Packet& packet, FrameHandle frame) {
-    if (free_ == kNone) return kNone;
+    if (free_ == kNone || in_use_ >= limit_) return kNone;
     const uint32_t index = free_;
     free_ = entries_[index].next_free;
     entries_[index].packet = packet;
@@ -44,11 +44,14 @@ class HeldPool {
     --in_use_;
   }
   const HeldPacket& operator[](uint32_t index) const { return entries_[index]; }
+  // The port at hand may lend fewer than the budget; what is held already stays.
+  void set_limit(uint32_t limit) { limit_ = limit < budget_ ? limit : budget_; }
   [[nodiscard]] uint32_t in_use() const { return in_use_; }
   [[nodiscard]] uint32_t budget() const { return budget_; }
 
  private:
   uint32_t budget_;
+  uint32_t limit_;
   uint32_t in_use_ = 0;
   uint32_t free_ = kNone;
   std::unique_ptr<HeldPacket[]> entries_;
