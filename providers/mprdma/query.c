@@ -5,7 +5,7 @@
 
 #include "providers/mprdma/mprdma.h"
 
-enum { kActiveWidth4x = 2, kActiveSpeedEdr = 32, kPhysLinkUp = 5, kPhysDisabled = 3 };
+enum { kPhysLinkUp = 5, kPhysDisabled = 3 };
 
 /* No vendor has assigned us a number: the locally administered prefix of our derived MACs. */
 enum { kVendorId = 0x024d52, kVendorPartId = 1 };
@@ -27,6 +27,24 @@ enum ibv_mtu mprdma_mtu_to_enum(uint32_t bytes) {
 
 uint32_t mprdma_mtu_to_bytes(enum ibv_mtu mtu) {
   return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128u << (unsigned int)mtu : 0;
+}
+
+/* A rate as InfiniBand spells it, lanes times speed (IBTA 14.2.5.6), the nearest that is not below:
+ * what the kernel reports of an Ethernet port of that rate. */
+static void set_rate(struct ibv_port_attr* attr, uint32_t mbps) {
+  enum { kWidth1x = 1, kWidth4x = 2, kSdr = 1, kQdr = 4, kEdr = 32, kHdr = 64 };
+  static const struct {
+    uint32_t mbps;
+    uint8_t width;
+    uint8_t speed;
+  } kRates[] = {{1000, kWidth1x, kSdr},  {10000, kWidth1x, kQdr}, {25000, kWidth1x, kEdr},
+                {40000, kWidth4x, kQdr}, {50000, kWidth1x, kHdr}, {100000, kWidth4x, kEdr}};
+  size_t i = 0;
+  while (i + 1 < sizeof(kRates) / sizeof(kRates[0]) && mbps > kRates[i].mbps) {
+    i++;
+  }
+  attr->active_width = kRates[i].width;
+  attr->active_speed = kRates[i].speed;
 }
 
 static int clamp(uint64_t value) {
@@ -116,8 +134,7 @@ int mprdma_query_port(struct ibv_context* ibv, uint8_t port, struct ibv_port_att
   attr->qkey_viol_cntr = (uint32_t)info.qkey_violations;
   attr->pkey_tbl_len = 1;
   attr->max_vl_num = 1;
-  attr->active_width = kActiveWidth4x;
-  attr->active_speed = kActiveSpeedEdr;
+  set_rate(attr, info.link_mbps != 0 ? info.link_mbps : 100000); /* unknown: a fast one */
   attr->link_layer = IBV_LINK_LAYER_ETHERNET;
   return 0;
 }
