@@ -1,0 +1,143 @@
+#include "dataplane/config.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace mprdma::dataplane {
+namespace {
+
+std::string toml_error(const std::string& text) {
+  Config config;
+  return apply_toml(text, "f.toml", &config);
+}
+
+Environment environment(std::map<std::string, std::string> variables) {
+  return [variables = std::move(variables)](const char* name) {
+    const auto it = variables.find(name);
+    return it != variables.end() ? it->second.c_str() : nullptr;
+  };
+}
+
+TEST(Config, EveryKeyIsTakenOver) {
+  Config config;
+  ASSERT_EQ(apply_toml(R"(
+[device]
+name = "m1"
+address = "10.1.2.3/16"
+mac = "02:00:00:00:00:05"
+mtu = 2048
+[port]
+spec = "local:/tmp/x"
+held_frames = 7
+[transport]
+window_slots = 64
+initial_window = 20
+window_max = 40
+loss_trigger = 0
+limit_growth = false
+loss_shrinks_window = false
+early_retransmit = false
+tail_probe = false
+rto_floor_us = 1000
+rto_ceiling_us = 9000
+probe_floor_us = 100
+initial_rtt_us = 7
+path_policy = "single"
+[test]
+fault = "seed=3,loss=0.25"
+)",
+                       "f.toml", &config),
+            "");
+  EXPECT_EQ(config.device_name, "m1");
+  EXPECT_EQ(config.ipv4, 0x0a010203u);
+  EXPECT_EQ(config.prefix_bits, 16u);
+  EXPECT_EQ(config.mac[5], 5);
+  EXPECT_EQ(config.mtu, 2048u);
+  EXPECT_EQ(config.port_spec, "local:/tmp/x");
+  EXPECT_EQ(config.held_frames, 7u);
+  EXPECT_EQ(config.params.window_slots, 64u);
+  EXPECT_EQ(config.params.initial_window, 20u);
+  EXPECT_EQ(config.params.window_max, 40u);
+  EXPECT_EQ(config.params.loss_trigger, 0u);
+  EXPECT_FALSE(config.params.limit_growth || config.params.loss_shrinks_window ||
+               config.params.early_retransmit || config.params.tail_probe);
+  EXPECT_EQ(config.params.rto_floor, Duration::ms(1));
+  EXPECT_EQ(config.params.rto_ceiling, Duration::ms(9));
+  EXPECT_EQ(config.params.probe_floor, Duration::us(100));
+  EXPECT_EQ(config.params.initial_rtt, Duration::us(7));
+  EXPECT_EQ(config.fault.seed, 3u);
+  EXPECT_EQ(config.fault.loss_ppm, 250'000u);
+}
+
+TEST(Config, ErrorsNameFileLineColumnAndWhatWouldBeRight) {
+  EXPECT_EQ(toml_error("[device]\nmtu = 1500\n"),
+            "f.toml:2:7: device.mtu: expected 1024, 2048 or 4096");
+  EXPECT_EQ(toml_error("[device]\n  mut = 1024\n").substr(0, 41),
+            "f.toml:2:3: unknown key 'mut' in [device]");
+  EXPECT_NE(toml_error("[device]\n  mut = 1024\n").find("known: name, address, mac, mtu"),
+            std::string::npos);
+  EXPECT_EQ(toml_error("\n[devise]\n").substr(0, 41), "f.toml:2:2: unknown table or key 'devise'");
+  EXPECT_EQ(toml_error("device = 3\n").substr(0, 11), "f.toml:1:10");
+  EXPECT_EQ(toml_error("[transport]\nwindow_slots = 100\n"),
+            "f.toml:2:16: transport.window_slots: expected a power of two in 8..128");
+  EXPECT_EQ(toml_error("[transport]\nrto_floor_us = \"4\"\n").substr(0, 12), "f.toml:2:16:");
+  EXPECT_EQ(toml_error("[device]\nname = \"a\nb\"\n").substr(0, 9), "f.toml:2:") << "syntax";
+  EXPECT_EQ(toml_error("[device]\naddress = \"224.0.0.1/8\"\n").substr(0, 12), "f.toml:2:11:");
+}
+
+TEST(Config, RelationsBetweenKeysAreChecked) {
+  EXPECT_NE(toml_error("[transport]\nwindow_slots = 32\n").find("initial_window"),
+            std::string::npos);
+  EXPECT_NE(toml_error("[transport]\nrto_ceiling_us = 100\n").find("rto_ceiling_us"),
+            std::string::npos);
+}
+
+TEST(Config, EnvironmentOverridesTheFileAndIsCheckedAsWell) {
+  Config config;
+  ASSERT_EQ(apply_toml("[device]\nmtu = 1024\naddress = \"10.9.9.9\"\n", "f", &config), "");
+  ASSERT_EQ(apply_environment(environment({{"MPRDMA_MTU", "4096"}}), &config), "");
+  EXPECT_EQ(config.mtu, 4096u);
+  EXPECT_EQ(config.ipv4, 0x0a090909u);
+  for (const auto& [name, value] : std::map<std::string, std::string>{
+           {"MPRDMA_MTU", "4096k"},
+           {"MPRDMA_ADDRESS", "10.0.0.1/33"},
+           {"MPRDMA_ADDRESS", "10.0.0.1/"},
+           {"MPRDMA_MAC", "01:00:00:00:00:00"},
+           {"MPRDMA_DEVICE", "a/b"},
+           {"MPRDMA_FAULT", "loss=2"},
+       }) {
+    const std::string error = apply_environment(environment({{name, value}}), &config);
+    EXPECT_EQ(error.substr(0, name.size() + 1 + value.size()), name + "=" + value) << error;
+  }
+}
+
+TEST(Config, WhatIsMissingIsSaidWithTheRemedy) {
+  Config config;
+  EXPECT_NE(load_config(environment({}), &config).find("mprdma run"), std::string::npos);
+  EXPECT_NE(load_config(environment({{"MPRDMA_ADDRESS", "10.0.0.1"}}), &config).find("MPRDMA_PORT"),
+            std::string::npos);
+  EXPECT_EQ(load_config(environment({{"MPRDMA_ADDRESS", "10.0.0.1"}, {"MPRDMA_PORT", "local:/x"}}),
+                        &config),
+            "");
+  EXPECT_EQ(config.mac, (wire::MacAddress{0x02, 0x4d, 0x52, 0, 0, 1}));
+  EXPECT_NE(
+      load_config(environment({{"MPRDMA_CONFIG", "/no/such/file"}}), &config).find("/no/such/file"),
+      std::string::npos);
+}
+
+TEST(Config, FaultSpecIsParsedWhole) {
+  FaultSpec fault;
+  EXPECT_EQ(parse_fault("seed=7,loss=0.01,reorder=0.02,dup=0.03,delay_us=50", &fault), "");
+  EXPECT_EQ(fault.seed, 7u);
+  EXPECT_EQ(fault.loss_ppm, 10'000u);
+  EXPECT_EQ(fault.reorder_ppm, 20'000u);
+  EXPECT_EQ(fault.dup_ppm, 30'000u);
+  EXPECT_EQ(fault.delay, Duration::us(50));
+  EXPECT_NE(parse_fault("lose=1", &fault), "");
+  EXPECT_NE(parse_fault("loss", &fault), "");
+  EXPECT_NE(parse_fault("loss=1.5", &fault), "");
+}
+
+}  // namespace
+}  // namespace mprdma::dataplane

@@ -1,0 +1,264 @@
+// Who runs the worker: no doorbell and no frame is lost, whoever polls or sleeps; an idle engine
+// costs next to nothing. Fit for the thread sanitizer.
+#include "dataplane/progress.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <ctime>
+#include <thread>
+
+#include "abi/mprdma_ring.h"
+#include "dataplane/engine.hpp"
+#include "tests/support/eventually.hpp"
+#include "tests/unit/dataplane/engine_host.hpp"
+
+namespace mprdma::dataplane {
+namespace {
+
+using testing::HostCq;
+using testing::HostMr;
+using testing::HostQp;
+using testing::MemoryPort;
+using testing::MemoryWire;
+
+// A process: an engine with its helper, and one connected client.
+struct Process {
+  Process(const std::shared_ptr<MemoryWire>& wire, int side) {
+    Config config;
+    config.ipv4 = testing::Host::ip(side);
+    config.mac = derived_mac(config.ipv4);
+    int error = 0;
+    std::string message;
+    engine = Engine::create_over(config, std::make_unique<MemoryPort>(wire, side, config.mac),
+                                 static_cast<uint64_t>(side) + 1, &error, &message);
+    mprdma_abi_client client{};
+    client.abi_major = MPRDMA_ABI_MAJOR;
+    client.context = this;
+    client.on_event = [](void* context, const mprdma_abi_event* event) {
+      auto* self = static_cast<Process*>(context);
+      if (event->type == MPRDMA_ABI_EVENT_COMPLETION) self->events.fetch_add(1);
+    };
+    engine->connect(client, &channel);
+    execute(MPRDMA_ABI_ALLOC_PD, mprdma_abi_handle{}, &pd);
+    const mprdma_abi_create_cq create{reinterpret_cast<uint64_t>(cq.ring.data()),
+                                      reinterpret_cast<uint64_t>(&cq.dbr), 1, cq.depth, 0};
+    mprdma_abi_handle handle{};
+    execute(MPRDMA_ABI_CREATE_CQ, create, &handle);
+    cq.handle = handle.handle;
+    mr.bytes.resize(1 << 16);
+    const mprdma_abi_reg_mr reg{mr.addr(), mr.bytes.size(), mr.addr(), pd.handle,
+                                testing::Host::kAllRights};
+    mprdma_abi_reg_mr_out keys{};
+    execute(MPRDMA_ABI_REG_MR, reg, &keys);
+    mr.key = keys.rkey;
+    create_qp();
+  }
+
+  template <class In, class Out>
+  void execute(uint32_t command, const In& in, Out* out) {
+    EXPECT_EQ(channel.execute(channel.engine, command, &in, sizeof(in), out, sizeof(*out)), 0);
+  }
+
+  void create_qp() {
+    mprdma_abi_create_qp in{};
+    in.type = MPRDMA_ABI_QP_RC;
+    in.pd = pd.handle;
+    in.send_cq = in.recv_cq = cq.handle;
+    in.cookie = 1;
+    in.sq = {reinterpret_cast<uint64_t>(qp.sq_memory.data()),
+             reinterpret_cast<uint64_t>(&qp.sq),
+             HostQp::kDepth,
+             HostQp::kSendStride,
+             HostQp::kMaxSge,
+             HostQp::kMaxInline};
+    in.rq = {reinterpret_cast<uint64_t>(qp.rq_memory.data()),
+             reinterpret_cast<uint64_t>(&qp.rq),
+             HostQp::kDepth,
+             HostQp::kRecvStride,
+             HostQp::kMaxSge,
+             0};
+    mprdma_abi_create_qp_out out{};
+    execute(MPRDMA_ABI_CREATE_QP, in, &out);
+    qp.handle = out.handle;
+    qp.qpn = out.qpn;
+    qp.doorbell = out.doorbell;
+  }
+
+  void connect(int peer_side, uint32_t peer_qpn) {
+    mprdma_abi_modify_qp in{};
+    in.handle = qp.handle;
+    in.attr = testing::Host::attributes(testing::Host::ip(peer_side), peer_qpn);
+    in.attr.timeout = 14;
+    in.attr.mask |= MPRDMA_ABI_QP_STATE;
+    for (const uint32_t state : {MPRDMA_ABI_QPS_INIT, MPRDMA_ABI_QPS_RTR, MPRDMA_ABI_QPS_RTS}) {
+      in.attr.state = state;
+      uint64_t none = 0;
+      execute(MPRDMA_ABI_MODIFY_QP, in, &none);
+    }
+  }
+
+  void post_write(Process& peer, uint32_t bytes, uint64_t to_offset) {
+    mprdma_abi_send_wqe* wqe = qp.send_slot();
+    *wqe = mprdma_abi_send_wqe{};
+    wqe->opcode = MPRDMA_ABI_WRITE;
+    wqe->flags = MPRDMA_ABI_WQE_SIGNALED;
+    wqe->num_sge = 1;
+    wqe->remote_addr = peer.mr.addr() + to_offset;
+    wqe->rkey = peer.mr.key;
+    *reinterpret_cast<mprdma_abi_sge*>(wqe + 1) = {mr.addr(), bytes, mr.key};
+    mprdma_abi_store_release(&qp.sq.producer, qp.sq.producer + 1);
+    mprdma_abi_ring_doorbell(channel.doorbells, qp.doorbell);
+  }
+  // As a provider does after a doorbell.
+  void poke() {
+    channel.progress(channel.engine);
+    if (mprdma_abi_engine_sleeps(channel.doorbells) != 0) channel.kick(channel.engine);
+  }
+
+  std::unique_ptr<Engine> engine;
+  mprdma_abi_channel channel{};
+  mprdma_abi_handle pd{};
+  HostCq cq{64};
+  HostMr mr;
+  HostQp qp;
+  std::atomic<uint64_t> events{0};
+};
+
+struct Pair {
+  Pair() : wire(std::make_shared<MemoryWire>()), a(wire, 0), b(wire, 1) {
+    a.connect(1, b.qp.qpn);
+    b.connect(0, a.qp.qpn);
+  }
+  std::shared_ptr<MemoryWire> wire;
+  Process a;
+  Process b;
+};
+
+TEST(Progress, PassiveTargetNeedsNoPolling) {
+  Pair pair;
+  pair.a.mr.bytes[0] = 7;
+  for (int i = 0; i < 20; ++i) {
+    pair.a.post_write(pair.b, 5000, 0);
+    pair.a.poke();
+    mprdma_abi_cqe cqe;
+    ASSERT_TRUE(eventually([&] {
+      pair.a.channel.progress(pair.a.channel.engine);
+      return pair.a.cq.poll(&cqe);
+    }));
+    ASSERT_EQ(cqe.status, MPRDMA_ABI_WC_SUCCESS);
+  }
+}
+
+TEST(Progress, ApplicationThatNeverPollsAgainIsServedByTheHelper) {
+  Pair pair;
+  for (int i = 0; i < 20; ++i) {
+    pair.a.post_write(pair.b, 5000, 0);
+    pair.a.poke();
+    mprdma_abi_cqe cqe;
+    ASSERT_TRUE(eventually([&] { return pair.a.cq.poll(&cqe); })) << "without progress()";
+  }
+}
+
+TEST(Progress, ArmedQueueWakesAnApplicationThatSleeps) {
+  Pair pair;
+  for (uint32_t i = 1; i <= 50; ++i) {
+    pair.a.post_write(pair.b, 100, 0);
+    pair.a.poke();
+    mprdma_abi_store_release(&pair.a.cq.dbr.arm, i << 2 | MPRDMA_ABI_ARM_NEXT);
+    pair.a.channel.idle(pair.a.channel.engine);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    mprdma_abi_cqe cqe;
+    if (!pair.a.cq.poll(&cqe)) {
+      ASSERT_TRUE(eventually([&] { return pair.a.events.load() > 0; })) << i;
+      ASSERT_TRUE(pair.a.cq.poll(&cqe)) << i;
+    }
+    pair.a.events.store(0);
+  }
+}
+
+// A byte that the peer writes is seen by an application that looks at memory only.
+TEST(Progress, ByteInMemoryArrivesWhileNobodyPolls) {
+  Pair pair;
+  for (unsigned char i = 1; i <= 50; ++i) {
+    pair.a.mr.bytes[0] = i;
+    pair.a.post_write(pair.b, 1, 9);
+    pair.a.poke();
+    ASSERT_TRUE(
+        eventually([&] { return __atomic_load_n(&pair.b.mr.bytes[9], __ATOMIC_ACQUIRE) == i; }));
+    pair.b.mr.bytes[0] = i;
+    pair.b.post_write(pair.a, 1, 9);
+    pair.b.poke();
+    ASSERT_TRUE(
+        eventually([&] { return __atomic_load_n(&pair.a.mr.bytes[9], __ATOMIC_ACQUIRE) == i; }));
+    mprdma_abi_cqe cqe;
+    ASSERT_TRUE(eventually([&] { return pair.a.cq.poll(&cqe); }));
+    ASSERT_TRUE(eventually([&] { return pair.b.cq.poll(&cqe); }));
+  }
+}
+
+// Two threads that post to two queue pairs of one engine and poll one lock: each request completes
+// though a poster that finds the lock taken leaves at once.
+TEST(Progress, DoorbellsOfTwoThreadsAreNotLost) {
+  constexpr int kRequests = 2000;
+  Pair pair;
+  Pair other_pair;  // a second engine pair, so that the threads do not share a ring
+  const auto work = [&](Process& from, Process& to, Process& also_poll) {
+    for (int i = 0; i < kRequests; ++i) {
+      from.post_write(to, 64, 0);
+      from.poke();
+      also_poll.channel.progress(also_poll.channel.engine);
+      mprdma_abi_cqe cqe;
+      const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+      while (!from.cq.poll(&cqe)) {
+        if (std::chrono::steady_clock::now() > limit) return i;
+        if (i % 3 != 0) from.channel.progress(from.channel.engine);
+      }
+    }
+    return kRequests;
+  };
+  int first = 0;
+  int second = 0;
+  std::thread one([&] { first = work(pair.a, pair.b, other_pair.a); });
+  std::thread two([&] { second = work(other_pair.a, other_pair.b, pair.a); });
+  one.join();
+  two.join();
+  EXPECT_EQ(first, kRequests);
+  EXPECT_EQ(second, kRequests);
+}
+
+TEST(Progress, IdleEngineUsesNextToNothing) {
+  Pair pair;
+  const auto cpu_ns = [] {
+    timespec t{};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return t.tv_sec * 1'000'000'000LL + t.tv_nsec;
+  };
+  // Whatever the connecting left to do is done soon.
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  const long long before = cpu_ns();
+  const auto began = std::chrono::steady_clock::now();
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  const auto elapsed = std::chrono::steady_clock::now() - began;
+  const long long wall = std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count();
+  // Two engines with two percent between them.
+  EXPECT_LT(cpu_ns() - before, wall / 50);
+}
+
+TEST(Progress, CommandsGetThroughWhileSomebodyPollsWithoutEnd) {
+  Pair pair;
+  std::atomic<bool> stop{false};
+  std::thread poller([&] {
+    while (!stop) pair.a.channel.progress(pair.a.channel.engine);
+  });
+  for (int i = 0; i < 200; ++i) {
+    mprdma_abi_port_info info{};
+    pair.a.execute(MPRDMA_ABI_QUERY_PORT, mprdma_abi_handle{}, &info);
+    EXPECT_EQ(info.active, 1u);
+  }
+  stop = true;
+  poller.join();
+}
+
+}  // namespace
+}  // namespace mprdma::dataplane

@@ -1,0 +1,166 @@
+// The tables of the engine: queue pair numbers, keys, neighbours, turns, the copy that polls.
+#include <gtest/gtest.h>
+
+#include <set>
+#include <vector>
+
+#include "dataplane/arp.hpp"
+#include "dataplane/mr_table.hpp"
+#include "dataplane/placement.hpp"
+#include "dataplane/qp_table.hpp"
+#include "dataplane/scheduler.hpp"
+
+namespace mprdma::dataplane {
+namespace {
+
+TEST(QpTable, DestroyedNumbersRestBeforeTheyReturn) {
+  QpTable table(Prng(5));
+  const uint32_t first = table.allocate();
+  table.release(first);
+  for (uint32_t i = 0; i < 100'000; ++i) {
+    const uint32_t qpn = table.allocate();
+    ASSERT_NE(qpn, first) << "after " << i << " uses";
+    table.release(qpn);
+  }
+}
+
+TEST(QpTable, NeverGivesReservedNumbersNorOneTwice) {
+  QpTable table(Prng(6));
+  std::set<uint32_t> given;
+  for (uint32_t i = 0; i < QpTable::kSlots - 1; ++i) {
+    const uint32_t qpn = table.allocate();
+    ASSERT_GT(qpn, 1u);
+    ASSERT_LT(qpn, 0xffffffu);
+    ASSERT_TRUE(given.insert(qpn).second);
+  }
+  EXPECT_EQ(table.allocate(), 0u) << "full";
+  table.release(*given.begin());
+  EXPECT_NE(table.allocate(), 0u);
+}
+
+TEST(QpTable, StaleNumberFindsNobody) {
+  QpTable table(Prng(7));
+  QpContext* const object = reinterpret_cast<QpContext*>(0x1000);
+  const uint32_t qpn = table.allocate();
+  table.set(qpn, object);
+  EXPECT_EQ(table.find(qpn), object);
+  EXPECT_EQ(table.find(qpn ^ QpTable::kSlots), nullptr) << "another generation of the slot";
+  table.release(qpn);
+  EXPECT_EQ(table.find(qpn), nullptr);
+}
+
+TEST(MrTable, KeyOfADeregisteredRegionOpensNothing) {
+  MrTable table(4, Prng(1));  // two regions at most
+  transport::MemoryRegion region;
+  region.iova = region.addr = 0x1000;
+  region.length = 100;
+  region.pd = 3;
+  std::set<uint32_t> keys;
+  for (int i = 0; i < 100; ++i) {
+    const uint32_t key = table.add(region);
+    ASSERT_NE(key, 0u);
+    uint64_t addr = 0;
+    EXPECT_TRUE(table.memory().translate(key, 3, 0x1000, 100, 0, &addr));
+    ASSERT_TRUE(keys.insert(key).second) << "a key returned after " << i << " uses";
+    ASSERT_TRUE(table.remove(key));
+    EXPECT_FALSE(table.memory().translate(key, 3, 0x1000, 100, 0, &addr));
+    EXPECT_FALSE(table.remove(key));
+  }
+}
+
+TEST(MrTable, FullTableSaysSo) {
+  MrTable table(4, Prng(1));
+  transport::MemoryRegion region;
+  EXPECT_NE(table.add(region), 0u);
+  EXPECT_NE(table.add(region), 0u);
+  EXPECT_EQ(table.add(region), 0u);
+}
+
+struct Asked {
+  std::vector<Time> requests;
+  std::vector<Time> failures;
+  void run(ArpTable& table, Time until) {
+    while (table.next_deadline() <= until) {
+      const Time now = table.next_deadline();
+      table.on_deadline(
+          now, [&](uint32_t) { requests.push_back(now); },
+          [&](uint32_t) { failures.push_back(now); });
+    }
+  }
+};
+
+TEST(ArpTable, AsksAtOnceThenBacksOffThenGivesUpButGoesOnAsking) {
+  ArpTable table;
+  const Time start = Time::from_ns(5'000'000'000);
+  table.resolve(7, start);
+  Asked asked;
+  asked.run(table, start + Duration::s(10));
+  ASSERT_GT(asked.requests.size(), 10u);
+  EXPECT_EQ(asked.requests[0], start);
+  EXPECT_EQ(asked.requests[1], start + Duration::ms(10));
+  EXPECT_EQ(asked.requests[2], start + Duration::ms(30));
+  EXPECT_LE(asked.requests.size(), 20u);
+  ASSERT_EQ(asked.failures.size(), 1u);
+  EXPECT_GE(asked.failures[0] - start, ArpTable::kGiveUpAfter);
+  EXPECT_TRUE(table.learn(7, {2, 0, 0, 0, 0, 1}, false)) << "a late answer mends it";
+  EXPECT_EQ(table.find(7)->state, ArpTable::State::kReachable);
+}
+
+TEST(ArpTable, AnswerEndsTheAsking) {
+  ArpTable table;
+  table.resolve(7, Time{});
+  EXPECT_TRUE(table.learn(7, {2, 0, 0, 0, 0, 1}, false));
+  EXPECT_FALSE(table.learn(7, {2, 0, 0, 0, 0, 1}, false)) << "no news";
+  EXPECT_TRUE(table.learn(7, {2, 0, 0, 0, 0, 2}, false)) << "it moved";
+  Asked asked;
+  asked.run(table, Time{} + Duration::s(10));
+  EXPECT_TRUE(asked.requests.empty());
+}
+
+TEST(ArpTable, StrangersAreLearntOnlyWhenTheyAskForUsAndNeverWithoutBound) {
+  ArpTable table;
+  EXPECT_FALSE(table.learn(9, {2, 0, 0, 0, 0, 9}, false));
+  EXPECT_EQ(table.find(9), nullptr);
+  for (uint32_t ip = 1; ip < 2 * ArpTable::kCapacity; ++ip) {
+    table.learn(ip, {2, 0, 0, 0, 0, 9}, true);
+  }
+  EXPECT_EQ(table.resolve(0x7fffffff, Time{}), nullptr);
+}
+
+struct Item {
+  Item* next_active = nullptr;
+  bool active = false;
+};
+
+TEST(Scheduler, FirstInFirstOutAndOnceEach) {
+  Scheduler<Item> scheduler;
+  Item items[4];
+  for (Item& item : items) scheduler.push(item);
+  scheduler.push(items[0]);
+  EXPECT_EQ(scheduler.size(), 4u);
+  scheduler.remove(items[3]);
+  scheduler.remove(items[1]);
+  scheduler.remove(items[1]);
+  EXPECT_EQ(scheduler.pop(), &items[0]);
+  scheduler.push(items[0]);
+  EXPECT_EQ(scheduler.pop(), &items[2]);
+  EXPECT_EQ(scheduler.pop(), &items[0]);
+  EXPECT_EQ(scheduler.pop(), nullptr);
+  EXPECT_TRUE(scheduler.empty());
+}
+
+TEST(CopyTailLast, CopiesEveryLengthAndNothingElse) {
+  std::vector<unsigned char> from(300);
+  for (size_t i = 0; i < from.size(); ++i) from[i] = static_cast<unsigned char>(i + 1);
+  for (uint32_t length = 0; length < 280; ++length) {
+    std::vector<unsigned char> to(320, 0);
+    copy_tail_last(to.data() + 3, from.data() + 5, length);
+    for (uint32_t i = 0; i < to.size(); ++i) {
+      const bool inside = i >= 3 && i < 3 + length;
+      ASSERT_EQ(to[i], inside ? from[i - 3 + 5] : 0) << length << " " << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mprdma::dataplane
