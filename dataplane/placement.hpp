@@ -3,39 +3,39 @@
 // An application may poll on the last byte of a WRITE instead of a completion (design, idea 6), so
 // the last bytes must not become visible before those in front of them. A library memcpy promises
 // nothing of the kind: it may store the tail of a block first. Here everything but the last cache
-// line is copied first, then that line but for its last eight bytes, then those in one store; each
-// step is ordered after the one before.
+// line is copied first, then that line but for its last aligned word (or byte), then that in one
+// store; each step is ordered after the one before.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <cstring>
-
-#include <atomic>
 
 namespace mprdma::dataplane {
 
 inline void copy_tail_last(unsigned char* to, const unsigned char* from, uint32_t bytes) {
   constexpr uint32_t kLine = 64;
-  constexpr uint32_t kWord = 8;
-  uint32_t done = 0;
+  constexpr uint32_t kWord = sizeof(uint64_t);
+  if (bytes == 0) return;
   if (bytes > kLine) {
-    done = bytes - kLine;
-    std::memcpy(to, from, done);
+    const uint32_t bulk = bytes - kLine;
+    std::memcpy(to, from, bulk);
     std::atomic_thread_fence(std::memory_order_release);
+    to += bulk;
+    from += bulk;
+    bytes = kLine;
   }
-  const uint32_t tail = bytes - done >= kWord ? kWord : (bytes - done > 0 ? 1 : 0);
-  const uint32_t middle = bytes - done - tail;
-  if (middle > 0) {
-    std::memcpy(to + done, from + done, middle);
-    std::atomic_thread_fence(std::memory_order_release);
-    done += middle;
-  }
-  if (tail == kWord) {
-    uint64_t word;
-    std::memcpy(&word, from + done, kWord);
-    std::memcpy(to + done, &word, kWord);
-  } else if (tail == 1) {
-    to[done] = from[done];
+  // An aligned word is stored as one; any other could be torn at a cache line, its end seen first.
+  const bool word = bytes >= kWord && (reinterpret_cast<uintptr_t>(to) + bytes) % kWord == 0;
+  const uint32_t tail = word ? kWord : 1;
+  const uint32_t middle = bytes - tail;
+  if (middle > 0) std::memcpy(to, from, middle);
+  if (word) {
+    uint64_t value;
+    std::memcpy(&value, from + middle, kWord);
+    __atomic_store_n(reinterpret_cast<uint64_t*>(to + middle), value, __ATOMIC_RELEASE);
+  } else {
+    __atomic_store_n(to + middle, from[middle], __ATOMIC_RELEASE);
   }
 }
 

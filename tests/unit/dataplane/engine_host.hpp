@@ -71,7 +71,7 @@ struct HostMr {
 class Host {
  public:
   Host(std::shared_ptr<MemoryWire> wire, int side)
-      : side_(side), port_(new MemoryPort(std::move(wire), side, derived_mac(ip(side)))) {
+      : port_(new MemoryPort(std::move(wire), side, derived_mac(ip(side)))) {
     client_.abi_major = MPRDMA_ABI_MAJOR;
     client_.context = this;
     client_.on_event = [](void* context, const mprdma_abi_event* event) {
@@ -251,7 +251,6 @@ class Host {
   uint32_t pd = 0;
 
  private:
-  int side_;
   MemoryPort* port_;
   mprdma_abi_client client_{};
 };
