@@ -94,14 +94,20 @@ class Flow {
   Flow& operator=(const Flow&) = delete;
 
   Ending ending;
+  // What READs from this one on bring is not known: a WRITE before them is done in part.
+  uint64_t unknown_from = UINT64_MAX;
 
   // ---- Commands of the applications
   const Op& post(Op op);
   void post_recv(Recv recv) { recvs_.push_back(std::move(recv)); }
 
   // ---- The wire. `payload` is what the host gathered. Returns the packet's index.
-  uint64_t on_request_sent(const wire::Packet& packet, std::span<const uint8_t> payload);
-  uint64_t on_response_sent(const wire::Packet& packet, std::span<const uint8_t> payload);
+  uint64_t on_request_sent(const wire::Packet& packet, std::span<const uint8_t> payload, Time now,
+                           uint64_t marks);
+  uint64_t on_response_sent(const wire::Packet& packet, std::span<const uint8_t> payload, Time now,
+                            uint64_t marks);
+  // An acknowledgement of the requests (or responses) reaches their sender; see StreamModel.
+  bool on_ack_delivered(const wire::Packet& ack, bool of_responses, Time now, uint64_t marks);
   StreamModel& requests() { return requests_; }
   StreamModel& responses() { return responses_; }
 
@@ -145,6 +151,7 @@ class Flow {
 
  private:
   void check_request(const Op& op, uint64_t at, const wire::Packet& packet) const;
+  void take_implied_acks();
   void check_first_copy(const Op& op, uint64_t op_index);
   void check_success(const Op& op, const transport::Completion& c);
   [[nodiscard]] static uint64_t locate(const std::vector<Piece>& pieces, uint64_t offset,

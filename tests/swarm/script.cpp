@@ -225,6 +225,7 @@ void World::post_bad_request(Node& node, uint32_t q) {
   if (flow.ending.at_op == Ending::kAnywhere) flow.ending.at_op = flow.posted();
   // READ data that has nowhere to go is taken all the same.
   if (scenario_.kind == Kind::kLocalError && op.is_read()) flow.responses().excuse_placement();
+  flow.unknown_from = flow.posted();
   flow.post(std::move(op));
 }
 

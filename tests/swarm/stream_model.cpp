@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "transport/params.hpp"
+#include "wire/rnr_timer.hpp"
 
 namespace mprdma::swarm {
 
@@ -12,7 +13,7 @@ const Message& StreamModel::message_of(uint64_t index) const {
   return *(after - 1);
 }
 
-uint64_t StreamModel::on_sent(Psn psn) {
+uint64_t StreamModel::on_sent(Psn psn, Time now, uint64_t marks) {
   const int64_t index = index_of(psn);
   expect(index >= 0, "{}: sends PSN {} from before the stream's first", name_, psn.value());
   const auto at = static_cast<uint64_t>(index);
@@ -20,6 +21,12 @@ uint64_t StreamModel::on_sent(Psn psn) {
   expect(at < total_, "{}: packet {} belongs to no message", name_, at);
   expect(at >= acked_, "{}: packet {} is sent again after its acknowledgement", name_, at);
   if (at == sent_) ++sent_;
+  sacked_.resize(sent_);
+  marks_when_sent_.resize(sent_);
+  marks_when_sent_[at] = marks;
+  expect(rnr_for_ != acked_ || now >= rnr_until_, "{}: sends {} ns before the RNR timer ends",
+         name_, (rnr_until_ - now).count_ns());
+  if (now >= rnr_until_) rnr_for_ = UINT64_MAX;
   expect(sent_ - acked_ <= transport::kSendSpanMax, "{}: {} packets between snd_una and snd_nxt",
          name_, sent_ - acked_);
   return at;
@@ -75,6 +82,8 @@ void StreamModel::on_ack_made(const wire::Packet& ack, int64_t trigger, uint32_t
     expect(sack == trigger, "{}: SACK {} answers packet {}", name_, sack, trigger);
     expect(sack < aack || held_.contains(static_cast<uint64_t>(sack)),
            "{}: SACK of packet {} that was dropped", name_, sack);
+    expect(sack < aack + window_slots, "{}: SACK {} lies beyond the window from {}", name_, sack,
+           aack);
   } else if (ack.mp_ack.nack == wire::NackCode::kWindowOverflow) {
     expect(sack >= aack + window_slots, "{}: packet {} overflows no window from {}", name_, sack,
            aack);
@@ -86,13 +95,24 @@ void StreamModel::on_ack_made(const wire::Packet& ack, int64_t trigger, uint32_t
   }
 }
 
-void StreamModel::on_ack_delivered(const wire::Packet& ack) {
+bool StreamModel::on_ack_delivered(const wire::Packet& ack, Time now, uint64_t marks) {
   const int64_t aack = index_of(ack.psn);
   // It answers a forged packet: the sender must not believe a word.
   const bool names_one = (ack.mp_ack.flags & wire::kMpAckSackValid) != 0;
   const Psn next = base_ + static_cast<uint32_t>(sent_ & kPsnMask);
-  if (names_one && ack.mp_ack.sack.at_or_after(next)) return;
+  if (names_one && ack.mp_ack.sack.at_or_after(next)) return false;
   if (aack > static_cast<int64_t>(acked_)) acked_ = static_cast<uint64_t>(aack);
+  const int64_t sack = index_of(ack.mp_ack.sack);
+  if (!names_one || sack < static_cast<int64_t>(acked_)) return false;
+  const auto named = static_cast<uint64_t>(sack);
+  if (ack.mp_ack.nack == wire::NackCode::kNone) sacked_[named] = true;
+  const bool head = aack == static_cast<int64_t>(acked_) && named == acked_;
+  if (ack.mp_ack.nack == wire::NackCode::kRnr && head && rnr_for_ != acked_) {
+    rnr_for_ = acked_;
+    rnr_until_ = now + wire::rnr_timer(ack.mp_ack.detail);
+  }
+  return ack.mp_ack.nack == wire::NackCode::kWindowOverflow && !sacked_[named] &&
+         marks_when_sent_[named] == marks;
 }
 
 }  // namespace mprdma::swarm

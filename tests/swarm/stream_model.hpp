@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/psn.hpp"
+#include "base/units.hpp"
 #include "tests/swarm/failure.hpp"
 #include "wire/packet.hpp"
 
@@ -46,7 +47,8 @@ class StreamModel {
 
   // ---- Facts, each checked
   // A packet leaves its sender: the next one, or one sent and not yet acknowledged.
-  uint64_t on_sent(Psn psn);
+  // `marks`: how many PSNs its sender has ever marked lost.
+  uint64_t on_sent(Psn psn, Time now, uint64_t marks);
   void on_delivered(uint64_t index);
   void on_held(uint64_t index) { held_.insert(index); }
   void on_unheld(uint64_t index) { held_.erase(index); }
@@ -58,8 +60,11 @@ class StreamModel {
   Place on_placed(uint64_t index, uint32_t payload_offset, uint32_t length);
   // The receiver says so. `trigger`: the packet that it answers, or -1.
   void on_ack_made(const wire::Packet& ack, int64_t trigger, uint32_t window_slots);
-  // .. and the sender hears it.
-  void on_ack_delivered(const wire::Packet& ack);
+  // .. and the sender hears it. True: the packet that it names was dropped, nothing else has told
+  // the sender so yet, and it must be marked lost now.
+  bool on_ack_delivered(const wire::Packet& ack, Time now, uint64_t marks);
+  // What lies before has arrived, as something else tells.
+  void on_implied_ack(uint64_t index) { acked_ = std::max(acked_, index); }
 
   [[nodiscard]] uint64_t sent() const { return sent_; }
   [[nodiscard]] uint64_t total() const { return total_; }
@@ -69,6 +74,8 @@ class StreamModel {
     skip_empty();
     return cursor_;
   }
+  // A message has been placed in part.
+  [[nodiscard]] bool placing() const { return cursor_bytes_ > 0; }
   // Packets [0, n) have no byte left to place and have arrived.
   [[nodiscard]] uint64_t placed_packets();
 
@@ -97,6 +104,11 @@ class StreamModel {
   uint64_t cursor_bytes_ = 0;
   uint64_t ack_made_ = 0;
   uint64_t acked_ = 0;
+  std::vector<bool> sacked_;               // the sender knows
+  std::vector<uint64_t> marks_when_sent_;  // of each packet's last copy
+  // The receiver was not ready for packet rnr_for_: silence until rnr_until_.
+  uint64_t rnr_for_ = UINT64_MAX;
+  Time rnr_until_;
 };
 
 }  // namespace mprdma::swarm
