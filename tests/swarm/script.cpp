@@ -201,7 +201,8 @@ void World::post_bad_request(Node& node, uint32_t q) {
       sge.addr += areas.source.length - op.length + 1;
     }
   }
-  // A READ may not write where only reading is allowed: another local error.
+  // What of it is sent must not change what READs before it bring.
+  if (scenario_.kind == Kind::kLocalError && !op.is_read()) op.flags |= transport::kFence;
   if (op.is_read() && scenario_.kind == Kind::kAccess) {
     sge = {areas.sink.iova, op.length, areas.sink.key};
   }

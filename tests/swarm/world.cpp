@@ -207,7 +207,9 @@ Duration World::slack() const {
   }
   slack += wire::rnr_timer(scenario_.min_rnr_timer) * 8;
   slack += scenario_.links[0].delay * 64 + scenario_.links[1].delay * 64 + scenario_.connect_skew;
-  if (fatal()) slack += Duration::ns(4096) * (int64_t{1} << scenario_.timeout) * 16;
+  // A responder that fell silent is asked again once in this time.
+  const Duration retry = Duration::ns(4096) * (int64_t{1} << scenario_.timeout);
+  slack += retry * (fatal() ? 16 : 4);
   return slack;
 }
 
