@@ -95,8 +95,7 @@ class RuntimeDirectory {
     if (own != nullptr) chosen = own;
     if (writable(chosen)) return;
     if (own != nullptr) saved_ = own;
-    const std::string fallback = "/tmp/mprdma-" + std::to_string(getuid());
-    mkdir(fallback.c_str(), 0700);
+    const std::string fallback = own_directory();
     setenv(kVariable, fallback.c_str(), 1);
     changed_ = true;
   }
@@ -113,6 +112,20 @@ class RuntimeDirectory {
 
  private:
   static constexpr const char* kVariable = "RUNTIME_DIRECTORY";
+
+  // Not the directory of `mprdma run`'s sockets: the root of a user namespace has the number of
+  // the real one, but none of its rights, and must not take that name from it.
+  static std::string own_directory() {
+    std::string name = "/tmp/mprdma-eal-" + std::to_string(getuid());
+    mkdir(name.c_str(), 0700);
+    struct stat status {};
+    const bool is_ours = lstat(name.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
+                         status.st_uid == geteuid() && (status.st_mode & 022) == 0;
+    if (is_ours) return name;
+    name += "-XXXXXX";
+    return mkdtemp(name.data()) != nullptr ? name : "/tmp";
+  }
+
   bool changed_ = false;
   std::string saved_;
 };
