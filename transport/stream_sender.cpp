@@ -318,7 +318,8 @@ void StreamSender::on_timeout(Time now) {
   recent_.reset();
   recent_before_.reset();
   mark_holes_below(nxt_, Cause::kTimeout);
-  if (lost_count_ == 0) probe_due_ = true;
+  // The receiver holds the head of line: it was not ready, and its word of that was lost.
+  probe_due_ = probe_head_ = sacked_.test(una_.value());
 }
 
 }  // namespace mprdma::transport
