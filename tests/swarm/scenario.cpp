@@ -141,6 +141,26 @@ void keep_timers_above_rtt(Scenario& scenario) {
   }
 }
 
+// Bulk through large windows: deep maps, many losses at once, real congestion.
+void make_heavy(Scenario& s, Prng prng) {
+  s.path_mtu = pick<uint32_t>(prng, {256, 512});
+  s.message_max = 32 * 1024;
+  s.sizes = Sizes::kUniform;
+  for (uint32_t n = 0; n < 2; ++n) s.links[n].mark_bytes = prng.chance(1, 2) ? 0 : 20'000;
+  for (auto& sides : s.sides) {
+    for (SideKnobs& side : sides) {
+      side.send_pattern = SendPattern::kBulk;
+      side.recv_pattern = prng.chance(1, 2) ? RecvPattern::kEager : RecvPattern::kLazy;
+      side.operations = std::min<uint32_t>(side.operations, 30);
+      side.send_depth = std::max<uint32_t>(side.send_depth, 16);
+      side.recv_depth = std::max<uint32_t>(side.recv_depth, 8);
+      transport::Params& p = side.params;
+      p.initial_window = static_cast<uint32_t>(prng.range(p.window_slots / 2, p.window_slots));
+      p.window_max = 256;
+    }
+  }
+}
+
 Kind draw_kind(Prng& prng) {
   const uint64_t draw = prng.below(100);
   if (draw < 60) return Kind::kNormal;
@@ -168,6 +188,7 @@ void draw_retries(Scenario& s, Prng& prng) {
   // Long enough that only silence ends in an error.
   if (s.kind == Kind::kNormal && prng.chance(1, 2)) {
     s.timeout = static_cast<uint8_t>(prng.range(20, 31));
+    s.retry_cnt = static_cast<uint8_t>(prng.range(2, 7));  // a lost question to a silent responder
   }
 }
 
@@ -221,6 +242,7 @@ Scenario draw_scenario(uint64_t seed, Kind want) {
       sides[n] = draw_side(root.split("side").split(q * 2 + n), s, window_slots);
     }
   }
+  if (prng.chance(1, 8)) make_heavy(s, root.split("heavy"));
   if (clean) keep_timers_above_rtt(s);
   const bool short_retry = s.timeout > 0 && s.timeout < 20;
   for (auto& sides : s.sides) {

@@ -1,0 +1,307 @@
+"""Small breakages of transport/, each of which the swarm must find.
+
+name    of the breakage
+file    in transport/
+old     exact text, found exactly once
+new     what it becomes
+why     what would go wrong in a data centre
+rebuild files to compile again, where `file` is a header (default: `file`)
+"""
+
+from collections import namedtuple
+
+Mutant = namedtuple("Mutant", "name file old new why rebuild")
+
+_RECEIVER = ("requester.cpp", "responder.cpp")
+
+
+def _mutant(name, file, old, new, why, rebuild=()):
+    return Mutant(name, file, old, new, why, tuple(rebuild) or (file,))
+
+
+MUTANTS = [
+    # ---- The receive window
+    _mutant(
+        "bitmap-slot-skipped",
+        "stream_receiver.cpp",
+        "  received_.set(packet.psn.value());",
+        "  if (packet.psn.value() % 64 != 63) received_.set(packet.psn.value());",
+        "a held packet is forgotten: its frame leaks",
+    ),
+    _mutant(
+        "psn-compared-as-integer-by-receiver",
+        "stream_receiver.hpp",
+        "const int32_t ahead = rcv_nxt_.distance_to(packet.psn);",
+        "const int32_t ahead = static_cast<int32_t>(packet.psn.value()) - "
+        "static_cast<int32_t>(rcv_nxt_.value());",
+        "off at the wrap: everything behind it is a duplicate",
+        _RECEIVER,
+    ),
+    _mutant(
+        "window-one-slot-too-wide",
+        "stream_receiver.hpp",
+        "if (ahead >= static_cast<int32_t>(slots_)) {",
+        "if (ahead > static_cast<int32_t>(slots_)) {",
+        "a packet beyond the window takes the slot of rcv_nxt",
+        _RECEIVER,
+    ),
+    _mutant(
+        "dropped-packet-acknowledged",
+        "stream_receiver.hpp",
+        "    if (!hold(packet, frame)) return RxVerdict::kDone;\n",
+        "    if (!hold(packet, frame)) {\n      acknowledge(packet, {}, false, actions);\n"
+        "      return RxVerdict::kDone;\n    }\n",
+        "the sender believes that a dropped packet arrived",
+        _RECEIVER,
+    ),
+    _mutant(
+        "old-duplicate-executed",
+        "stream_receiver.hpp",
+        "if (ahead < 0 || (ahead > 0 && received_.test(packet.psn.value()))) {",
+        "if (ahead > 0 && received_.test(packet.psn.value())) {",
+        "a late duplicate is placed and completed twice",
+        _RECEIVER,
+    ),
+    _mutant(
+        "held-duplicate-held-again",
+        "stream_receiver.hpp",
+        "if (ahead < 0 || (ahead > 0 && received_.test(packet.psn.value()))) {",
+        "if (ahead < 0) {",
+        "the first copy's frame is lost",
+        _RECEIVER,
+    ),
+    _mutant(
+        "held-frame-leaked",
+        "stream_receiver.hpp",
+        "    actions.released.push(held.frame);\n",
+        "",
+        "the port runs out of frames",
+        _RECEIVER,
+    ),
+    _mutant(
+        "held-entry-leaked",
+        "stream_receiver.hpp",
+        "    held_->give_back(take_held());\n",
+        "    take_held();\n",
+        "the budget runs out",
+        _RECEIVER,
+    ),
+    _mutant(
+        "head-of-line-needs-budget",
+        "stream_receiver.hpp",
+        "    outcome = execute(packet, frame);\n",
+        "    if (held_->in_use() >= held_->budget()) return RxVerdict::kDone;\n"
+        "    outcome = execute(packet, frame);\n",
+        "a spent budget stops everybody for ever",
+        _RECEIVER,
+    ),
+    _mutant(
+        "frames-kept-at-reset",
+        "stream_receiver.cpp",
+        "  for (uint32_t i = 0; i < slots_; ++i) {\n    const uint32_t pos",
+        "  for (uint32_t i = 0; i + 1 < slots_; ++i) {\n    const uint32_t pos",
+        "a reset queue pair keeps its last frame",
+    ),
+    _mutant(
+        "ece-not-echoed",
+        "stream_receiver.cpp",
+        "  if (packet.ce) ext.flags |= wire::kMpAckEce;\n",
+        "",
+        "no congestion control",
+    ),
+    _mutant(
+        "rnr-always-says-held",
+        "stream_receiver.cpp",
+        "    if (held) ext.flags |= wire::kMpAckHeld;\n",
+        "    ext.flags |= held ? wire::kMpAckHeld : wire::kMpAckHeld;\n",
+        "the sender waits for what was dropped",
+    ),
+    # ---- The sender
+    _mutant(
+        "psn-compared-as-integer-by-sender",
+        "stream_sender.cpp",
+        "  if (ack.psn.after(nxt_)) return AckResult::kGhost;\n",
+        "  if (ack.psn.value() > nxt_.value()) return AckResult::kGhost;\n",
+        "off at the wrap: good acknowledgements are ghosts",
+    ),
+    _mutant(
+        "ghost-ack-accepted",
+        "stream_sender.cpp",
+        "  if (ack.psn.after(nxt_)) return AckResult::kGhost;\n",
+        "",
+        "work completes that was never sent",
+    ),
+    _mutant(
+        "stale-ack-moves-back",
+        "stream_sender.cpp",
+        "  const bool advanced = una_.before(ack.psn);\n",
+        "  const bool advanced = una_ != ack.psn;\n",
+        "snd_una goes back",
+    ),
+    _mutant(
+        "sack-map-not-cleared",
+        "stream_sender.cpp",
+        "  for (Map* map : {&sacked_, &lost_, ",
+        "  for (Map* map : {&lost_, ",
+        "256 PSNs later a lost packet counts as received",
+    ),
+    _mutant(
+        "lost-count-leaks",
+        "stream_sender.cpp",
+        "    lost_count_ -= lost_.test(pos) ? 1 : 0;\n",
+        "",
+        "in flight goes wrong: the window is no limit any more",
+    ),
+    _mutant(
+        "sacked-count-leaks",
+        "stream_sender.cpp",
+        "    sacked_count_ -= sacked_.test(pos) ? 1 : 0;\n",
+        "",
+        "in flight goes wrong by every packet that came early",
+    ),
+    _mutant(
+        "nack-names-one-psn-only",
+        "stream_sender.cpp",
+        "  const bool names_drop = (ext.flags & wire::kMpAckSackValid) != 0 && outstanding(ext.sack);\n",
+        "  const bool names_drop = false;\n",
+        "what the window dropped waits for a timeout",
+    ),
+    _mutant(
+        "timeout-not-armed-again",
+        "stream_sender.cpp",
+        "  if (paused()) return paused_until_;\n",
+        "  if (paused()) return paused_until_;\n  if (backoff_ > 0) return Time::never();\n",
+        "the second loss of one packet is for ever",
+    ),
+    _mutant(
+        "early-retransmission-of-the-tail",
+        "stream_sender.cpp",
+        "  const Psn end = psn_min(old_psn_, ooh_);\n",
+        "  const Psn end = nxt_;\n",
+        "copies on a clean path",
+    ),
+    # ---- The requester
+    _mutant(
+        "rnr-timer-ignored",
+        "requester.cpp",
+        "  sender_.pause(now + wire::rnr_timer(ack.mp_ack.detail));\n",
+        "  sender_.pause(now);\n",
+        "a receiver that asked for time gets none",
+    ),
+    _mutant(
+        "fence-ignored",
+        "requester.cpp",
+        "  if ((work.flags & kFence) != 0 && !reads_.empty()) return false;\n",
+        "",
+        "a WRITE overtakes the READ before it",
+    ),
+    _mutant(
+        "max-rd-atomic-ignored",
+        "requester.cpp",
+        "std::min<uint32_t>(attributes_.max_rd_atomic, kMaxRdAtomic)",
+        "kMaxRdAtomic",
+        "the responder's contexts overflow",
+    ),
+    _mutant(
+        "read-complete-when-acknowledged",
+        "requester.cpp",
+        "  return work.opcode != WorkOpcode::kRead || work.response_done;\n",
+        "  return true;\n",
+        "a READ completes before its data is there",
+    ),
+    _mutant(
+        "completions-out-of-order",
+        "requester.cpp",
+        "  out.wr_id = work.wr_id;\n",
+        "  out.wr_id = queue_.size() > 3 ? queue_.at_index(queue_.head_index() + 1).wr_id : work.wr_id;\n",
+        "the application reuses a buffer that is still in use",
+    ),
+    _mutant(
+        "flush-in-reverse",
+        "requester.cpp",
+        "  out.wr_id = work.wr_id;\n",
+        "  out.wr_id = flushing_ ? queue_.at_index(queue_.tail_index() - 1).wr_id : work.wr_id;\n",
+        "flushed work comes out in the wrong order",
+    ),
+    _mutant(
+        "success-after-an-error",
+        "requester.cpp",
+        "  const bool success = !failed_ && complete(work);",
+        "  const bool success = complete(work);",
+        "work succeeds behind work that failed",
+    ),
+    _mutant(
+        "unsignaled-completion-emitted",
+        "requester.cpp",
+        "  out.emit = !success || config_.signal_all || (work.flags & kSignaled) != 0;\n",
+        "  out.emit = true;\n",
+        "the completion queue overflows",
+    ),
+    _mutant(
+        "silent-responder-never-asked",
+        "requester.cpp",
+        "    nudge_due_ = last_response_ + retry_interval() <= now;\n",
+        "    nudge_due_ = false;\n",
+        "READ data that a dormant responder owes never comes",
+    ),
+    # ---- The responder
+    _mutant(
+        "read-data-from-the-start",
+        "responder.cpp",
+        "context.reth.va + offset, length,",
+        "context.reth.va, length,",
+        "every packet of a READ brings the first bytes",
+    ),
+    _mutant(
+        "rkey-checked-on-first-packet-only",
+        "responder.cpp",
+        "  uint64_t base = 0;\n  if (reth.dma_len > 0 && !device_.memory->translate(reth.rkey, config_.pd, "
+        "reth.va, reth.dma_len,\n                                                     kRemoteWrite",
+        "  uint64_t base = 0;\n  if (reth.dma_len > 0 && info.starts_message() &&\n"
+        "      !device_.memory->translate(reth.rkey, config_.pd, reth.va, reth.dma_len, kRemoteWrite",
+        "later packets go where nobody allowed",
+    ),
+    _mutant(
+        "access-right-not-checked",
+        "responder.cpp",
+        "                                                     kRemoteWrite, &base)) {",
+        "                                                     0, &base)) {",
+        "a WRITE into memory that is open for reading only",
+    ),
+    _mutant(
+        "last-byte-off-by-one",
+        "memory_table.hpp",
+        "if (offset > region->length - length) return false;",
+        "if (offset > region->length - length + 1) return false;",
+        "one byte beyond the region",
+        ("requester.cpp", "responder.cpp"),
+    ),
+    _mutant(
+        "receive-too-short-by-one",
+        "responder.cpp",
+        "  if (packet.payload_len > receive.capacity_bytes - message_.offset) {",
+        "  if (packet.payload_len > receive.capacity_bytes - message_.offset + 1) {",
+        "the last byte of a SEND is dropped in silence",
+    ),
+    _mutant(
+        "write-imm-without-receive",
+        "responder.cpp",
+        "    if (!receive_ready()) return not_ready();\n  }\n  if (packet.payload_len > 0) {",
+        "  }\n  if (packet.payload_len > 0) {",
+        "an immediate takes a receive that is not there",
+    ),
+    _mutant(
+        "message-numbers-survive-reconnect",
+        "responder.cpp",
+        "  receive_number_ = read_number_ = 0;\n",
+        "",
+        "a reconnected queue pair refuses its peer",
+    ),
+    _mutant(
+        "dormant-responder-never-wakes",
+        "responder.cpp",
+        "  if (dormant()) response_sender_.wake(now);\n",
+        "",
+        "READ data is owed for ever",
+    ),
+]

@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""Breaks the transport in small ways and asserts that the swarm finds each of them.
+
+A mutant is an exact replacement in a copy of transport/; only the files that it touches are
+compiled again and linked in front of the library. A text that is not there exactly once is an
+error, so that the list stays true to the code.
+"""
+
+import argparse
+import concurrent.futures
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import time
+
+from mutants import MUTANTS
+
+SECONDS_MAX = 240
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cxx", required=True, help="compiler, words separated by spaces")
+    parser.add_argument("--root", required=True, type=pathlib.Path, help="source tree")
+    parser.add_argument("--work", required=True, type=pathlib.Path, help="where to build")
+    parser.add_argument("--libs", required=True, nargs="+", help="swarm and all below, in link order")
+    parser.add_argument("--link", nargs="*", default=[], help="libraries of the system")
+    parser.add_argument("--only", help="one mutant")
+    parser.add_argument("--seeds", default="1..4000")
+    return parser.parse_args()
+
+
+def mutate(arguments, mutant, directory):
+    """A directory that shadows transport/ with the broken text. Raises ValueError."""
+    shutil.rmtree(directory, ignore_errors=True)
+    target = directory / "transport"
+    target.mkdir(parents=True)
+    text = (arguments.root / "transport" / mutant.file).read_text()
+    count = text.count(mutant.old)
+    if count != 1:
+        raise ValueError(f"its old text is {count} times in transport/{mutant.file}")
+    (target / mutant.file).write_text(text.replace(mutant.old, mutant.new))
+    for file in mutant.rebuild:
+        if file != mutant.file:
+            shutil.copy(arguments.root / "transport" / file, target / file)
+    return target
+
+
+def build(arguments, mutant, directory):
+    target = mutate(arguments, mutant, directory)
+    objects = []
+    for file in mutant.rebuild:
+        objects.append(str(directory / (file + ".o")))
+        command = arguments.cxx.split() + ["-std=c++20", "-O1", "-DMPRDMA_DCHECK", "-fno-strict-aliasing"]
+        command += ["-I" + str(directory), "-I" + str(arguments.root)]
+        command += ["-c", str(target / file), "-o", objects[-1]]
+        subprocess.run(command, check=True, capture_output=True, text=True)
+    program = directory / "swarm"
+    command = arguments.cxx.split() + ["-o", str(program)] + objects
+    command += arguments.libs + ["-l" + library for library in arguments.link]
+    subprocess.run(command, check=True, capture_output=True, text=True)
+    return program
+
+
+def hunt(program, seeds):
+    """(found something, the finding's line)."""
+    try:
+        run = subprocess.run(
+            [str(program), "--seeds", seeds], capture_output=True, text=True, timeout=SECONDS_MAX
+        )
+    except subprocess.TimeoutExpired:
+        return False, "too slow"
+    lines = [line for line in run.stdout.splitlines() if line.startswith("swarm:")]
+    last = (run.stderr.strip().splitlines() or lines or ["nothing"])[-1]
+    return run.returncode == 1 and "replay:" in run.stdout, last
+
+
+def try_mutant(arguments, mutant):
+    directory = arguments.work / mutant.name
+    started = time.monotonic()
+    try:
+        killed, finding = hunt(build(arguments, mutant, directory), arguments.seeds)
+    except (ValueError, subprocess.CalledProcessError) as error:
+        return False, f"{mutant.name}: {error} {getattr(error, 'stderr', '') or ''}"
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+    seconds = time.monotonic() - started
+    fate = "killed" if killed else "SURVIVED"
+    return killed, f"{mutant.name}: {fate} in {seconds:.1f} s: {finding[:160]}"
+
+
+def main():
+    arguments = parse_arguments()
+    mutants = [m for m in MUTANTS if arguments.only in (None, m.name)]
+    names = {m.name for m in MUTANTS}
+    if len(names) != len(MUTANTS) or not mutants:
+        sys.exit("mutants: names are unique, and --only takes one of them")
+    survivors = 0
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for killed, text in pool.map(lambda m: try_mutant(arguments, m), mutants):
+            print(("[   OK   ] " if killed else "[ FAILED ] ") + text, flush=True)
+            survivors += not killed
+    print(f"{len(mutants) - survivors} of {len(mutants)} mutants killed")
+    sys.exit(1 if survivors else 0)
+
+
+if __name__ == "__main__":
+    main()
