@@ -16,6 +16,9 @@ namespace {
 constexpr uint32_t kEmptyPollsBeforeYield = 128;
 // A doorbell that came while the lock was held is served by its holder; so often at most.
 constexpr int kRechecksMax = 4;
+// When the helper finished the last send, so many polls leave the port armed: the application may
+// read that completion after a poll that found nothing, and then wait for a byte in memory.
+constexpr uint32_t kArmedPolls = 2;
 
 }  // namespace
 
@@ -26,11 +29,14 @@ void Progress::poll() {
     return;
   }
   const Time now = clock_now();
-  disarm();
-  const uint64_t completions_before = worker_.send_completions();
+  idle_cancelled_ = idle_requests_.load(std::memory_order_relaxed);
+  last_poll_ = now;
+  if (++polls_since_finish_ > kArmedPolls) disarm();
   const bool worked = run_burst(now);
-  const bool finished_last = worker_.send_completions() != completions_before && !worker_.busy();
-  if (finished_last) arm_or_run(now);
+  const bool finished = polls_since_finish_ == 0;
+  if (polls_since_finish_ <= kArmedPolls && !worker_.busy()) arm_or_run(now);
+  // Whoever sees its last send finish in its own poll has seen it.
+  if (finished) polls_since_finish_ = kArmedPolls;
   empty_polls_ = worked ? 0 : empty_polls_ + 1;
   const bool yield = empty_polls_ >= kEmptyPollsBeforeYield;
   if (yield) empty_polls_ = 0;
@@ -39,17 +45,9 @@ void Progress::poll() {
 }
 
 void Progress::idle() {
-  if (!try_lock()) {
-    // Whoever runs the worker is the helper, which arms before it sleeps, or a thread that polls,
-    // whose leaving the helper notices within a beat.
-    return;
-  }
-  const Time now = clock_now();
-  arm_or_run(now);
-  app_gone_ = !armed_;
-  const bool take_over = app_gone_;
-  leave(now);
-  if (take_over) kick();
+  // Whoever has the lock sees this before or after giving it up.
+  idle_requests_.fetch_add(1, std::memory_order_seq_cst);
+  if (try_lock()) leave(clock_now());
 }
 
 void Progress::kick() {
@@ -64,11 +62,14 @@ void Progress::lock_for_command() {
 }
 
 bool Progress::run_burst(Time now) {
-  return worker_.run(now);
+  const uint64_t completions_before = worker_.send_completions();
+  const bool worked = worker_.run(now);
+  if (worker_.send_completions() != completions_before && !worker_.busy()) polls_since_finish_ = 0;
+  return worked;
 }
 
 void Progress::disarm() {
-  // Somebody polls: no doorbell has to kick anybody, no peer has to wake us.
+  // Somebody runs the worker: no doorbell has to kick anybody, no peer has to wake us.
   uint32_t& sleeping = worker_.doorbells().sleeping;
   if (__atomic_load_n(&sleeping, __ATOMIC_RELAXED) != 0) {
     __atomic_store_n(&sleeping, 0, __ATOMIC_RELAXED);
@@ -93,7 +94,9 @@ Time Progress::needed_by(Time now) const {
 
 // The helper sleeps until helper_wakes_at_ unless the port or a kick wakes it. Is that good enough?
 void Progress::wake_helper_if_needed(Time now) {
-  if (helper_wakes_at_ <= now + kBeat * 2) return;
+  const bool soon =
+      app_is_idle() && !armed_ ? helper_wakes_at_ <= now : helper_wakes_at_ <= now + kBeat * 2;
+  if (soon) return;
   const bool port_tells = armed_ || worker_.port().notify_fd() < 0;
   if (port_tells && needed_by(now) + kBeat >= helper_wakes_at_) return;
   helper_wakes_at_ = now;
@@ -101,13 +104,18 @@ void Progress::wake_helper_if_needed(Time now) {
 }
 
 void Progress::leave(Time now) {
-  wake_helper_if_needed(now);
-  unlock();
-  for (int i = 0; i < kRechecksMax && worker_.doorbells_pending() && try_lock(); ++i) {
-    run_burst(now);
+  for (int i = 0; i < kRechecksMax; ++i) {
+    const uint32_t idle_seen = idle_requests_.load(std::memory_order_relaxed);
+    if (idle_seen != idle_cancelled_) arm_or_run(now);
     wake_helper_if_needed(now);
     unlock();
+    const bool again =
+        worker_.doorbells_pending() || idle_requests_.load(std::memory_order_seq_cst) != idle_seen;
+    if (!again || !try_lock()) return;
+    if (worker_.doorbells_pending()) run_burst(now);
   }
+  wake_helper_if_needed(now);
+  unlock();
 }
 
 }  // namespace mprdma::dataplane

@@ -9,11 +9,11 @@
 //    looks at the doorbells afterwards. Both sides are sequentially consistent, so one sees the
 //    other.
 //  - While somebody polls, the port's notification is off and the helper only looks every kBeat
-//    whether the count of polls moved. When it did not, the helper takes over: it runs the worker
+//    whether the last poll is recent. When it is not, the helper takes over: it runs the worker
 //    until nothing is left, arms the port, looks once more, and sleeps until the port, a kick, or
 //    the next deadline wakes it.
-//  - The port is also armed at once when the application says that it may sleep (idle), and when a
-//    poll finished the last send: the application may now wait for a byte in memory.
+//  - The port is also armed at once when the application says that it may sleep (idle), and when
+//    the last send is finished: the application may now wait for a byte in memory.
 //  - Whoever leaves the worker in a state that the sleeping helper does not expect (port not armed,
 //    an earlier deadline) kicks it.
 //
@@ -34,6 +34,8 @@ class Progress {
  public:
   static constexpr Duration kBeat = Duration::us(200);
   static constexpr Duration kService = Duration::ms(10);
+  // An application that polled less than this ago is taken to go on.
+  static constexpr Duration kPolling = Duration::us(60);
   // The helper, having found nothing, looks again for so long before it sleeps.
   static constexpr Duration kSpin = Duration::us(15);
   // A port that cannot notify is polled after these pauses.
@@ -79,7 +81,15 @@ class Progress {
   void arm_or_run(Time now);
   void disarm();
   void wake_helper_if_needed(Time now);
+  // Nobody polled since the application said that it may sleep.
+  [[nodiscard]] bool app_is_idle() const {
+    return idle_requests_.load(std::memory_order_relaxed) != idle_cancelled_;
+  }
   [[nodiscard]] Time needed_by(Time now) const;
+
+  [[nodiscard]] bool app_polls(Time now) const {
+    return now - last_poll_ < kPolling && !app_is_idle();
+  }
 
   // The helper, progress_helper.cpp.
   void helper_main();
@@ -88,24 +98,26 @@ class Progress {
   bool take_over(Time* now);
   Duration prepare_sleep(Time now);
   void wait(Duration pause);
-  void service_if_due(Time now);
+  bool service_if_due(Time now);
 
   Worker& worker_;
 
   alignas(64) std::atomic<bool> locked_{false};
   alignas(64) std::atomic<uint64_t> polls_{0};
   alignas(64) std::atomic<uint32_t> commands_waiting_{0};
+  std::atomic<uint32_t> idle_requests_{0};
   std::atomic<bool> stopping_{false};
   std::atomic<bool> started_{false};
 
   // Under the lock.
   alignas(64) bool armed_ = false;
-  bool app_gone_ = false;  // idle() could not arm the port: the helper has to take over
-  Time helper_wakes_at_;   // epoch: it is awake
+  uint32_t idle_cancelled_ = 0;  // requests that a later poll made void
+  Time helper_wakes_at_;         // epoch: it is awake
   uint32_t empty_polls_ = 0;
+  uint32_t polls_since_finish_ = UINT32_MAX / 2;  // since nothing of ours was outstanding any more
+  Time last_poll_;
 
   // The helper's own.
-  uint64_t polls_seen_ = 0;
   bool notified_ = false;
   Time last_service_;
   Duration poll_pause_ = kPollPauseMin;

@@ -40,6 +40,8 @@ struct SchedAttr {
 void make_prompt() {
   prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
   SchedAttr attr;
+  if (syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0) != 0) return;
+  if (attr.policy != SCHED_OTHER) return;
   attr.runtime_ns = 100'000;
   (void)syscall(SYS_sched_setattr, 0, &attr, 0);
 }
@@ -119,12 +121,11 @@ Duration Progress::helper_turn() {
   Time now = clock_now();
   helper_wakes_at_ = Time();
   ++worker_.counters().helper_wakeups;
-  service_if_due(now);
-  const uint64_t polls = polls_.load(std::memory_order_relaxed);
-  const bool polled = polls != polls_seen_ && !app_gone_;
-  polls_seen_ = polls;
-  app_gone_ = false;
-  const bool due = armed_ && (notified_ || needed_by(now) <= now);
+  // The service may have read the very message that would wake us, or found a new peer that knows
+  // nothing of our being asleep: look at an armed port again.
+  const bool stale = service_if_due(now) && armed_ && !worker_.port().arm();
+  const bool polled = app_polls(now);
+  const bool due = armed_ && (stale || notified_ || needed_by(now) <= now);
   if (polled && !due) {
     // The application drives, or did a moment ago and left the port armed: look again in a beat.
     helper_wakes_at_ = now + kBeat;
@@ -147,6 +148,7 @@ Duration Progress::helper_turn() {
 // Runs the worker until it finds nothing for a while. False: the application polls again.
 bool Progress::take_over(Time* now) {
   disarm();
+  const Time poll_before = last_poll_;
   Time idle_since = *now;
   bool worked_at_all = false;
   for (;;) {
@@ -155,10 +157,13 @@ bool Progress::take_over(Time* now) {
     ++worker_.counters().bursts_helper;
     unlock();
     *now = clock_now();
-    const bool polled = polls_.load(std::memory_order_relaxed) != polls_seen_;
     while (!try_lock()) sched_yield();
     if (worked) idle_since = *now;
-    if (polled || stopping_.load(std::memory_order_relaxed)) return false;
+    if (last_poll_ != poll_before && !app_is_idle()) {
+      if (polls_since_finish_ == 0) arm_or_run(*now);
+      return false;
+    }
+    if (stopping_.load(std::memory_order_relaxed)) return false;
     if (commands_waiting_.load(std::memory_order_relaxed) > 0) {
       unlock();
       while (commands_waiting_.load(std::memory_order_relaxed) > 0) sched_yield();
@@ -186,10 +191,11 @@ Duration Progress::prepare_sleep(Time now) {
   return std::max(pause, Duration::us(1));
 }
 
-void Progress::service_if_due(Time now) {
-  if (!notified_ && now - last_service_ < kService) return;
+bool Progress::service_if_due(Time now) {
+  if (!notified_ && now - last_service_ < kService) return false;
   last_service_ = now;
   worker_.service(now);
+  return true;
 }
 
 void Progress::wait(Duration pause) {
