@@ -148,8 +148,9 @@ enum mprdma_abi_wc_opcode {
 #define MPRDMA_ABI_CQE_GRH (1u << 0)
 #define MPRDMA_ABI_CQE_IMM (1u << 1)
 #define MPRDMA_ABI_CQE_INVALIDATED (1u << 3)
-#define MPRDMA_ABI_CQE_SOLICITED (1u << 8) /* for the engine's own use: raises a solicited event \
-                                            */
+#define MPRDMA_ABI_CQE_SOLICITED                                  \
+  (1u << 8) /* for the engine's own use: raises a solicited event \
+             */
 
 /* One cache line; `sequence` is written last (store-release): the entry at ring index i is valid
  * when sequence == i + 1. */
