@@ -32,7 +32,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/revision.hpp"
+#include "base/revision.hpp"
 #include "dataplane/local_port.hpp"
 
 namespace {
@@ -440,7 +440,7 @@ int main(int argc, char** argv) {
   }
   nlohmann::json report = {{"schema", 1},
                            {"command", "local_probe"},
-                           {"revision", mprdma::bench::revision()},
+                           {"revision", mprdma::revision()},
                            {"machine", machine()},
                            {"constants",
                             {{"packet_bytes", kPacketBytes},

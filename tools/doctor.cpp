@@ -8,7 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "revision.hpp"
+#include "base/revision.hpp"
 #include "tools/subcommands.hpp"
 
 namespace mprdma::tools {
@@ -47,7 +47,7 @@ nlohmann::json to_json(const std::vector<Finding>& findings) {
   }
   return {{"schema", 1},
           {"command", "mprdma doctor"},
-          {"revision", MPRDMA_REVISION},
+          {"revision", revision()},
           {"machine", nlohmann::json::object()},
           {"constants", nlohmann::json::object()},
           {"claims", claims},

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "abi/mprdma_abi.h"
-#include "revision.hpp"
+#include "base/revision.hpp"
 #include "tools/subcommands.hpp"
 #include "wire/constants.hpp"
 
@@ -20,7 +20,7 @@ nlohmann::json version_json() {
   return {{"schema", 1},
           {"command", "mprdma version"},
           {"version", MPRDMA_VERSION},
-          {"revision", MPRDMA_REVISION},
+          {"revision", revision()},
           {"wire_version", wire::kMpVersion},
           {"queue_abi", fmt::format("{}.{}", MPRDMA_ABI_MAJOR, MPRDMA_ABI_MINOR)},
           {"verbs_private_abi", kVerbsPrivateAbi}};
@@ -30,7 +30,7 @@ nlohmann::json version_json() {
 
 std::string version_line() {
   return fmt::format("mprdma {} ({}), wire version {}, queue ABI {}.{}, rdma-core private ABI {}",
-                     MPRDMA_VERSION, MPRDMA_REVISION, wire::kMpVersion, MPRDMA_ABI_MAJOR,
+                     MPRDMA_VERSION, revision(), wire::kMpVersion, MPRDMA_ABI_MAJOR,
                      MPRDMA_ABI_MINOR, kVerbsPrivateAbi);
 }
 
