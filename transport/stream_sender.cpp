@@ -131,6 +131,11 @@ void StreamSender::take_nack(const wire::Packet& ack) {
   const bool hole_open = outstanding(una_) && una_ == ack.psn && !sacked_.test(una_.value()) &&
                          !lost_.test(una_.value()) && !recent(una_);
   if (hole_open && ext.nack == wire::NackCode::kWindowOverflow) mark_lost(una_, Cause::kNack);
+  // The receiver holds the head of line and does not move: it was not ready, and its word of that
+  // was lost. Ask again before more is dropped.
+  if (una_ == ack.psn && sacked_.test(una_.value()) && !recent(una_)) {
+    probe_due_ = probe_head_ = true;
+  }
   const bool names_drop = (ext.flags & wire::kMpAckSackValid) != 0 && outstanding(ext.sack);
   if (names_drop && !sacked_.test(ext.sack.value()) && !lost_.test(ext.sack.value())) {
     if (params_.loss_shrinks_window && !charged_.test(ext.sack.value())) window_.on_window_drop();
