@@ -14,7 +14,10 @@ using wire::PacketStream;
 
 constexpr uint32_t kOverheadBytes = 66;  // Ethernet, IPv4, UDP, ICRC, preamble and gap
 
-bool takes_packets(QpState state) {
+bool takes(const transport::Qp& qp, PacketStream stream) {
+  const QpState state = qp.state();
+  // A responder that refused still hears of the READ data that it owes.
+  if (state == QpState::kErr) return stream == PacketStream::kAck && qp.responder().refused();
   return state == QpState::kRtr || state == QpState::kRts || state == QpState::kSqd;
 }
 
@@ -165,7 +168,7 @@ void World::arrive(Node& node, const InFlight& packet) {
 void World::deliver(Node& node, uint32_t q, const InFlight& packet, const wire::Packet& header) {
   const PacketStream stream = header.info().stream;
   const bool genuine = !packet.forged && scenario_.kind != Kind::kGarbage &&
-                       packet.incarnation == incarnation_[q] && takes_packets(node.qps[q]->state());
+                       packet.incarnation == incarnation_[q] && takes(*node.qps[q], stream);
   const bool response = stream == PacketStream::kResponse;
   trace("n{} qp{} <- {} psn {}{}{}", node.number, q, wire::opcode_name(header.opcode),
         header.psn.value(), genuine ? "" : " NOT GENUINE", header.ce ? " CE" : "");
