@@ -173,7 +173,7 @@ int mprdma_resize_cq(struct ibv_cq* ibv, int cqe) {
   struct mprdma_abi_cqe* ring = NULL;
   struct mprdma_abi_cq_dbr* dbr = NULL;
   uint32_t depth = 0;
-  int error = check_depth(cqe, &depth);
+  int error = cq->engine_pid == getpid() ? check_depth(cqe, &depth) : EINVAL;
   if (error == 0) {
     error = map_ring(&memory, depth, &ring, &dbr);
   }
@@ -193,6 +193,7 @@ const struct mprdma_abi_cqe* mprdma_cq_peek(struct mprdma_cq* cq) {
       return cqe;
     }
     cq->consumer++;
+    mprdma_cq_publish(cq); /* or a ring full of such entries would stay full */
   }
 }
 
@@ -269,8 +270,11 @@ int mprdma_poll_cq(struct ibv_cq* ibv, int num_entries, struct ibv_wc* wc) {
 
 int mprdma_req_notify_cq(struct ibv_cq* ibv, int solicited_only) {
   struct mprdma_cq* cq = to_mprdma_cq(ibv);
-  uint32_t kind = solicited_only ? MPRDMA_ABI_ARM_SOLICITED : MPRDMA_ABI_ARM_NEXT;
   pthread_spin_lock(&cq->lock);
+  /* IBTA 11.4.2.2: asking for a solicited one takes back no request for any. */
+  bool next = !solicited_only || __atomic_load_n(&cq->next_armed, __ATOMIC_ACQUIRE) != 0;
+  uint32_t kind = next ? MPRDMA_ABI_ARM_NEXT : MPRDMA_ABI_ARM_SOLICITED;
+  __atomic_store_n(&cq->next_armed, next, __ATOMIC_RELEASE);
   cq->arm_serial++;
   mprdma_abi_store_release(&cq->dbr->arm, (cq->arm_serial << 2) | kind);
   pthread_spin_unlock(&cq->lock);

@@ -86,10 +86,28 @@ void mprdma_event_queue_flush(struct mprdma_event_queue* queue) {
   pthread_mutex_unlock(&queue->lock);
 }
 
+/* Linux before 6.4 has no RWF_NOWAIT for pipes (EOPNOTSUPP): there the pipe is opened once more,
+ * which gives a description whose O_NONBLOCK is ours alone. */
+static ssize_t read_reopened(const struct mprdma_event_queue* queue, void* record) {
+  char path[64];
+  snprintf(path, sizeof(path), "/proc/self/fd/%d", queue->read_fd);
+  int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) {
+    return -1;
+  }
+  ssize_t bytes = read(fd, record, queue->record_bytes);
+  close(fd);
+  return bytes;
+}
+
 /* Takes one record out of the pipe without ever waiting, whatever the descriptor's mode. */
 static bool read_record(const struct mprdma_event_queue* queue, void* record) {
   struct iovec part = {.iov_base = record, .iov_len = queue->record_bytes};
-  return preadv2(queue->read_fd, &part, 1, -1, RWF_NOWAIT) == (ssize_t)queue->record_bytes;
+  ssize_t bytes = preadv2(queue->read_fd, &part, 1, -1, RWF_NOWAIT);
+  if (bytes < 0 && (errno == EOPNOTSUPP || errno == ENOSYS)) {
+    bytes = read_reopened(queue, record);
+  }
+  return bytes == (ssize_t)queue->record_bytes;
 }
 
 uint32_t mprdma_event_queue_purge(struct mprdma_event_queue* queue, uint64_t element,
@@ -151,6 +169,7 @@ void mprdma_on_event(void* opaque, const struct mprdma_abi_event* event) {
   uint64_t element;
   switch (event->type) {
     case MPRDMA_ABI_EVENT_COMPLETION:
+      __atomic_store_n(&cq->next_armed, 0, __ATOMIC_RELEASE);
       if (cq->comp_channel != NULL) {
         element = (uint64_t)(uintptr_t)&cq->verbs.cq;
         mprdma_event_queue_push(&cq->comp_channel->events, &element, &cq->comp_events_written);

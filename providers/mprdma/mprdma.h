@@ -107,6 +107,7 @@ struct mprdma_cq {
   uint32_t depth;
   uint32_t consumer;
   uint32_t arm_serial;
+  uint32_t next_armed; /* a request for any next completion stands: it covers a solicited one */
   uint32_t handle;
   pid_t engine_pid;
   struct mprdma_memory memory;

@@ -131,6 +131,11 @@ static int check_init(const struct ibv_qp_init_attr_ex* attr) {
       attr->recv_cq == NULL) {
     return EINVAL;
   }
+  /* A CQ made before a fork lives in the parent: here its handle may name another. */
+  if (to_mprdma_cq(attr->send_cq)->engine_pid != getpid() ||
+      to_mprdma_cq(attr->recv_cq)->engine_pid != getpid()) {
+    return EINVAL;
+  }
   return check_caps(&attr->cap);
 }
 
