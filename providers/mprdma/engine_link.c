@@ -94,6 +94,11 @@ static int renew_async(struct mprdma_context* context) {
   int error = failed ? errno : 0;
   close(fds[0]);
   close(fds[1]);
+  if (error == 0) {
+    /* A thread of the parent may have held the lock; what the old pipe had no room for is its. */
+    pthread_mutex_init(&context->async.lock, NULL);
+    context->async.backlog_records = 0;
+  }
   return error;
 }
 

@@ -70,7 +70,7 @@ static int put_inline(const struct mprdma_qp* qp, struct mprdma_abi_send_wqe* wq
                       const struct ibv_send_wr* wr) {
   char* data = (char*)(wqe + 1);
   uint32_t used = 0;
-  if (wqe->opcode == MPRDMA_ABI_READ || wqe->opcode >= MPRDMA_ABI_COMPARE_SWAP) {
+  if (wr->num_sge < 0 || wqe->opcode == MPRDMA_ABI_READ || wqe->opcode >= MPRDMA_ABI_COMPARE_SWAP) {
     return EINVAL;
   }
   for (int i = 0; i < wr->num_sge; i++) {

@@ -155,8 +155,11 @@ static void remember(struct mprdma_qp* qp, const struct ibv_qp_attr* attr, int m
 
 static void entered_state(struct mprdma_qp* qp, enum ibv_qp_state state) {
   __atomic_store_n(&qp->state, (uint32_t)state, __ATOMIC_RELEASE);
-  __atomic_store_n(&qp->in_error, state == IBV_QPS_ERR, __ATOMIC_RELEASE);
-  if (state == IBV_QPS_RESET) {
+  if (state == IBV_QPS_ERR) {
+    __atomic_store_n(&qp->in_error, 1, __ATOMIC_RELEASE);
+  }
+  if (state == IBV_QPS_RESET) { /* nothing else ends an error, which may come at once after RTS */
+    __atomic_store_n(&qp->in_error, 0, __ATOMIC_RELEASE);
     /* The engine has dropped what was posted, by moving its consumer indices to our producers. */
     mprdma_qp_purge_completions(qp);
     memset(&qp->attr, 0, sizeof(qp->attr));

@@ -158,8 +158,12 @@ static void wr_set_inline_data_list(struct ibv_qp_ex* ibv, size_t num_buf,
     return;
   }
   bool has_data = wqe->opcode <= MPRDMA_ABI_WRITE_IMM; /* SEND and WRITE, the first five opcodes */
+  if (!has_data) {
+    fail(qp, EINVAL);
+    return;
+  }
   for (size_t i = 0; i < num_buf; i++) {
-    if (!has_data || list[i].length > qp->sq.max_inline - used) {
+    if (list[i].length > qp->sq.max_inline - used) {
       fail(qp, EINVAL);
       return;
     }
