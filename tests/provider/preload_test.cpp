@@ -223,6 +223,16 @@ TEST(PreloadDescriptors, StaleEntriesDoNoHarm) {
   EXPECT_EQ(ran.output, "4 4\n");
 }
 
+TEST(PreloadDescriptors, NullDeviceUnderAClosedNumberIsJustThat) {
+  const Ran ran = run_on_device(
+      "python3 -c 'import ctypes, os\n"
+      "fd = os.open(\"/dev/infiniband/uverbs0\", os.O_RDWR)\n"
+      "ctypes.CDLL(None).close_range(fd, fd, 0)\n"
+      "null = os.open(\"/dev/null\", os.O_RDWR)\n"
+      "print(null == fd, os.write(null, b\"data\"))'");
+  EXPECT_EQ(ran.output, "True 4\n");
+}
+
 TEST(PreloadDescriptors, DuplicatesAreTheDeviceToo) {
   const Ran ran = run_on_device(
       "python3 -c 'import fcntl, os\n"

@@ -14,6 +14,7 @@
 
 static uint8_t kinds[TABLE_SIZE]; /* enum mprdma_fd_kind */
 static int extras[TABLE_SIZE];
+static uint64_t pipes[TABLE_SIZE]; /* a channel's inode: both numbers may be another pipe by now */
 
 static bool in_table(int fd) {
   return fd >= 0 && fd < TABLE_SIZE;
@@ -39,12 +40,16 @@ static enum mprdma_fd_kind entry(int fd) {
                       : MPRDMA_FD_PLAIN;
 }
 
-/* Both ends of one pipe have the same inode. */
-static bool same_pipe(int read_fd, int write_fd) {
-  struct stat64 one;
-  struct stat64 other;
-  return fstat64_real()(read_fd, &one) == 0 && fstat64_real()(write_fd, &other) == 0 &&
-         S_ISFIFO(one.st_mode) && S_ISFIFO(other.st_mode) && one.st_ino == other.st_ino;
+/* The inode of a pipe's end, 0 for anything else. */
+static uint64_t pipe_inode(int fd) {
+  struct stat64 status;
+  return fstat64_real()(fd, &status) == 0 && S_ISFIFO(status.st_mode) ? status.st_ino : 0;
+}
+
+/* Both ends of one pipe have the same inode, and no other pipe has it. */
+static bool is_channel(int read_fd) {
+  uint64_t inode = __atomic_load_n(&pipes[read_fd], __ATOMIC_RELAXED);
+  return inode != 0 && pipe_inode(read_fd) == inode && pipe_inode(extras[read_fd]) == inode;
 }
 
 static bool is_null_device(int fd) {
@@ -59,7 +64,7 @@ enum mprdma_fd_kind mprdma_fd_kind(int fd) {
     return kind;
   }
   int saved = errno;
-  bool valid = kind == MPRDMA_FD_UVERBS ? is_null_device(fd) : same_pipe(fd, extras[fd]);
+  bool valid = kind == MPRDMA_FD_UVERBS ? is_null_device(fd) : is_channel(fd);
   errno = saved;
   return valid ? kind : MPRDMA_FD_PLAIN;
 }
@@ -73,6 +78,7 @@ bool mprdma_fd_set(int fd, enum mprdma_fd_kind kind, int extra) {
     return false;
   }
   __atomic_store_n(&extras[fd], extra, __ATOMIC_RELAXED);
+  __atomic_store_n(&pipes[fd], kind == MPRDMA_FD_CHANNEL ? pipe_inode(fd) : 0, __ATOMIC_RELAXED);
   __atomic_store_n(&kinds[fd], (uint8_t)kind, __ATOMIC_RELEASE);
   return true;
 }
@@ -89,6 +95,12 @@ void mprdma_fd_forget(int fd) {
   bool taken = __atomic_exchange_n(&kinds[fd], MPRDMA_FD_PLAIN, __ATOMIC_ACQ_REL) != 0;
   if (taken && kind == MPRDMA_FD_CHANNEL) {
     close(extra);
+  }
+}
+
+void mprdma_fd_forget_range(unsigned int first, unsigned int last) {
+  for (unsigned int fd = first; fd <= last && fd < TABLE_SIZE; fd++) {
+    mprdma_fd_forget((int)fd);
   }
 }
 

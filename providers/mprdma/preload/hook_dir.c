@@ -20,6 +20,12 @@ MPRDMA_REAL(ssize_t, lgetxattr, const char*, const char*, void*, size_t)
 
 _Static_assert(sizeof(struct dirent) == sizeof(struct dirent64), "scandir and scandir64 are one");
 
+/* As in hook_fd.c: chdir and readlink come between fork and exec, too. */
+__attribute__((constructor)) static void find_early(void) {
+  chdir_real();
+  readlink_real();
+}
+
 MPRDMA_HOOK DIR* opendir(const char* path) {
   struct mprdma_path resolved;
   mprdma_path_resolve(path, &resolved);

@@ -13,6 +13,8 @@
 #include "providers/mprdma/preload/preload.h"
 
 MPRDMA_REAL(int, close, int)
+MPRDMA_REAL(int, close_range, unsigned int, unsigned int, int)
+MPRDMA_REAL(void, closefrom, int)
 MPRDMA_REAL(int, dup, int)
 MPRDMA_REAL(int, dup2, int, int)
 MPRDMA_REAL(int, dup3, int, int, int)
@@ -21,9 +23,40 @@ MPRDMA_REAL(ssize_t, write, int, const void*, size_t)
 MPRDMA_REAL(int, ioctl, int, unsigned long, ...)
 MPRDMA_REAL(int, socket, int, int, int)
 
+/* These may be called in a signal handler, or between fork and exec while another thread held the
+ * loader's lock: dlsym() must not come first there. */
+__attribute__((constructor)) static void find_early(void) {
+  close_real();
+  dup_real();
+  dup2_real();
+  dup3_real();
+  fcntl64_real();
+  write_real();
+  ioctl_real();
+  socket_real();
+}
+
 MPRDMA_HOOK int close(int fd) {
   mprdma_fd_forget(fd);
   return close_real()(fd);
+}
+
+#ifndef CLOSE_RANGE_CLOEXEC /* <linux/close_range.h>, since Linux 5.11 */
+#define CLOSE_RANGE_CLOEXEC (1u << 2)
+#endif
+
+/* Else the next open("/dev/null") that is given the number of a closed uverbs would be taken for
+ * it. */
+MPRDMA_HOOK int close_range(unsigned int first, unsigned int last, int flags) {
+  if (first <= last && ((unsigned int)flags & CLOSE_RANGE_CLOEXEC) == 0) {
+    mprdma_fd_forget_range(first, last);
+  }
+  return close_range_real()(first, last, flags);
+}
+
+MPRDMA_HOOK void closefrom(int first) {
+  mprdma_fd_forget_range(first > 0 ? (unsigned int)first : 0, UINT_MAX);
+  closefrom_real()(first);
 }
 
 MPRDMA_HOOK int dup(int old_fd) {

@@ -15,6 +15,12 @@ MPRDMA_REAL(FILE*, fopen64, const char*, const char*)
 /* On this platform open and open64 are one: off_t has 64 bits. */
 _Static_assert(sizeof(off_t) == 8, "a 32-bit off_t needs open and open64 apart");
 
+/* As in hook_fd.c. */
+__attribute__((constructor)) static void find_early(void) {
+  open64_real();
+  openat64_real();
+}
+
 static int open_uverbs(int flags) {
   int fd = open64_real()("/dev/null", flags & ~(O_CREAT | O_EXCL | O_TRUNC));
   if (fd >= 0 && !mprdma_fd_set(fd, MPRDMA_FD_UVERBS, -1)) {

@@ -13,11 +13,24 @@ MPRDMA_REAL(int, faccessat, int, const char*, int, int)
 
 _Static_assert(sizeof(struct stat) == sizeof(struct stat64), "stat and stat64 must be one");
 
+/* As in hook_fd.c. */
+__attribute__((constructor)) static void find_early(void) {
+  fstatat64_real();
+  fstat64_real();
+  faccessat_real();
+}
+
+static bool names_uverbs_fd(int fd, const char* path, int flags) {
+  return (flags & AT_EMPTY_PATH) != 0 && (path == NULL || path[0] == '\0') &&
+         mprdma_fd_kind(fd) == MPRDMA_FD_UVERBS;
+}
+
 static int stat_any(int directory, const char* path, struct stat64* status, int flags) {
   struct mprdma_path resolved;
   mprdma_path_resolve(path, &resolved);
   int result = fstatat64_real()(directory, resolved.real, status, flags);
-  if (result == 0 && resolved.kind == MPRDMA_PATH_UVERBS) {
+  if (result == 0 &&
+      (resolved.kind == MPRDMA_PATH_UVERBS || names_uverbs_fd(directory, path, flags))) {
     status->st_rdev = mprdma_uverbs_rdev();
   }
   return result;
@@ -70,7 +83,8 @@ MPRDMA_HOOK int statx(int directory, const char* restrict path, int flags, unsig
   struct mprdma_path resolved;
   mprdma_path_resolve(path, &resolved);
   int result = statx_real()(directory, resolved.real, flags, mask, status);
-  if (result == 0 && resolved.kind == MPRDMA_PATH_UVERBS) {
+  if (result == 0 &&
+      (resolved.kind == MPRDMA_PATH_UVERBS || names_uverbs_fd(directory, path, flags))) {
     status->stx_rdev_major = major(mprdma_uverbs_rdev());
     status->stx_rdev_minor = minor(mprdma_uverbs_rdev());
   }

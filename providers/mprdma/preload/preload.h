@@ -105,6 +105,7 @@ int mprdma_fd_extra(int fd);
 bool mprdma_fd_set(int fd, enum mprdma_fd_kind kind, int extra);
 /* To be called before fd is closed or replaced: forgets it, closes what belongs to it. */
 void mprdma_fd_forget(int fd);
+void mprdma_fd_forget_range(unsigned int first, unsigned int last); /* both inclusive */
 /* After dup: new_fd is what old_fd is (a channel is not copied, only the original is one). */
 void mprdma_fd_copy(int old_fd, int new_fd);
 

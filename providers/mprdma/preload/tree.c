@@ -46,7 +46,8 @@ static int make_in(const char* base, struct mprdma_tree* out) {
   }
   /* Ours alone: a directory of that name can only be left over from an earlier try. */
   mprdma_tree_remove(out->root);
-  if (mkdir(out->root, 0700) != 0) {
+  /* Nothing in it is secret, and a process that gives up its privileges must still read it. */
+  if (mkdir(out->root, 0755) != 0) {
     return errno;
   }
   error = mprdma_tree_write(out);
@@ -54,6 +55,12 @@ static int make_in(const char* base, struct mprdma_tree* out) {
     mprdma_tree_remove(out->root);
   }
   return error;
+}
+
+/* XDG_RUNTIME_DIR may be another user's (sudo -E): who owns the directory could swap the tree. */
+static bool is_own(const char* directory) {
+  struct stat status;
+  return stat(directory, &status) == 0 && status.st_uid == geteuid();
 }
 
 static int build(struct mprdma_tree* out) {
@@ -66,7 +73,7 @@ static int build(struct mprdma_tree* out) {
   out->uverbs_minor = MPRDMA_UVERBS_FIRST_MINOR + number;
   int error = ENOENT;
   for (size_t i = 0; i < sizeof(bases) / sizeof(bases[0]); i++) {
-    if (bases[i] != NULL && bases[i][0] == '/') {
+    if (bases[i] != NULL && bases[i][0] == '/' && (i > 0 || is_own(bases[i]))) {
       error = make_in(bases[i], out);
       if (error == 0) {
         return 0;
