@@ -17,8 +17,11 @@ using transport::WorkOpcode;
 
 enum Step : uint64_t { kCut, kError, kReset, kReconnect, kBury };
 
-Duration retry_time(const Scenario& s) {
-  return Duration::ns(4096) * (int64_t{1} << s.timeout) * (s.retry_cnt + 1);
+// How long the requester waits for a silent peer: a timeout for each retry, and each long enough
+// for recovery to have a chance.
+Duration retry_time(const Scenario& s, const transport::Qp& qp) {
+  const Duration timeout = Duration::ns(4096) * (int64_t{1} << s.timeout);
+  return std::max(timeout, qp.requester().sender().base_rto() * 2) * (s.retry_cnt + 1);
 }
 
 }  // namespace
@@ -250,15 +253,16 @@ void World::check_script_end() {
     case Kind::kSilent: {
       const Duration slack =
           scenario_.nap_max * 2 + Duration::ms(1) + wire::rnr_timer(scenario_.min_rnr_timer);
-      for (auto& flows : flows_) {
-        for (auto& f : flows) {
-          if (!f->send_failed()) continue;
-          const Time by =
-              std::max(silent_since_, f->last_sign_of_life()) + retry_time(scenario_) + slack;
-          expect(f->failed_at() <= by, "{}: gives up {} us too late", f->config().name,
-                 (f->failed_at() - by).count_ns() / 1000);
-          expect(f->failed_at() >= silent_since_, "{}: gives up on a peer that lives",
-                 f->config().name);
+      for (uint32_t q = 0; q < scenario_.queue_pairs; ++q) {
+        for (uint32_t n = 0; n < 2; ++n) {
+          const Flow& f = *flows_[q][n];
+          if (!f.send_failed()) continue;
+          const Time by = std::max(silent_since_, f.last_sign_of_life()) +
+                          retry_time(scenario_, *nodes_[n]->qps[q]) + slack;
+          expect(f.failed_at() <= by, "{}: gives up {} us too late", f.config().name,
+                 (f.failed_at() - by).count_ns() / 1000);
+          expect(f.failed_at() >= silent_since_, "{}: gives up on a peer that lives",
+                 f.config().name);
         }
       }
       break;

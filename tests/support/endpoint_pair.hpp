@@ -1,0 +1,109 @@
+// Two queue pairs that are connected, for tests that read as packet dialogues: the test takes what
+// one endpoint sends, loses, reorders or keeps what it likes, gives the rest to the other, and lets
+// time pass. Nothing happens by itself but in run().
+//
+// An endpoint's memory starts at kBase and is open as a whole under one key; a test may add
+// regions. Frames that the transport holds are kept until it gives them back.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "transport/qp.hpp"
+
+namespace mprdma::transport {
+
+// A packet on the wire.
+struct Parcel {
+  wire::Packet header;
+  std::vector<uint8_t> payload;
+};
+
+class Endpoint {
+ public:
+  static constexpr uint64_t kBase = 0x10000;
+  static constexpr uint32_t kMemoryBytes = 256 * 1024;
+  static constexpr uint32_t kEverything = kLocalWrite | kRemoteRead | kRemoteWrite;
+
+  Endpoint(const QpConfig& config, uint32_t held_budget);
+
+  // ---- What applications do
+  // One SGE of own memory; `remote` and the peer's key for WRITE and READ.
+  PostResult post(WorkOpcode opcode, uint64_t local, uint32_t length, uint64_t remote = kBase,
+                  uint16_t flags = kSignaled);
+  // The answer, if it lets a waiting message in.
+  std::optional<Parcel> post_recv(uint64_t local, uint32_t length);
+  bool set_state(QpState state);
+
+  // ---- What a host does
+  // Everything that it wants to send now.
+  std::vector<Parcel> send();
+  // The acknowledgement, if there is one.
+  std::optional<Parcel> receive(const Parcel& parcel);
+  void on_deadline();
+  // Completions so far; taking them empties the list.
+  std::vector<Completion> take_completions();
+
+  uint8_t* at(uint64_t addr) { return memory.data() + (addr - kBase); }
+  void fill(uint64_t addr, uint32_t length, uint8_t seed);
+  [[nodiscard]] bool same(uint64_t addr, const Endpoint& other, uint64_t there,
+                          uint32_t length) const;
+
+  Time now = Time::from_ns(1'000'000);
+  std::vector<uint8_t> memory;
+  MemoryTable regions{8};
+  uint32_t key = 0;
+  HeldPool held;
+  TransportCounters counters;
+  QpAttributes attributes;
+  std::map<FrameHandle, std::vector<uint8_t>> frames;
+  std::vector<uint64_t> placed_at;  // addresses, in the order of placement
+  std::unique_ptr<Qp> qp;
+
+ private:
+  std::optional<Parcel> do_actions(RxActions& actions);
+
+  FrameHandle last_frame_ = 0;
+  uint64_t next_wr_id_ = 1;
+  uint64_t next_recv_id_ = 1000;
+  std::vector<Completion> completions_;
+  std::vector<Placement> placement_storage_;
+  std::vector<FrameHandle> released_storage_;
+};
+
+struct PairOptions {
+  Params params;
+  QpAttributes attributes;  // of both; PSNs, QP numbers and access are set by the pair
+  Psn psn_a{100};
+  Psn psn_b{200};
+  uint32_t held_budget = 256;
+  uint32_t send_depth = 64;
+  uint32_t recv_depth = 16;
+  bool connect = true;
+};
+
+class EndpointPair {
+ public:
+  explicit EndpointPair(const PairOptions& options = {});
+
+  // Time passes for both; deadlines that come due on the way are served.
+  void advance(Duration by);
+  // A perfect wire with this delay, until nobody has anything to say.
+  void run(Duration delay = Duration::us(5));
+  // Both ways at once, without delay, until nobody has anything to say now.
+  void exchange();
+
+  Endpoint a;
+  Endpoint b;
+
+ private:
+  void set_time(Time now) { a.now = b.now = now; }
+  [[nodiscard]] Time next_deadline() const;
+};
+
+}  // namespace mprdma::transport

@@ -1,0 +1,197 @@
+#include "transport/stream_receiver.hpp"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "tests/support/print.hpp"
+
+namespace mprdma::transport {
+namespace {
+
+// A receiver with L slots whose packets are just noted when they are executed.
+class Receiver {
+ public:
+  explicit Receiver(uint32_t slots = 8, uint32_t budget = 64, Psn first = Psn(50))
+      : held(budget), receiver(slots, 0, &held, &counters), first_(first) {
+    receiver.reset(first, 77);
+  }
+
+  RxVerdict take(int index, uint8_t flags = 0, bool ce = false) {
+    wire::Packet packet;
+    packet.opcode = wire::Opcode::kMpWriteOnly;
+    packet.psn = first_ + static_cast<uint32_t>(index);
+    packet.vp = static_cast<uint16_t>(50000 + index);
+    packet.mp_data.flags = flags;
+    packet.mp_data.timestamp = 0x1000u + static_cast<uint32_t>(index);
+    packet.ce = ce;
+    actions.clear();
+    return receiver.receive(
+        packet, static_cast<FrameHandle>(index), actions,
+        [this](const wire::Packet& p, FrameHandle frame) { return execute(p, frame); });
+  }
+  bool resume() {
+    actions.clear();
+    return receiver.resume(
+        actions, [this](const wire::Packet& p, FrameHandle frame) { return execute(p, frame); });
+  }
+  int index(Psn psn) const { return first_.distance_to(psn); }
+  int aack() const { return index(actions.ack.psn); }
+  int sack() const { return index(actions.ack.mp_ack.sack); }
+  wire::NackCode nack() const { return actions.ack.mp_ack.nack; }
+  std::vector<FrameHandle> released() const {
+    return {actions.released.begin(), actions.released.end()};
+  }
+
+  TransportCounters counters;
+  HeldPool held;
+  StreamReceiver receiver;
+  std::vector<Placement> placements = std::vector<Placement>(16);
+  std::vector<FrameHandle> frames = std::vector<FrameHandle>(kMaxReleased);
+  RxActions actions{placements, frames};
+  std::vector<int> executed;
+  int not_ready_for = -1;
+  int refuses = -1;
+
+ private:
+  Outcome execute(const wire::Packet& packet, FrameHandle frame) {
+    const int i = index(packet.psn);
+    EXPECT_EQ(frame, static_cast<FrameHandle>(i));
+    if (i == not_ready_for) return {.nack = wire::NackCode::kRnr, .detail = 12};
+    if (i == refuses) return {.nack = wire::NackCode::kRemoteAccessError};
+    executed.push_back(i);
+    return {};
+  }
+
+  Psn first_;
+};
+
+using List = std::vector<int>;
+
+TEST(StreamReceiver, AcknowledgesEachPacketWithItsEchoes) {
+  Receiver r;
+  EXPECT_EQ(r.take(0, wire::kMpDataReTx, true), RxVerdict::kDone);
+  ASSERT_TRUE(r.actions.has_ack);
+  const wire::Packet& ack = r.actions.ack;
+  EXPECT_EQ(r.aack(), 1);
+  EXPECT_EQ(r.sack(), 0);
+  EXPECT_EQ(ack.dest_qpn, 77u);
+  EXPECT_EQ(ack.vp, 50000);
+  EXPECT_EQ(ack.mp_ack.echoed_timestamp, 0x1000u);
+  EXPECT_EQ(ack.mp_ack.flags, wire::kMpAckSackValid | wire::kMpAckEce | wire::kMpAckReTx |
+                                  wire::kMpAckOrderedPlacement);
+}
+
+TEST(StreamReceiver, ExecutesInOrderAndGivesHeldFramesBack) {
+  Receiver r;
+  EXPECT_EQ(r.take(2), RxVerdict::kHeld);
+  EXPECT_EQ(r.aack(), 0);
+  EXPECT_EQ(r.sack(), 2);
+  EXPECT_EQ(r.take(1), RxVerdict::kHeld);
+  EXPECT_EQ(r.take(0), RxVerdict::kDone);
+  EXPECT_EQ(r.executed, (List{0, 1, 2}));
+  EXPECT_EQ(r.aack(), 3);
+  EXPECT_EQ(r.released(), (std::vector<FrameHandle>{1, 2}));
+  EXPECT_EQ(r.held.in_use(), 0u);
+}
+
+TEST(StreamReceiver, ADuplicateIsAcknowledgedAndDroppedHeldOrExecuted) {
+  Receiver r;
+  r.take(0);
+  r.take(2);
+  EXPECT_EQ(r.take(0), RxVerdict::kDone);
+  EXPECT_EQ(r.aack(), 1);
+  EXPECT_EQ(r.take(2), RxVerdict::kDone);
+  EXPECT_EQ(r.sack(), 2);
+  EXPECT_EQ(r.counters.drop_duplicate, 2u);
+  r.take(1);
+  EXPECT_EQ(r.executed, (List{0, 1, 2}));
+}
+
+TEST(StreamReceiver, BeyondTheWindowIsDroppedAndNackedByName) {
+  Receiver r(8);
+  EXPECT_EQ(r.take(7), RxVerdict::kHeld);
+  EXPECT_EQ(r.take(8), RxVerdict::kDone);
+  EXPECT_EQ(r.nack(), wire::NackCode::kWindowOverflow);
+  EXPECT_EQ(r.aack(), 0);
+  EXPECT_EQ(r.sack(), 8);
+  r.take(0);
+  EXPECT_EQ(r.take(8), RxVerdict::kHeld) << "the window moved on";
+}
+
+TEST(StreamReceiver, ABudgetOfOneIsEnoughForProgress) {
+  Receiver r(8, 1);
+  EXPECT_EQ(r.take(2), RxVerdict::kHeld);
+  EXPECT_EQ(r.take(1), RxVerdict::kDone);
+  EXPECT_FALSE(r.actions.has_ack) << "dropped without a word";
+  EXPECT_EQ(r.take(0), RxVerdict::kDone);
+  EXPECT_EQ(r.aack(), 1) << "the head of line needs no budget";
+  EXPECT_EQ(r.take(1), RxVerdict::kDone);
+  EXPECT_EQ(r.executed, (List{0, 1, 2}));
+  EXPECT_EQ(r.counters.drop_held_budget, 1u);
+}
+
+TEST(StreamReceiver, WhatIsNotReadyIsHeldAndTriedAgain) {
+  Receiver r;
+  r.not_ready_for = 0;
+  EXPECT_EQ(r.take(0), RxVerdict::kHeld);
+  EXPECT_EQ(r.nack(), wire::NackCode::kRnr);
+  EXPECT_EQ(r.actions.ack.mp_ack.detail, 12);
+  EXPECT_NE(r.actions.ack.mp_ack.flags & wire::kMpAckHeld, 0);
+  EXPECT_EQ(r.take(1), RxVerdict::kHeld);
+  EXPECT_EQ(r.take(0), RxVerdict::kDone) << "a probe: not ready still";
+  EXPECT_EQ(r.nack(), wire::NackCode::kRnr);
+  EXPECT_FALSE(r.resume());
+  r.not_ready_for = -1;
+  EXPECT_TRUE(r.resume());
+  EXPECT_EQ(r.executed, (List{0, 1}));
+  EXPECT_EQ(r.aack(), 2);
+  EXPECT_EQ(r.actions.ack.mp_ack.flags & wire::kMpAckSackValid, 0) << "it answers no packet";
+}
+
+TEST(StreamReceiver, WithoutBudgetWhatIsNotReadyIsDroppedAndSaysSo) {
+  Receiver r(8, 0);
+  r.not_ready_for = 0;
+  EXPECT_EQ(r.take(0), RxVerdict::kDone);
+  EXPECT_EQ(r.nack(), wire::NackCode::kRnr);
+  EXPECT_EQ(r.actions.ack.mp_ack.flags & wire::kMpAckHeld, 0);
+}
+
+TEST(StreamReceiver, ARefusalNamesTheHeadAndIsRepeated) {
+  Receiver r;
+  r.refuses = 1;
+  r.take(2);
+  r.take(1);
+  EXPECT_TRUE(r.executed.empty()) << "an error waits for its turn";
+  r.take(0);
+  EXPECT_EQ(r.nack(), wire::NackCode::kRemoteAccessError);
+  EXPECT_EQ(r.aack(), 1);
+  EXPECT_EQ(r.executed, (List{0}));
+  r.take(0);
+  EXPECT_EQ(r.nack(), wire::NackCode::kRemoteAccessError);
+  EXPECT_EQ(r.aack(), 1);
+}
+
+TEST(StreamReceiver, ReleaseGivesEveryHeldFrameBack) {
+  Receiver r(8, 64, Psn(kPsnMask - 3));
+  for (const int i : {1, 3, 5, 7}) r.take(i);
+  r.actions.clear();
+  r.receiver.release_held(r.actions);
+  EXPECT_EQ(r.released(), (std::vector<FrameHandle>{1, 3, 5, 7}));
+  EXPECT_EQ(r.held.in_use(), 0u);
+}
+
+TEST(StreamReceiver, TheWindowRunsAcrossTheWrapOfThePsn) {
+  Receiver r(8, 64, Psn(kPsnMask - 3));
+  for (const int i : {6, 5, 4, 3, 2, 1}) EXPECT_EQ(r.take(i), RxVerdict::kHeld);
+  r.take(0);
+  EXPECT_EQ(r.executed, (List{0, 1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(r.receiver.rcv_nxt(), Psn(3));
+  r.take(-(1 << 22));
+  EXPECT_EQ(r.executed.size(), 7u);
+  r.take(1 << 22);
+  EXPECT_EQ(r.nack(), wire::NackCode::kWindowOverflow);
+}
+
+}  // namespace
+}  // namespace mprdma::transport

@@ -1,0 +1,347 @@
+#include "transport/stream_sender.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/print.hpp"
+
+namespace mprdma::transport {
+namespace {
+
+using Kind = StreamSender::Choice::Kind;
+
+Params params_with(uint32_t window, uint32_t window_max = 200) {
+  Params p;
+  p.initial_window = window;
+  p.window_max = window_max;
+  p.loss_trigger = 0;
+  p.early_retransmit = false;
+  p.tail_probe = false;
+  p.limit_growth = false;
+  p.initial_rtt = Duration::us(10);
+  p.rto_floor = Duration::us(500);
+  p.rto_ceiling = Duration::ms(10);
+  return p;
+}
+
+// A sender and the acknowledgements that a test lets it hear.
+class Sender {
+ public:
+  explicit Sender(const Params& params, Psn first = Psn(1000)) : sender(params, &counters) {
+    sender.reset(first);
+    first_ = first;
+  }
+
+  // PSNs are told by their distance from the first.
+  Psn psn(int index) const { return first_ + static_cast<uint32_t>(index); }
+  int index(Psn p) const { return first_.distance_to(p); }
+
+  // Sends what may be sent, `count` packets at most; returns how many.
+  int send(int count = 1000, bool has_new = true) {
+    int sent = 0;
+    for (; sent < count; ++sent) {
+      const StreamSender::Choice choice = sender.choose(has_new);
+      if (!choice.any()) break;
+      last = choice;
+      sender.on_sent(now, choice);
+    }
+    return sent;
+  }
+
+  StreamSender::AckResult ack(int aack, int sack, uint8_t flags = 0,
+                              wire::NackCode nack = wire::NackCode::kNone) {
+    wire::Packet packet;
+    packet.opcode = wire::Opcode::kMpAck;
+    packet.psn = psn(aack);
+    packet.mp_ack.flags = static_cast<uint8_t>(flags | wire::kMpAckSackValid);
+    packet.mp_ack.nack = nack;
+    packet.mp_ack.sack = psn(sack);
+    packet.mp_ack.echoed_timestamp = static_cast<uint32_t>((now - rtt).ns());
+    return sender.on_ack(now, packet);
+  }
+  StreamSender::AckResult overflow(int aack, int dropped) {
+    return ack(aack, dropped, 0, wire::NackCode::kWindowOverflow);
+  }
+  uint32_t window_raw() const { return sender.window().exact().raw(); }
+
+  TransportCounters counters;
+  StreamSender sender;
+  StreamSender::Choice last;
+  Time now = Time::from_ns(5'000'000);
+  Duration rtt = Duration::us(10);
+
+ private:
+  Psn first_;
+};
+
+constexpr uint32_t kOne = Fixed16::kOneRaw;
+
+// ---- The window --------------------------------------------------------------------------------
+
+TEST(StreamSender, SendsTheInitialWindowAndWaits) {
+  Sender s(params_with(4));
+  EXPECT_EQ(s.send(), 4);
+  EXPECT_EQ(s.sender.in_flight(), 4u);
+  EXPECT_EQ(s.send(), 0);
+}
+
+TEST(StreamSender, EveryAckAddsOneOverTheWindow) {
+  Sender s(params_with(4));
+  s.send();
+  s.ack(1, 0);
+  EXPECT_EQ(s.window_raw(), 4 * kOne + kOne / 4);
+  s.ack(2, 1);
+  // floor(2^32 / 4.25) in units of 2^-16.
+  EXPECT_EQ(s.window_raw(), 4 * kOne + kOne / 4 + 15420);
+}
+
+TEST(StreamSender, AnEchoOfCongestionTakesHalfAPacket) {
+  Sender s(params_with(2));
+  s.send();
+  s.ack(1, 0, wire::kMpAckEce);
+  EXPECT_EQ(s.window_raw(), kOne + kOne / 2);
+  s.ack(2, 1, wire::kMpAckEce);
+  EXPECT_EQ(s.window_raw(), kOne);
+  s.send();
+  s.ack(3, 2, wire::kMpAckEce);
+  EXPECT_EQ(s.window_raw(), kOne) << "never below one packet";
+}
+
+TEST(StreamSender, TheWindowEndsAtItsMaximum) {
+  Sender s(params_with(4, 4));
+  s.send();
+  s.ack(1, 0);
+  EXPECT_EQ(s.window_raw(), 4 * kOne);
+}
+
+TEST(StreamSender, DoesNotGrowUnlessTheWindowWasTheLimit) {
+  Params p = params_with(8);
+  p.limit_growth = true;
+  Sender s(p);
+  s.send(3);
+  s.ack(1, 0);
+  EXPECT_EQ(s.window_raw(), 8 * kOne);
+  s.send();  // to the limit
+  s.ack(2, 1);
+  EXPECT_EQ(s.window_raw(), 8 * kOne + kOne / 8);
+  s.send();
+  s.sender.on_back_pressure();
+  s.ack(3, 2);
+  EXPECT_EQ(s.window_raw(), 8 * kOne + kOne / 8) << "the wire was the limit";
+}
+
+TEST(StreamSender, AHoleCostsHalfOnceAWindowDropAQuarterOnce) {
+  Sender s(params_with(16));
+  s.send();
+  s.overflow(0, 9);
+  EXPECT_EQ(s.window_raw(), 16 * kOne - kOne / 2 - kOne / 4);
+  s.overflow(0, 9);
+  EXPECT_EQ(s.window_raw(), 16 * kOne - kOne / 2 - kOne / 4) << "known already";
+}
+
+TEST(StreamSender, ATimeoutHalvesTheWindowButNotAboveTheInitial) {
+  Sender s(params_with(16));
+  s.send();
+  s.now = s.sender.next_deadline();
+  s.sender.on_deadline(s.now);
+  EXPECT_EQ(s.window_raw(), 8 * kOne);
+}
+
+// ---- In flight, SACK, loss ---------------------------------------------------------------------
+
+TEST(StreamSender, ASackMakesRoomForOnePacket) {
+  Sender s(params_with(4, 4));
+  s.send();
+  s.ack(0, 2);
+  EXPECT_EQ(s.sender.in_flight(), 3u);
+  EXPECT_EQ(s.send(), 1);
+  s.ack(0, 2);
+  EXPECT_EQ(s.sender.in_flight(), 4u) << "the same SACK again says nothing";
+}
+
+TEST(StreamSender, ANackNamesTheHoleAndTheDroppedPacket) {
+  Params p = params_with(8, 8);
+  p.loss_shrinks_window = false;
+  Sender s(p);
+  s.send();
+  s.overflow(0, 5);
+  EXPECT_EQ(s.sender.in_flight(), 6u);
+  ASSERT_EQ(s.send(1), 1);
+  EXPECT_EQ(s.index(s.last.psn), 0);
+  EXPECT_EQ(s.last.kind, Kind::kRetransmit);
+  ASSERT_EQ(s.send(1), 1);
+  EXPECT_EQ(s.index(s.last.psn), 5) << "exactly what is marked, lowest first";
+  EXPECT_EQ(s.counters.retransmitted_nack, 2u);
+}
+
+TEST(StreamSender, AHoleThatWasJustSentAgainIsNotMarkedTwice) {
+  Sender s(params_with(8, 8));
+  s.send();
+  s.overflow(0, 5);
+  s.send();
+  const uint32_t in_flight = s.sender.in_flight();
+  s.overflow(0, 6);
+  EXPECT_EQ(s.sender.in_flight(), in_flight - 1) << "only the newly dropped one";
+}
+
+TEST(StreamSender, APsnFarBelowTheHighestSackIsLost) {
+  Params p = params_with(64);
+  p.loss_trigger = 8;
+  Sender s(p);
+  s.send(20);
+  for (int i = 1; i <= 7; ++i) s.ack(0, i);
+  EXPECT_EQ(s.counters.retransmitted_trigger, 0u);
+  s.ack(0, 8);
+  EXPECT_EQ(s.counters.retransmitted_trigger, 1u);
+  ASSERT_EQ(s.send(1), 1);
+  EXPECT_EQ(s.index(s.last.psn), 0);
+}
+
+TEST(StreamSender, EarlyRetransmissionTakesOldHolesBelowTheHighestSackOnce) {
+  Params p = params_with(4, 4);
+  p.early_retransmit = true;
+  Sender s(p);
+  s.send();
+  s.ack(0, 2);  // SRTT 10 us; 0 and 1 are holes, 3 lies above
+  s.now += Duration::us(13);
+  s.ack(0, 2);
+  EXPECT_EQ(s.send(1, false), 0) << "too young";
+  s.now += Duration::us(13);
+  s.ack(0, 2);
+  for (const int hole : {0, 1}) {
+    ASSERT_EQ(s.send(1, false), 1);
+    EXPECT_EQ(s.last.kind, Kind::kEarly);
+    EXPECT_EQ(s.index(s.last.psn), hole);
+  }
+  EXPECT_EQ(s.send(1, false), 0) << "each once, and nothing above the highest SACK";
+  EXPECT_EQ(s.counters.retransmitted_early, 2u);
+}
+
+TEST(StreamSender, NeverMorePacketsThanTheMapsHold) {
+  Sender s(params_with(140, 256));
+  s.send();
+  // The hole at 0 is lost on the wire for ever; everything else arrives.
+  for (int i = 1; i < 128; ++i) s.ack(0, i);
+  while (s.sender.span() < kSendSpanMax && s.send(1) == 1) {
+  }
+  EXPECT_EQ(s.sender.span(), kSendSpanMax);
+  EXPECT_LT(s.sender.in_flight(), s.sender.window().packets());
+  EXPECT_EQ(s.send(), 0);
+}
+
+// ---- What an acknowledgement may say -----------------------------------------------------------
+
+TEST(StreamSender, AcknowledgementsOfWhatWasNeverSentAreGhosts) {
+  Sender s(params_with(4));
+  s.send();
+  EXPECT_EQ(s.ack(5, 0), StreamSender::AckResult::kGhost);
+  EXPECT_EQ(s.ack(0, 4), StreamSender::AckResult::kGhost);
+  EXPECT_EQ(s.ack(1 << 22, 1), StreamSender::AckResult::kGhost);
+  EXPECT_EQ(s.sender.span(), 4u);
+  EXPECT_EQ(s.sender.in_flight(), 4u);
+}
+
+TEST(StreamSender, AStaleAcknowledgementMovesNothingBack) {
+  Sender s(params_with(4));
+  s.send();
+  s.ack(3, 2);
+  EXPECT_EQ(s.ack(1, 0), StreamSender::AckResult::kStale);
+  EXPECT_EQ(s.index(s.sender.una()), 3);
+  EXPECT_EQ(s.ack(-(1 << 22), -(1 << 22)), StreamSender::AckResult::kStale);
+  EXPECT_EQ(s.index(s.sender.una()), 3);
+}
+
+TEST(StreamSender, AllOfItHoldsAcrossTheWrapOfThePsn) {
+  Sender s(params_with(8, 8), Psn(kPsnMask - 2));
+  EXPECT_EQ(s.send(), 8);
+  s.ack(0, 5);
+  s.overflow(0, 7);
+  s.send(1);
+  EXPECT_EQ(s.index(s.last.psn), 0);
+  s.ack(4, 3);
+  EXPECT_EQ(s.sender.una(), Psn(1));
+  EXPECT_EQ(s.ack(4, 9), StreamSender::AckResult::kGhost);
+  s.send();
+  s.ack(8, 7);
+  EXPECT_EQ(s.index(s.sender.una()), 8);
+}
+
+// ---- Time --------------------------------------------------------------------------------------
+
+TEST(StreamSender, TimeoutsBackOffUpToTheCeilingAndNewsResetsThem) {
+  Params p = params_with(2);
+  p.rto_ceiling = Duration::us(1500);
+  Sender s(p);
+  s.send();
+  const Duration expected[] = {Duration::us(500), Duration::us(1000), Duration::us(1500),
+                               Duration::us(1500)};
+  for (const Duration rto : expected) {
+    EXPECT_EQ(s.sender.next_deadline() - s.now, rto);
+    s.now = s.sender.next_deadline();
+    s.sender.on_deadline(s.now);
+    s.send();
+  }
+  EXPECT_EQ(s.counters.rto_expired, 4u);
+  s.ack(1, 0);
+  EXPECT_EQ(s.sender.next_deadline() - s.now, Duration::us(500));
+}
+
+TEST(StreamSender, ATimeoutMarksWhatIsNotSackedAndNothingElse) {
+  Sender s(params_with(4, 4));
+  s.send();
+  s.ack(0, 1);
+  s.send();
+  s.now = s.sender.next_deadline();
+  s.sender.on_deadline(s.now);
+  EXPECT_EQ(s.sender.in_flight(), 0u);
+  s.send(1);
+  EXPECT_EQ(s.index(s.last.psn), 0);
+  s.send(1);
+  EXPECT_EQ(s.index(s.last.psn), 2) << "1 was SACKed";
+}
+
+TEST(StreamSender, TheTailProbeLeavesThroughAClosedWindow) {
+  Params p = params_with(4, 4);
+  p.tail_probe = true;
+  p.probe_floor = Duration::us(100);
+  Sender s(p);
+  s.send();
+  EXPECT_EQ(s.sender.next_deadline() - s.now, Duration::us(100));
+  s.now = s.sender.next_deadline();
+  s.sender.on_deadline(s.now);
+  ASSERT_EQ(s.send(), 1) << "one probe for each silence";
+  EXPECT_EQ(s.last.kind, Kind::kProbe);
+  EXPECT_EQ(s.index(s.last.psn), 3) << "its SACK shows every hole below it";
+  EXPECT_EQ(s.sender.window().packets(), 4u);
+}
+
+TEST(StreamSender, AnUnreadyReceiverIsAskedAgainAfterTheWait) {
+  Sender s(params_with(4));
+  s.send();
+  s.sender.pause(s.now + Duration::ms(1));
+  EXPECT_FALSE(s.sender.choose(true).any());
+  EXPECT_EQ(s.sender.next_deadline() - s.now, Duration::ms(1));
+  s.now = s.sender.next_deadline();
+  s.sender.on_deadline(s.now);
+  ASSERT_EQ(s.send(1), 1);
+  EXPECT_EQ(s.index(s.last.psn), 0);
+}
+
+TEST(StreamSender, AHeadOfLineThatIsHeldIsAskedForOnTimeoutAndOnOverflow) {
+  for (const bool by_timeout : {true, false}) {
+    Sender s(params_with(4, 4));
+    s.send();
+    for (const int i : {0, 1, 2}) s.ack(0, i);  // all SACKed, AACK stays: its RNR was lost
+    if (by_timeout) {
+      s.now = s.sender.next_deadline();
+      s.sender.on_deadline(s.now);
+    } else {
+      s.overflow(0, 3);
+    }
+    ASSERT_GE(s.send(1), 1);
+    EXPECT_EQ(s.index(s.last.psn), 0);
+    EXPECT_EQ(s.last.kind, Kind::kProbe);
+  }
+}
+
+}  // namespace
+}  // namespace mprdma::transport
