@@ -83,7 +83,12 @@ static bool owner_is_gone(const char* name) {
   if (uid != (unsigned int)geteuid() || namespace != pid_namespace() || pid <= 0) {
     return false;
   }
-  return (kill(pid, 0) != 0 && errno == ESRCH) || process_start_ticks(pid) != start;
+  if (kill(pid, 0) != 0 && errno == ESRCH) {
+    return true;
+  }
+  /* 0: its maker, or we, could not read it (no descriptor left, no /proc). Then it may live. */
+  unsigned long long now = process_start_ticks(pid);
+  return start != 0 && now != 0 && now != start;
 }
 
 void mprdma_tree_remove_stale(const char* base) {
