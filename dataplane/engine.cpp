@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "dataplane/fault_port.hpp"
+#include "dataplane/fault_report.hpp"
 #include "dataplane/port_factory.hpp"
 #include "dataplane/telemetry.hpp"
 
@@ -74,6 +75,7 @@ std::unique_ptr<Engine> Engine::create_over(const Config& config, std::unique_pt
     return nullptr;
   }
   std::unique_ptr<Engine> engine(new Engine(config, std::move(port), seed));
+  install_fault_report();
   *error = engine->progress_.start();
   if (*error == 0) return engine;
   *message = std::string("cannot start the engine's thread: ") + std::strerror(*error);

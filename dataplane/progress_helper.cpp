@@ -69,6 +69,8 @@ int Progress::start() {
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
+  // A fault of the thread's own must reach its handler (fault_report.hpp).
+  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP}) sigdelset(&all, fault);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   int error = 0;
   try {
@@ -126,13 +128,13 @@ Duration Progress::helper_turn() {
   const bool stale = service_if_due(now) && armed_ && !worker_.port().arm();
   const bool polled = app_polls(now);
   const bool due = armed_ && (stale || notified_ || needed_by(now) <= now);
+  notified_ = false;
   if (polled && !due) {
     // The application drives, or did a moment ago and left the port armed: look again in a beat.
     helper_wakes_at_ = now + kBeat;
     leave(now);
     return kBeat;
   }
-  notified_ = false;
   const bool quiet = armed_ && !due && worker_.port().notify_fd() >= 0;
   if (!quiet && !take_over(&now)) {
     helper_wakes_at_ = now + kBeat;

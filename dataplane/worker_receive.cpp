@@ -1,4 +1,5 @@
 // Frame -> decode -> queue pair -> placements, frames back, acknowledgement.
+#include "dataplane/fault_report.hpp"
 #include "dataplane/placement.hpp"
 #include "dataplane/worker.hpp"
 
@@ -81,16 +82,18 @@ QpContext* Worker::accept(const wire::DecodedFrame& decoded) {
 }
 
 void Worker::perform(QpContext& qp, TxBatch* answers) {
-  for (const transport::Placement& placement : actions_.placements) place(placement);
+  for (const transport::Placement& placement : actions_.placements) place(qp, placement);
   for (const transport::FrameHandle handle : actions_.released) release(handle);
   if (actions_.has_ack && answers != nullptr) send_ack(qp, *answers);
   actions_.clear();
 }
 
-void Worker::place(const transport::Placement& placement) {
+void Worker::place(const QpContext& qp, const transport::Placement& placement) {
   const BorrowedFrame& frame = frames_[placement.frame];
+  begin_copy(placement.addr, placement.length, qp.qp.qpn());
   copy_tail_last(reinterpret_cast<unsigned char*>(placement.addr),
                  frame.payload + placement.payload_offset, placement.length);
+  end_copy();
   counters_.payload_bytes_in += placement.length;
 }
 

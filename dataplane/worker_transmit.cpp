@@ -1,14 +1,15 @@
 // Scheduler -> packet -> frame; acknowledgements; ARP.
 #include <cstring>
 
+#include "dataplane/fault_report.hpp"
 #include "dataplane/worker.hpp"
 
 namespace mprdma::dataplane {
 
 bool Worker::transmit(Time now) {
   if (scheduler_.empty()) return false;
-  TxBatch wire_batch(port_.get());
-  TxBatch loop_batch(&loop_);
+  TxBatch wire_batch(port_.get(), TxUse::kData);
+  TxBatch loop_batch(&loop_, TxUse::kData);
   unsigned budget = kTxPerBurst;
   // So many queue pairs may meet a full wire before the burst ends: with ten thousand active ones
   // the price of back-pressure must not be a walk over all of them.
@@ -55,8 +56,10 @@ void Worker::send_packet(QpContext& qp, const transport::TxPacket& packet, TxFra
   uint32_t copied = 0;
   for (uint32_t i = 0; i < packet.num_segments; ++i) {
     const transport::Segment& segment = packet.segments[i];
+    begin_copy(segment.addr, segment.length, qp.qp.qpn());
     std::memcpy(frame.payload + copied, reinterpret_cast<const void*>(segment.addr),
                 segment.length);
+    end_copy();
     copied += segment.length;
   }
   CHECK(copied == payload_bytes);

@@ -95,6 +95,11 @@ void add_run(CLI::App& app, const Program& program, int* exit_code) {
       "executed, 127 if it is not found.");
   sub->callback([sub, options, &program, exit_code] {
     Program all = sub->remaining();
+    if (!all.empty() && all[0][0] == '-') {
+      fmt::print(stderr, "mprdma run: unknown option {}; see mprdma run --help\n", all[0]);
+      *exit_code = kExitUsage;
+      return;
+    }
     all.insert(all.end(), program.begin(), program.end());
     *exit_code = run(*options, all);
   });

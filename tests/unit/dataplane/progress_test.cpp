@@ -3,6 +3,7 @@
 #include "dataplane/progress.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <atomic>
 #include <ctime>
@@ -99,13 +100,16 @@ struct Process {
   }
 
   void post_write(Process& peer, uint32_t bytes, uint64_t to_offset) {
+    post_write_to(peer.mr.addr() + to_offset, peer.mr.key, bytes);
+  }
+  void post_write_to(uint64_t addr, uint32_t rkey, uint32_t bytes) {
     mprdma_abi_send_wqe* wqe = qp.send_slot();
     *wqe = mprdma_abi_send_wqe{};
     wqe->opcode = MPRDMA_ABI_WRITE;
     wqe->flags = MPRDMA_ABI_WQE_SIGNALED;
     wqe->num_sge = 1;
-    wqe->remote_addr = peer.mr.addr() + to_offset;
-    wqe->rkey = peer.mr.key;
+    wqe->remote_addr = addr;
+    wqe->rkey = rkey;
     *reinterpret_cast<mprdma_abi_sge*>(wqe + 1) = {mr.addr(), bytes, mr.key};
     mprdma_abi_store_release(&qp.sq.producer, qp.sq.producer + 1);
     mprdma_abi_ring_doorbell(channel.doorbells, qp.doorbell);
@@ -225,6 +229,28 @@ TEST(Progress, DoorbellsOfTwoThreadsAreNotLost) {
   two.join();
   EXPECT_EQ(first, kRequests);
   EXPECT_EQ(second, kRequests);
+}
+
+// On every RDMA system memory that is unmapped while it is registered is the application's fault;
+// it must not die without a word.
+void write_to_unmapped_memory() {
+  Pair pair;
+  void* page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const auto addr = reinterpret_cast<uint64_t>(page);
+  const mprdma_abi_reg_mr reg{addr, 4096, addr, pair.b.pd.handle, testing::Host::kAllRights};
+  mprdma_abi_reg_mr_out keys{};
+  pair.b.execute(MPRDMA_ABI_REG_MR, reg, &keys);
+  munmap(page, 4096);
+  pair.a.post_write_to(addr, keys.rkey, 64);
+  pair.a.poke();
+  mprdma_abi_cqe cqe;
+  eventually([&] { return pair.a.cq.poll(&cqe); });
+}
+
+TEST(ProgressDeathTest, UnmappedRegisteredMemoryIsNamedBeforeTheProcessDies) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(write_to_unmapped_memory(),
+               "mprdma: address 0x[0-9a-f]+ is registered memory .* was unmapped");
 }
 
 TEST(Progress, IdleEngineUsesNextToNothing) {

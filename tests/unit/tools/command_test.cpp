@@ -1,0 +1,71 @@
+// The built command from outside: exit codes and what it says.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+namespace mprdma::tools {
+namespace {
+
+struct Outcome {
+  int exit_code = -1;
+  std::string output;
+};
+
+Outcome mprdma(const std::string& arguments) {
+  Outcome outcome;
+  // A wire that no test uses: nothing of the user's own is touched.
+  const std::string command = std::string("MPRDMA_PORT=local:/tmp/mprdma-command-test.sock ") +
+                              MPRDMA_COMMAND + " " + arguments + " 2>&1";
+  FILE* pipe = popen(command.c_str(), "r");
+  char buffer[512];
+  while (fgets(buffer, sizeof(buffer), pipe) != nullptr) outcome.output += buffer;
+  const int status = pclose(pipe);
+  outcome.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return outcome;
+}
+
+TEST(Command, ExitCodeIsThatOfTheProgram) {
+  EXPECT_EQ(mprdma("run -- true").exit_code, 0);
+  EXPECT_EQ(mprdma("run -- sh -c 'exit 7'").exit_code, 7);
+}
+
+TEST(Command, ProgramsThatCannotBeRunAreSaidSo) {
+  const Outcome missing = mprdma("run -- no-such-program");
+  EXPECT_EQ(missing.exit_code, 127);
+  EXPECT_NE(missing.output.find("no-such-program"), std::string::npos);
+  EXPECT_EQ(mprdma("run -- /etc/passwd").exit_code, 126);
+  EXPECT_EQ(mprdma("run").exit_code, 125);
+}
+
+TEST(Command, EverythingBehindTheMarkBelongsToTheProgram) {
+  EXPECT_EQ(mprdma("run --host h1 -- echo --host h9 -- -x").output, "--host h9 -- -x\n");
+  EXPECT_EQ(mprdma("run -q -- printenv MPRDMA_DEVICE").output, "mprdma0\n");
+}
+
+TEST(Command, WrongOptionsAndValuesAreUsageErrors) {
+  EXPECT_EQ(mprdma("run --no-such-option=3 -- true").exit_code, 2);
+  EXPECT_EQ(mprdma("nonsense").exit_code, 2);
+  EXPECT_EQ(mprdma("").exit_code, 2);
+  EXPECT_EQ(mprdma("run --mtu 1500 -- true").exit_code, 125);
+}
+
+TEST(Command, VersionAndHelp) {
+  EXPECT_NE(mprdma("--version").output.find("wire version 1"), std::string::npos);
+  EXPECT_EQ(mprdma("--help").exit_code, 0);
+  EXPECT_EQ(mprdma("run --help").exit_code, 0);
+  const Outcome json = mprdma("version --json -");
+  EXPECT_EQ(json.exit_code, 0);
+  EXPECT_EQ(json.output[0], '{');
+}
+
+TEST(Command, ProgramsSeeTheDevice) {
+  const Outcome devices = mprdma("run -- " MPRDMA_COMMAND " doctor --devices");
+  EXPECT_EQ(devices.exit_code, 0);
+  EXPECT_NE(devices.output.find("mprdma0"), std::string::npos) << devices.output;
+}
+
+}  // namespace
+}  // namespace mprdma::tools

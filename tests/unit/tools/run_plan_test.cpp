@@ -1,0 +1,104 @@
+// What `mprdma run` hands to a program, and what it says when it cannot.
+#include "tools/run_plan.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+
+namespace mprdma::tools {
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+
+Locations locations() {
+  return {"/b/tools/mprdma", "/b/pre.so", "/b/prov-rdmav34.so", "/b/prov", "/b/engine.so", ""};
+}
+
+// The error, or empty and the plan.
+std::string plan(const RunOptions& options, const Variables& environment, RunPlan* out) {
+  return plan_run(
+      options, locations(),
+      [&](const char* name) {
+        const auto it = environment.find(name);
+        return it != environment.end() ? it->second.c_str() : nullptr;
+      },
+      1000, out);
+}
+
+TEST(RunPlan, WithoutAnythingItIsHostZeroOnThePrivateWire) {
+  RunPlan out;
+  ASSERT_EQ(plan({}, {{"XDG_RUNTIME_DIR", "/tmp"}}, &out), "");
+  EXPECT_EQ(out.variables["MPRDMA_ADDRESS"], "10.73.0.1/24");
+  EXPECT_EQ(out.variables["MPRDMA_MAC"], "02:4d:52:49:00:01");
+  EXPECT_EQ(out.variables["MPRDMA_PORT"], "local:/tmp/mprdma/wire.sock");
+  EXPECT_EQ(out.variables["MPRDMA_MTU"], "4096");
+  EXPECT_EQ(out.variables["LD_PRELOAD"], "/b/pre.so");
+  EXPECT_EQ(out.variables["IBV_DRIVERS"], "/b/prov");
+  EXPECT_EQ(out.wire_directory, "/tmp/mprdma");
+  EXPECT_NE(out.note.find("--host h1"), std::string::npos);
+}
+
+TEST(RunPlan, TheOtherHostSharesTheWire) {
+  RunPlan h0;
+  RunPlan h1;
+  RunOptions options;
+  ASSERT_EQ(plan(options, {}, &h0), "");
+  options.host = "h1";
+  ASSERT_EQ(plan(options, {}, &h1), "");
+  EXPECT_EQ(h0.variables["MPRDMA_PORT"], h1.variables["MPRDMA_PORT"]);
+  EXPECT_EQ(h0.wire_directory, "/tmp/mprdma-1000");
+  EXPECT_EQ(h1.variables["MPRDMA_ADDRESS"], "10.73.0.2/24");
+}
+
+TEST(RunPlan, CommandLineWinsOverEnvironmentAndEnvironmentOverTheFile) {
+  char path[] = "/tmp/mprdma-plan-XXXXXX";
+  const int fd = mkstemp(path);
+  ASSERT_GE(fd, 0);
+  std::ofstream(path) << "[device]\naddress = \"10.1.0.1/16\"\nmtu = 1024\nname = \"file\"\n";
+  RunOptions options;
+  options.config = path;
+  options.mtu = "2048";
+  RunPlan out;
+  ASSERT_EQ(plan(options, {{"MPRDMA_MTU", "4096"}, {"MPRDMA_DEVICE", "env"}}, &out), "");
+  EXPECT_EQ(out.variables["MPRDMA_MTU"], "2048");
+  EXPECT_EQ(out.variables["MPRDMA_DEVICE"], "env");
+  EXPECT_EQ(out.variables["MPRDMA_ADDRESS"], "10.1.0.1/16");
+  EXPECT_EQ(out.variables["MPRDMA_CONFIG"], path);
+  std::remove(path);
+}
+
+TEST(RunPlan, GivenPortNeedsNoDirectory) {
+  RunOptions options;
+  options.port = "ethdev:net_af_packet0,iface=veth0";
+  RunPlan out;
+  ASSERT_EQ(plan(options, {}, &out), "");
+  EXPECT_EQ(out.wire_directory, "");
+  EXPECT_EQ(out.variables["MPRDMA_PORT"], options.port);
+}
+
+TEST(RunPlan, PreloadsAndDriversThatWereThereStay) {
+  RunPlan out;
+  ASSERT_EQ(plan({}, {{"LD_PRELOAD", "/x.so"}, {"IBV_DRIVERS", "/y"}}, &out), "");
+  EXPECT_EQ(out.variables["LD_PRELOAD"], "/b/pre.so:/x.so");
+  EXPECT_EQ(out.variables["IBV_DRIVERS"], "/b/prov:/y");
+}
+
+TEST(RunPlan, MistakesAreNamed) {
+  RunPlan out;
+  RunOptions options;
+  options.host = "h7";
+  EXPECT_NE(plan(options, {}, &out).find("h0 and h1"), std::string::npos);
+  options.host = "h0";
+  options.address = "10.0.0.1";
+  EXPECT_NE(plan(options, {}, &out).find("exclude"), std::string::npos);
+  options = {};
+  options.mtu = "1500";
+  EXPECT_NE(plan(options, {}, &out).find("1024, 2048 or 4096"), std::string::npos);
+  options = {};
+  options.config = "/no/such/file.toml";
+  EXPECT_NE(plan(options, {}, &out).find("/no/such/file.toml"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace mprdma::tools
