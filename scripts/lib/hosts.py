@@ -117,6 +117,7 @@ class Wire:
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="mprdma-wire-"))
         self.processes = []
         self.extra = {}  # further variables for both hosts
+        self._paths = 0
 
     def __enter__(self):
         try:
@@ -149,6 +150,11 @@ class Wire:
         environment.update(MPRDMA_PORT=self.port(host), XDG_RUNTIME_DIR=str(self.directory))
         environment.update(self.extra)
         return environment
+
+    def new_path(self, name):
+        """For a socket: one that was never used."""
+        self._paths += 1
+        return self.directory / f"{name}{self._paths}.sock"
 
     def start(self, host, command, **variables):
         """Starts an application on a host, as a person would: `mprdma run -- COMMAND`."""

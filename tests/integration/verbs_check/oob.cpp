@@ -124,10 +124,15 @@ bool Oob::poll_bytes(void* message, size_t bytes) {
   return true;
 }
 
-bool Oob::closed() {
+bool Oob::closed() const {
   char byte = 0;
   const ssize_t got = recv(fd_, &byte, 1, MSG_DONTWAIT | MSG_PEEK);
   return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+bool Oob::closes_within(double seconds) const {
+  pollfd waiting{fd_, POLLIN | POLLRDHUP, 0};
+  return ::poll(&waiting, 1, static_cast<int>(seconds * 1000)) == 1 && closed();
 }
 
 }  // namespace mprdma::verbs_check

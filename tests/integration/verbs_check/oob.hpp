@@ -51,7 +51,8 @@ class Oob {
   }
 
   // Whether the peer has gone (never waits, takes no data).
-  bool closed();
+  [[nodiscard]] bool closed() const;
+  [[nodiscard]] bool closes_within(double seconds) const;
   [[nodiscard]] int fd() const { return fd_; }
 
  private:
