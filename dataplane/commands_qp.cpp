@@ -159,9 +159,17 @@ int Commands::modify_qp(const mprdma_abi_client* client, const Call& call, Time 
   if (qp == nullptr || !good_values(in.attr, worker_.config().mtu)) return EINVAL;
   const mprdma_abi_qp_attr attr_before = qp->attr;
   const QpAttributes attributes_before = qp->qp.attributes();
+  const wire::FrameAddress address_before = qp->address;
+  const PathState path_before = qp->path;
+  const bool loop_before = qp->loop;
   const bool to_state = has(in.attr, MPRDMA_ABI_QP_STATE);
   const auto state = static_cast<QpState>(in.attr.state);
 
+  // Messages are cut into packets when they are posted, and again when they are sent.
+  const bool connected = qp->qp.state() >= QpState::kRtr && !(to_state && state == QpState::kReset);
+  if (connected && has(in.attr, MPRDMA_ABI_QP_PATH_MTU) && in.attr.path_mtu != qp->attr.path_mtu) {
+    return EINVAL;
+  }
   merge(in.attr, &qp->attr);
   QpAttributes attributes = to_transport(qp->attr, attributes_before.vp);
   attributes.sqd_notify = has(in.attr, MPRDMA_ABI_QP_SQD_NOTIFY);
@@ -174,6 +182,9 @@ int Commands::modify_qp(const mprdma_abi_client* client, const Call& call, Time 
   if (error != 0) {
     qp->attr = attr_before;
     qp->qp.set_attributes(attributes_before);
+    qp->address = address_before;
+    qp->path = path_before;
+    qp->loop = loop_before;
   } else if (to_state && state == QpState::kReset) {
     qp->attr = initial_attributes(worker_.config().mtu);
     qp->qp.set_attributes(to_transport(qp->attr, draw_virtual_path(worker_.prng())));

@@ -84,7 +84,12 @@ std::string read_file(const std::string& path, std::string* text) {
   if (!file) {
     return path + ": " + std::strerror(errno) + " (named by MPRDMA_CONFIG or --config)";
   }
-  text->assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  try {
+    // The buffer throws past the stream, for example when the path is a directory.
+    text->assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  } catch (const std::ios_base::failure& failure) {
+    return path + ": cannot be read (" + failure.what() + ")";
+  }
   return file.bad() ? path + ": cannot be read" : std::string{};
 }
 

@@ -158,6 +158,22 @@ TEST_F(CommandsTest, LinkLocalPeerNeedsNoResolution) {
   EXPECT_TRUE(context->address.is_ipv6);
 }
 
+TEST_F(CommandsTest, ModifyThatFailsLeavesThePathAlone) {
+  auto cq = host_.make_cq();
+  auto qp = host_.make_qp(*cq);
+  host_.connect(*qp, Host::ip(0), 9);
+  const QpContext* context = host_.worker->qps().find(qp->qpn);
+  ASSERT_EQ(context->path, PathState::kReady);
+  const wire::IpAddress peer = context->address.dst_ip;
+  mprdma_abi_qp_attr attr = Host::attributes(Host::ip(1), 9);
+  attr.mask |= MPRDMA_ABI_QP_STATE;
+  attr.state = MPRDMA_ABI_QPS_INIT;
+  EXPECT_EQ(host_.modify(*qp, attr), EINVAL);
+  EXPECT_EQ(context->address.dst_ip, peer);
+  EXPECT_EQ(context->path, PathState::kReady);
+  EXPECT_TRUE(context->loop);
+}
+
 TEST_F(CommandsTest, ForgottenClientTakesItsObjectsAlong) {
   auto cq = host_.make_cq();
   auto qp = host_.make_qp(*cq);

@@ -124,6 +124,9 @@ TEST(Config, WhatIsMissingIsSaidWithTheRemedy) {
   EXPECT_NE(
       load_config(environment({{"MPRDMA_CONFIG", "/no/such/file"}}), &config).find("/no/such/file"),
       std::string::npos);
+  EXPECT_NE(load_config(environment({{"MPRDMA_CONFIG", "/"}}), &config).find("/: cannot be read"),
+            std::string::npos)
+      << "a directory";
 }
 
 TEST(Config, FaultSpecIsParsedWhole) {

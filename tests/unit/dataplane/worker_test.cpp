@@ -203,6 +203,27 @@ TEST(Worker, FullWireIsBackPressureAndNothingIsLost) {
   EXPECT_EQ(pair.a.worker->transport_counters().packets_retransmitted, 0u);
 }
 
+TEST(Worker, RequestThatFailsWhenItIsSentRaisesItsEventThoughNothingElseHappens) {
+  HostPair pair;
+  pair.settle();
+  pair.wire->room = 0;
+  auto& wqe = pair.a.begin_send(*pair.qp_a, MPRDMA_ABI_WRITE, 1, {sge(*pair.mr_a, 0, 100)});
+  wqe.remote_addr = pair.mr_b->addr();
+  wqe.rkey = pair.mr_b->key;
+  pair.a.end_send(*pair.qp_a);
+  pair.a.worker->run(pair.a.now);
+  ASSERT_EQ(pair.a.execute(MPRDMA_ABI_DEREG_MR, mprdma_abi_handle{pair.mr_a->handle, 0}), 0);
+  mprdma_abi_store_release(&pair.cq_a->dbr.arm, 1u << 2 | MPRDMA_ABI_ARM_NEXT);
+  pair.a.events.clear();
+  pair.wire->room = 1024;
+  pair.a.worker->run(pair.a.now);
+  mprdma_abi_cqe cqe;
+  ASSERT_TRUE(pair.cq_a->poll(&cqe));
+  EXPECT_EQ(cqe.status, MPRDMA_ABI_WC_LOC_PROT_ERR);
+  ASSERT_EQ(pair.a.events.size(), 1u);
+  EXPECT_EQ(pair.a.events[0].type, uint32_t{MPRDMA_ABI_EVENT_COMPLETION});
+}
+
 TEST(Worker, SendQueuePairsTakeTurns) {
   HostPair pair;
   auto second = pair.a.make_qp(*pair.cq_a);
