@@ -10,7 +10,7 @@
 namespace mprdma::dataplane {
 
 // Raise it when Port, PortResult or this function change.
-inline constexpr uint32_t kEalModuleVersion = 1;
+inline constexpr uint32_t kEalModuleVersion = 2;
 inline constexpr const char* kEalModuleFile = "libmprdma-eal.so";
 inline constexpr const char* kEalModuleEntry = "mprdma_eal_open_port";
 

@@ -240,6 +240,13 @@ unsigned EthdevPort::tx_reserve(TxFrame* frames, unsigned n) {
   return n;
 }
 
+bool EthdevPort::tx_tight() {
+  if (pending_count_ > kPendingOfData) send_pending();
+  if (pending_count_ <= kPendingOfData) return false;
+  count(counters_.tx_back_pressure);
+  return true;
+}
+
 void EthdevPort::tx_commit(const TxFrame* frames, unsigned n) {
   if (!link_up()) {
     tx_abandon(frames, n);
@@ -301,6 +308,8 @@ void EthdevPort::drop_pending() {
 unsigned EthdevPort::rx_burst(RxFrame* frames, unsigned n) {
   std::array<rte_mbuf*, kBurst> mbufs;
   n = std::min(n, kBurst);
+  // What the driver had no room for: every burst of the engine begins here, even an idle one.
+  if (pending_count_ > 0) send_pending();
   unsigned received = 0;
   if (early_count_ > 0) {
     received = std::min(n, early_count_);

@@ -43,6 +43,7 @@ class EthdevPort final : public Port {
   [[nodiscard]] const char* link_text() const override;
 
   unsigned tx_reserve(TxFrame* frames, unsigned n) override;
+  bool tx_tight() override;
   void tx_commit(const TxFrame* frames, unsigned n) override;
   void tx_abandon(const TxFrame* frames, unsigned n) override;
   void flush() override;
@@ -57,6 +58,9 @@ class EthdevPort final : public Port {
 
  private:
   static constexpr unsigned kPendingMax = 4 * kBurst;
+  // Data waits when more are queued than this: the rest, but for one reservation of data, is for
+  // acknowledgements.
+  static constexpr unsigned kPendingOfData = kBurst;
 
   enum class Stage : uint8_t { kCreating, kReady, kFailed };
 

@@ -24,6 +24,7 @@ class FaultPort final : public Port {
   [[nodiscard]] bool link_up() const override { return inner_->link_up(); }
   [[nodiscard]] const char* link_text() const override { return inner_->link_text(); }
   unsigned tx_reserve(TxFrame* frames, unsigned n) override;
+  bool tx_tight() override { return inner_->tx_tight(); }
   void tx_commit(const TxFrame* frames, unsigned n) override;
   void tx_abandon(const TxFrame* frames, unsigned n) override { inner_->tx_abandon(frames, n); }
   void flush() override;

@@ -24,8 +24,14 @@ namespace {
 constexpr size_t kReapAbove = 64;
 // Frames that an engine must leave to the peer, so that the one it waits for can come.
 constexpr uint32_t kFramesLeftToPeer = 2 * kBurst;
+// Frames that data leaves to acknowledgements: what two bursts need, and the reservation of data
+// that was let in just before.
+constexpr size_t kFramesForAnswers = 3 * kBurst;
+static_assert(kFramesForAnswers < local::kSlotsMin);
 // Regions of dead peers that are kept for borrowed frames; beyond it no new peer is attached.
 constexpr size_t kDepartedMax = 64;
+// Comings and goings that one service() follows: who dials without end must not hold it for ever.
+constexpr int kEventsPerService = 8;
 
 std::array<unsigned char, 6> mac_or_random(std::array<unsigned char, 6> mac) {
   if (mac != std::array<unsigned char, 6>{}) return mac;
@@ -101,6 +107,14 @@ unsigned LocalPort::tx_reserve(TxFrame* frames, unsigned n) {
   tx_starved_ = count_reserved < n;
   if (tx_starved_) count(counters_.tx_back_pressure);
   return count_reserved;
+}
+
+bool LocalPort::tx_tight() {
+  if (free_slots_.size() < kFramesForAnswers) reap_returned();
+  if (free_slots_.size() >= kFramesForAnswers) return false;
+  tx_starved_ = true;
+  count(counters_.tx_back_pressure);
+  return true;
 }
 
 void LocalPort::tx_commit(const TxFrame* frames, unsigned n) {
@@ -298,7 +312,7 @@ bool LocalPort::arm() {
   const bool returned =
       tx_starved_ &&
       (static_cast<uint16_t>(peer.returned.load(std::memory_order_acquire)) != tx_returns_taken_ ||
-       !free_slots_.empty());
+       free_slots_.size() >= kFramesForAnswers);
   if (rx_waiting() == 0 && !returned) return true;
   if (returned) tx_starved_ = false;  // told once; the next reservation decides anew
   disarm();
@@ -319,7 +333,7 @@ void LocalPort::service(Time now) {
   }
   std::erase_if(departed_, [](const Peer& peer) { return peer.borrowed_count == 0; });
   if (departed_.size() >= kDepartedMax && peer_.region == nullptr) return;
-  for (;;) {
+  for (int i = 0; i < kEventsPerService; ++i) {
     const local::Control::Event event = control_.poll(now);
     if (event.kind == local::Control::Event::Kind::kNone) return;
     if (event.kind == local::Control::Event::Kind::kDown) {

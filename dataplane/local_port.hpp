@@ -54,6 +54,7 @@ class LocalPort final : public Port {
   [[nodiscard]] const char* link_text() const override { return control_.text(); }
 
   unsigned tx_reserve(TxFrame* frames, unsigned n) override;
+  bool tx_tight() override;
   void tx_commit(const TxFrame* frames, unsigned n) override;
   void tx_abandon(const TxFrame* frames, unsigned n) override;
   void flush() override;
@@ -105,7 +106,7 @@ class LocalPort final : public Port {
   uint16_t tx_sequence_ = 0;
   uint16_t tx_returns_taken_ = 0;  // cursor into the peer's return ring
   bool tx_published_ = true;       // newest_ is in the shared header
-  bool tx_starved_ = false;        // the last reservation fell short
+  bool tx_starved_ = false;        // the last reservation fell short, or data had to wait
 
   // Receiving.
   uint64_t rx_newest_ = 0;  // last seen descriptor that the peer published

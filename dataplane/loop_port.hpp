@@ -14,7 +14,9 @@ namespace mprdma::dataplane {
 
 class LoopPort final : public Port {
  public:
-  static constexpr uint32_t kFrames = 512;
+  // More than receivers may hold for a later turn (half of what the largest port lends), so that
+  // messages which wait for a receive never stop the others.
+  static constexpr uint32_t kFrames = 2048;
 
   explicit LoopPort(uint32_t mtu);
 
@@ -23,6 +25,7 @@ class LoopPort final : public Port {
   [[nodiscard]] const char* link_text() const override { return "loop"; }
 
   unsigned tx_reserve(TxFrame* frames, unsigned n) override;
+  bool tx_tight() override { return free_.size() < 3 * kBurst; }
   void tx_commit(const TxFrame* frames, unsigned n) override;
   void tx_abandon(const TxFrame* frames, unsigned n) override;
   void flush() override {}

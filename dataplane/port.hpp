@@ -87,6 +87,10 @@ class Port {
   // Up to n frames (n <= kBurst) to write into; fewer, or 0, is back-pressure. Every reserved
   // frame is either committed or abandoned before the next reservation.
   virtual unsigned tx_reserve(TxFrame* frames, unsigned n) = 0;
+  // So few frames are left that they are for acknowledgements: data waits, as if a reservation had
+  // fallen short. Without it a wire full of data has no room for what would empty the other one.
+  // Asked before a reservation, with nothing reserved.
+  virtual bool tx_tight() { return false; }
   // Sends frames in this order. Never fails: what was reserved can be sent.
   virtual void tx_commit(const TxFrame* frames, unsigned n) = 0;
   virtual void tx_abandon(const TxFrame* frames, unsigned n) = 0;

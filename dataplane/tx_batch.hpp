@@ -3,14 +3,18 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 
 #include "dataplane/port.hpp"
 
 namespace mprdma::dataplane {
 
+// What a batch is for: data leaves the last frames of a port to answers.
+enum class TxUse : uint8_t { kAnswers, kData };
+
 class TxBatch {
  public:
-  explicit TxBatch(Port* port) : port_(port) {}
+  explicit TxBatch(Port* port, TxUse use = TxUse::kAnswers) : port_(port), use_(use) {}
   TxBatch(const TxBatch&) = delete;
   TxBatch& operator=(const TxBatch&) = delete;
   ~TxBatch() { finish(); }
@@ -20,6 +24,10 @@ class TxBatch {
     if (used_ < reserved_) return &frames_[used_++];
     if (full_ || port_ == nullptr) return nullptr;
     hand_over();
+    if (use_ == TxUse::kData && port_->tx_tight()) {
+      full_ = true;
+      return nullptr;
+    }
     reserved_ = port_->tx_reserve(frames_.data(), chunk_);
     full_ = reserved_ < chunk_;
     chunk_ = chunk_ * 2 < kBurst ? chunk_ * 2 : kBurst;
@@ -50,6 +58,7 @@ class TxBatch {
   }
 
   Port* port_;
+  TxUse use_;
   unsigned reserved_ = 0;
   unsigned used_ = 0;
   unsigned chunk_ = kFirstChunk;

@@ -119,6 +119,20 @@ TEST_F(LocalPortPair, AReaderThatHoldsAllFramesIsBackPressureAndEndsWhenItReleas
   EXPECT_EQ(send_patterns(*a_, sent, kBurst), 1u);
 }
 
+TEST_F(LocalPortPair, DataLeavesFramesForAnswersAndGoesOnWhenSomeAreBack) {
+  uint64_t sent = 0;
+  while (!a_->tx_tight()) sent += send_patterns(*a_, sent, kBurst);
+  EXPECT_GE(sent, 128u);
+  EXPECT_TRUE(a_->arm()) << "nothing came back, so sleeping is right";
+  EXPECT_EQ(send_patterns(*a_, sent, kBurst), kBurst) << "an acknowledgement still has room";
+  std::vector<uint64_t> cookies;
+  receive(*b_, &cookies);
+  EXPECT_TRUE(a_->tx_tight());
+  release(*b_, cookies);
+  EXPECT_FALSE(a_->arm()) << "there is room again";
+  EXPECT_FALSE(a_->tx_tight());
+}
+
 TEST_F(LocalPortPair, AbandonedFramesAreNotSentAndNotLost) {
   for (int round = 0; round < 100; ++round) {
     TxFrame frames[kBurst];
