@@ -197,6 +197,7 @@ struct mprdma_abi_doorbell_page {
   MPRDMA_ABI_ALIGNED64 uint64_t word[MPRDMA_ABI_DOORBELL_WORDS];
   MPRDMA_ABI_ALIGNED64 uint32_t sleeping; /* engine: nobody runs the worker, call channel->kick */
 };
+MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_doorbell_page) == 2176);
 
 /* ---- Events, engine to provider -------------------------------------------------------------- */
 enum mprdma_abi_event_type {
@@ -227,6 +228,7 @@ struct mprdma_abi_client {
   void* context;
   void (*on_event)(void* context, const struct mprdma_abi_event* event);
 };
+MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_client) == 24);
 
 /* ---- Commands -------------------------------------------------------------------------------- */
 enum mprdma_abi_command {
@@ -253,6 +255,7 @@ struct mprdma_abi_handle {
   uint32_t handle;
   uint32_t reserved;
 };
+MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_handle) == 8);
 
 struct mprdma_abi_device_info { /* QUERY_DEVICE, output */
   uint64_t node_guid;           /* network order, as verbs has it */
@@ -270,6 +273,7 @@ struct mprdma_abi_device_info { /* QUERY_DEVICE, output */
   uint32_t max_ahs;
   uint32_t reserved;
 };
+MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_device_info) == 64);
 
 struct mprdma_abi_port_info { /* QUERY_PORT, output */
   uint32_t active;            /* 1: link up */
@@ -282,6 +286,7 @@ struct mprdma_abi_port_info { /* QUERY_PORT, output */
   uint8_t reserved[2];
   uint8_t gid[2][16]; /* index 0: link local of the MAC; 1: the IPv4 address, mapped */
 };
+MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_port_info) == 72);
 
 #define MPRDMA_ABI_ACCESS_LOCAL_WRITE (1u << 0)
 #define MPRDMA_ABI_ACCESS_REMOTE_WRITE (1u << 1)
@@ -296,12 +301,14 @@ struct mprdma_abi_reg_mr { /* REG_MR, input */
   uint32_t pd;
   uint32_t access; /* MPRDMA_ABI_ACCESS_* */
 };
+MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_reg_mr) == 32);
 struct mprdma_abi_reg_mr_out {
   uint32_t handle;
   uint32_t lkey;
   uint32_t rkey;
   uint32_t reserved;
 };
+MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_reg_mr_out) == 16);
 
 struct mprdma_abi_create_cq { /* CREATE_CQ, input; output: mprdma_abi_handle */
   uint64_t ring;              /* depth entries, 64-byte aligned, zeroed by the provider */
@@ -310,6 +317,7 @@ struct mprdma_abi_create_cq { /* CREATE_CQ, input; output: mprdma_abi_handle */
   uint32_t depth; /* power of two */
   uint32_t reserved;
 };
+MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_create_cq) == 32);
 
 /* RESIZE_CQ: the engine moves unread entries into the new ring (renumbered from index 0), after
  * which the provider polls the new ring; the doorbell record is the new one. */
@@ -319,6 +327,7 @@ struct mprdma_abi_resize_cq {
   uint64_t ring;
   uint64_t dbr;
 };
+MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_resize_cq) == 24);
 
 enum mprdma_abi_qp_type {
   MPRDMA_ABI_QP_RC = 2,
@@ -334,6 +343,7 @@ struct mprdma_abi_queue { /* a send or receive ring in the provider's memory */
   uint32_t max_sge;
   uint32_t max_inline; /* bytes; 0 for a receive queue */
 };
+MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_queue) == 32);
 
 struct mprdma_abi_create_qp { /* CREATE_QP, input */
   uint32_t type;              /* enum mprdma_abi_qp_type */
@@ -346,12 +356,14 @@ struct mprdma_abi_create_qp { /* CREATE_QP, input */
   struct mprdma_abi_queue sq;
   struct mprdma_abi_queue rq;
 };
+MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_create_qp) == 96);
 struct mprdma_abi_create_qp_out {
   uint32_t handle;
   uint32_t qpn;
   uint32_t doorbell; /* bit index in the doorbell page */
   uint32_t reserved;
 };
+MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_create_qp_out) == 16);
 
 enum mprdma_abi_qp_state { /* as enum ibv_qp_state */
                            MPRDMA_ABI_QPS_RESET = 0,
@@ -401,12 +413,14 @@ struct mprdma_abi_qp_attr {
   uint8_t dgid[16];
   uint8_t reserved1[8];
 };
+MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_qp_attr) == 64);
 
 struct mprdma_abi_modify_qp { /* MODIFY_QP, input; QUERY_QP: mprdma_abi_handle -> qp_attr */
   uint32_t handle;
   uint32_t reserved;
   struct mprdma_abi_qp_attr attr;
 };
+MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_modify_qp) == 72);
 
 /* QUERY_COUNTERS, output: the head, then as many entries as fit into out_bytes, by name. */
 struct mprdma_abi_counters {
@@ -439,6 +453,7 @@ struct mprdma_abi_channel {
   void (*kick)(void* engine);
   void (*idle)(void* engine);
 };
+MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_channel) == 64);
 
 #ifdef __cplusplus
 }
