@@ -162,7 +162,8 @@ MUTANTS = [
     _mutant(
         "nack-names-one-psn-only",
         "stream_sender.cpp",
-        "  const bool names_drop = (ext.flags & wire::kMpAckSackValid) != 0 && outstanding(ext.sack);\n",
+        "  const bool names_drop = (ext.flags & wire::kMpAckSackValid) != 0 && "
+        "outstanding(ext.sack);\n",
         "  const bool names_drop = false;\n",
         "what the window dropped waits for a timeout",
     ),
@@ -213,14 +214,16 @@ MUTANTS = [
         "completions-out-of-order",
         "requester.cpp",
         "  out.wr_id = work.wr_id;\n",
-        "  out.wr_id = queue_.size() > 3 ? queue_.at_index(queue_.head_index() + 1).wr_id : work.wr_id;\n",
+        "  out.wr_id = queue_.size() > 3 ? queue_.at_index(queue_.head_index() + 1).wr_id\n"
+        "                                : work.wr_id;\n",
         "the application reuses a buffer that is still in use",
     ),
     _mutant(
         "flush-in-reverse",
         "requester.cpp",
         "  out.wr_id = work.wr_id;\n",
-        "  out.wr_id = flushing_ ? queue_.at_index(queue_.tail_index() - 1).wr_id : work.wr_id;\n",
+        "  out.wr_id = flushing_ ? queue_.at_index(queue_.tail_index() - 1).wr_id\n"
+        "                        : work.wr_id;\n",
         "flushed work comes out in the wrong order",
     ),
     _mutant(
@@ -255,10 +258,12 @@ MUTANTS = [
     _mutant(
         "rkey-checked-on-first-packet-only",
         "responder.cpp",
-        "  uint64_t base = 0;\n  if (reth.dma_len > 0 && !device_.memory->translate(reth.rkey, config_.pd, "
-        "reth.va, reth.dma_len,\n                                                     kRemoteWrite",
+        "  uint64_t base = 0;\n  if (reth.dma_len > 0 && !device_.memory->translate("
+        "reth.rkey, config_.pd, reth.va, reth.dma_len,\n"
+        "                                                     kRemoteWrite",
         "  uint64_t base = 0;\n  if (reth.dma_len > 0 && info.starts_message() &&\n"
-        "      !device_.memory->translate(reth.rkey, config_.pd, reth.va, reth.dma_len, kRemoteWrite",
+        "      !device_.memory->translate(reth.rkey, config_.pd, reth.va, reth.dma_len,\n"
+        "                                 kRemoteWrite",
         "later packets go where nobody allowed",
     ),
     _mutant(

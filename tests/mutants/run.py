@@ -25,7 +25,7 @@ def parse_arguments():
     parser.add_argument("--cxx", required=True, help="compiler, words separated by spaces")
     parser.add_argument("--root", required=True, type=pathlib.Path, help="source tree")
     parser.add_argument("--work", required=True, type=pathlib.Path, help="where to build")
-    parser.add_argument("--libs", required=True, nargs="+", help="swarm and all below, in link order")
+    parser.add_argument("--libs", required=True, nargs="+", help="swarm and below, in link order")
     parser.add_argument("--link", nargs="*", default=[], help="libraries of the system")
     parser.add_argument("--only", help="one mutant")
     parser.add_argument("--seeds", default="1..4000")
@@ -53,7 +53,8 @@ def build(arguments, mutant, directory):
     objects = []
     for file in mutant.rebuild:
         objects.append(str(directory / (file + ".o")))
-        command = arguments.cxx.split() + ["-std=c++20", "-O1", "-DMPRDMA_DCHECK", "-fno-strict-aliasing"]
+        command = arguments.cxx.split() + ["-std=c++20", "-O1", "-fno-strict-aliasing"]
+        command += ["-DMPRDMA_DCHECK"]
         command += ["-I" + str(directory), "-I" + str(arguments.root)]
         command += ["-c", str(target / file), "-o", objects[-1]]
         subprocess.run(command, check=True, capture_output=True, text=True)
