@@ -144,11 +144,12 @@ int Commands::create_qp(const mprdma_abi_client* client, const Call& call) {
   qp->pd = in.pd;
   qp->attr = initial_attributes(worker_.config().mtu);
   qp->qp.set_attributes(to_transport(qp->attr, draw_virtual_path(worker_.prng())));
+  QpContext* raw = qp.get();
+  qps_[qpn] = std::move(qp);  // the last step that may fail for want of memory
   ++pd->users;
   ++send_cq->users;
   ++recv_cq->users;
-  worker_.attach(qp.get());
-  qps_[qpn] = std::move(qp);
+  worker_.attach(raw);
   return write_output(call, mprdma_abi_create_qp_out{qpn, qpn, QpTable::slot_of(qpn), 0});
 }
 

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <new>
 
 #include "dataplane/fault_port.hpp"
 #include "dataplane/fault_report.hpp"
@@ -140,8 +141,13 @@ int Engine::execute_entry(void* engine, uint32_t command, const void* in, size_t
   const Commands::Call call{command, in, in_bytes, out, out_bytes};
   const int error = Commands::prepare(call);
   if (error != 0) return error;
-  return self.progress_.command(
-      [&](Time now) { return self.commands_.execute(&client->callbacks, call, now); });
+  return self.progress_.command([&](Time now) {
+    try {
+      return self.commands_.execute(&client->callbacks, call, now);
+    } catch (const std::bad_alloc&) {  // neither the lock nor the provider's C is left by a throw
+      return ENOMEM;
+    }
+  });
 }
 
 void Engine::progress_entry(void* engine) {
