@@ -118,7 +118,7 @@ class Worker {
   unsigned receive(Port& port, TxBatch& answers, Time now);
   bool receive_frame(Port& port, const RxFrame& frame, TxBatch& answers, Time now);
   void receive_arp(const RxFrame& frame, TxBatch& answers);
-  QpContext* accept(const wire::DecodedFrame& decoded);
+  QpContext* accept(const wire::DecodedFrame& decoded, bool from_loop);
   void perform(QpContext& qp, TxBatch* answers);
   void place(const QpContext& qp, const transport::Placement& placement);
   void release(transport::FrameHandle handle);

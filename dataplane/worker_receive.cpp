@@ -39,7 +39,7 @@ bool Worker::receive_frame(Port& port, const RxFrame& frame, TxBatch& answers, T
     ++wire_drops_[reason];
     return false;
   }
-  QpContext* qp = accept(decoded_);
+  QpContext* qp = accept(decoded_, &port == &loop_);
   if (qp == nullptr) return false;
 
   const transport::FrameHandle handle =
@@ -52,7 +52,7 @@ bool Worker::receive_frame(Port& port, const RxFrame& frame, TxBatch& answers, T
 }
 
 // The queue pair that a packet is for; nullptr: a counted drop.
-QpContext* Worker::accept(const wire::DecodedFrame& decoded) {
+QpContext* Worker::accept(const wire::DecodedFrame& decoded, bool from_loop) {
   const wire::FrameAddress& address = decoded.address;
   if (address.dst_mac != config_.mac) {
     ++counters_.drop_wrong_mac;
@@ -69,7 +69,8 @@ QpContext* Worker::accept(const wire::DecodedFrame& decoded) {
   }
   // A queue pair without a path has no peer yet: the transport drops what comes in that state.
   if (qp->path != PathState::kNone &&
-      (address.src_ip != qp->address.dst_ip || address.dst_ip != qp->address.src_ip)) {
+      (address.src_ip != qp->address.dst_ip || address.dst_ip != qp->address.src_ip ||
+       from_loop != qp->loop)) {
     ++counters_.drop_wrong_source;
     return nullptr;
   }
