@@ -1,5 +1,6 @@
 #include "dataplane/fault_port.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "dataplane/clock.hpp"
@@ -32,9 +33,11 @@ void FaultPort::hold(const TxFrame& frame, Time now) {
 
 bool FaultPort::send_due(Time now) {
   bool sent = false;
-  for (Held& held : held_) {
-    if (held_count_ == 0) break;
-    if (held.due.is_never() || held.due > now) continue;
+  while (held_count_ > 0) {
+    // The oldest first: frames that are all delayed stay in order among themselves.
+    Held& held = *std::min_element(held_.begin(), held_.end(),
+                                   [](const Held& a, const Held& b) { return a.due < b.due; });
+    if (held.due > now) break;
     TxFrame frame{};
     if (inner_->tx_reserve(&frame, 1) == 0) break;
     std::memcpy(frame.payload - held.header_bytes, held.bytes.data(), held.bytes.size());
