@@ -257,6 +257,10 @@ struct mprdma_abi_handle {
 };
 MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_handle) == 8);
 
+/* Bytes of the largest message. The standard allows 2^31 (IBTA 9.7.6); at the smallest path MTU
+ * that would be 2^23 packets, where packet sequence numbers come round. */
+#define MPRDMA_ABI_MESSAGE_BYTES_MAX (1u << 30)
+
 struct mprdma_abi_device_info { /* QUERY_DEVICE, output */
   uint64_t node_guid;           /* network order, as verbs has it */
   uint64_t max_mr_bytes;

@@ -18,6 +18,7 @@ static_assert(MPRDMA_ABI_WQE_SOLICITED == transport::kSolicited);
 static_assert(MPRDMA_ABI_WQE_FENCE == transport::kFence);
 static_assert(MPRDMA_ABI_WQE_INLINE == transport::kInline);
 static_assert(MPRDMA_ABI_WQE_SYNCHRONISE == transport::kSynchronise);
+static_assert(MPRDMA_ABI_MESSAGE_BYTES_MAX == transport::kMaxMessageBytes);
 static_assert(MPRDMA_ABI_BIND_MW == static_cast<int>(transport::WorkOpcode::kBindMw));
 static_assert(MPRDMA_ABI_READ == static_cast<int>(transport::WorkOpcode::kRead));
 static_assert(MPRDMA_ABI_WC_RECV_WRITE_IMM == static_cast<int>(transport::WcOpcode::kRecvWriteImm));

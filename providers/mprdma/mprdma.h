@@ -24,7 +24,6 @@
 
 #define MPRDMA_PORT 1u
 #define MPRDMA_PKEY_DEFAULT 0xffffu
-#define MPRDMA_MESSAGE_BYTES_MAX 0x80000000u /* IBTA 9.7.6: 2^31 */
 
 /* ---- Memory that the engine reads and writes: never shared with a forked child (ring.c). */
 struct mprdma_memory {

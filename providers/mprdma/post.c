@@ -101,7 +101,7 @@ static int put_sges(const struct mprdma_qp* qp, struct mprdma_abi_send_wqe* wqe,
     total += sge[i].length;
   }
   wqe->num_sge = (uint8_t)wr->num_sge;
-  return total <= MPRDMA_MESSAGE_BYTES_MAX ? 0 : EINVAL;
+  return total <= MPRDMA_ABI_MESSAGE_BYTES_MAX ? 0 : EINVAL;
 }
 
 static int put_send(const struct mprdma_qp* qp, struct mprdma_abi_send_wqe* wqe,

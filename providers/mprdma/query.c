@@ -129,7 +129,7 @@ int mprdma_query_port(struct ibv_context* ibv, uint8_t port, struct ibv_port_att
   attr->gid_tbl_len = MPRDMA_FACTS_GIDS;
   attr->port_cap_flags = IBV_PORT_CM_SUP;
   attr->flags = IBV_QPF_GRH_REQUIRED;
-  attr->max_msg_sz = MPRDMA_MESSAGE_BYTES_MAX;
+  attr->max_msg_sz = MPRDMA_ABI_MESSAGE_BYTES_MAX;
   attr->bad_pkey_cntr = (uint32_t)info.bad_pkeys;
   attr->qkey_viol_cntr = (uint32_t)info.qkey_violations;
   attr->pkey_tbl_len = 1;

@@ -139,7 +139,7 @@ static void wr_set_sge_list(struct ibv_qp_ex* ibv, size_t num_sge, const struct 
     total += list[i].length;
   }
   qp->batch_wqe->num_sge = (uint8_t)num_sge;
-  if (total > MPRDMA_MESSAGE_BYTES_MAX) {
+  if (total > MPRDMA_ABI_MESSAGE_BYTES_MAX) {
     fail(qp, EINVAL);
   }
 }
