@@ -39,8 +39,8 @@ Opcode response_opcode(uint64_t at, uint64_t packets) {
 }
 
 bool same(std::span<const uint8_t> bytes, const std::vector<uint8_t>& content, uint64_t offset) {
-  return offset + bytes.size() <= content.size() &&
-         std::memcmp(bytes.data(), content.data() + offset, bytes.size()) == 0;
+  if (offset + bytes.size() > content.size()) return false;
+  return bytes.empty() || std::memcmp(bytes.data(), content.data() + offset, bytes.size()) == 0;
 }
 
 bool contains(const std::vector<WcStatus>& statuses, WcStatus status) {
