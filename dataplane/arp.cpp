@@ -20,29 +20,43 @@ const ArpTable::Entry* ArpTable::find(uint32_t ip) const {
   return nullptr;
 }
 
+// A fresh entry, in place of one that nobody misses if the table is full; nullptr: there is none.
+ArpTable::Entry* ArpTable::add(uint32_t ip) {
+  Entry fresh;
+  fresh.ip = ip;
+  if (entries_.size() < kCapacity) {
+    entries_.push_back(fresh);
+    return &entries_.back();
+  }
+  for (Entry& entry : entries_) {
+    if (entry.wanted && entry.state != State::kFailed) continue;
+    entry = fresh;
+    return &entry;
+  }
+  return nullptr;
+}
+
 const ArpTable::Entry* ArpTable::resolve(uint32_t ip, Time now) {
   Entry* entry = find_mutable(ip);
-  if (entry == nullptr) {
-    if (entries_.size() == kCapacity) return nullptr;
-    Entry fresh;
-    fresh.ip = ip;
-    fresh.asked_since = now;
-    fresh.next_request = now;
-    entries_.push_back(fresh);
-    entry = &entries_.back();
-    if (now < next_deadline_) next_deadline_ = now;
-  }
+  const bool known = entry != nullptr && entry->state != State::kFailed;
+  if (entry == nullptr) entry = add(ip);
+  if (entry == nullptr) return nullptr;
+  entry->wanted = true;
+  if (known) return entry;
+  entry->state = State::kResolving;
+  entry->asked_since = now;
+  entry->next_request = now;
+  entry->retry = kFirstRetry;
+  if (now < next_deadline_) next_deadline_ = now;
   return entry;
 }
 
 bool ArpTable::learn(uint32_t ip, const wire::MacAddress& mac, bool may_add) {
   Entry* entry = find_mutable(ip);
   if (entry == nullptr) {
-    if (!may_add || entries_.size() == kCapacity) return false;
-    Entry fresh;
-    fresh.ip = ip;
-    entries_.push_back(fresh);
-    entry = &entries_.back();
+    if (!may_add) return false;
+    entry = add(ip);
+    if (entry == nullptr) return false;
   } else if (entry->state == State::kReachable && entry->mac == mac) {
     return false;
   }

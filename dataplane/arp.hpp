@@ -4,7 +4,8 @@
 // An address is asked for at once, then after 10 ms, doubling up to a second, for as long as
 // somebody wants it. After kGiveUpAfter without an answer the entry is kFailed: packets to it are
 // dropped, so that the queue pair's own timers end in the standard's error; a late answer mends it.
-// What somebody else tells us in a request to us is learnt too. Called by the worker.
+// What somebody else tells us in a request to us is learnt too; such an entry, and a failed one,
+// makes room when the table is full. Called by the worker.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +28,7 @@ class ArpTable {
   struct Entry {
     uint32_t ip = 0;
     State state = State::kResolving;
+    bool wanted = false;  // a queue pair asked for it; else it was only heard of
     wire::MacAddress mac{};
     Time asked_since;
     Time next_request = Time::never();
@@ -36,7 +38,8 @@ class ArpTable {
   ArpTable();
 
   [[nodiscard]] const Entry* find(uint32_t ip) const;
-  // The entry of `ip`, made (and due to be asked for at once) if it is new; nullptr: table full.
+  // The entry of `ip`, made if it is new, and due to be asked for at once if it is new or failed;
+  // nullptr: the table is full of addresses in use.
   const Entry* resolve(uint32_t ip, Time now);
   // Somebody says that `ip` is at `mac`. True if that is news.
   bool learn(uint32_t ip, const wire::MacAddress& mac, bool may_add);
@@ -64,6 +67,7 @@ class ArpTable {
 
  private:
   Entry* find_mutable(uint32_t ip);
+  Entry* add(uint32_t ip);
 
   std::vector<Entry> entries_;
   Time next_deadline_ = Time::never();

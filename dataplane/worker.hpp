@@ -69,8 +69,11 @@ class Worker {
   [[nodiscard]] bool busy() const { return busy_qps_ > 0 || !scheduler_.empty(); }
   // Queue pairs have something to send and wait for room on the wire.
   [[nodiscard]] bool wants_wire() const { return !scheduler_.empty(); }
-  // Work lies in the rings or the loop that run() would take at once.
-  [[nodiscard]] bool has_pending() const { return doorbells_pending() || loop_.pending(); }
+  // Work lies in the rings or the loop that run() would take at once, or more is to be sent than
+  // one burst takes.
+  [[nodiscard]] bool has_pending() const {
+    return doorbells_pending() || loop_.pending() || burst_was_full_;
+  }
   // The same of the doorbells alone: may be asked without the lock.
   [[nodiscard]] bool doorbells_pending() const;
   // Completions that answered a send request, for the progress engine's heuristics.
@@ -148,6 +151,7 @@ class Worker {
 
   // worker_paths.cpp
   void finish(QpContext& qp);
+  void fail_if_cq_lost(QpContext& qp);
   void finish_touched();
   void path_changed(uint32_t ip);
   void apply_neighbour(QpContext& qp, const ArpTable::Entry& entry);
@@ -191,6 +195,7 @@ class Worker {
   uint32_t busy_qps_ = 0;
   uint64_t send_completions_ = 0;
   bool link_up_ = false;
+  bool burst_was_full_ = false;  // the last one ended by its budget, not by the wire
 };
 
 }  // namespace mprdma::dataplane

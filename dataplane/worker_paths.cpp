@@ -205,10 +205,23 @@ void Worker::finish_touched() {
   }
 }
 
+// A completion that its queue could not take is lost, and with it the order of work: the queue pair
+// can't go on (IBTA 11.6.3.1: the CQ error; 10.10.2: its queue pairs).
+void Worker::fail_if_cq_lost(QpContext& qp) {
+  const transport::QpState state = qp.qp.state();
+  if (state == transport::QpState::kErr || state == transport::QpState::kReset) return;
+  if (!qp.send_cq->overrun() && !qp.recv_cq->overrun()) return;
+  qp.qp.set_state(now_, transport::QpState::kErr, actions_);
+  perform(qp, nullptr);
+  drain_completions(qp);
+  raise_event(qp.client, MPRDMA_ABI_EVENT_QP_FATAL, qp.cookie);
+}
+
 // After any fact or command: completions, events, and what the queue pair waits for now.
 void Worker::finish(QpContext& qp) {
   const bool completed = drain_completions(qp);
   drain_events(qp);
+  fail_if_cq_lost(qp);
   if (qp.backlog && completed) {
     mprdma_abi_ring_doorbell(doorbells_.get(), QpTable::slot_of(qp.qp.qpn()));
   }

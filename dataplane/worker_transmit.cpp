@@ -7,6 +7,7 @@
 namespace mprdma::dataplane {
 
 bool Worker::transmit(Time now) {
+  burst_was_full_ = false;
   if (scheduler_.empty()) return false;
   TxBatch wire_batch(port_.get(), TxUse::kData);
   TxBatch loop_batch(&loop_, TxUse::kData);
@@ -24,6 +25,7 @@ bool Worker::transmit(Time now) {
     if (budget == before && batch.full()) --refusals_left;
     finish(*qp);
   }
+  burst_was_full_ = budget == 0 && !scheduler_.empty();
   return budget != budget_before;
 }
 

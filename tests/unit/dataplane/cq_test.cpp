@@ -71,6 +71,7 @@ TEST(Cq, OverrunIsAnEventOnceAndOverwritesNothing) {
   EXPECT_EQ(f.client.events[0].cookie, 42u);
   EXPECT_EQ(mprdma_abi_peek_cqe(f.ring.data(), 4, 0)->wr_id, 0u);
   EXPECT_EQ(f.counters.cq_overruns, 2u);
+  EXPECT_TRUE(f.cq.overrun());
 }
 
 TEST(Cq, OneEventForOneArm) {

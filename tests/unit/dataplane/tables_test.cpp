@@ -117,12 +117,22 @@ TEST(ArpTable, AnswerEndsTheAsking) {
   EXPECT_TRUE(asked.requests.empty());
 }
 
-TEST(ArpTable, StrangersAreLearntOnlyWhenTheyAskForUsAndNeverWithoutBound) {
+TEST(ArpTable, StrangersAreLearntOnlyWhenTheyAskForUsAndKeepNobodyOut) {
   ArpTable table;
   EXPECT_FALSE(table.learn(9, {2, 0, 0, 0, 0, 9}, false));
   EXPECT_EQ(table.find(9), nullptr);
+  ASSERT_NE(table.resolve(0x7ffffffe, Time{}), nullptr);
   for (uint32_t ip = 1; ip < 2 * ArpTable::kCapacity; ++ip) {
     table.learn(ip, {2, 0, 0, 0, 0, 9}, true);
+  }
+  EXPECT_NE(table.find(0x7ffffffe), nullptr) << "in use, pushed out by strangers";
+  EXPECT_NE(table.resolve(0x7fffffff, Time{}), nullptr);
+}
+
+TEST(ArpTable, HoldsNoMoreThanItsCapacity) {
+  ArpTable table;
+  for (uint32_t ip = 1; ip <= ArpTable::kCapacity; ++ip) {
+    ASSERT_NE(table.resolve(ip, Time{}), nullptr);
   }
   EXPECT_EQ(table.resolve(0x7fffffff, Time{}), nullptr);
 }

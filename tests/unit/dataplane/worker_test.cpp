@@ -1,6 +1,7 @@
 // End to end through the queue ABI: two workers, a wire in memory, virtual time.
 #include "dataplane/worker.hpp"
 
+#include <algorithm>
 #include <numeric>
 
 #include "tests/unit/dataplane/engine_host.hpp"
@@ -273,6 +274,27 @@ TEST(Worker, ResetForgetsWhatWasPostedAndTheQueuePairWorksAgain) {
   mprdma_abi_cqe cqe;
   ASSERT_TRUE(pair.completion(pair.b, *pair.cq_b, &cqe));
   EXPECT_EQ(cqe.wr_id, 5u);
+}
+
+TEST(Worker, CompletionThatItsQueueCannotTakeEndsTheQueuePair) {
+  HostPair pair;
+  for (int i = 0; i < 65; ++i) {  // one more than the completion queue holds, none of them polled
+    auto& wqe = pair.a.begin_send(*pair.qp_a, MPRDMA_ABI_WRITE, 1, {sge(*pair.mr_a, 0, 8)});
+    wqe.remote_addr = pair.mr_b->addr();
+    wqe.rkey = pair.mr_b->key;
+    pair.a.end_send(*pair.qp_a);
+    pair.settle();
+  }
+  const auto events_of = [&](uint32_t type) {
+    return std::ranges::count(pair.a.events, type, &mprdma_abi_event::type);
+  };
+  EXPECT_EQ(events_of(MPRDMA_ABI_EVENT_CQ_ERR), 1);
+  EXPECT_EQ(events_of(MPRDMA_ABI_EVENT_QP_FATAL), 1);
+  mprdma_abi_handle in{};
+  in.handle = pair.qp_a->handle;
+  mprdma_abi_qp_attr attr{};
+  ASSERT_EQ(pair.a.execute(MPRDMA_ABI_QUERY_QP, in, &attr), 0);
+  EXPECT_EQ(attr.state, uint32_t{MPRDMA_ABI_QPS_ERR});
 }
 
 TEST(Worker, ErrorStateFlushesBothQueues) {
