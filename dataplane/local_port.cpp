@@ -1,5 +1,6 @@
 #include "dataplane/local_port.hpp"
 
+#include <poll.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include <utility>
 
 #include "base/check.hpp"
+#include "dataplane/clock.hpp"
 #include "dataplane/port_count.hpp"
 
 namespace mprdma::dataplane {
@@ -30,6 +32,11 @@ constexpr size_t kFramesForAnswers = 3 * kBurst;
 static_assert(kFramesForAnswers < local::kSlotsMin);
 // Regions of dead peers that are kept for borrowed frames; beyond it no new peer is attached.
 constexpr size_t kDepartedMax = 64;
+// How long open() waits for a peer that has accepted, and for one that refuses.
+constexpr Duration kAnswerTakes = Duration::ms(50);
+constexpr Duration kRefusalLasts = Duration::s(1);
+// The frames of a peer that went away are taken within this time, or never.
+constexpr Duration kLeftFramesLast = Duration::ms(100);
 // Comings and goings that one service() follows: who dials without end must not hold it for ever.
 constexpr int kEventsPerService = 8;
 
@@ -62,6 +69,27 @@ PortResult LocalPort::open(const Options& options) {
   const int error = port->start(&message);
   if (error != 0) return PortResult::failure(error, std::move(message));
   return PortResult::success(std::move(port));
+}
+
+int LocalPort::start(std::string* message) {
+  const int error = control_.start(message);
+  if (error != 0) return error;
+  await_answer();
+  if (!control_.refused() || link_up()) return 0;
+  *message = control_.text();
+  return EBUSY;
+}
+
+// Who leaves a wire may need a moment: a refusal counts only when it lasts.
+void LocalPort::await_answer() {
+  const Time start = clock_now();
+  for (Time now = start;; now = clock_now()) {
+    service(now);
+    const Duration patience = control_.refused() ? kRefusalLasts : kAnswerTakes;
+    if (link_up() || !(control_.agreeing() || control_.refused()) || now - start > patience) return;
+    pollfd waiting{control_.notify_fd(), POLLIN, 0};
+    ::poll(&waiting, 1, 5);
+  }
 }
 
 LocalPort::LocalPort(const Options& options, std::unique_ptr<local::OwnRegion> region)
@@ -333,15 +361,30 @@ void LocalPort::service(Time now) {
   }
   std::erase_if(departed_, [](const Peer& peer) { return peer.borrowed_count == 0; });
   if (departed_.size() >= kDepartedMax && peer_.region == nullptr) return;
+  if (peer_left_) {
+    if (frames_wait() && now < left_frames_until_) return;
+    detach();
+  }
   for (int i = 0; i < kEventsPerService; ++i) {
     const local::Control::Event event = control_.poll(now);
     if (event.kind == local::Control::Event::Kind::kNone) return;
-    if (event.kind == local::Control::Event::Kind::kDown) {
-      detach();
-    } else {
+    if (event.kind == local::Control::Event::Kind::kUp) {
       attach(event.memfd);
+    } else if (link_up() && frames_wait()) {
+      // Its last words may be the acknowledgement that somebody here waits for.
+      peer_left_ = true;
+      left_frames_until_ = now + kLeftFramesLast;
+      return;
+    } else {
+      detach();
     }
   }
+}
+
+// Looks at the peer's ring.
+bool LocalPort::frames_wait() {
+  rx_newest_ = peer_.region->header().newest.load(std::memory_order_acquire);
+  return rx_waiting() > 0;
 }
 
 void LocalPort::attach(int memfd) {
@@ -368,6 +411,7 @@ void LocalPort::attach(int memfd) {
 
 void LocalPort::detach() {
   up_.store(false, std::memory_order_relaxed);
+  peer_left_ = false;
   violation_ = nullptr;
   count(counters_.link_downs);
   if (peer_.borrowed_count > 0) departed_.push_back(std::move(peer_));

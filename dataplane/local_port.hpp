@@ -43,7 +43,8 @@ class LocalPort final : public Port {
     std::array<unsigned char, 6> mac{};     // all zero: random, locally administered
   };
 
-  // Does not wait for a peer: that is service()'s work.
+  // Does not wait for a peer: that is service()'s work. Where a peer is, waits until it has taken
+  // us or until it is clear that it does not: a wire that two others use is an error here, EBUSY.
   static PortResult open(const Options& options);
 
   LocalPort(const Options& options, std::unique_ptr<local::OwnRegion> region);
@@ -78,7 +79,9 @@ class LocalPort final : public Port {
     std::vector<uint8_t> borrowed;  // by slot: 1 while we hold it
   };
 
-  int start(std::string* message) { return control_.start(message); }
+  int start(std::string* message);
+  void await_answer();
+  bool frames_wait();
   void reap_returned();
   void free_slot(uint32_t slot);
   bool take(local::Descriptor descriptor, RxFrame* frame);
@@ -96,6 +99,9 @@ class LocalPort final : public Port {
   Peer peer_;
   std::vector<Peer> departed_;  // regions of the dead from which frames are still borrowed
   std::atomic<bool> up_ = false;
+  // The peer went away, and has left frames that were not taken; until then the link counts as up.
+  bool peer_left_ = false;
+  Time left_frames_until_;
   const char* violation_ = nullptr;  // why the link has to go; for service()
   uint32_t generation_ = 0;
 

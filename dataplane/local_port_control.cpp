@@ -254,6 +254,7 @@ bool Control::try_listen() {
     return false;
   }
   socket_inode_ = inode_of(path_);
+  refused_ = false;
   return true;
 }
 
@@ -323,12 +324,14 @@ Control::Event Control::on_message(const void* bytes, long count, int passed_fd)
     if (message.type == MessageType::kHello && state_ == State::kHandshake && passed_fd >= 0) {
       state_ = State::kUp;
       dial_interval_ = kDialInterval;
+      refused_ = false;
       set_text("up");
       return {Event::Kind::kUp, passed_fd};
     }
     if (passed_fd >= 0) close(passed_fd);
     if (message.type == MessageType::kWake && state_ == State::kUp) return {};
     if (message.type == MessageType::kRefused) {
+      refused_ = true;
       dial_interval_ = kDialIntervalRefused;
       return closed(refusal_text(message.refusal));
     }

@@ -51,6 +51,11 @@ class Control {
   // Static text: what the wire waits for, or "up".
   [[nodiscard]] const char* text() const { return __atomic_load_n(&text_, __ATOMIC_RELAXED); }
 
+  // Connected, and what the other end thinks of us is not known yet.
+  [[nodiscard]] bool agreeing() const { return state_ == State::kHandshake; }
+  // The last one that was asked refused; asked again from time to time.
+  [[nodiscard]] bool refused() const { return refused_; }
+
   // In a forked child: closes its copies, leaves the parent's socket, file and lock alone.
   void close_after_fork();
 
@@ -74,6 +79,7 @@ class Control {
   std::string path_;
   Role role_;
   State state_ = State::kIdle;
+  bool refused_ = false;
   int own_memfd_;
   int epoll_fd_ = -1;
   int lock_fd_ = -1;

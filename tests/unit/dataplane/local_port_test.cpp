@@ -9,8 +9,11 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -225,6 +228,41 @@ TEST_F(LocalPortPair, FramesInFlightToADeadPeerComeBackAndAreCounted) {
   // Without a carrier: accepted, dropped, counted.
   EXPECT_EQ(send_patterns(*a_, 0, kBurst), kBurst);
   EXPECT_EQ(a_->stats().tx_dropped, 256u + kBurst);
+}
+
+TEST_F(LocalPortPair, TheLastFramesOfAPeerThatLeftStillArrive) {
+  ASSERT_EQ(send_patterns(*a_, 0, 3), 3u);
+  a_.reset();
+  for (int i = 0; i < 3; ++i) b_->service(now());
+  std::vector<uint64_t> cookies;
+  EXPECT_EQ(receive(*b_, &cookies), (std::vector<uint64_t>{0, 1, 2}));
+  release(*b_, cookies);
+  b_->service(now());
+  EXPECT_FALSE(b_->link_up());
+}
+
+TEST_F(LocalPortPair, FramesThatNobodyTakesDoNotKeepTheLinkOfADeadPeerUp) {
+  ASSERT_EQ(send_patterns(*a_, 0, 3), 3u);
+  a_.reset();
+  EXPECT_TRUE(until([&] {
+    b_->service(now());
+    return !b_->link_up();
+  }));
+}
+
+TEST_F(LocalPortPair, AThirdProcessOnATakenWireCannotOpenIt) {
+  std::atomic<bool> done = false;
+  std::thread server([&] {
+    while (!done) {
+      a_->service(now());
+      sched_yield();
+    }
+  });
+  const PortResult third = open_port("local:" + directory_.wire());
+  done = true;
+  server.join();
+  EXPECT_EQ(third.error, EBUSY);
+  EXPECT_NE(third.message.find("two other processes"), std::string::npos) << third.message;
 }
 
 TEST_F(LocalPortPair, AThirdProcessIsTurnedAwayAndGetsItsTurnLater) {
