@@ -26,6 +26,7 @@
 
 #include "base/units.hpp"
 #include "dataplane/clock.hpp"
+#include "dataplane/link_watch.hpp"
 #include "dataplane/worker.hpp"
 
 namespace mprdma::dataplane {
@@ -120,6 +121,7 @@ class Progress {
   // The helper's own.
   bool notified_ = false;
   Time last_service_;
+  LinkWatch link_watch_;
   Duration poll_pause_ = kPollPauseMin;
   std::thread thread_;
   int epoll_fd_ = -1;

@@ -197,6 +197,7 @@ bool Progress::service_if_due(Time now) {
   if (!notified_ && now - last_service_ < kService) return false;
   last_service_ = now;
   worker_.service(now);
+  link_watch_.look(worker_, now);
   return true;
 }
 

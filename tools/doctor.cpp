@@ -2,6 +2,8 @@
 #include "tools/doctor.hpp"
 
 #include <fmt/format.h>
+#include <sys/utsname.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -32,6 +34,14 @@ void print(const Finding& finding) {
   if (!finding.remedy.empty()) fmt::print("      -> {}\n", finding.remedy);
 }
 
+nlohmann::json machine_json() {
+  utsname name{};
+  uname(&name);
+  return {{"kernel", name.release},
+          {"architecture", name.machine},
+          {"cpus", sysconf(_SC_NPROCESSORS_ONLN)}};
+}
+
 // The schema of docs/testing.md: a claim for each check.
 nlohmann::json to_json(const std::vector<Finding>& findings) {
   nlohmann::json claims = nlohmann::json::array();
@@ -48,7 +58,7 @@ nlohmann::json to_json(const std::vector<Finding>& findings) {
   return {{"schema", 1},
           {"command", "mprdma doctor"},
           {"revision", revision()},
-          {"machine", nlohmann::json::object()},
+          {"machine", machine_json()},
           {"constants", nlohmann::json::object()},
           {"claims", claims},
           {"series", nlohmann::json::object()}};
