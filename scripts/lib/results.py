@@ -42,8 +42,8 @@ class Tally:
 
 
 def read_meson_results(log, tally):
-    """Adds the results of one `meson test` run. A GoogleTest program counts once for each case."""
-    cases = _gtest_cases(pathlib.Path(log).with_name("testlog.junit.xml"))
+    """Adds the results of one `meson test` run; GoogleTest and TAP programs count by case."""
+    cases = _cases(pathlib.Path(log).with_name("testlog.junit.xml"))
     for line in pathlib.Path(log).read_text().splitlines():
         test = json.loads(line)
         passed, failed, skipped = cases.get(test["name"], (0, [], []))
@@ -63,19 +63,23 @@ def read_meson_results(log, tally):
             tally.passed += 1
 
 
-def _gtest_cases(junit):
-    """For each GoogleTest program: the number passed, the names failed, the names skipped."""
+def _cases(junit):
+    """For each program that has cases: the number passed, the names failed, the names skipped."""
     result = {}
     if not junit.exists():
         return result
     for suite in xml.etree.ElementTree.parse(junit).getroot().iter("testsuite"):
-        # meson names it <project>.<test>.<suite of cases>, and a plain test's <project>.
-        parts = suite.get("name", "").split(".", 1)[-1].rsplit(".", 1)
-        if len(parts) < 2:
+        # meson names a GoogleTest program's <project>.<test>.<suite of cases>, a TAP program's
+        # <project>.<test>, and that of all plain tests <project>.
+        _project, dot, rest = suite.get("name", "").partition(".")
+        if not dot:
             continue
+        parts = rest.rsplit(".", 1)
         passed, failed, skipped = result.get(parts[0], (0, [], []))
         for case in suite.iter("testcase"):
             name = f"{case.get('classname', '')}.{case.get('name')}"
+            if len(parts) < 2:
+                name = case.get("name", "")
             if case.find("failure") is not None or case.find("error") is not None:
                 failed = [*failed, name]
             elif case.find("skipped") is not None or case.get("status") == "notrun":

@@ -249,8 +249,8 @@ OPTIONS = [
     ("ib_write_bw -Q 8", bandwidth("ib_write_bw", "-Q", "8", "-s", "1024", "-n", "2000")),
     ("ib_write_bw -m 1024", bandwidth("ib_write_bw", "-m", "1024", "-s", "65536", "-n", "500")),
     ("ib_write_lat -a", latency("ib_write_lat", "-a", "-n", "10", rows=SIZES, seconds=60)),
-    ("ib_read_lat -a", latency("ib_read_lat", "-a", "-n", "10", rows=SIZES, seconds=60)),
-    ("ib_send_lat -a", latency("ib_send_lat", "-a", "-n", "10", rows=SIZES, seconds=60)),
+    ("ib_read_lat, 64 KiB", latency("ib_read_lat", "-s", "65536", "-n", "100")),
+    ("ib_send_lat, 64 KiB", latency("ib_send_lat", "-s", "65536", "-n", "100")),
     ("ib_read_lat -e", latency("ib_read_lat", "-e", "-s", "64", "-n", "200")),
     ("ib_write_lat -I", latency("ib_write_lat", "-I", "64", "-s", "64", "-n", "200")),
 ]

@@ -20,6 +20,11 @@ JUNIT = """<testsuites>
 <testsuite name="mprdma.mprdma:unit / unit_b.Other">
   <testcase name="good" classname="Other" status="run"/>
 </testsuite>
+<testsuite name="mprdma.mprdma:x / tap">
+  <testcase name="1 - good" classname="mprdma.mprdma:x / tap"/>
+  <testcase name="2 - bad" classname="mprdma.mprdma:x / tap"><failure/></testcase>
+  <testcase name="3 - not here" classname="mprdma.mprdma:x / tap"><skipped/></testcase>
+</testsuite>
 <testsuite name="mprdma"><testcase name="script" classname="script"/></testsuite>
 </testsuites>"""
 
@@ -43,6 +48,11 @@ class Counting(unittest.TestCase):
         tally = self.count(JUNIT, ("mprdma:unit / unit_a", "FAIL", 1))
         self.assertEqual((tally.passed, tally.skipped), (1, 2))
         self.assertEqual(tally.failed, ["unit_a: Suite/0.bad"])
+
+    def test_each_case_of_a_tap_program_counts(self):
+        tally = self.count(JUNIT, ("mprdma:x / tap", "ERROR", 1))
+        self.assertEqual((tally.passed, tally.skipped), (1, 1))
+        self.assertEqual(tally.failed, ["tap: 2 - bad"])
 
     def test_program_that_fails_after_its_cases_passed_is_a_failure(self):
         tally = self.count(JUNIT, ("mprdma:unit / unit_b", "FAIL", 66))
