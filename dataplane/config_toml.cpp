@@ -127,6 +127,10 @@ constexpr Knob kTransport[] = {
      [](const toml::node& n, Config& c) {
        return take_integer(n, 1, transport::kSendSpanMax, &c.params.window_max);
      }},
+    {"reorder_delta", "packets in 8..128",
+     [](const toml::node& n, Config& c) {
+       return take_integer(n, 8, transport::kWindowSlotsMax, &c.params.reorder_delta);
+     }},
     {"loss_trigger", "packets, 0 (off) or 8..128",
      [](const toml::node& n, Config& c) {
        return take_integer(n, 0, transport::kWindowSlotsMax, &c.params.loss_trigger) &&
@@ -229,6 +233,9 @@ std::string check_relations(const std::string& path, const Config& config) {
   }
   if (p.loss_trigger > p.window_slots) {
     return path + ": transport.loss_trigger exceeds transport.window_slots";
+  }
+  if (p.reorder_delta > p.window_slots) {
+    return path + ": transport.reorder_delta exceeds transport.window_slots";
   }
   if (p.rto_ceiling < p.rto_floor) {
     return path + ": transport.rto_ceiling_us is below transport.rto_floor_us";
