@@ -77,7 +77,7 @@ def free_tcp_port():
 
 
 def run(wire, program, arguments=(), seconds=30):
-    """Server on host 0, client on host 1. Returns the client's rows; Failure if one of them fails."""
+    """Server on host 0, client on host 1. Returns the client's rows; Failure if one fails."""
     deadline = time.monotonic() + seconds
     port = free_tcp_port()
     options = ["-F", "-p", str(port), *map(str, arguments)]

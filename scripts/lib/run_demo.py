@@ -170,7 +170,7 @@ def print_table(screen, table, report):
     print()
     for claim in report.claims:
         verdict = screen.good("ok    ") if claim["ok"] else screen.bad("FAILED")
-        value = claim["reason"] if claim["value"] is None else f"{claim['value']:.6g} {claim['unit']}"
+        value = claim.get("reason") or f"{claim['value']:.6g} {claim['unit']}"
         print(f"{verdict} {claim['what']}: {value}")
 
 

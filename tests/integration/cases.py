@@ -285,7 +285,7 @@ KILLS = [
 COMMAND = [
     (
         "mprdma run, unknown key",
-        refuses(["true"], r"broken\.toml:3:1\b", "adress", config='\n[device]\nadress = "10.0.0.1"\n'),
+        refuses(["true"], r"broken\.toml:3:1\b", "adress", config='\n[device]\nadress = ""\n'),
     ),
     (
         "mprdma run, broken TOML",
