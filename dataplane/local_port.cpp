@@ -33,7 +33,7 @@ static_assert(kFramesForAnswers < local::kSlotsMin);
 // Regions of dead peers that are kept for borrowed frames; beyond it no new peer is attached.
 constexpr size_t kDepartedMax = 64;
 // How long open() waits for a peer that has accepted, and for one that refuses.
-constexpr Duration kAnswerTakes = Duration::ms(50);
+constexpr Duration kAnswerTakes = Duration::ms(250);
 constexpr Duration kRefusalLasts = Duration::s(1);
 // The frames of a peer that went away are taken within this time, or never.
 constexpr Duration kLeftFramesLast = Duration::ms(100);

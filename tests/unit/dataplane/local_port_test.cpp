@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -35,6 +37,16 @@ std::unique_ptr<Port> open_end(const WireDirectory& directory, const std::string
   PortResult result = open_port("local:" + directory.wire() + options);
   EXPECT_TRUE(result) << result.message;
   return std::move(result.port);
+}
+
+// While the other end looks after its wire.
+std::unique_ptr<Port> open_second_end(Port& first, const WireDirectory& directory,
+                                      const std::string& options = "") {
+  auto opened = std::async(std::launch::async, [&] { return open_end(directory, options); });
+  while (opened.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) {
+    first.service(now());
+  }
+  return opened.get();
 }
 
 bool connect(Port& a, Port& b) {
@@ -72,7 +84,7 @@ class LocalPortPair : public ::testing::Test {
  protected:
   void SetUp() override {
     a_ = open_end(directory_, ",slots=256");
-    b_ = open_end(directory_, ",slots=512");
+    b_ = open_second_end(*a_, directory_, ",slots=512");
     ASSERT_TRUE(connect(*a_, *b_));
   }
 
