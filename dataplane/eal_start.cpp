@@ -178,6 +178,7 @@ int failure(const EalOptions& options, int error, std::string* message) {
 int start_now(const EalOptions& options, std::string* message) {
   std::vector<std::string> arguments = arguments_of(options);
   std::vector<char*> argv;
+  argv.reserve(arguments.size());
   for (std::string& argument : arguments) argv.push_back(argument.data());
   const RuntimeDirectory runtime_directory;
   capture_log();

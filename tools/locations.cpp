@@ -19,7 +19,7 @@ bool readable(const fs::path& path) {
 // From the directory of an installed executable to that of libraries.
 fs::path installed_libdir(const fs::path& bin) {
   const fs::path bindir = MPRDMA_BINDIR;
-  const fs::path libdir = MPRDMA_LIBDIR;
+  fs::path libdir = MPRDMA_LIBDIR;
   if (bindir.is_absolute() || libdir.is_absolute()) return libdir;
   fs::path prefix = bin;
   for (auto part = bindir.begin(); part != bindir.end(); ++part) prefix = prefix.parent_path();

@@ -119,7 +119,9 @@ TEST_F(EthdevPortTest, AnArmedPortIsWokenByAFrameFromAVhostUserPeer) {
   };
   ASSERT_TRUE(until(service_both, Duration::s(10)));
   EXPECT_NE(a->info().mac, b->info().mac);
-  for (auto [from, to] : {std::pair{a.get(), b.get()}, std::pair{b.get(), a.get()}}) {
+  for (const bool forth : {true, false}) {
+    Port* from = forth ? a.get() : b.get();
+    Port* to = forth ? b.get() : a.get();
     ASSERT_GE(to->notify_fd(), 0);
     RxFrame frame{};
     ASSERT_TRUE(until([&] {  // the queues come up a little after the link
