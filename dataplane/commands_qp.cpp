@@ -1,6 +1,7 @@
 // Queue pairs: creation, the attributes of modify and query, destruction.
 #include <bit>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 
 #include "dataplane/command_io.hpp"
@@ -153,6 +154,21 @@ int Commands::create_qp(const mprdma_abi_client* client, const Call& call) {
   return write_output(call, mprdma_abi_create_qp_out{qpn, qpn, QpTable::slot_of(qpn), 0});
 }
 
+namespace {
+
+// Both sides were started as the same host: easily done, and otherwise seen only as a timeout.
+void warn_of_own_address() {
+  static bool said = false;
+  if (said) return;
+  said = true;
+  std::fputs(
+      "mprdma: the peer has this device's own address, and no such queue pair is here: start one "
+      "side with another --host or --address\n",
+      stderr);
+}
+
+}  // namespace
+
 int Commands::modify_qp(const mprdma_abi_client* client, const Call& call, Time now) {
   mprdma_abi_modify_qp in;
   if (!read_input(call, &in)) return EINVAL;
@@ -186,6 +202,9 @@ int Commands::modify_qp(const mprdma_abi_client* client, const Call& call, Time 
     qp->address = address_before;
     qp->path = path_before;
     qp->loop = loop_before;
+  } else if (to_state && state == QpState::kRtr && qp->loop &&
+             worker_.qps().find(qp->attr.dest_qpn) == nullptr) {
+    warn_of_own_address();
   } else if (to_state && state == QpState::kReset) {
     qp->attr = initial_attributes(worker_.config().mtu);
     qp->qp.set_attributes(to_transport(qp->attr, draw_virtual_path(worker_.prng())));

@@ -31,6 +31,12 @@ bool parse_address(const std::string& text, uint32_t* ipv4, uint32_t* prefix_bit
   const uint32_t first_byte = host_order >> 24;
   // Not "this host", not loopback, not multicast or reserved.
   if (first_byte == 0 || first_byte == 127 || first_byte >= 224) return false;
+  // Nor the network's own address or its broadcast (RFC 3021 leaves /31 without either).
+  if (bits < 31) {
+    const uint32_t all_hosts = UINT32_MAX >> bits;
+    const uint32_t host = host_order & all_hosts;
+    if (host == 0 || host == all_hosts) return false;
+  }
   *ipv4 = host_order;
   *prefix_bits = bits;
   return true;

@@ -30,7 +30,7 @@ bool Worker::transmit(Time now) {
 }
 
 void Worker::take_turn(QpContext& qp, TxBatch& batch, unsigned* budget, Time now) {
-  for (unsigned i = 0; i<kQuantum&& * budget> 0; ++i) {
+  for (unsigned left = kQuantum; left > 0 && *budget != 0; --left) {
     if (!qp.qp.wants_to_send()) return;
     if (qp.path != PathState::kReady) {
       if (qp.path != PathState::kFailed || !qp.qp.poll_packet(now, tx_packet_)) return;

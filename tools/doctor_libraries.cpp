@@ -91,9 +91,9 @@ Finding check_preload(const Locations& locations) {
 
 Finding check_eal(const Locations& locations) {
   if (!locations.eal.empty()) {
-    return check_loads("dpdk", "DPDK, for ports of kind ethdev:", locations.eal);
+    return check_loads("dpdk", "DPDK, for ports of kind ethdev", locations.eal);
   }
-  return {"dpdk", "DPDK, for ports of kind ethdev:", Health::kWarn, "built without DPDK",
+  return {"dpdk", "DPDK, for ports of kind ethdev", Health::kWarn, "built without DPDK",
           "apt-get install libdpdk-dev, and build again; local: ports work without"};
 }
 
