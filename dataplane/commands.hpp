@@ -72,6 +72,7 @@ class Commands {
   Cq* find_cq(const mprdma_abi_client* client, uint32_t handle);
   QpContext* find_qp(const mprdma_abi_client* client, uint32_t handle);
   void drop_qp(QpContext* qp, Time now);
+  void warn_of_own_address();
 
   Worker& worker_;
   uint32_t next_pd_ = 1;
@@ -80,6 +81,7 @@ class Commands {
   std::unordered_map<uint32_t, Mr> mrs_;  // by key
   std::unordered_map<uint32_t, std::unique_ptr<Cq>> cqs_;
   std::unordered_map<uint32_t, std::unique_ptr<QpContext>> qps_;  // by queue pair number
+  bool said_own_address_ = false;
 };
 
 }  // namespace mprdma::dataplane

@@ -154,20 +154,15 @@ int Commands::create_qp(const mprdma_abi_client* client, const Call& call) {
   return write_output(call, mprdma_abi_create_qp_out{qpn, qpn, QpTable::slot_of(qpn), 0});
 }
 
-namespace {
-
 // Both sides were started as the same host: easily done, and otherwise seen only as a timeout.
-void warn_of_own_address() {
-  static bool said = false;
-  if (said) return;
-  said = true;
+void Commands::warn_of_own_address() {
+  if (said_own_address_) return;
+  said_own_address_ = true;
   std::fputs(
       "mprdma: the peer has this device's own address, and no such queue pair is here: start one "
       "side with another --host or --address\n",
       stderr);
 }
-
-}  // namespace
 
 int Commands::modify_qp(const mprdma_abi_client* client, const Call& call, Time now) {
   mprdma_abi_modify_qp in;

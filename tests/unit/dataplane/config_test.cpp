@@ -70,6 +70,16 @@ fault = "seed=3,loss=0.25"
   EXPECT_EQ(config.fault.loss_ppm, 250'000u);
 }
 
+TEST(Config, AddressOfANetworkOrItsBroadcastIsNobodys) {
+  uint32_t ipv4 = 0;
+  uint32_t bits = 0;
+  EXPECT_FALSE(parse_address("10.73.0.0/24", &ipv4, &bits));
+  EXPECT_FALSE(parse_address("10.73.0.255/24", &ipv4, &bits));
+  EXPECT_TRUE(parse_address("10.73.0.255/16", &ipv4, &bits));
+  EXPECT_TRUE(parse_address("10.73.0.0/31", &ipv4, &bits)) << "RFC 3021";
+  EXPECT_TRUE(parse_address("10.73.0.0/32", &ipv4, &bits));
+}
+
 TEST(Config, ErrorsNameFileLineColumnAndWhatWouldBeRight) {
   EXPECT_EQ(toml_error("[device]\nmtu = 1500\n"),
             "f.toml:2:7: device.mtu: expected 1024, 2048 or 4096");

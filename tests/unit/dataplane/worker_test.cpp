@@ -347,6 +347,18 @@ TEST(Worker, LateReceiveLetsAWaitingSendInAndAcknowledgesIt) {
   EXPECT_EQ(cqe.status, MPRDMA_ABI_WC_SUCCESS);
 }
 
+TEST(Worker, PeerWithOurOwnAddressAndNoQueuePairHereIsSaid) {
+  HostPair pair;
+  const auto qp = pair.a.make_qp(*pair.cq_a);
+  ::testing::internal::CaptureStderr();
+  pair.a.connect(*qp, Host::ip(0), pair.qp_a->qpn);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "") << "two queue pairs of one device";
+  const auto lost = pair.a.make_qp(*pair.cq_a);
+  ::testing::internal::CaptureStderr();
+  pair.a.connect(*lost, Host::ip(0), 0x123456);
+  EXPECT_NE(::testing::internal::GetCapturedStderr().find("own address"), std::string::npos);
+}
+
 TEST(Worker, DestroyedQueuePairLeavesNothingBehind) {
   HostPair pair;
   pair.settle();
