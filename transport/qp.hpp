@@ -79,6 +79,9 @@ class Qp {
   [[nodiscard]] uint32_t sends_outstanding() const { return requester_.outstanding(); }
   [[nodiscard]] const Requester& requester() const { return requester_; }
   [[nodiscard]] const Responder& responder() const { return responder_; }
+  // Of the requests, and of the READ data, that this queue pair sends.
+  [[nodiscard]] StreamStats request_stats() const { return requester_.sender().stats(); }
+  [[nodiscard]] StreamStats response_stats() const { return responder_.response_sender().stats(); }
 
  private:
   void enter_error();

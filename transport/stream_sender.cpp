@@ -260,6 +260,15 @@ void StreamSender::on_sent(Time now, const Choice& choice) {
   recent_.set(choice.psn.value());
 }
 
+StreamStats StreamSender::stats() const {
+  StreamStats out = stats_;
+  out.window_raw = window_.exact().raw();
+  out.in_flight = in_flight();
+  out.srtt_ns = has_rtt_ ? srtt_ns_ : 0;
+  out.ooo_degree = static_cast<uint32_t>(una_.distance_to(ooh_));
+  return out;
+}
+
 void StreamSender::pause(Time until) {
   if (idle()) return;
   paused_until_ = until;

@@ -22,6 +22,7 @@
 #include "cc/mp_window.hpp"
 #include "transport/counters.hpp"
 #include "transport/params.hpp"
+#include "transport/stats.hpp"
 #include "wire/packet.hpp"
 
 namespace mprdma::transport {
@@ -80,6 +81,7 @@ class StreamSender {
   [[nodiscard]] uint32_t timeouts_in_a_row() const { return backoff_; }
   // When the peer last acknowledged something new, or sending began.
   [[nodiscard]] Time last_progress() const { return last_progress_; }
+  [[nodiscard]] StreamStats stats() const;
 
  private:
   enum class Cause : uint8_t { kNack, kTrigger, kEarly, kTimeout };
@@ -134,6 +136,7 @@ class StreamSender {
   bool probe_head_ = false;  // .. and that is snd_una: was the receiver ready meanwhile?
   bool probe_done_ = false;  // one probe for each silence
   uint32_t backoff_ = 0;
+  StreamStats stats_;  // the counts in it; what is a state is filled in by stats()
   Time timer_base_;
   Time last_progress_;
   Time paused_until_ = Time::never();
