@@ -12,6 +12,7 @@ namespace mprdma::transport {
   X(retransmitted_trigger, "PSNs marked lost far below the highest SACKed PSN")        \
   X(retransmitted_early, "PSNs marked lost because they were older than 5/4 SRTT")     \
   X(retransmitted_rto, "PSNs marked lost by a retransmission timeout")                 \
+  X(retransmitted_sync, "PSNs whose synchronise operation came too early")             \
   X(tail_probes, "tail probes sent")                                                   \
   X(rto_expired, "retransmission timeouts")                                            \
   X(acks_sent, "acknowledgements made")                                                \

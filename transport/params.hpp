@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "base/fixed_point.hpp"
 #include "base/units.hpp"
 
 namespace mprdma::transport {
@@ -12,6 +13,19 @@ namespace mprdma::transport {
 enum class PathPolicy : uint8_t {
   kSingle,      // one fixed virtual path, drawn when the queue pair connects
   kAckClocked,  // the paper's path selection (3.1): not built yet
+};
+
+// When WRITE and READ data reaches memory (design 1, docs/algorithms.md).
+enum class PlacementPolicy : uint8_t {
+  kStandard,  // in order, unless the memory was registered with relaxed ordering
+  kRelaxed,   // everything as it arrives, as in the paper
+  kOrdered,   // everything in order
+};
+// How a synchronise operation is kept behind what was posted before it, towards a receiver that
+// does not place in order (paper 3.5).
+enum class SyncPolicy : uint8_t {
+  kOptimistic,   // it leaves a little later; the receiver sends back what comes too early
+  kStopAndWait,  // it leaves when everything before it is complete
 };
 
 // Largest receive window, slots (design 3.1); the bitmap's width.
@@ -55,6 +69,12 @@ struct Params {
   Duration initial_rtt = Duration::us(50);
 
   PathPolicy path_policy = PathPolicy::kSingle;
+
+  PlacementPolicy placement = PlacementPolicy::kStandard;
+  SyncPolicy sync_policy = SyncPolicy::kOptimistic;
+  // alpha: an optimistic synchronise operation leaves alpha * delta * SRTT / cwnd after what was
+  // posted before it (paper 3.5). Range 0..16.
+  Fixed16 sync_alpha = Fixed16::from_int(1);
 };
 
 }  // namespace mprdma::transport

@@ -45,9 +45,7 @@ StreamSender::AckResult StreamSender::on_ack(Time now, const wire::Packet& ack) 
   if (advanced) advance(now, ack.psn);
 
   const uint32_t lost_before = lost_count_;
-  if (ext.nack == wire::NackCode::kWindowOverflow || ext.nack == wire::NackCode::kSyncTooEarly) {
-    take_nack(ack);
-  }
+  if (ext.nack == wire::NackCode::kWindowOverflow) take_nack(ack);
   const bool any_news = advanced || sack_is_new;
   if (any_news) {
     const bool ece = (ext.flags & wire::kMpAckEce) != 0;
@@ -63,6 +61,8 @@ StreamSender::AckResult StreamSender::on_ack(Time now, const wire::Packet& ack) 
     mark_holes_below(ooh_ - params_.loss_trigger, Cause::kTrigger);
   }
   if (lost_count_ != lost_before && !any_news) timer_base_ = now;
+  // Behind the timer: what it waits for may be lost, and only a timeout may tell.
+  if (sack_valid && ext.nack == wire::NackCode::kSyncTooEarly) defer(now, ext.sack);
   return any_news || lost_count_ != lost_before ? AckResult::kNews : AckResult::kStale;
 }
 
@@ -87,8 +87,9 @@ bool StreamSender::advance(Time now, Psn aack) {
   for (uint32_t pos = una_.value(), n = left; n > 0; ++pos, --n) {
     sacked_count_ -= sacked_.test(pos) ? 1 : 0;
     lost_count_ -= lost_.test(pos) ? 1 : 0;
+    deferred_count_ -= deferred_.test(pos) ? 1 : 0;
   }
-  for (Map* map : {&sacked_, &lost_, &charged_, &recent_, &recent_before_}) {
+  for (Map* map : {&sacked_, &lost_, &deferred_, &charged_, &recent_, &recent_before_}) {
     map->clear_range(una_.value(), left);
   }
   una_ = aack;
@@ -105,10 +106,7 @@ bool StreamSender::advance(Time now, Psn aack) {
 void StreamSender::take_sack(Psn sack) {
   sacked_.set(sack.value());
   ++sacked_count_;
-  if (lost_.test(sack.value())) {
-    lost_.clear(sack.value());
-    --lost_count_;
-  }
+  clear_lost(sack);
   ooh_ = psn_max(ooh_, sack + 1);
 }
 
@@ -145,6 +143,41 @@ void StreamSender::take_nack(const wire::Packet& ack) {
   if (una_.distance_to(ooh_) > static_cast<int32_t>(params_.reorder_delta)) {
     mark_holes_below(ooh_ - params_.reorder_delta, Cause::kNack);
   }
+}
+
+// The receiver dropped a packet of a synchronise operation because something before it is still
+// missing there. It is sent again a little later; nothing is wrong, so nothing else happens.
+void StreamSender::defer(Time now, Psn psn) {
+  if (!outstanding(psn) || sacked_.test(psn.value()) || lost_.test(psn.value())) return;
+  if (deferred_count_ == 0) deferred_until_ = now + sync_delay();
+  lost_.set(psn.value());
+  ++lost_count_;
+  deferred_.set(psn.value());
+  ++deferred_count_;
+  ++counters_->retransmitted_sync;
+}
+
+void StreamSender::clear_lost(Psn psn) {
+  if (lost_.test(psn.value())) --lost_count_;
+  if (deferred_.test(psn.value())) --deferred_count_;
+  lost_.clear(psn.value());
+  deferred_.clear(psn.value());
+}
+
+// The lowest lost PSN that may be sent now; requires due_count() > 0.
+Psn StreamSender::first_due() const {
+  Psn psn = una_;
+  while (true) {
+    psn += lost_.next_set(psn.value(), static_cast<uint32_t>(psn.distance_to(nxt_)));
+    if (deferred_count_ == 0 || !deferred_.test(psn.value())) return psn;
+    ++psn;
+  }
+}
+
+Duration StreamSender::sync_delay() const {
+  // Both factors have 16 fraction bits, which cancel; srtt < 2^31, delta <= 2^7, alpha <= 2^20.
+  const int64_t scaled = srtt_ns_ * params_.reorder_delta * params_.sync_alpha.raw();
+  return Duration::ns(scaled / window_.exact().raw());
 }
 
 void StreamSender::mark_lost(Psn psn, Cause cause) {
@@ -213,7 +246,7 @@ Psn StreamSender::probe_psn() const {
   const uint32_t reach = std::min(span(), params_.window_slots);
   for (uint32_t back = reach; back > 0; --back) {
     const Psn psn = una_ + (back - 1);
-    if (!sacked_.test(psn.value())) return psn;
+    if (!sacked_.test(psn.value()) && !deferred_.test(psn.value())) return psn;
   }
   return una_;
 }
@@ -223,9 +256,7 @@ StreamSender::Choice StreamSender::choose(bool has_new) const {
   if (probe_due_ && !idle()) return {Choice::Kind::kProbe, probe_head_ ? una_ : probe_psn()};
   const uint32_t window = window_.packets();
   if (in_flight() < window) {
-    if (lost_count_ > 0) {
-      return {Choice::Kind::kRetransmit, una_ + lost_.next_set(una_.value(), span())};
-    }
+    if (due_count() > 0) return {Choice::Kind::kRetransmit, first_due()};
     if (has_new && span() < kSendSpanMax) return {Choice::Kind::kNew, nxt_};
   }
   // It counts as in flight already, so it needs no room of its own.
@@ -253,10 +284,7 @@ void StreamSender::on_sent(Time now, const Choice& choice) {
     probe_due_ = probe_head_ = false;
   }
   if (choice.kind == Choice::Kind::kEarly) mark_lost(choice.psn, Cause::kEarly);
-  if (lost_.test(choice.psn.value())) {
-    lost_.clear(choice.psn.value());
-    --lost_count_;
-  }
+  clear_lost(choice.psn);
   recent_.set(choice.psn.value());
 }
 
@@ -299,10 +327,9 @@ Duration StreamSender::probe_timeout() const {
 Time StreamSender::next_deadline() const {
   if (idle()) return Time::never();
   if (paused()) return paused_until_;
-  if (params_.tail_probe && !probe_done_) {
-    return timer_base_ + std::min(probe_timeout(), rto());
-  }
-  return timer_base_ + rto();
+  const Time resend = deferred_count_ > 0 ? deferred_until_ : Time::never();
+  const bool probe = params_.tail_probe && !probe_done_;
+  return std::min(resend, timer_base_ + (probe ? std::min(probe_timeout(), rto()) : rto()));
 }
 
 void StreamSender::on_deadline(Time now) {
@@ -314,6 +341,7 @@ void StreamSender::on_deadline(Time now) {
     probe_due_ = probe_head_ = true;
     return;
   }
+  if (deferred_count_ > 0 && now >= deferred_until_) end_deferral();
   if (now >= timer_base_ + rto()) {
     on_timeout(now);
   } else if (params_.tail_probe && !probe_done_ && now >= timer_base_ + probe_timeout()) {
@@ -331,6 +359,7 @@ void StreamSender::on_timeout(Time now) {
   window_.on_timeout();
   recent_.reset();
   recent_before_.reset();
+  end_deferral();
   mark_holes_below(nxt_, Cause::kTimeout);
   // The receiver holds the head of line: it was not ready, and its word of that was lost.
   probe_due_ = probe_head_ = sacked_.test(una_.value());

@@ -73,6 +73,9 @@ class StreamSender {
   [[nodiscard]] uint32_t span() const { return static_cast<uint32_t>(una_.distance_to(nxt_)); }
   [[nodiscard]] uint32_t in_flight() const { return span() - sacked_count_ - lost_count_; }
   [[nodiscard]] Duration srtt() const { return Duration::ns(srtt_ns_); }
+  // How long a synchronise operation stays behind what was sent before it: alpha * delta * SRTT /
+  // cwnd, rounded down.
+  [[nodiscard]] Duration sync_delay() const;
   // The retransmission timeout without back-off.
   [[nodiscard]] Duration base_rto() const;
   [[nodiscard]] const cc::MpWindow& window() const { return window_; }
@@ -90,6 +93,14 @@ class StreamSender {
   void take_sack(Psn sack);
   void take_rtt_sample(Time now, uint32_t echoed_timestamp);
   void take_nack(const wire::Packet& ack);
+  void defer(Time now, Psn psn);
+  void end_deferral() {
+    deferred_.reset();
+    deferred_count_ = 0;
+  }
+  void clear_lost(Psn psn);
+  [[nodiscard]] uint32_t due_count() const { return lost_count_ - deferred_count_; }
+  [[nodiscard]] Psn first_due() const;
   void mark_lost(Psn psn, Cause cause);
   void mark_holes_below(Psn end, Cause cause);
   void on_timeout(Time now);
@@ -122,6 +133,11 @@ class StreamSender {
   Map recent_before_;  // .. in the one before
   uint32_t sacked_count_ = 0;
   uint32_t lost_count_ = 0;
+  // Of the lost ones: refused by the receiver as too early (synchronise), not to be sent again
+  // before deferred_until_. No loss: costs no window.
+  Map deferred_;
+  uint32_t deferred_count_ = 0;
+  Time deferred_until_;
 
   // Epochs of 5/4 SRTT: what was sent before old_psn_ is older than a whole epoch.
   Time epoch_start_;

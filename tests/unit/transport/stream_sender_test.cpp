@@ -343,5 +343,59 @@ TEST(StreamSender, AHeadOfLineThatIsHeldIsAskedForOnTimeoutAndOnOverflow) {
   }
 }
 
+// ---- Synchronise -------------------------------------------------------------------------------
+
+TEST(StreamSender, WhatCameTooEarlyIsSentAgainAfterTheDelayAndCostsNothing) {
+  Params p = params_with(4);
+  p.reorder_delta = 32;
+  Sender s(p);
+  s.send(3);
+  const uint32_t window = s.window_raw();
+  const Time start = s.now;
+  s.ack(0, 2, 0, wire::NackCode::kSyncTooEarly);
+  EXPECT_EQ(s.sender.in_flight(), 2u) << "the receiver has dropped it";
+  EXPECT_EQ(s.send(1000, false), 0);
+  // 32 * 10 us / 4 packets
+  EXPECT_EQ(s.sender.sync_delay(), Duration::us(80));
+  EXPECT_EQ(s.sender.next_deadline(), start + Duration::us(80));
+  EXPECT_EQ(s.send(1), 1) << "what was posted later may overtake it";
+  EXPECT_EQ(s.index(s.last.psn), 3);
+  s.now = start + Duration::us(80);
+  s.sender.on_deadline(s.now);
+  EXPECT_EQ(s.send(1000, false), 1);
+  EXPECT_EQ(s.index(s.last.psn), 2);
+  EXPECT_TRUE(s.last.again());
+  EXPECT_EQ(s.window_raw(), window);
+  EXPECT_EQ(s.counters.retransmitted_sync, 1u);
+  EXPECT_EQ(s.counters.retransmitted_nack + s.counters.retransmitted_rto, 0u);
+}
+
+TEST(StreamSender, ARefusedSynchroniseDoesNotKeepTheTimeoutOfWhatItWaitsForAway) {
+  Params p = params_with(4);
+  p.tail_probe = false;
+  Sender s(p);
+  s.send(2);
+  const Time timeout = s.now + s.sender.base_rto();
+  while (s.now < timeout) {  // packet 0 is lost; packet 1 comes too early again and again
+    s.ack(0, 1, 0, wire::NackCode::kSyncTooEarly);
+    s.now = s.sender.next_deadline();
+    s.sender.on_deadline(s.now);
+    if (s.now < timeout) {
+      EXPECT_EQ(s.send(1000, false), 1);
+      EXPECT_EQ(s.index(s.last.psn), 1);
+    }
+  }
+  EXPECT_EQ(s.now, timeout);
+  EXPECT_EQ(s.send(1, false), 1);
+  EXPECT_EQ(s.index(s.last.psn), 0);
+}
+
+TEST(StreamSender, AlphaStretchesTheDelayOfSynchroniseOperations) {
+  Params p = params_with(3);
+  p.reorder_delta = 32;
+  p.sync_alpha = Fixed16::from_raw(Fixed16::kOneRaw / 2);
+  EXPECT_EQ(Sender(p).sender.sync_delay(), Duration::ns(32 * 10'000 / 2 / 3));
+}
+
 }  // namespace
 }  // namespace mprdma::transport
