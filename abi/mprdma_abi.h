@@ -31,7 +31,7 @@ extern "C" {
 #endif
 
 #define MPRDMA_ABI_MAJOR 1u
-#define MPRDMA_ABI_MINOR 0u
+#define MPRDMA_ABI_MINOR 1u
 
 /* Feature bits, mprdma_abi_channel.features. */
 #define MPRDMA_ABI_FEATURE_RC (1ull << 0)
@@ -41,7 +41,10 @@ extern "C" {
 #define MPRDMA_ABI_FEATURE_ATOMIC (1ull << 4)
 #define MPRDMA_ABI_FEATURE_MEMORY_WINDOW (1ull << 5)
 #define MPRDMA_ABI_FEATURE_RELAXED_ORDERING (1ull << 6)
-#define MPRDMA_ABI_FEATURE_SYNCHRONISE (1ull << 7)
+#define MPRDMA_ABI_FEATURE_SYNCHRONISE (1ull << 7)     /* MPRDMA_ABI_WQE_SYNCHRONISE */
+#define MPRDMA_ABI_FEATURE_QP_TRANSPORT (1ull << 8)    /* mprdma_abi_create_qp_ex; minor 1 */
+#define MPRDMA_ABI_FEATURE_QP_STATS (1ull << 9)        /* QUERY_QP_STATS; minor 1 */
+#define MPRDMA_ABI_FEATURE_RELAXED_ALWAYS (1ull << 10) /* placement in no order whatever the MR */
 
 /* ---- Send queue ------------------------------------------------------------------------------
  * A slot is one mprdma_abi_send_wqe followed by max_sge mprdma_abi_sge entries or by max_inline
@@ -248,6 +251,7 @@ enum mprdma_abi_command {
   MPRDMA_ABI_CREATE_AH = 14,
   MPRDMA_ABI_DESTROY_AH = 15,
   MPRDMA_ABI_QUERY_COUNTERS = 16,
+  MPRDMA_ABI_QUERY_QP_STATS = 17,
 };
 
 /* What a command without input or output uses; handles are small integers chosen by the engine. */
@@ -369,6 +373,35 @@ struct mprdma_abi_create_qp_out {
 };
 MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_create_qp_out) == 16);
 
+/* How a QP's packets travel. The numbers of a preset are the preset's own; those that are not 0
+ * here replace them. With DEFAULT everything is as the device was configured. */
+enum mprdma_abi_transport_mode {
+  MPRDMA_ABI_MODE_DEFAULT = 0,
+  MPRDMA_ABI_MODE_MP = 1,        /* multi-path, with its mends */
+  MPRDMA_ABI_MODE_MP_PAPER = 2,  /* multi-path, to the letter of the paper */
+  MPRDMA_ABI_MODE_MP_SINGLE = 3, /* as MP, but on one path */
+  MPRDMA_ABI_MODE_IRN = 4,
+  MPRDMA_ABI_MODE_ROCE = 5,
+};
+
+struct mprdma_abi_qp_transport {
+  uint32_t mode;           /* enum mprdma_abi_transport_mode */
+  uint32_t initial_window; /* packets; 0: the preset's, here and below */
+  uint32_t window_max;     /* packets */
+  uint32_t reorder_delta;  /* packets */
+  uint32_t window_slots;   /* slots of the receive window; both peers use the same number */
+  uint32_t reserved[3];    /* 0 */
+};
+MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_qp_transport) == 32);
+
+/* CREATE_QP, longer input of minor 1 (MPRDMA_ABI_FEATURE_QP_TRANSPORT). EOPNOTSUPP: a mode that
+ * this engine has not; EINVAL: no such mode, a number out of range, reserved not 0. */
+struct mprdma_abi_create_qp_ex {
+  struct mprdma_abi_create_qp base;
+  struct mprdma_abi_qp_transport transport;
+};
+MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_create_qp_ex) == 128);
+
 enum mprdma_abi_qp_state { /* as enum ibv_qp_state */
                            MPRDMA_ABI_QPS_RESET = 0,
                            MPRDMA_ABI_QPS_INIT = 1,
@@ -425,6 +458,51 @@ struct mprdma_abi_modify_qp { /* MODIFY_QP, input; QUERY_QP: mprdma_abi_handle -
   struct mprdma_abi_qp_attr attr;
 };
 MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_modify_qp) == 72);
+
+/* One sending stream of a QP: requests, or the READ data that it sends as responder. */
+struct mprdma_abi_stream_stats {
+  uint32_t window_q16; /* congestion window, packets in Q16.16 */
+  uint32_t in_flight;  /* packets */
+  uint64_t srtt_ns;    /* 0: no sample yet */
+  uint32_t paths_in_use;
+  uint32_t ooo_degree; /* packets from the oldest unacknowledged to the highest selectively acked */
+  uint32_t ooo_degree_max;
+  uint32_t reserved;
+  uint64_t packets_sent;  /* first copies and retransmissions */
+  uint64_t retransmitted; /* the sum of the five causes */
+  uint64_t retransmitted_nack;
+  uint64_t retransmitted_trigger;
+  uint64_t retransmitted_early;
+  uint64_t retransmitted_rto;
+  uint64_t retransmitted_probe;
+  uint64_t rto_expired;
+  uint64_t ece_received;
+  uint64_t acks_pruned;
+  uint64_t path_probes;
+  uint64_t random_paths;
+  uint64_t restarts;
+  uint64_t window_reductions;
+};
+MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_stream_stats) == 144);
+
+/* QUERY_QP_STATS: mprdma_abi_handle -> this. Counts begin when the QP connects. A later minor may
+ * append: an engine writes the smaller of out_bytes and what it knows, never less than this. */
+struct mprdma_abi_qp_stats {
+  uint64_t time_ns; /* the engine's monotonic clock when this was read */
+  uint32_t qpn;
+  uint32_t dest_qpn;
+  uint32_t state;     /* enum mprdma_abi_qp_state */
+  uint32_t mode;      /* enum mprdma_abi_transport_mode, never DEFAULT */
+  uint8_t dgid[16];   /* the peer; 0 before RTR */
+  uint64_t bytes_out; /* payload sent, each byte once; requests and READ data together */
+  uint64_t bytes_in;  /* payload placed in memory */
+  uint64_t bytes_retransmitted;
+  uint32_t sends_outstanding; /* send requests posted and not completed */
+  uint32_t path_mtu;          /* bytes */
+  struct mprdma_abi_stream_stats requests;
+  struct mprdma_abi_stream_stats responses;
+};
+MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_qp_stats) == 360);
 
 /* QUERY_COUNTERS, output: the head, then as many entries as fit into out_bytes, by name. */
 struct mprdma_abi_counters {

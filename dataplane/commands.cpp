@@ -98,6 +98,8 @@ int Commands::execute(const mprdma_abi_client* client, const Call& call, Time no
       return EOPNOTSUPP;
     case MPRDMA_ABI_QUERY_COUNTERS:
       return query_counters(call);
+    case MPRDMA_ABI_QUERY_QP_STATS:
+      return query_qp_stats(client, call, now);
     default:
       return EINVAL;
   }

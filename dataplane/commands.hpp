@@ -66,6 +66,7 @@ class Commands {
   int modify_qp(const mprdma_abi_client* client, const Call& call, Time now);
   int query_qp(const mprdma_abi_client* client, const Call& call);
   int destroy_qp(const mprdma_abi_client* client, const Call& call, Time now);
+  int query_qp_stats(const mprdma_abi_client* client, const Call& call, Time now);
   int query_counters(const Call& call);
 
   Pd* find_pd(const mprdma_abi_client* client, uint32_t handle);

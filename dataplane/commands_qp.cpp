@@ -6,6 +6,7 @@
 
 #include "dataplane/command_io.hpp"
 #include "dataplane/commands.hpp"
+#include "dataplane/qp_transport.hpp"
 
 namespace mprdma::dataplane {
 
@@ -127,6 +128,12 @@ int Commands::create_qp(const mprdma_abi_client* client, const Call& call) {
       !good_queue(in.rq, sizeof(mprdma_abi_recv_wqe), "receive")) {
     return EINVAL;
   }
+  // A longer input says how its packets travel; one without is as the device was configured.
+  mprdma_abi_create_qp_ex longer{};
+  (void)read_input(call, &longer);
+  transport::Params params;
+  const int refused = choose_params(longer.transport, worker_.config().params, &params);
+  if (refused != 0) return refused;
   const uint32_t qpn = worker_.qps().allocate();
   if (qpn == 0) return ENOMEM;
   transport::QpConfig config;
@@ -137,12 +144,13 @@ int Commands::create_qp(const mprdma_abi_client* client, const Call& call) {
   config.max_send_sge = std::max(in.sq.max_sge, 1u);
   config.max_recv_sge = std::max(in.rq.max_sge, 1u);
   config.signal_all = in.signal_all != 0;
-  config.params = worker_.config().params;
+  config.params = params;
   auto qp = std::make_unique<QpContext>(config, worker_.device(), in);
   qp->client = client;
   qp->send_cq = send_cq;
   qp->recv_cq = recv_cq;
   qp->pd = in.pd;
+  qp->mode = mode_of(params);
   qp->attr = initial_attributes(worker_.config().mtu);
   qp->qp.set_attributes(to_transport(qp->attr, draw_virtual_path(worker_.prng())));
   QpContext* raw = qp.get();
@@ -202,6 +210,7 @@ int Commands::modify_qp(const mprdma_abi_client* client, const Call& call, Time 
     warn_of_own_address();
   } else if (to_state && state == QpState::kReset) {
     qp->attr = initial_attributes(worker_.config().mtu);
+    qp->bytes_out = qp->bytes_in = qp->bytes_retransmitted = 0;
     qp->qp.set_attributes(to_transport(qp->attr, draw_virtual_path(worker_.prng())));
   }
   worker_.settle(now);
@@ -217,6 +226,16 @@ int Commands::query_qp(const mprdma_abi_client* client, const Call& call) {
   out.mask = (MPRDMA_ABI_QP_SQD_NOTIFY << 1) - 1;
   out.state = static_cast<uint32_t>(qp->qp.state());
   out.sq_draining = qp->qp.sq_draining() ? 1 : 0;
+  return write_output(call, out);
+}
+
+int Commands::query_qp_stats(const mprdma_abi_client* client, const Call& call, Time now) {
+  mprdma_abi_handle in;
+  if (!read_input(call, &in)) return EINVAL;
+  const QpContext* qp = find_qp(client, in.handle);
+  if (qp == nullptr) return EINVAL;
+  mprdma_abi_qp_stats out;
+  fill_qp_stats(*qp, now, &out);
   return write_output(call, out);
 }
 

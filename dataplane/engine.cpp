@@ -16,7 +16,9 @@ namespace mprdma::dataplane {
 
 namespace {
 
-constexpr uint64_t kFeatures = MPRDMA_ABI_FEATURE_RC;
+// An operation with the synchronise flag: under ordered placement it has nothing to wait for.
+constexpr uint64_t kFeatures = MPRDMA_ABI_FEATURE_RC | MPRDMA_ABI_FEATURE_SYNCHRONISE |
+                               MPRDMA_ABI_FEATURE_QP_TRANSPORT | MPRDMA_ABI_FEATURE_QP_STATS;
 
 WorkerConfig worker_config(const Config& config, uint64_t seed) {
   WorkerConfig out;

@@ -55,6 +55,12 @@ struct QpContext {
   WorkRing sq;
   WorkRing rq;
   mprdma_abi_qp_attr attr{};
+  uint32_t mode = MPRDMA_ABI_MODE_DEFAULT;  // what the transport's parameters amount to
+
+  // Since the queue pair was made or reset: payload bytes, each once, and those sent again.
+  uint64_t bytes_out = 0;
+  uint64_t bytes_in = 0;
+  uint64_t bytes_retransmitted = 0;
 
   // The way to the peer.
   wire::FrameAddress address;

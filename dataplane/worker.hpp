@@ -123,7 +123,7 @@ class Worker {
   void receive_arp(const RxFrame& frame, TxBatch& answers);
   QpContext* accept(const wire::DecodedFrame& decoded, bool from_loop);
   void perform(QpContext& qp, TxBatch* answers);
-  void place(const QpContext& qp, const transport::Placement& placement);
+  void place(QpContext& qp, const transport::Placement& placement);
   void release(transport::FrameHandle handle);
   void flush_released();
 

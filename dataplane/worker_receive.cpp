@@ -89,13 +89,14 @@ void Worker::perform(QpContext& qp, TxBatch* answers) {
   actions_.clear();
 }
 
-void Worker::place(const QpContext& qp, const transport::Placement& placement) {
+void Worker::place(QpContext& qp, const transport::Placement& placement) {
   const BorrowedFrame& frame = frames_[placement.frame];
   begin_copy(placement.addr, placement.length, qp.qp.qpn());
   copy_tail_last(reinterpret_cast<unsigned char*>(placement.addr),
                  frame.payload + placement.payload_offset, placement.length);
   end_copy();
   counters_.payload_bytes_in += placement.length;
+  qp.bytes_in += placement.length;
 }
 
 void Worker::release(transport::FrameHandle handle) {

@@ -71,6 +71,8 @@ void Worker::send_packet(QpContext& qp, const transport::TxPacket& packet, TxFra
       static_cast<uint32_t>(wire::finish_frame(frame.payload - header_bytes, header_bytes,
                                                payload_bytes, !qp.loop && port_info_.can_corrupt));
   counters_.payload_bytes_out += payload_bytes;
+  const bool again = (packet.header.mp_data.flags & wire::kMpDataReTx) != 0;
+  (again ? qp.bytes_retransmitted : qp.bytes_out) += payload_bytes;
   ++counters_.frames_out;
 }
 

@@ -90,6 +90,95 @@ TEST_F(CommandsTest, WhatIsNotBuiltIsSaidToBeUnsupported) {
   EXPECT_EQ(host_.execute(MPRDMA_ABI_CREATE_QP, in, &out), EOPNOTSUPP);
 }
 
+// What a queue pair answers when it is made with these parameters.
+class QpTransport : public CommandsTest {
+ protected:
+  static mprdma_abi_qp_transport ask(uint32_t mode, uint32_t initial_window = 0,
+                                     uint32_t window_max = 0, uint32_t reorder_delta = 0,
+                                     uint32_t window_slots = 0) {
+    return {mode, initial_window, window_max, reorder_delta, window_slots, {}};
+  }
+  int attempt(const mprdma_abi_qp_transport& transport, HostQp* qp = nullptr) {
+    HostQp other;
+    HostQp& made = qp != nullptr ? *qp : other;
+    mprdma_abi_create_qp_ex in{host_.describe(made, *cq_), transport};
+    mprdma_abi_create_qp_out out{};
+    const int error = host_.execute(MPRDMA_ABI_CREATE_QP, in, &out);
+    made.handle = out.handle;
+    return error;
+  }
+  mprdma_abi_qp_stats stats(const HostQp& qp) {
+    mprdma_abi_qp_stats out{};
+    EXPECT_EQ(host_.execute(MPRDMA_ABI_QUERY_QP_STATS, mprdma_abi_handle{qp.handle, 0}, &out), 0);
+    return out;
+  }
+  std::unique_ptr<testing::HostCq> cq_ = host_.make_cq();
+};
+
+TEST_F(QpTransport, ModesThatAreNotBuiltAreUnsupportedAndUnknownOnesInvalid) {
+  for (const uint32_t mode : {MPRDMA_ABI_MODE_DEFAULT, MPRDMA_ABI_MODE_MP, MPRDMA_ABI_MODE_MP_PAPER,
+                              MPRDMA_ABI_MODE_MP_SINGLE}) {
+    EXPECT_EQ(attempt(ask(mode)), 0) << mode;
+  }
+  EXPECT_EQ(attempt(ask(MPRDMA_ABI_MODE_IRN)), EOPNOTSUPP);
+  EXPECT_EQ(attempt(ask(MPRDMA_ABI_MODE_ROCE)), EOPNOTSUPP);
+  EXPECT_EQ(attempt(ask(99)), EINVAL);
+  mprdma_abi_qp_transport reserved{};
+  reserved.reserved[1] = 1;
+  EXPECT_EQ(attempt(reserved), EINVAL);
+}
+
+TEST_F(QpTransport, NumbersOutOfRangeOrAtOddsAreInvalid) {
+  EXPECT_EQ(attempt(ask(0, 10, 20, 16)), 0);
+  EXPECT_EQ(attempt(ask(0, 30, 20)), EINVAL);
+  EXPECT_EQ(attempt(ask(0, 0, 257)), EINVAL);
+  EXPECT_EQ(attempt(ask(0, 129)), EINVAL);
+  EXPECT_EQ(attempt(ask(0, 0, 0, 7)), EINVAL);
+  EXPECT_EQ(attempt(ask(0, 0, 0, 0, 48)), EINVAL);
+  EXPECT_EQ(attempt(ask(0, 0, 0, 0, 256)), EINVAL);
+  EXPECT_EQ(attempt(ask(0, 17, 0, 0, 16)), EINVAL);
+  EXPECT_EQ(attempt(ask(0, 0, 0, 0, 16)), 0) << "what lies within the window shrinks with it";
+}
+
+TEST_F(QpTransport, TheWindowBeginsAsAskedFor) {
+  HostQp qp;
+  ASSERT_EQ(attempt(ask(MPRDMA_ABI_MODE_MP_SINGLE, 7), &qp), 0);
+  host_.connect(qp, Host::ip(1), 0x1234);
+  const mprdma_abi_qp_stats out = stats(qp);
+  EXPECT_EQ(out.requests.window_q16, 7u << 16);
+  EXPECT_EQ(out.mode, uint32_t{MPRDMA_ABI_MODE_MP_SINGLE});
+  EXPECT_EQ(out.dest_qpn, 0x1234u);
+  EXPECT_EQ(out.state, uint32_t{MPRDMA_ABI_QPS_RTS});
+}
+
+TEST(QpStats, CountEachByteOnceOnACleanWire) {
+  testing::HostPair pair;
+  constexpr uint32_t kBytes = 10'000;
+  mprdma_abi_send_wqe& wqe = pair.a.begin_send(*pair.qp_a, MPRDMA_ABI_WRITE, 1,
+                                               {{pair.mr_a->addr(), kBytes, pair.mr_a->key}});
+  wqe.remote_addr = pair.mr_b->addr();
+  wqe.rkey = pair.mr_b->key;
+  pair.a.end_send(*pair.qp_a);
+  mprdma_abi_cqe entry{};
+  ASSERT_TRUE(pair.completion(pair.a, *pair.cq_a, &entry));
+  mprdma_abi_qp_stats a{};
+  mprdma_abi_qp_stats b{};
+  const mprdma_abi_handle qp_a{pair.qp_a->handle, 0};
+  const mprdma_abi_handle qp_b{pair.qp_b->handle, 0};
+  ASSERT_EQ(pair.a.execute(MPRDMA_ABI_QUERY_QP_STATS, qp_a, &a), 0);
+  ASSERT_EQ(pair.b.execute(MPRDMA_ABI_QUERY_QP_STATS, qp_b, &b), 0);
+  EXPECT_EQ(a.bytes_out, kBytes);
+  EXPECT_EQ(b.bytes_in, kBytes);
+  EXPECT_EQ(a.bytes_in + b.bytes_out + a.bytes_retransmitted, 0u);
+  EXPECT_EQ(a.requests.retransmitted, 0u);
+  EXPECT_GT(a.requests.srtt_ns, 0u);
+  EXPECT_EQ(a.sends_outstanding, 0u);
+  EXPECT_EQ(pair.b.execute(MPRDMA_ABI_QUERY_QP_STATS, mprdma_abi_handle{99, 0}, &b), EINVAL);
+  pair.a.move_to(*pair.qp_a, MPRDMA_ABI_QPS_RESET);
+  ASSERT_EQ(pair.a.execute(MPRDMA_ABI_QUERY_QP_STATS, qp_a, &a), 0);
+  EXPECT_EQ(a.bytes_out, 0u);
+}
+
 TEST_F(CommandsTest, RingsThatCannotHoldWhatTheyPromiseAreEinval) {
   auto cq = host_.make_cq();
   HostQp qp;

@@ -1,0 +1,160 @@
+#include "dataplane/qp_transport.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+namespace mprdma::dataplane {
+
+using transport::Params;
+using transport::PathPolicy;
+using transport::StreamStats;
+
+namespace {
+
+// Until the presets stand in transport/params.hpp the defaults are the only one.
+template <class P>
+P preset_mp() {
+  if constexpr (requires { P::mp(); }) {
+    return P::mp();
+  } else {
+    return P{};
+  }
+}
+
+template <class P>
+P preset_mp_paper() {
+  if constexpr (requires { P::mp_paper(); }) {
+    return P::mp_paper();
+  } else {
+    return P{};
+  }
+}
+
+int choose_preset(uint32_t mode, const Params& configured, Params* out) {
+  switch (mode) {
+    case MPRDMA_ABI_MODE_DEFAULT:
+      *out = configured;
+      return 0;
+    case MPRDMA_ABI_MODE_MP:
+      *out = preset_mp<Params>();
+      return 0;
+    case MPRDMA_ABI_MODE_MP_PAPER:
+      *out = preset_mp_paper<Params>();
+      return 0;
+    case MPRDMA_ABI_MODE_MP_SINGLE:
+      *out = preset_mp<Params>();
+      out->path_policy = PathPolicy::kSingle;
+      return 0;
+    case MPRDMA_ABI_MODE_IRN:
+    case MPRDMA_ABI_MODE_ROCE:
+      return EOPNOTSUPP;
+    default:
+      return EINVAL;
+  }
+}
+
+// The ranges of transport/params.hpp.
+bool good_params(const Params& params) {
+  const bool slots = params.window_slots >= 8 &&
+                     params.window_slots <= transport::kWindowSlotsMax &&
+                     std::has_single_bit(params.window_slots);
+  const bool window = params.initial_window >= 1 && params.initial_window <= params.window_slots &&
+                      params.window_max >= params.initial_window &&
+                      params.window_max <= transport::kSendSpanMax;
+  const bool delta = params.reorder_delta >= 8 && params.reorder_delta <= params.window_slots;
+  const bool trigger = params.loss_trigger == 0 ||
+                       (params.loss_trigger >= 8 && params.loss_trigger <= params.window_slots);
+  return slots && window && delta && trigger;
+}
+
+mprdma_abi_stream_stats to_abi(const StreamStats& from) {
+  mprdma_abi_stream_stats to{};
+  to.window_q16 = from.window_raw;
+  to.in_flight = from.in_flight;
+  to.srtt_ns = from.srtt_ns > 0 ? static_cast<uint64_t>(from.srtt_ns) : 0;
+  to.paths_in_use = from.paths_in_use;
+  to.ooo_degree = from.ooo_degree;
+  to.ooo_degree_max = from.ooo_degree_max;
+  to.packets_sent = from.packets_sent;
+  to.retransmitted = from.retransmitted;
+  to.retransmitted_nack = from.retransmitted_nack;
+  to.retransmitted_trigger = from.retransmitted_trigger;
+  to.retransmitted_early = from.retransmitted_early;
+  to.retransmitted_rto = from.retransmitted_rto;
+  to.retransmitted_probe = from.retransmitted_probe;
+  to.rto_expired = from.rto_expired;
+  to.ece_received = from.ece_received;
+  to.acks_pruned = from.acks_pruned;
+  to.path_probes = from.path_probes;
+  to.random_paths = from.random_paths;
+  to.restarts = from.restarts;
+  to.window_reductions = from.window_reductions;
+  return to;
+}
+
+}  // namespace
+
+int choose_params(const mprdma_abi_qp_transport& wanted, const Params& configured, Params* out) {
+  for (const uint32_t reserved : wanted.reserved) {
+    if (reserved != 0) return EINVAL;
+  }
+  const bool as_configured = wanted.mode == MPRDMA_ABI_MODE_DEFAULT && wanted.initial_window == 0 &&
+                             wanted.window_max == 0 && wanted.reorder_delta == 0 &&
+                             wanted.window_slots == 0;
+  if (as_configured) {
+    *out = configured;
+    return 0;
+  }
+  Params params;
+  const int error = choose_preset(wanted.mode, configured, &params);
+  if (error != 0) return error;
+  if (wanted.window_slots != 0) {
+    params.window_slots = wanted.window_slots;
+    // A smaller window brings down what has to lie within it, unless that was named as well.
+    params.initial_window = std::min(params.initial_window, params.window_slots);
+    params.reorder_delta = std::min(params.reorder_delta, params.window_slots / 2);
+    if (params.loss_trigger >= params.window_slots) params.loss_trigger = 0;
+  }
+  if (wanted.window_max != 0) {
+    params.window_max = wanted.window_max;
+    params.initial_window = std::min(params.initial_window, params.window_max);
+  }
+  if (wanted.initial_window != 0) {
+    params.initial_window = wanted.initial_window;
+    if (wanted.window_max == 0) {
+      params.window_max = std::max(params.window_max, params.initial_window);
+    }
+  }
+  if (wanted.reorder_delta != 0) params.reorder_delta = wanted.reorder_delta;
+  if (!good_params(params)) return EINVAL;
+  *out = params;
+  return 0;
+}
+
+mprdma_abi_transport_mode mode_of(const Params& params) {
+  if (params.path_policy == PathPolicy::kSingle) return MPRDMA_ABI_MODE_MP_SINGLE;
+  const bool literal = !params.limit_growth && !params.loss_shrinks_window &&
+                       !params.early_retransmit && !params.tail_probe && params.loss_trigger == 0;
+  return literal ? MPRDMA_ABI_MODE_MP_PAPER : MPRDMA_ABI_MODE_MP;
+}
+
+void fill_qp_stats(const QpContext& qp, Time now, mprdma_abi_qp_stats* out) {
+  *out = mprdma_abi_qp_stats{};
+  out->time_ns = static_cast<uint64_t>(now.ns());
+  out->qpn = qp.qp.qpn();
+  out->dest_qpn = qp.attr.dest_qpn;
+  out->state = static_cast<uint32_t>(qp.qp.state());
+  out->mode = qp.mode;
+  std::memcpy(out->dgid, qp.attr.dgid, sizeof(out->dgid));
+  out->bytes_out = qp.bytes_out;
+  out->bytes_in = qp.bytes_in;
+  out->bytes_retransmitted = qp.bytes_retransmitted;
+  out->sends_outstanding = qp.qp.sends_outstanding();
+  out->path_mtu = qp.attr.path_mtu;
+  out->requests = to_abi(qp.qp.request_stats());
+  out->responses = to_abi(qp.qp.response_stats());
+}
+
+}  // namespace mprdma::dataplane
