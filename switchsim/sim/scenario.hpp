@@ -1,0 +1,167 @@
+// A scenario: a network, flows on it, changes while it runs, what is measured. Plain data, made by
+// hand (figures, tests) or from TOML (scenario_toml.hpp; schema: docs/simulator.md).
+//
+// Everything random is drawn from `seed`: the same scenario gives the same bytes. Hosts, links and
+// flows are addressed by index here and by name in TOML; lookups by name are members below.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "switchsim/model/sim_time.hpp"
+#include "switchsim/model/topology.hpp"
+#include "transport/params.hpp"
+
+namespace mprdma::switchsim {
+
+enum class FlowOperation : uint8_t { kWrite, kSend, kRead };
+
+// A message posted at a given time.
+struct TimedMessage {
+  SimTime at;
+  uint64_t bytes = 0;  // <= 1 GiB
+};
+
+// A queue pair at `from` that works towards `to`. Payload goes from `from` to `to`; READ: from `to`
+// to `from`, asked for by `from`.
+//
+// What is posted, from `start` on:
+//   - timed_messages, if there are any, each at its time (open loop: the post queue is as deep as
+//     it must be)
+//   - else messages of message_bytes, `messages` of them (0: without end), post_depth outstanding
+//     at most; think > 0: the next one `think` after a completion (closed loop; depth 1)
+// Nothing is posted at or after `stop`; what is outstanding then still arrives.
+struct FlowSpec {
+  std::string name;  // unique; empty: "flow<index>"
+  NodeId from = 0;   // hosts
+  NodeId to = 0;
+  FlowOperation operation = FlowOperation::kWrite;
+  uint64_t message_bytes = 1 << 20;
+  uint32_t post_depth = 4;
+  uint64_t messages = 0;
+  SimSpan think;
+  std::vector<TimedMessage> timed_messages;
+  SimTime start;
+  SimTime stop = SimTime::never();
+
+  transport::Params params;  // of both ends
+  uint32_t path_mtu = 1024;  // payload bytes of a full packet
+  // Link that the one virtual path of a kSingle flow is chosen to cross; nullopt: drawn.
+  std::optional<LinkId> pinned_link;
+  uint8_t timeout = 14;  // of the verbs: 4.096 us * 2^timeout; 0: for ever
+  uint8_t retry_cnt = 7;
+  bool may_fail = false;  // an error completion is a result, not a mistake (Result::errors)
+};
+
+enum class Direction : uint8_t { kBoth, kAb, kBa };
+
+// A change of one link at a time; what is not set stays.
+struct LinkEvent {
+  SimTime at;
+  LinkId link = 0;
+  Direction direction = Direction::kBoth;  // of everything but `up`
+  std::optional<bool> up;
+  std::optional<LinkRate> rate;
+  std::optional<uint32_t> loss_ppm;
+  std::optional<SimSpan> delay;
+  std::optional<RedConfig> red;
+  std::optional<uint64_t> queue_bytes_max;
+};
+
+struct Scenario {
+  std::string name;
+  std::string description;
+  uint64_t seed = 1;
+  SimSpan duration = SimSpan::ms(10);
+  // Rates, means and percentiles of the result are over [warm_up, duration].
+  SimSpan warm_up;
+  // One point of every time series.
+  SimSpan sample = SimSpan::ms(1);
+  // How often queues are looked at for their mean, deviation and maximum.
+  SimSpan queue_sample = SimSpan::us(10);
+  // End as soon as every message of every flow is complete (flows without end never are).
+  bool end_when_idle = false;
+
+  Topology topology;
+  std::vector<std::string> host_names;
+  // Links whose share in each flow is told apart (one per equal-cost path): FlowResult::path_bytes.
+  std::vector<LinkId> paths;
+
+  bool reroute = false;  // as NetworkConfig
+  SimSpan reroute_after;
+  // A host thinks so long before an acknowledgement leaves, plus up to the jitter (uniform).
+  SimSpan ack_delay;
+  SimSpan ack_jitter;
+
+  std::vector<FlowSpec> flows;
+  std::vector<LinkEvent> events;
+
+  [[nodiscard]] std::optional<LinkId> link_named(std::string_view name) const;
+  [[nodiscard]] std::optional<NodeId> host_named(std::string_view name) const;
+  // For what must exist: CHECKs.
+  [[nodiscard]] LinkId link(std::string_view name) const;
+  [[nodiscard]] NodeId host(std::string_view name) const;
+};
+
+// Empty, or what is wrong with the scenario as a whole (unknown host, event after the end ..).
+std::string validate(const Scenario& scenario);
+
+// ---- Topologies. They fill topology, host_names and paths of a scenario.
+
+// `pairs` hosts on either side, l1.. and r1.., one bottleneck link between two switches. Links:
+// "l1".. "r1".. and "bottleneck" (direction ab: left to right).
+struct DumbbellSpec {
+  uint32_t pairs = 2;
+  LinkRate access = LinkRate::gbps(40);
+  LinkRate bottleneck = LinkRate::gbps(40);
+  // Round trip of a full data packet and its acknowledgement on an empty network, serialisation
+  // included; every link gets the same propagation delay.
+  SimSpan base_rtt = SimSpan::us(12);
+  uint32_t path_mtu = 1024;  // of that packet
+  RedConfig red;             // of every switch port
+  uint64_t queue_bytes_max = 1'000'000;
+};
+void make_dumbbell(const DumbbellSpec& spec, Scenario* scenario);
+
+// The testbed of the MP-RDMA paper (section 6.1): `servers` under each of two ToRs (a1.. and b1..),
+// equal-cost links between the ToRs (names "path1" .., direction ab: from a to b). Host links are
+// named after their host.
+struct TestbedSpec {
+  uint32_t servers = 5;  // per ToR
+  uint32_t paths = 4;
+  LinkRate access = LinkRate::gbps(40);
+  LinkRate path_rate = LinkRate::gbps(40);
+  SimSpan base_rtt = SimSpan::us(12);
+  uint32_t path_mtu = 1024;
+  RedConfig red{.kmin_bytes = 20'000, .kmax_bytes = 20'000};
+  uint64_t queue_bytes_max = 1'000'000;
+};
+void make_testbed(const TestbedSpec& spec, Scenario* scenario);
+
+// Leaves and spines, hosts h1.. ; host links are named after the host, fabric links "leaf1-spine1".
+struct LeafSpineSpec {
+  uint32_t leaves = 32;
+  uint32_t spines = 4;
+  uint32_t hosts_per_leaf = 10;
+  LinkRate access = LinkRate::gbps(40);
+  LinkRate fabric = LinkRate::gbps(100);
+  SimSpan base_rtt = SimSpan::us(16);  // between hosts under different leaves
+  uint32_t path_mtu = 1024;
+  RedConfig red{.kmin_bytes = 60'000, .kmax_bytes = 60'000};
+  uint64_t queue_bytes_max = 1'000'000;
+};
+void make_leaf_spine(const LeafSpineSpec& spec, Scenario* scenario);
+
+// ---- What a packet costs on a wire.
+
+// Headers, payload, pad, ICRC, FCS, preamble and gap of a data packet, from the functions that the
+// engine's frames are made with.
+uint32_t data_wire_bytes(FlowOperation operation, uint32_t payload_bytes);
+uint32_t ack_wire_bytes();
+// The ceiling: the most payload, in bits per second, that a link of `rate` carries in full packets.
+double payload_ceiling_bps(LinkRate rate, FlowOperation operation, uint32_t path_mtu);
+
+}  // namespace mprdma::switchsim

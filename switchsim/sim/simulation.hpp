@@ -1,0 +1,71 @@
+// The event simulator: transport::Qp objects as hosts on the network model, in virtual time.
+//
+//   Scenario scenario;
+//   make_testbed({}, &scenario);
+//   scenario.flows.push_back({.from = scenario.host("a1"), .to = scenario.host("b1"),
+//                             .params = transport::Params::mp()});
+//   const Result result = simulate(scenario);
+//
+// An object is one simulation; any number may exist side by side, each used by one thread at a
+// time. Nothing is shared and nothing is global, so runs are independent of each other. The same
+// scenario gives the same result, bit by bit. A scenario that validate() refuses is our own bug
+// here (CHECK): say it before.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "switchsim/sim/result.hpp"
+#include "switchsim/sim/scenario.hpp"
+
+namespace mprdma::switchsim {
+
+class Simulation {
+ public:
+  explicit Simulation(Scenario scenario);
+  ~Simulation();
+  Simulation(const Simulation&) = delete;
+  Simulation& operator=(const Simulation&) = delete;
+
+  // Runs on to `until` or the end, whatever is earlier; false when the end is reached. May be
+  // called again and again; result() in between tells how things stand.
+  bool run_until(SimTime until);
+  void run() { run_until(SimTime::never()); }
+
+  [[nodiscard]] SimTime now() const;
+  [[nodiscard]] SimTime end() const;
+  [[nodiscard]] uint64_t events() const;
+  [[nodiscard]] uint64_t packet_hops() const;
+  [[nodiscard]] const Scenario& scenario() const;
+  [[nodiscard]] Result result() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+struct Progress {
+  SimTime now;
+  SimTime end;
+  uint64_t events = 0;
+};
+
+struct RunOptions {
+  // Set by another thread or a signal handler: the run ends soon, its result is incomplete.
+  const std::atomic<bool>* stop = nullptr;
+  // Called now and then (1000 times a run).
+  std::function<void(const Progress&)> on_progress;
+};
+
+Result simulate(const Scenario& scenario, const RunOptions& options = {});
+
+// Independent runs on `threads` threads (0: one per processor), results in the order of the
+// scenarios. on_progress counts finished runs: now = finished, end = all, in nanoseconds.
+std::vector<Result> simulate_all(std::span<const Scenario> scenarios, unsigned threads = 0,
+                                 const RunOptions& options = {});
+
+}  // namespace mprdma::switchsim
