@@ -279,7 +279,7 @@ struct mprdma_abi_device_info { /* QUERY_DEVICE, output */
   uint32_t max_pds;
   uint32_t max_rd_atomic; /* per QP, as responder and as initiator */
   uint32_t max_ahs;
-  uint32_t reserved;
+  uint32_t modes; /* bit 1 << enum mprdma_abi_transport_mode for each that CREATE_QP takes */
 };
 MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_device_info) == 64);
 

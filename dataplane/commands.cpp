@@ -50,6 +50,8 @@ mprdma_abi_device_info device_limits() {
   info.max_pds = 32768;
   info.max_rd_atomic = 16;
   info.max_ahs = 0;
+  info.modes = 1u << MPRDMA_ABI_MODE_DEFAULT | 1u << MPRDMA_ABI_MODE_MP |
+               1u << MPRDMA_ABI_MODE_MP_PAPER | 1u << MPRDMA_ABI_MODE_MP_SINGLE;
   return info;
 }
 

@@ -136,6 +136,11 @@ static const struct verbs_device_ops kDeviceOps = {
     .uninit_device = uninit_device,
 };
 
+/* A device's ops are the table that its provider registered. */
+bool mprdma_is_our_device(struct ibv_device* device) {
+  return MPRDMA_CONTAINER(device, struct verbs_device, device)->ops == &kDeviceOps;
+}
+
 __attribute__((constructor)) static void register_provider(void) {
   verbs_register_driver_34(&kDeviceOps);
 }

@@ -175,6 +175,9 @@ static inline struct mprdma_qp* to_mprdma_qp_ex(struct ibv_qp_ex* qp) {
   return MPRDMA_CONTAINER(qp, struct mprdma_qp, verbs.qp_ex);
 }
 
+/* ---- mprdma.c */
+bool mprdma_is_our_device(struct ibv_device* device);
+
 /* ---- engine_link.c: the engine's library and this context's connection to it. */
 /* Limits without starting an engine. 0 or errno (the library is missing: said once). */
 int mprdma_engine_link_limits(struct mprdma_abi_device_info* info);
@@ -239,6 +242,8 @@ void mprdma_cq_purge(struct mprdma_cq* cq, const struct mprdma_qp* qp);
 /* ---- qp.c, qp_modify.c, post.c, wr_builder.c */
 struct ibv_qp* mprdma_create_qp(struct ibv_pd* pd, struct ibv_qp_init_attr* attr);
 struct ibv_qp* mprdma_create_qp_ex(struct ibv_context* context, struct ibv_qp_init_attr_ex* attr);
+struct ibv_qp* mprdma_create_qp_with(struct ibv_context* context, struct ibv_qp_init_attr_ex* attr,
+                                     const struct mprdma_abi_qp_transport* transport);
 int mprdma_destroy_qp(struct ibv_qp* qp);
 void mprdma_qp_purge_completions(struct mprdma_qp* qp);
 int mprdma_modify_qp(struct ibv_qp* qp, struct ibv_qp_attr* attr, int attr_mask);
@@ -247,6 +252,10 @@ int mprdma_query_qp(struct ibv_qp* qp, struct ibv_qp_attr* attr, int attr_mask,
 int mprdma_query_qp_data_in_order(struct ibv_qp* qp, enum ibv_wr_opcode op, uint32_t flags);
 int mprdma_post_send(struct ibv_qp* qp, struct ibv_send_wr* wr, struct ibv_send_wr** bad_wr);
 int mprdma_post_recv(struct ibv_qp* qp, struct ibv_recv_wr* wr, struct ibv_recv_wr** bad_wr);
+/* Verbs send flags, and MPRDMADV_SEND_SYNCHRONISE, as the queue ABI has them. */
+uint16_t mprdma_send_flags(const struct mprdma_qp* qp, unsigned int flags);
+/* May a request with these flags be posted? 0, or EOPNOTSUPP for one that the engine has not. */
+int mprdma_check_send_flags(const struct mprdma_qp* qp, unsigned int flags);
 /* May this state be posted to? 0 or errno. */
 int mprdma_qp_may_send(const struct mprdma_qp* qp);
 /* The next free send slot, or NULL: full. sq.lock held. */

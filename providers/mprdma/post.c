@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Posting: work requests into ring slots, one producer update and one doorbell for each list. */
 #include "providers/mprdma/mprdma.h"
+#include "providers/mprdma/mprdmadv.h"
 
 struct mprdma_abi_send_wqe* mprdma_sq_slot(struct mprdma_work_queue* sq, uint32_t producer) {
   if (producer - sq->consumer_seen >= sq->depth) {
@@ -58,12 +59,18 @@ static int send_opcode(enum ibv_wr_opcode opcode, uint64_t features) {
   }
 }
 
-static uint16_t send_flags(const struct mprdma_qp* qp, unsigned int flags) {
+uint16_t mprdma_send_flags(const struct mprdma_qp* qp, unsigned int flags) {
   uint16_t out = qp->always_flags;
   out |= (flags & IBV_SEND_SIGNALED) != 0 ? MPRDMA_ABI_WQE_SIGNALED : 0;
   out |= (flags & IBV_SEND_SOLICITED) != 0 ? MPRDMA_ABI_WQE_SOLICITED : 0;
   out |= (flags & IBV_SEND_FENCE) != 0 ? MPRDMA_ABI_WQE_FENCE : 0;
+  out |= (flags & MPRDMADV_SEND_SYNCHRONISE) != 0 ? MPRDMA_ABI_WQE_SYNCHRONISE : 0;
   return out;
+}
+
+int mprdma_check_send_flags(const struct mprdma_qp* qp, unsigned int flags) {
+  bool known = (qp->context->channel.features & MPRDMA_ABI_FEATURE_SYNCHRONISE) != 0;
+  return (flags & MPRDMADV_SEND_SYNCHRONISE) != 0 && !known ? EOPNOTSUPP : 0;
 }
 
 static int put_inline(const struct mprdma_qp* qp, struct mprdma_abi_send_wqe* wqe,
@@ -107,13 +114,13 @@ static int put_sges(const struct mprdma_qp* qp, struct mprdma_abi_send_wqe* wqe,
 static int put_send(const struct mprdma_qp* qp, struct mprdma_abi_send_wqe* wqe,
                     const struct ibv_send_wr* wr) {
   int opcode = send_opcode(wr->opcode, qp->context->channel.features);
-  if (opcode < 0) {
+  if (opcode < 0 || mprdma_check_send_flags(qp, wr->send_flags) != 0) {
     return EOPNOTSUPP;
   }
   memset(wqe, 0, sizeof(*wqe));
   wqe->wr_id = wr->wr_id;
   wqe->opcode = (uint8_t)opcode;
-  wqe->flags = send_flags(qp, wr->send_flags);
+  wqe->flags = mprdma_send_flags(qp, wr->send_flags);
   wqe->imm_or_rkey = wr->imm_data;
   if (opcode == MPRDMA_ABI_WRITE || opcode == MPRDMA_ABI_WRITE_IMM || opcode == MPRDMA_ABI_READ) {
     wqe->remote_addr = wr->wr.rdma.remote_addr;

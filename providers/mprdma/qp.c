@@ -66,18 +66,27 @@ static struct mprdma_abi_queue describe(const struct mprdma_work_queue* queue) {
 }
 
 static int create_in_engine(struct mprdma_qp* qp, struct mprdma_pd* pd,
-                            const struct ibv_qp_init_attr_ex* attr) {
-  struct mprdma_abi_create_qp in = {.type = MPRDMA_ABI_QP_RC,
-                                    .send_cq = to_mprdma_cq(attr->send_cq)->handle,
-                                    .recv_cq = to_mprdma_cq(attr->recv_cq)->handle,
-                                    .signal_all = attr->sq_sig_all != 0,
-                                    .cookie = (uint64_t)(uintptr_t)qp,
-                                    .sq = describe(&qp->sq),
-                                    .rq = describe(&qp->rq)};
+                            const struct ibv_qp_init_attr_ex* attr,
+                            const struct mprdma_abi_qp_transport* transport) {
+  static const struct mprdma_abi_qp_transport kDefault = {0};
+  struct mprdma_abi_create_qp_ex in = {.transport = *transport};
+  in.base = (struct mprdma_abi_create_qp){.type = MPRDMA_ABI_QP_RC,
+                                          .send_cq = to_mprdma_cq(attr->send_cq)->handle,
+                                          .recv_cq = to_mprdma_cq(attr->recv_cq)->handle,
+                                          .signal_all = attr->sq_sig_all != 0,
+                                          .cookie = (uint64_t)(uintptr_t)qp,
+                                          .sq = describe(&qp->sq),
+                                          .rq = describe(&qp->rq)};
   struct mprdma_abi_create_qp_out out = {0};
-  int error = mprdma_pd_handle(pd, &in.pd);
+  /* An engine of the first minor version knows the shorter input only. */
+  bool longer = (qp->context->channel.features & MPRDMA_ABI_FEATURE_QP_TRANSPORT) != 0;
+  if (!longer && memcmp(transport, &kDefault, sizeof(kDefault)) != 0) {
+    return EOPNOTSUPP;
+  }
+  int error = mprdma_pd_handle(pd, &in.base.pd);
   if (error == 0) {
-    error = mprdma_execute(qp->context, MPRDMA_ABI_CREATE_QP, &in, sizeof(in), &out, sizeof(out));
+    error = mprdma_execute(qp->context, MPRDMA_ABI_CREATE_QP, &in,
+                           longer ? sizeof(in) : sizeof(in.base), &out, sizeof(out));
   }
   if (error == 0) {
     qp->handle = out.handle;
@@ -139,7 +148,8 @@ static int check_init(const struct ibv_qp_init_attr_ex* attr) {
   return check_caps(&attr->cap);
 }
 
-static int create(struct mprdma_qp* qp, struct ibv_qp_init_attr_ex* attr) {
+static int create(struct mprdma_qp* qp, struct ibv_qp_init_attr_ex* attr,
+                  const struct mprdma_abi_qp_transport* transport) {
   int error = mprdma_engine_link_connect(qp->context);
   if (error == 0 && (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0) {
     error = mprdma_wr_builder_fill(qp, attr->send_ops_flags);
@@ -151,7 +161,7 @@ static int create(struct mprdma_qp* qp, struct ibv_qp_init_attr_ex* attr) {
   }
   if (error == 0) {
     fill_verbs_qp(qp, attr->pd, attr);
-    error = create_in_engine(qp, to_mprdma_pd(attr->pd), attr);
+    error = create_in_engine(qp, to_mprdma_pd(attr->pd), attr, transport);
   }
   return error;
 }
@@ -163,7 +173,8 @@ static void count_users(const struct mprdma_qp* qp, uint32_t change) {
   __atomic_fetch_add(&to_mprdma_cq(ibv->recv_cq)->users, change, __ATOMIC_ACQ_REL);
 }
 
-struct ibv_qp* mprdma_create_qp_ex(struct ibv_context* ibv, struct ibv_qp_init_attr_ex* attr) {
+struct ibv_qp* mprdma_create_qp_with(struct ibv_context* ibv, struct ibv_qp_init_attr_ex* attr,
+                                     const struct mprdma_abi_qp_transport* transport) {
   int error = check_init(attr);
   struct mprdma_qp* qp = error == 0 ? calloc(1, sizeof(*qp)) : NULL;
   if (error == 0 && qp == NULL) {
@@ -171,7 +182,7 @@ struct ibv_qp* mprdma_create_qp_ex(struct ibv_context* ibv, struct ibv_qp_init_a
   }
   if (error == 0) {
     qp->context = to_mprdma_context(ibv);
-    error = create(qp, attr);
+    error = create(qp, attr, transport);
   }
   if (error != 0) {
     if (qp != NULL) {
@@ -190,6 +201,11 @@ struct ibv_qp* mprdma_create_qp_ex(struct ibv_context* ibv, struct ibv_qp_init_a
                                        .qp_type = attr->qp_type,
                                        .sq_sig_all = attr->sq_sig_all};
   return &qp->verbs.qp;
+}
+
+struct ibv_qp* mprdma_create_qp_ex(struct ibv_context* ibv, struct ibv_qp_init_attr_ex* attr) {
+  static const struct mprdma_abi_qp_transport kDefault = {0};
+  return mprdma_create_qp_with(ibv, attr, &kDefault);
 }
 
 struct ibv_qp* mprdma_create_qp(struct ibv_pd* pd, struct ibv_qp_init_attr* attr) {
@@ -237,11 +253,24 @@ int mprdma_destroy_qp(struct ibv_qp* ibv) {
 }
 
 /*
- * Memory regions are placed in order unless they were registered with relaxed ordering, so a
- * message's bytes become visible in order: what this asks (WHOLE_MSG).
+ * Is the data of a WRITE or READ placed in order? Yes, unless the engine was configured to place as
+ * packets arrive. The question names no memory region: one that was registered with
+ * IBV_ACCESS_RELAXED_ORDERING asked for no order, and gets none. SENDs are always placed in order.
  */
-int mprdma_query_qp_data_in_order(struct ibv_qp* qp, enum ibv_wr_opcode op, uint32_t flags) {
-  (void)qp;
-  (void)op;
-  return flags == 0;
+int mprdma_query_qp_data_in_order(struct ibv_qp* ibv, enum ibv_wr_opcode op, uint32_t flags) {
+  const uint64_t features = to_mprdma_qp(ibv)->context->channel.features;
+  if (flags != 0) {
+    return 0;
+  }
+  switch (op) {
+    case IBV_WR_SEND:
+    case IBV_WR_SEND_WITH_IMM:
+      return 1;
+    case IBV_WR_RDMA_WRITE:
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+    case IBV_WR_RDMA_READ:
+      return (features & MPRDMA_ABI_FEATURE_RELAXED_ALWAYS) == 0;
+    default: /* not offered */
+      return 0;
+  }
 }

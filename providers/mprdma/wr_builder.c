@@ -48,19 +48,16 @@ static struct mprdma_abi_send_wqe* open_slot(struct ibv_qp_ex* ibv,
   if (qp->batch_error != 0) {
     return NULL;
   }
-  struct mprdma_abi_send_wqe* wqe = mprdma_sq_slot(&qp->sq, qp->batch_producer);
+  int error = mprdma_check_send_flags(qp, ibv->wr_flags);
+  struct mprdma_abi_send_wqe* wqe = error == 0 ? mprdma_sq_slot(&qp->sq, qp->batch_producer) : NULL;
   if (wqe == NULL) {
-    fail(qp, ENOMEM);
+    fail(qp, error != 0 ? error : ENOMEM);
     return NULL;
   }
-  uint16_t flags = qp->always_flags;
-  flags |= (ibv->wr_flags & IBV_SEND_SIGNALED) != 0 ? MPRDMA_ABI_WQE_SIGNALED : 0;
-  flags |= (ibv->wr_flags & IBV_SEND_SOLICITED) != 0 ? MPRDMA_ABI_WQE_SOLICITED : 0;
-  flags |= (ibv->wr_flags & IBV_SEND_FENCE) != 0 ? MPRDMA_ABI_WQE_FENCE : 0;
   memset(wqe, 0, sizeof(*wqe));
   wqe->wr_id = ibv->wr_id;
   wqe->opcode = (uint8_t)opcode;
-  wqe->flags = flags;
+  wqe->flags = mprdma_send_flags(qp, ibv->wr_flags);
   qp->batch_producer++;
   qp->batch_wqe = wqe;
   return wqe;

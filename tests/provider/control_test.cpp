@@ -207,9 +207,12 @@ TEST_F(Verbs, QueryReturnsWhatWasSet) {
   EXPECT_EQ(attr.timeout, 14);
 }
 
-TEST_F(Verbs, DataIsInOrderWithinAMessage) {
+TEST_F(Verbs, DataIsInOrderUnlessTheEngineWasConfiguredOtherwise) {
   ibv_qp* qp = make_qp(make_cq());
   EXPECT_EQ(ibv_query_qp_data_in_order(qp, IBV_WR_RDMA_WRITE, 0), 1);
+  EXPECT_EQ(ibv_query_qp_data_in_order(qp, IBV_WR_RDMA_READ, 0), 1);
+  EXPECT_EQ(ibv_query_qp_data_in_order(qp, IBV_WR_ATOMIC_FETCH_AND_ADD, 0), 0) << "not offered";
+  EXPECT_EQ(ibv_query_qp_data_in_order(qp, IBV_WR_RDMA_WRITE, 1), 0) << "unknown flags";
 }
 
 // ---- Fork ----

@@ -14,6 +14,9 @@
 namespace mprdma::provider_test {
 namespace {
 
+constexpr uint64_t kAllFeatures = MPRDMA_ABI_FEATURE_RC | MPRDMA_ABI_FEATURE_SYNCHRONISE |
+                                  MPRDMA_ABI_FEATURE_QP_TRANSPORT | MPRDMA_ABI_FEATURE_QP_STATS;
+
 struct Connection {
   mprdma_abi_client client;
 };
@@ -33,6 +36,7 @@ struct Qp {
   mprdma_abi_create_qp init;
   mprdma_abi_qp_attr attr{};
   uint32_t qpn;
+  FakeQp asked{};
 
   mprdma_abi_queue_dbr* sq_dbr() const {
     return reinterpret_cast<mprdma_abi_queue_dbr*>(init.sq.dbr);
@@ -55,6 +59,7 @@ struct Engine {
   uint32_t next_handle = 1;
   uint64_t progress_calls = 0;
   bool hold = false;
+  uint64_t features = kAllFeatures;
   Connection* any = nullptr;
 };
 
@@ -232,6 +237,7 @@ void run_qp(Qp& qp) {
     const auto* wqe = mprdma_abi_send_slot(reinterpret_cast<void*>(qp.init.sq.ring),
                                            qp.init.sq.depth, qp.init.sq.stride, dbr->consumer);
     uint32_t bytes = 0;
+    if ((wqe->flags & MPRDMA_ABI_WQE_SYNCHRONISE) != 0) qp.asked.synchronised++;
     const Outcome outcome = execute_wqe(qp, *wqe, bytes);
     if (outcome == Outcome::kWait) return;
     const bool failed = outcome == Outcome::kRemoteAccess;
@@ -294,11 +300,25 @@ int resize_cq(const mprdma_abi_resize_cq& in) {
   return 0;
 }
 
-int create_qp(Connection* owner, const mprdma_abi_create_qp& in, mprdma_abi_create_qp_out& out) {
+// Refuses one mode, so that a test can see how that comes out.
+int create_qp(Connection* owner, const void* input, size_t in_bytes,
+              mprdma_abi_create_qp_out& out) {
+  const auto& in = *static_cast<const mprdma_abi_create_qp*>(input);
+  FakeQp asked{};
+  asked.create_bytes = in_bytes;
+  if (in_bytes >= sizeof(mprdma_abi_create_qp_ex)) {
+    const auto& wanted = static_cast<const mprdma_abi_create_qp_ex*>(input)->transport;
+    if (wanted.mode == MPRDMA_ABI_MODE_ROCE) return EOPNOTSUPP;
+    asked.mode = wanted.mode;
+    asked.initial_window = wanted.initial_window;
+    asked.window_max = wanted.window_max;
+    asked.reorder_delta = wanted.reorder_delta;
+    asked.window_slots = wanted.window_slots;
+  }
   out.handle = engine().next_handle++;
   out.qpn = out.handle;
   out.doorbell = out.handle % MPRDMA_ABI_MAX_QPS;
-  Qp qp{owner, in, {}, out.qpn};
+  Qp qp{owner, in, {}, out.qpn, asked};
   engine().qps.emplace(out.handle, qp);
   return 0;
 }
@@ -318,10 +338,30 @@ void apply(Qp& qp, const mprdma_abi_qp_attr& attr) {
   }
 }
 
-int dispatch(Connection* owner, uint32_t command, const void* in, void* out) {
+// Numbers that can be told from each other.
+mprdma_abi_qp_stats stats_of(const Qp& qp) {
+  mprdma_abi_qp_stats out{};
+  out.time_ns = 11;
+  out.qpn = qp.qpn;
+  out.dest_qpn = qp.attr.dest_qpn;
+  out.state = qp.attr.state;
+  out.mode = MPRDMA_ABI_MODE_MP;
+  out.dgid[15] = 12;
+  out.bytes_out = 13;
+  out.requests.window_q16 = 54u << 16;
+  out.requests.srtt_ns = 14;
+  out.requests.retransmitted_probe = 15;
+  out.responses.window_reductions = 16;
+  return out;
+}
+
+int dispatch(Connection* owner, uint32_t command, const void* in, size_t in_bytes, void* out) {
   Engine& e = engine();
   const uint32_t handle = in != nullptr ? input<mprdma_abi_handle>(in).handle : 0;
   switch (command) {
+    case MPRDMA_ABI_QUERY_DEVICE:
+      mprdma_engine_limits(static_cast<mprdma_abi_device_info*>(out));
+      return 0;
     case MPRDMA_ABI_QUERY_PORT: {
       auto& port = *static_cast<mprdma_abi_port_info*>(out);
       port.active = 1;
@@ -352,8 +392,10 @@ int dispatch(Connection* owner, uint32_t command, const void* in, void* out) {
     case MPRDMA_ABI_DESTROY_CQ:
       return e.cqs.erase(handle) == 1 ? 0 : EINVAL;
     case MPRDMA_ABI_CREATE_QP:
-      return create_qp(owner, input<mprdma_abi_create_qp>(in),
-                       *static_cast<mprdma_abi_create_qp_out*>(out));
+      return create_qp(owner, in, in_bytes, *static_cast<mprdma_abi_create_qp_out*>(out));
+    case MPRDMA_ABI_QUERY_QP_STATS:
+      *static_cast<mprdma_abi_qp_stats*>(out) = stats_of(e.qps.at(handle));
+      return 0;
     case MPRDMA_ABI_MODIFY_QP:
       apply(e.qps.at(handle), input<mprdma_abi_modify_qp>(in).attr);
       return 0;
@@ -367,9 +409,9 @@ int dispatch(Connection* owner, uint32_t command, const void* in, void* out) {
   }
 }
 
-int execute(void* opaque, uint32_t command, const void* in, size_t, void* out, size_t) {
+int execute(void* opaque, uint32_t command, const void* in, size_t in_bytes, void* out, size_t) {
   const std::lock_guard lock(engine().mutex);
-  return dispatch(static_cast<Connection*>(opaque), command, in, out);
+  return dispatch(static_cast<Connection*>(opaque), command, in, in_bytes, out);
 }
 
 void progress(void*) {
@@ -409,6 +451,19 @@ void fake_engine_hold(bool hold) {
   engine().hold = hold;
 }
 
+void fake_engine_features(uint64_t features) {
+  const std::lock_guard lock(engine().mutex);
+  engine().features = features;
+}
+
+bool fake_engine_qp(uint32_t qpn, FakeQp* out) {
+  const std::lock_guard lock(engine().mutex);
+  const auto found = engine().qps.find(qpn);
+  if (found == engine().qps.end()) return false;
+  *out = found->second.asked;
+  return true;
+}
+
 uint64_t fake_engine_progress_calls() {
   const std::lock_guard lock(engine().mutex);
   return engine().progress_calls;
@@ -425,7 +480,7 @@ int mprdma_engine_connect(const mprdma_abi_client* client, mprdma_abi_channel* c
   auto* connection = new Connection{*client};
   *channel = mprdma_abi_channel{MPRDMA_ABI_MAJOR,
                                 MPRDMA_ABI_MINOR,
-                                MPRDMA_ABI_FEATURE_RC,
+                                engine().features,
                                 connection,
                                 &engine().doorbells,
                                 mprdma::provider_test::execute,
@@ -458,4 +513,5 @@ void mprdma_engine_limits(mprdma_abi_device_info* info) {
   info->max_mrs = 1000;
   info->max_pds = 1000;
   info->max_rd_atomic = 16;
+  info->modes = 1u << MPRDMA_ABI_MODE_MP;
 }

@@ -21,6 +21,19 @@ MPRDMA_FAKE_API bool fake_engine_raise_qp(uint32_t type, uint32_t qpn);
 MPRDMA_FAKE_API void fake_engine_raise_port(uint32_t type);
 // While true, send queues are not looked at.
 MPRDMA_FAKE_API void fake_engine_hold(bool hold);
+// What connections made from now on are told that the engine can do (MPRDMA_ABI_FEATURE_*).
+MPRDMA_FAKE_API void fake_engine_features(uint64_t features);
+// What a QP was made with, and how many of its requests had the synchronise flag.
+struct FakeQp {
+  uint64_t create_bytes;  // of the input of CREATE_QP
+  uint32_t mode;
+  uint32_t initial_window;
+  uint32_t window_max;
+  uint32_t reorder_delta;
+  uint32_t window_slots;
+  uint32_t synchronised;
+};
+MPRDMA_FAKE_API bool fake_engine_qp(uint32_t qpn, FakeQp* out);
 // Calls of progress() and kick() so far.
 MPRDMA_FAKE_API uint64_t fake_engine_progress_calls();
 
