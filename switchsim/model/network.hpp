@@ -16,36 +16,32 @@
 //   bool pull(NodeId host)                        the host's NIC has become free and nothing waits:
 //                                                 send() the next packet, false if there is none
 //   void on_timer(TimerId timer)
-// All three may call the network.
+// All three may call the network, but for run_until() and step(). A fourth may be there or not:
+//   void on_drop(PacketId packet)                 the network dropped it (counted) and releases it
+//                                                 after this call, which may look at packet() and
+//                                                 call nothing else of the network
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <vector>
 
+#include "base/check.hpp"
 #include "base/counters.hpp"
+#include "base/prng.hpp"
+#include "switchsim/model/event_wheel.hpp"
+#include "switchsim/model/output_port.hpp"
+#include "switchsim/model/packet_pool.hpp"
+#include "switchsim/model/routes.hpp"
+#include "switchsim/model/shared_buffer.hpp"
 #include "switchsim/model/sim_time.hpp"
 #include "switchsim/model/topology.hpp"
 
 namespace mprdma::switchsim {
 
-using PacketId = uint32_t;
 using TimerId = uint32_t;
-inline constexpr PacketId kNoPacket = UINT32_MAX;
-
-// 32 bytes: two to a cache line.
-struct NetPacket {
-  uint64_t flow = 0;        // premixed five-tuple: flow_hash() of ecmp.hpp
-  uint32_t next = 0;        // intrusive queue, the network's own
-  uint32_t wire_bytes = 0;  // with preamble, FCS and gap
-  uint32_t contents = 0;    // the host's own
-  NodeId destination = 0;   // a host
-  uint32_t ingress = 0;     // port it came by, the network's own (shared buffer)
-  bool ect = true;          // ECN-capable
-  bool ce = false;          // congestion experienced
-  uint8_t priority = 0;
-  uint8_t spare = 0;
-};
-static_assert(sizeof(NetPacket) == 32);
 
 #define MPRDMA_LINK_COUNTERS(X)                                          \
   X(packets, "packets that left the port")                               \
@@ -54,7 +50,8 @@ static_assert(sizeof(NetPacket) == 32);
   X(drop_queue, "packets dropped because the queue was full")            \
   X(drop_buffer, "packets dropped because the switch's buffer was full") \
   X(drop_loss, "packets lost at random")                                 \
-  X(drop_down, "packets lost because the link was down")
+  X(drop_down, "packets lost because the link was down")                 \
+  X(drop_route, "packets that arrived here at a switch that had no way on")
 MPRDMA_DEFINE_COUNTERS(LinkCounters, MPRDMA_LINK_COUNTERS);
 
 struct NetworkConfig {
@@ -72,48 +69,117 @@ template <class Hosts>
 class Network {
  public:
   Network(const NetworkConfig& config, Hosts& hosts);
+  Network(const Network&) = delete;
+  Network& operator=(const Network&) = delete;
 
   // ---- Packets
   // kNoPacket when packets_max are out.
   PacketId allocate();
-  NetPacket& packet(PacketId id);
-  void release(PacketId id);
+  NetPacket& packet(PacketId id) { return packets_[id]; }
+  void release(PacketId id) { packets_.release(id); }
   // Hands a packet to the host's NIC: leaves at once if the wire is idle, else waits in the NIC's
   // queue. Dropped and counted if that is full or the link is down.
   void send(NodeId host, PacketId id);
   // The wire of this host would take a packet now.
-  [[nodiscard]] bool nic_idle(NodeId host) const;
+  [[nodiscard]] bool nic_idle(NodeId host) const { return ports_[routes_.nic(host)].idle(now_); }
   // The host has something to send: pull() is called as soon as the wire takes it (at once, within
-  // this call, if it is idle).
+  // this call, if it is idle), and again until it returns false. Nothing is pulled while the link
+  // is down. A pull() that returns true must have sent.
   void want_pull(NodeId host);
 
   // ---- Time
-  [[nodiscard]] SimTime now() const;
-  void set_timer(TimerId timer, SimTime at);  // sets or moves; never() cancels
+  [[nodiscard]] SimTime now() const { return now_; }
+  // Sets or moves; never() cancels. A time in the past is now.
+  void set_timer(TimerId timer, SimTime at);
   // Handles everything up to and including `until`; now() is then `until`.
   void run_until(SimTime until);
-  // Handles the next event; false when there is none.
+  // Handles the next event; false when there is none. An event may be one without effect: a timer
+  // that was moved away.
   bool step();
-  [[nodiscard]] SimTime next_event() const;  // never() when nothing will happen by itself
+  // never() when nothing will happen by itself. May be too early (a timer that was moved away).
+  [[nodiscard]] SimTime next_event() const { return wheel_.next(); }
 
   // ---- Changes while it runs
+  // What waits in front of either port and what is on the wire is lost, and counted at once.
   void set_link_up(LinkId link, bool up);
   void set_rate(PortId port, LinkRate rate);  // from the next packet on
   void set_loss(PortId port, uint32_t loss_ppm);
-  void set_delay(PortId port, SimSpan delay);
+  void set_delay(PortId port, SimSpan delay);  // from the next packet on; none overtakes another
   void set_red(PortId port, const RedConfig& red);
-  void set_queue_limit(PortId port, uint64_t bytes);
+  void set_queue_limit(PortId port, uint64_t bytes);  // for packets that come
 
   // ---- Getters
-  [[nodiscard]] const Topology& topology() const;
-  [[nodiscard]] const LinkCounters& counters(PortId port) const;
-  [[nodiscard]] uint64_t queue_bytes(PortId port) const;
-  [[nodiscard]] bool link_up(LinkId link) const;
-  [[nodiscard]] uint64_t events_handled() const;
-  [[nodiscard]] uint64_t packet_hops() const;
-  [[nodiscard]] uint32_t packets_in_use() const;
-  // The ports that a packet of `flow` would take from host to host: which path it is.
+  [[nodiscard]] const Topology& topology() const { return topology_; }
+  [[nodiscard]] const LinkCounters& counters(PortId port) const { return counters_[port]; }
+  [[nodiscard]] uint64_t queue_bytes(PortId port) const { return ports_[port].queue_bytes; }
+  // The longest that the queue has been.
+  [[nodiscard]] uint64_t queue_bytes_peak(PortId port) const {
+    return extras_[port].queue_bytes_peak;
+  }
+  // What waits in a switch, all ports together, and the most that ever did.
+  [[nodiscard]] const SharedBuffer& buffer(NodeId node) const {
+    return buffers_[node - topology_.hosts];
+  }
+  [[nodiscard]] bool link_up(LinkId link) const { return ports_[link * 2].up; }
+  // The port by which a host sends.
+  [[nodiscard]] PortId nic(NodeId host) const { return routes_.nic(host); }
+  [[nodiscard]] uint64_t events_handled() const { return events_handled_; }
+  [[nodiscard]] uint64_t packet_hops() const { return packet_hops_; }
+  [[nodiscard]] uint32_t packets_in_use() const { return packets_.in_use(); }
+  // The ports that a packet of `flow` would take from host to host: which path it is. Returns how
+  // many, of which the first out.size() are written; 0 if there is no way.
   uint32_t path_of(NodeId from, NodeId to, uint64_t flow, std::span<PortId> out) const;
+  // Aborts unless bytes are conserved: at every port (in a build with DCHECK), and in every switch
+  // (by ingress = by egress = in total). Costs a look at every port and packet: for tests.
+  void check() const;
+
+ private:
+  // Events are numbered: ports' kicks, timers, links' changes of routes, packets' arrivals.
+  [[nodiscard]] EventId event_of_timer(TimerId timer) const { return first_timer_ + timer; }
+  [[nodiscard]] EventId event_of_link(LinkId link) const { return first_link_ + link; }
+  [[nodiscard]] EventId event_of_packet(PacketId packet) const { return first_packet_ + packet; }
+
+  void make_ports();
+  void handle(EventId event);
+  void arrive(PacketId id);
+  void expire(TimerId timer);
+  void change_routes(LinkId link);
+  void kick(PortId id);
+  void pull(PortId id);
+
+  void offer(PortId id, PacketId packet_id);
+  void enqueue(PortId id, PacketId packet_id);
+  PacketId dequeue(PortId id);
+  void transmit(PortId id, PacketId packet_id);
+  [[nodiscard]] bool special_case(PortId id, SimTime& arrival);
+  void kick_when_free(PortId id);
+  void drop(PortId id, uint64_t LinkCounters::*reason, PacketId packet_id);
+  void give_up(PacketId id);
+  void mark(PortId id, NetPacket& packet);
+  void cut(PortId id);
+  void lose_on_wire(PortId id);
+  void check_switches() const;
+
+  Hosts& hosts_;
+  Topology topology_;
+  bool reroute_;
+  SimSpan reroute_after_;
+  SimTime now_;
+  uint64_t events_handled_ = 0;
+  uint64_t packet_hops_ = 0;
+  EventId first_timer_;
+  EventId first_link_;
+  EventId first_packet_;
+  EventWheel wheel_;
+  PacketPool packets_;
+  Routes routes_;
+  std::vector<OutputPort> ports_;
+  std::vector<LinkCounters> counters_;
+  std::vector<PortExtras> extras_;
+  std::vector<SharedBuffer> buffers_;  // by switch
+  std::vector<SimTime> deadlines_;     // by timer
 };
 
 }  // namespace mprdma::switchsim
+
+#include "switchsim/model/network_inl.hpp"

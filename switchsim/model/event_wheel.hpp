@@ -1,0 +1,147 @@
+// What happens next: a calendar of events ordered by (time, sequence number), where the sequence
+// number is the order of insertion. Near events lie in the buckets of a wheel and are sorted when
+// their bucket's turn comes; events beyond the wheel's horizon lie in a heap.
+//
+//   - an event is a number below `events` and is in the calendar at most once (intrusive: a packet
+//     has one pending arrival, a port one kick, a timer one expiry)
+//   - nothing is allocated after construction; memory of events never inserted is never touched
+//   - cancel() takes an event out at once: a walk of its bucket, or log n in the heap
+//   - an event is never inserted before the last one that was popped, or the last advance()
+//
+// Measured by the prototype: 22 ns per pop and push at 2000 pending events, a multimap 82.
+#pragma once
+
+#include <bit>
+#include <compare>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/check.hpp"
+#include "switchsim/model/sim_time.hpp"
+
+namespace mprdma::switchsim {
+
+using EventId = uint32_t;
+
+class EventWheel {
+ public:
+  // Buckets should about equal the number of pending events; horizon is how far ahead most of them
+  // are inserted.
+  EventWheel(uint32_t events, SimSpan horizon, uint32_t buckets);
+
+  // To be called once for each event before anything else with it.
+  void create(EventId id) { nodes_[id].where = Where::kNowhere; }
+  [[nodiscard]] bool pending(EventId id) const { return nodes_[id].where != Where::kNowhere; }
+  // Requires pending(id).
+  [[nodiscard]] SimTime time_of(EventId id) const { return SimTime::from_ps(nodes_[id].time_ps); }
+
+  // Requires that it is not pending.
+  void insert(EventId id, SimTime time) {
+    Node& node = nodes_[id];
+    DCHECK(node.where == Where::kNowhere && time.ps() >= floor_ps_);
+    ++count_;
+    node.time_ps = time.ps();
+    node.sequence = sequence_++;
+    const int64_t slot = time.ps() >> shift_;
+    if (slot > slot_ && slot - slot_ <= mask_) [[likely]] {
+      push_bucket(id, node, static_cast<uint32_t>(slot & mask_));
+    } else if (slot <= slot_) {
+      insert_current(id);
+    } else {
+      insert_far(id);
+    }
+  }
+
+  // Requires pending(id).
+  void cancel(EventId id);
+
+  // Takes out the first event if it is not later than `limit`.
+  bool pop_until(SimTime limit, EventId& id, SimTime& time) {
+    if (current_count_ == 0 && !refill(limit)) return false;
+    const Entry& near = current_[current_count_ - 1];
+    if (far_count_ != 0 && (current_count_ == 0 || far_[0] < near)) return pop_far(limit, id, time);
+    if (near.time_ps > limit.ps()) return false;
+    id = near.id;
+    time = SimTime::from_ps(near.time_ps);
+    --current_count_;
+    --count_;
+    floor_ps_ = near.time_ps;
+    nodes_[id].where = Where::kNowhere;
+    return true;
+  }
+
+  // Nothing will be inserted before `now`, and nothing earlier is pending.
+  void advance(SimTime now);
+
+  // A hint at the event after the one just popped: kNoEvent if that is not known cheaply.
+  static constexpr EventId kNoEvent = UINT32_MAX;
+  [[nodiscard]] EventId peek() const {
+    return current_count_ != 0 ? current_[current_count_ - 1].id : kNoEvent;
+  }
+
+  // Time of the first event; never() if there is none.
+  [[nodiscard]] SimTime next() const;
+  [[nodiscard]] uint32_t count() const { return count_; }
+
+ private:
+  enum class Where : uint8_t { kNowhere, kBucket, kCurrent, kFar };
+
+  struct Node {
+    int64_t time_ps;
+    uint64_t sequence;
+    uint32_t link;  // next in the bucket, or position in the heap
+    Where where;
+  };
+
+  struct Entry {
+    int64_t time_ps;
+    uint64_t sequence;
+    EventId id;
+    bool operator<(const Entry& other) const {
+      return time_ps != other.time_ps ? time_ps < other.time_ps : sequence < other.sequence;
+    }
+  };
+
+  [[nodiscard]] Entry entry(EventId id) const {
+    return {nodes_[id].time_ps, nodes_[id].sequence, id};
+  }
+
+  void push_bucket(EventId id, Node& node, uint32_t bucket) {
+    node.where = Where::kBucket;
+    node.link = heads_[bucket];
+    heads_[bucket] = id;
+    bits_[bucket / 64] |= uint64_t{1} << (bucket % 64);
+  }
+
+  // The next slot after slot_ whose bucket holds something; kNoSlot.
+  static constexpr int64_t kNoSlot = INT64_MAX;
+  [[nodiscard]] int64_t next_slot() const;
+  // Makes the next bucket current, or only tells that the heap is first; false if nothing is due.
+  bool refill(SimTime limit);
+  void load(int64_t slot);
+  void insert_current(EventId id);
+  void insert_far(EventId id);
+  bool pop_far(SimTime limit, EventId& id, SimTime& time);
+  void remove_far(uint32_t position);
+  void sift_up(uint32_t position, Entry moved);
+  void sift_down(uint32_t position, Entry moved);
+  void place_far(uint32_t position, const Entry& moved);
+
+  int64_t mask_;
+  int shift_ = 0;
+  // The slot (time >> shift_) that current_ holds, with all before it.
+  int64_t slot_ = 0;
+  int64_t floor_ps_ = 0;
+  uint64_t sequence_ = 0;
+  uint32_t count_ = 0;
+  uint32_t current_count_ = 0;
+  uint32_t far_count_ = 0;
+  std::unique_ptr<Node[]> nodes_;
+  std::unique_ptr<Entry[]> current_;  // latest first, so that the next one is at the end
+  std::unique_ptr<Entry[]> far_;      // a 4-ary heap
+  std::vector<EventId> heads_;
+  std::vector<uint64_t> bits_;  // which buckets hold something
+};
+
+}  // namespace mprdma::switchsim

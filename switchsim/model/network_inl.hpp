@@ -1,0 +1,472 @@
+// The bodies of Network. Included by network.hpp only.
+#pragma once
+
+#include "switchsim/model/network.hpp"
+
+namespace mprdma::switchsim {
+
+// How many events are pending at a time, and how far ahead they lie: sizes of the wheel.
+uint32_t wheel_buckets(const Topology& topology);
+SimSpan wheel_horizon(const Topology& topology);
+// Picoseconds of a byte, 0 if that is not a whole number.
+uint32_t whole_ps_per_byte(LinkRate rate);
+
+template <class Hosts>
+Network<Hosts>::Network(const NetworkConfig& config, Hosts& hosts)
+    : hosts_(hosts),
+      topology_(config.topology),
+      reroute_(config.reroute),
+      reroute_after_(config.reroute_after),
+      first_timer_(topology_.ports()),
+      first_link_(first_timer_ + config.timers),
+      first_packet_(first_link_ + static_cast<uint32_t>(topology_.links.size())),
+      wheel_(first_packet_ + config.packets_max, wheel_horizon(topology_),
+             wheel_buckets(topology_)),
+      packets_(config.packets_max),
+      routes_(topology_, config.seed),
+      counters_(topology_.ports()),
+      buffers_(topology_.switches,
+               SharedBuffer(topology_.switch_buffer_bytes == 0 ? UINT64_MAX
+                                                               : topology_.switch_buffer_bytes)),
+      deadlines_(config.timers, SimTime::never()) {
+  for (EventId event = 0; event < first_packet_; ++event) wheel_.create(event);
+  make_ports();
+  const Prng prng(config.seed);
+  const Prng red = prng.split("red");
+  const Prng loss = prng.split("loss");
+  for (PortId id = 0; id < ports_.size(); ++id) {
+    extras_[id].red_draws = red.split(id);
+    extras_[id].loss_draws = loss.split(id);
+  }
+}
+
+template <class Hosts>
+void Network<Hosts>::make_ports() {
+  ports_.resize(topology_.ports());
+  extras_.resize(topology_.ports());
+  for (PortId id = 0; id < ports_.size(); ++id) {
+    const LinkConfig& link = topology_.links[id / 2];
+    const PortConfig& config = id % 2 == 0 ? link.ab : link.ba;
+    const NodeId from = topology_.from(id);
+    ports_[id].to = topology_.to(id);
+    if (from >= topology_.hosts) ports_[id].buffer = from - topology_.hosts;
+    ports_[id].delay = config.delay;
+    ports_[id].queue_bytes_max = config.queue_bytes_max;
+    set_rate(id, config.rate);
+    set_red(id, config.red);
+    set_loss(id, config.loss_ppm);
+  }
+}
+
+// ---- Packets
+
+template <class Hosts>
+PacketId Network<Hosts>::allocate() {
+  bool fresh = false;
+  const PacketId id = packets_.allocate(fresh);
+  if (fresh && id != kNoPacket) wheel_.create(event_of_packet(id));
+  return id;
+}
+
+template <class Hosts>
+void Network<Hosts>::send(NodeId host, PacketId id) {
+  NetPacket& packet = packets_[id];
+  CHECK(packet.wire_bytes > 0 && packet.destination < topology_.hosts);
+  const PortId nic = routes_.nic(host);
+  packet.ingress = nic;  // came by no port: never read, a host has no shared buffer
+  offer(nic, id);
+}
+
+// The packet is at the node that the port belongs to.
+template <class Hosts>
+void Network<Hosts>::offer(PortId id, PacketId packet_id) {
+#ifdef MPRDMA_DCHECK
+  extras_[id].bytes_in += packets_[packet_id].wire_bytes;
+#endif
+  if (ports_[id].idle(now_)) [[likely]] {
+    transmit(id, packet_id);
+  } else {
+    enqueue(id, packet_id);
+  }
+}
+
+template <class Hosts>
+void Network<Hosts>::enqueue(PortId id, PacketId packet_id) {
+  OutputPort& port = ports_[id];
+  NetPacket& packet = packets_[packet_id];
+  if (!port.up) return drop(id, &LinkCounters::drop_down, packet_id);
+  if (port.queue_bytes + packet.wire_bytes > port.queue_bytes_max) {
+    return drop(id, &LinkCounters::drop_queue, packet_id);
+  }
+  if (port.buffer != OutputPort::kNone) {
+    SharedBuffer& buffer = buffers_[port.buffer];
+    if (!buffer.has_room(packet.wire_bytes)) {
+      return drop(id, &LinkCounters::drop_buffer, packet_id);
+    }
+    buffer.take(extras_[packet.ingress].ingress_bytes, packet.wire_bytes);
+  }
+  if (port.red && extras_[id].red.mark_on_enqueue) mark(id, packet);
+  packet.next = kNoPacket;
+  if (port.head == OutputPort::kNone) {
+    port.head = packet_id;
+  } else {
+    packets_[port.tail].next = packet_id;
+  }
+  port.tail = packet_id;
+  port.queue_bytes += packet.wire_bytes;
+  extras_[id].queue_bytes_peak = std::max(extras_[id].queue_bytes_peak, port.queue_bytes);
+  kick_when_free(id);
+}
+
+// Requires that something waits.
+template <class Hosts>
+PacketId Network<Hosts>::dequeue(PortId id) {
+  OutputPort& port = ports_[id];
+  const PacketId packet_id = port.head;
+  const NetPacket& packet = packets_[packet_id];
+  port.head = packet.next;
+  port.queue_bytes -= packet.wire_bytes;
+  if (port.buffer != OutputPort::kNone) {
+    buffers_[port.buffer].give_back(extras_[packet.ingress].ingress_bytes, packet.wire_bytes);
+  }
+  return packet_id;
+}
+
+// Marks by the queue as it stands: without this packet, on enqueue as on dequeue.
+template <class Hosts>
+void Network<Hosts>::mark(PortId id, NetPacket& packet) {
+  if (!packet.ect) return;
+  if (!red_marks(extras_[id].red, ports_[id].queue_bytes, extras_[id].red_draws)) return;
+  packet.ce = true;
+  ++counters_[id].marked;
+}
+
+// Requires that the wire is free.
+template <class Hosts>
+void Network<Hosts>::transmit(PortId id, PacketId packet_id) {
+  OutputPort& port = ports_[id];
+  NetPacket& packet = packets_[packet_id];
+  LinkCounters& counters = counters_[id];
+  ++counters.packets;
+  counters.bytes += packet.wire_bytes;
+  packet.next = id;
+  const SimSpan duration = port.ps_per_byte != 0
+                               ? SimSpan::ps(int64_t{port.ps_per_byte} * packet.wire_bytes)
+                               : extras_[id].rate.time_of(packet.wire_bytes);
+  port.busy_until = now_ + duration;
+  SimTime arrival = port.busy_until + port.delay;
+  if (port.special) [[unlikely]] {
+    if (special_case(id, arrival)) {
+#ifdef MPRDMA_DCHECK
+      extras_[id].bytes_lost += packet.wire_bytes;
+#endif
+      ++counters.drop_loss;
+      return give_up(packet_id);
+    }
+  }
+  wheel_.insert(event_of_packet(packet_id), arrival);
+}
+
+// True if the packet is lost at random.
+template <class Hosts>
+bool Network<Hosts>::special_case(PortId id, SimTime& arrival) {
+  PortExtras& extras = extras_[id];
+  arrival = std::max(arrival, extras.arrival_floor);
+  return extras.loss_ppm != 0 && extras.loss_draws.chance(extras.loss_ppm, 1'000'000);
+}
+
+template <class Hosts>
+void Network<Hosts>::kick_when_free(PortId id) {
+  OutputPort& port = ports_[id];
+  if (port.kick_pending) return;
+  port.kick_pending = true;
+  wheel_.insert(id, std::max(port.busy_until, now_));
+}
+
+template <class Hosts>
+void Network<Hosts>::drop(PortId id, uint64_t LinkCounters::*reason, PacketId packet_id) {
+#ifdef MPRDMA_DCHECK
+  extras_[id].bytes_dropped += packets_[packet_id].wire_bytes;
+#endif
+  ++(counters_[id].*reason);
+  give_up(packet_id);
+}
+
+template <class Hosts>
+void Network<Hosts>::give_up(PacketId id) {
+  if constexpr (requires { hosts_.on_drop(id); }) hosts_.on_drop(id);
+  packets_.release(id);
+}
+
+template <class Hosts>
+void Network<Hosts>::want_pull(NodeId host) {
+  const PortId id = routes_.nic(host);
+  OutputPort& port = ports_[id];
+  if (port.pull_wanted) return;  // a kick is on its way, or we are inside pull()
+  port.pull_wanted = true;
+  if (port.idle(now_)) {
+    pull(id);
+  } else if (port.up) {
+    kick_when_free(id);
+  }
+}
+
+// Requires an idle port whose host wants to be asked.
+template <class Hosts>
+void Network<Hosts>::pull(PortId id) {
+  const bool sent = hosts_.pull(topology_.from(id));
+  OutputPort& port = ports_[id];
+  if (!sent) {
+    port.pull_wanted = false;
+    return;
+  }
+  if (!port.up) return;
+  CHECK(port.busy_until > now_);  // true without a packet would be asked again for ever
+  kick_when_free(id);
+}
+
+// ---- Events
+
+template <class Hosts>
+void Network<Hosts>::handle(EventId event) {
+  ++events_handled_;
+  if (event >= first_packet_) {
+    arrive(event - first_packet_);
+  } else if (event < first_timer_) {
+    kick(event);
+  } else if (event < first_link_) {
+    expire(event - first_timer_);
+  } else {
+    change_routes(event - first_link_);
+  }
+}
+
+template <class Hosts>
+void Network<Hosts>::arrive(PacketId id) {
+  NetPacket& packet = packets_[id];
+  const PortId by = packet.next;
+  const NodeId node = ports_[by].to;
+  ++packet_hops_;
+#ifdef MPRDMA_DCHECK
+  extras_[by].bytes_arrived += packet.wire_bytes;
+#endif
+  if (node < topology_.hosts) {
+    hosts_.on_packet(node, id);
+    return;
+  }
+  const PortId egress = routes_.next_port(node, packet.destination, packet.flow);
+  if (egress == kNoPort) {
+    ++counters_[by].drop_route;
+    give_up(id);
+    return;
+  }
+  packet.ingress = by;
+  offer(egress, id);
+}
+
+// The wire has become free, or nearly: the host may have sent just now.
+template <class Hosts>
+void Network<Hosts>::kick(PortId id) {
+  OutputPort& port = ports_[id];
+  port.kick_pending = false;
+  if (port.busy_until > now_) {
+    if (port.head != OutputPort::kNone || port.pull_wanted) kick_when_free(id);
+    return;
+  }
+  if (port.head == OutputPort::kNone) {
+    if (port.pull_wanted) pull(id);
+    return;
+  }
+  const PacketId packet_id = dequeue(id);
+  if (port.red && !extras_[id].red.mark_on_enqueue) mark(id, packets_[packet_id]);
+  transmit(id, packet_id);
+  if (port.head != OutputPort::kNone || port.pull_wanted) kick_when_free(id);
+}
+
+template <class Hosts>
+void Network<Hosts>::set_timer(TimerId timer, SimTime at) {
+  const EventId event = event_of_timer(timer);
+  at = std::max(at, now_);
+  deadlines_[timer] = at;
+  if (wheel_.pending(event)) {
+    // Later: expire() looks again. Most timers are moved with every packet and seldom expire.
+    if (!at.is_never() && wheel_.time_of(event) <= at) return;
+    wheel_.cancel(event);
+  }
+  if (!at.is_never()) wheel_.insert(event, at);
+}
+
+template <class Hosts>
+void Network<Hosts>::expire(TimerId timer) {
+  if (deadlines_[timer] > now_) {
+    wheel_.insert(event_of_timer(timer), deadlines_[timer]);
+    return;
+  }
+  deadlines_[timer] = SimTime::never();
+  hosts_.on_timer(timer);
+}
+
+template <class Hosts>
+void Network<Hosts>::run_until(SimTime until) {
+  EventId event = 0;
+  SimTime time;
+  while (wheel_.pop_until(until, event, time)) {
+    now_ = time;
+    handle(event);
+  }
+  // never() is no time to be at: the events have run out, and now() is that of the last.
+  if (until > now_ && !until.is_never()) now_ = until;
+  wheel_.advance(now_);
+}
+
+template <class Hosts>
+bool Network<Hosts>::step() {
+  EventId event = 0;
+  SimTime time;
+  if (!wheel_.pop_until(SimTime::never(), event, time)) return false;
+  now_ = time;
+  handle(event);
+  return true;
+}
+
+// ---- Changes
+
+template <class Hosts>
+void Network<Hosts>::set_link_up(LinkId link, bool up) {
+  if (link_up(link) == up) return;
+  const PortId first = link * 2;
+  if (reroute_) {
+    const EventId event = event_of_link(link);
+    if (wheel_.pending(event)) wheel_.cancel(event);
+    wheel_.insert(event, now_ + reroute_after_);
+  }
+  for (const PortId id : {first, first + 1}) {
+    ports_[id].up = up;
+    if (!up) cut(id);
+  }
+  for (const PortId id : {first, first + 1}) {
+    if (up && ports_[id].pull_wanted && ports_[id].idle(now_)) pull(id);
+  }
+}
+
+template <class Hosts>
+void Network<Hosts>::cut(PortId id) {
+  OutputPort& port = ports_[id];
+  if (port.kick_pending) wheel_.cancel(id);
+  port.kick_pending = false;
+  port.busy_until = now_;
+  while (port.head != OutputPort::kNone) drop(id, &LinkCounters::drop_down, dequeue(id));
+  lose_on_wire(id);
+}
+
+template <class Hosts>
+void Network<Hosts>::lose_on_wire(PortId id) {
+  for (PacketId packet_id = 0; packet_id < packets_.touched(); ++packet_id) {
+    const EventId event = event_of_packet(packet_id);
+    if (!wheel_.pending(event) || packets_[packet_id].next != id) continue;
+    wheel_.cancel(event);
+#ifdef MPRDMA_DCHECK
+    extras_[id].bytes_lost += packets_[packet_id].wire_bytes;
+#endif
+    ++counters_[id].drop_down;
+    give_up(packet_id);
+  }
+}
+
+template <class Hosts>
+void Network<Hosts>::change_routes(LinkId link) {
+  routes_.set_usable(link, link_up(link));
+  routes_.compute();
+}
+
+template <class Hosts>
+void Network<Hosts>::set_rate(PortId port, LinkRate rate) {
+  CHECK(rate.bits_per_second() > 0);
+  extras_[port].rate = rate;
+  ports_[port].ps_per_byte = whole_ps_per_byte(rate);
+}
+
+template <class Hosts>
+void Network<Hosts>::set_loss(PortId port, uint32_t loss_ppm) {
+  extras_[port].loss_ppm = loss_ppm;
+  ports_[port].special = loss_ppm != 0 || extras_[port].arrival_floor > now_;
+}
+
+template <class Hosts>
+void Network<Hosts>::set_delay(PortId port, SimSpan delay) {
+  PortExtras& extras = extras_[port];
+  // When the last packet that has left arrives, if one is still on its way.
+  extras.arrival_floor =
+      std::max(extras.arrival_floor, ports_[port].busy_until + ports_[port].delay);
+  ports_[port].delay = delay;
+  ports_[port].special = extras.loss_ppm != 0 || extras.arrival_floor > now_;
+}
+
+template <class Hosts>
+void Network<Hosts>::set_red(PortId port, const RedConfig& red) {
+  CHECK(red.kmin_bytes <= red.kmax_bytes);
+  extras_[port].red = red;
+  ports_[port].red = red.kmax_bytes != 0;
+}
+
+template <class Hosts>
+void Network<Hosts>::set_queue_limit(PortId port, uint64_t bytes) {
+  ports_[port].queue_bytes_max = bytes;
+}
+
+// ---- Getters
+
+template <class Hosts>
+uint32_t Network<Hosts>::path_of(NodeId from, NodeId to, uint64_t flow,
+                                 std::span<PortId> out) const {
+  uint32_t count = 0;
+  PortId port = routes_.nic(from);
+  while (port != kNoPort) {
+    if (count < out.size()) out[count] = port;
+    ++count;
+    const NodeId node = ports_[port].to;
+    if (node < topology_.hosts) return node == to ? count : 0;
+    port = routes_.next_port(node, to, flow);
+  }
+  return 0;
+}
+
+template <class Hosts>
+void Network<Hosts>::check() const {
+  check_switches();
+#ifdef MPRDMA_DCHECK
+  std::vector<uint64_t> flying(ports_.size());
+  for (PacketId id = 0; id < packets_.touched(); ++id) {
+    if (wheel_.pending(event_of_packet(id))) flying[packets_[id].next] += packets_[id].wire_bytes;
+  }
+  for (PortId id = 0; id < ports_.size(); ++id) {
+    const PortExtras& extras = extras_[id];
+    const uint64_t out = counters_[id].bytes;
+    CHECK(extras.bytes_in == out + extras.bytes_dropped + ports_[id].queue_bytes);
+    CHECK(out == extras.bytes_arrived + extras.bytes_lost + flying[id]);
+  }
+#endif
+}
+
+template <class Hosts>
+void Network<Hosts>::check_switches() const {
+  std::vector<uint64_t> by_egress(buffers_.size());
+  std::vector<uint64_t> by_ingress(buffers_.size());
+  for (PortId id = 0; id < ports_.size(); ++id) {
+    const OutputPort& port = ports_[id];
+    uint64_t queued = 0;
+    for (PacketId i = port.head; i != OutputPort::kNone; i = packets_[i].next) {
+      queued += packets_[i].wire_bytes;
+    }
+    CHECK(queued == port.queue_bytes);
+    if (port.buffer != OutputPort::kNone) by_egress[port.buffer] += queued;
+    if (port.to >= topology_.hosts) {
+      by_ingress[port.to - topology_.hosts] += extras_[id].ingress_bytes;
+    }
+  }
+  for (size_t at = 0; at < buffers_.size(); ++at) {
+    CHECK(by_egress[at] == buffers_[at].bytes() && by_ingress[at] == buffers_[at].bytes());
+  }
+}
+
+}  // namespace mprdma::switchsim
