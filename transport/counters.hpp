@@ -19,13 +19,19 @@ namespace mprdma::transport {
   X(acks_received, "acknowledgements taken")                                           \
   X(nacks_sent, "negative acknowledgements made")                                      \
   X(nacks_received, "negative acknowledgements taken")                                 \
+  X(acks_pruned, "acknowledgements of paths that are too slow: not used again") \
+  X(path_probes, "data packets sent to a new path to try it") \
+  X(window_reductions, "acknowledgements that found nothing to send: one packet of window less") \
+  X(window_restarts, "streams that began anew with the initial window after a pause") \
   X(ece_received, "acknowledgements with an echo of congestion experienced")           \
   X(packets_received, "data packets taken in")                                         \
-  X(packets_out_of_order, "data packets held for their turn")                          \
+  X(packets_out_of_order, "data packets taken in ahead of their turn")                 \
+  X(packets_placed_early, "data packets placed ahead of their turn")                   \
   X(rnr_sent, "receiver-not-ready NACKs made")                                         \
   X(rnr_received, "receiver-not-ready NACKs taken")                                    \
   X(drop_duplicate, "data packets that had arrived before")                            \
   X(drop_window_overflow, "data packets beyond the receive window")                    \
+  X(drop_sync_too_early, "synchronise packets that came before what they follow")      \
   X(drop_held_budget, "out-of-order packets that found the held-frame budget spent")   \
   X(drop_bad_state, "packets for a queue pair that cannot take them in its state")     \
   X(drop_wrong_mode, "packets of a transport mode that the queue pair does not speak") \

@@ -17,7 +17,7 @@ inline constexpr uint32_t kLocalWrite = 1u << 0;
 inline constexpr uint32_t kRemoteWrite = 1u << 1;
 inline constexpr uint32_t kRemoteRead = 1u << 2;
 inline constexpr uint32_t kRemoteAtomic = 1u << 3;
-inline constexpr uint32_t kRelaxedOrdering = 1u << 20;
+inline constexpr uint32_t kRelaxedOrdering = 1u << 20;  // data may be placed as it arrives
 
 struct MemoryRegion {
   uint64_t iova = 0;    // address by which requests name it
@@ -41,14 +41,11 @@ class MemoryTable {
     return slot << 8 | key_byte;
   }
 
-  void set(const MemoryRegion& region) {
-    CHECK(slot_of(region.key) > 0 && slot_of(region.key) < capacity_);
-    entries_[slot_of(region.key)] = region;
-  }
-  void remove(uint32_t key) {
-    CHECK(slot_of(key) > 0 && slot_of(key) < capacity_);
-    entries_[slot_of(key)] = MemoryRegion{};
-  }
+  void set(const MemoryRegion& region) { put(slot_of(region.key), region); }
+  void remove(uint32_t key) { put(slot_of(key), MemoryRegion{}); }
+
+  // Regions that are open for placement on arrival; without any, all placement is in order.
+  [[nodiscard]] uint32_t relaxed_regions() const { return relaxed_regions_; }
 
   // The region of `key` in this protection domain, or nullptr.
   [[nodiscard]] const MemoryRegion* find(uint32_t key, uint32_t pd) const {
@@ -58,7 +55,8 @@ class MemoryTable {
     return region.key == key && region.pd == pd ? &region : nullptr;
   }
 
-  // Translates [iova, iova + length) if `key` opens all of it for every right in `access`.
+  // Translates [iova, iova + length) if `key` opens all of it for every right in `access`;
+  // kRelaxedOrdering among them asks for memory that was registered with it.
   // A length of zero needs no valid key (IBTA 9.7.4.1.3) and is for the caller to skip.
   [[nodiscard]] bool translate(uint32_t key, uint32_t pd, uint64_t iova, uint64_t length,
                                uint32_t access, uint64_t* addr) const {
@@ -72,7 +70,15 @@ class MemoryTable {
   }
 
  private:
+  void put(uint32_t slot, const MemoryRegion& region) {
+    CHECK(slot > 0 && slot < capacity_);
+    relaxed_regions_ -= (entries_[slot].access & kRelaxedOrdering) != 0 ? 1 : 0;
+    relaxed_regions_ += (region.access & kRelaxedOrdering) != 0 ? 1 : 0;
+    entries_[slot] = region;
+  }
+
   uint32_t capacity_;
+  uint32_t relaxed_regions_ = 0;
   std::unique_ptr<MemoryRegion[]> entries_;
 };
 

@@ -79,8 +79,7 @@ Requester::Requester(const QpConfig& config, const Device& device, const QpAttri
       attributes_(attributes),
       sender_(config.params, device.counters),
       paths_(config.params.path_policy),
-      response_receiver_(config.params.window_slots, wire::kMpAckResponseStream, device.held,
-                         device.counters),
+      response_receiver_(config.params, wire::kMpAckResponseStream, device),
       queue_(std::max(config.send_depth, 1u)),
       sges_(std::make_unique<Sge[]>(size_t{queue_.capacity()} * config.max_send_sge)),
       reads_(kMaxRdAtomic) {}
@@ -92,6 +91,7 @@ void Requester::connect() {
   receive_number_ = read_number_ = 0;
   response_end_ = attributes_.sq_psn;
   open_response_packets_ = 0;
+  peer_in_order_ = false;
   read_timed_ = false;
   rnr_psn_ = attributes_.sq_psn;
   rnr_left_ = attributes_.rnr_retry;
@@ -135,10 +135,31 @@ bool Requester::post_send(Time now, const SendRequest& request) {
 bool Requester::may_begin(const Work& work) const {
   if (draining_) return false;
   if ((work.flags & kFence) != 0 && !reads_.empty()) return false;
+  if (now_ < sync_release(work)) return false;
   if (work.opcode != WorkOpcode::kRead) return true;
   if (reads_.empty()) return true;
   return reads_.size() < std::min<uint32_t>(attributes_.max_rd_atomic, kMaxRdAtomic) &&
          open_response_packets_ + work.response_packets <= kStreamSpanMax;
+}
+
+// When a synchronise operation may begin: at once, at a time, or not before something else happens
+// (never). The receiver refuses what comes too early all the same, so this saves a round trip and
+// decides nothing.
+Time Requester::sync_release(const Work& work) const {
+  if ((work.flags & kSynchronise) == 0 || peer_in_order_) return Time();
+  if (config_.params.sync_policy == SyncPolicy::kStopAndWait) {
+    return sender_.idle() && reads_.empty() ? Time() : Time::never();
+  }
+  return sender_.idle() ? Time() : last_begun_ + sender_.sync_delay();
+}
+
+// When the work request that is next may begin, if only time keeps it.
+Time Requester::next_release() const {
+  if (blocked_ || stopped_ || draining_ || next_packet_ > 0 || next_ == queue_.tail_index()) {
+    return Time::never();
+  }
+  const Time release = sync_release(queue_.at_index(next_));
+  return now_ < release ? release : Time::never();
 }
 
 bool Requester::has_new() const {
@@ -157,6 +178,7 @@ void Requester::begin(Work& work) {
   if (consumes_receive(work.opcode)) ++receive_number_;
   if (work.opcode == WorkOpcode::kRead) {
     work.message_number = read_number_++ & kPsnMask;
+    work.response_first = response_end_;
     reads_.push(next_);
     open_response_packets_ += work.response_packets;
     response_end_ += work.response_packets;
@@ -208,6 +230,7 @@ bool Requester::poll_packet(Time now, TxPacket& out) {
   if (choice.kind == StreamSender::Choice::Kind::kProbe) {
     out.header.mp_data.flags |= wire::kMpDataTailProbe;
   }
+  if (!choice.again()) last_begun_ = now;
   if (!choice.again() && ++next_packet_ == queue_.at_index(next_).packets) {
     ++next_;
     next_packet_ = 0;
@@ -278,6 +301,7 @@ void Requester::on_ack(Time now, const wire::Packet& ack) {
     ++counters.drop_ghost_ack;
     return;
   }
+  peer_in_order_ = (ack.mp_ack.flags & wire::kMpAckOrderedPlacement) != 0;
   paths_.on_ack(ack.vp);
   ++(code == NackCode::kNone ? counters.acks_received : counters.nacks_received);
   if (result == StreamSender::AckResult::kStale && code == NackCode::kNone) {
@@ -332,22 +356,63 @@ void Requester::fail_work(uint32_t index, WcStatus status, uint32_t vendor_err) 
 RxVerdict Requester::on_response(Time now, const wire::Packet& packet, FrameHandle frame,
                                  RxActions& actions) {
   now_ = now;
-  const Psn before = response_receiver_.rcv_nxt();
   if (packet.psn.at_or_after(response_end_)) {
     ++device_.counters->drop_bad_packet;  // nobody asked for it
     return RxVerdict::kDone;
   }
-  const RxVerdict verdict = response_receiver_.receive(
-      packet, frame, actions, [&](const wire::Packet& next, FrameHandle next_frame) {
-        return execute_response(next, next_frame, actions);
-      });
-  // A held packet is progress, too: the responder lives and sends.
-  if (verdict == RxVerdict::kHeld || before != response_receiver_.rcv_nxt()) last_response_ = now;
+  const RxVerdict verdict =
+      response_receiver_.receive(packet, frame, actions, ResponseStream{*this, actions});
+  // A packet ahead of its turn is progress, too: the responder lives and sends.
+  if (response_receiver_.took_packet()) last_response_ = now;
   time_oldest_read();
   return verdict;
 }
 
-Outcome Requester::execute_response(const wire::Packet& packet, FrameHandle frame,
+// READ data may be placed as it arrives where all the memory that it goes to, or the device, allows
+// that. What does not fit the READ that it names waits, so that it is judged in its turn.
+Early Requester::place_response(const wire::Packet& packet, FrameHandle frame,
+                                RxActions& actions) const {
+  if (packet.info().operation != wire::Operation::kReadResponse || packet.payload_len == 0 ||
+      reads_.empty()) {
+    return Early::kWait;
+  }
+  // Open READs have consecutive numbers.
+  const uint32_t oldest = queue_.at_index(reads_.front()).message_number;
+  const uint32_t which = (packet.mp_data.message_number - oldest) & kPsnMask;
+  if (which >= reads_.size()) return Early::kWait;
+  const uint32_t index = reads_[which];
+  const Work& work = queue_.at_index(index);
+  const uint32_t offset = packet.mp_data.offset;
+  if (work.status != WcStatus::kSuccess || offset % attributes_.path_mtu != 0 ||
+      !response_fits(work, offset, packet) ||
+      work.response_first + offset / attributes_.path_mtu != packet.psn) {
+    return Early::kWait;
+  }
+  // Memory here is updated after everything before it: it waits for its turn.
+  if ((work.flags & kSynchronise) != 0 &&
+      response_receiver_.rcv_nxt().before(work.response_first)) {
+    return Early::kWait;
+  }
+  const bool forced = config_.params.placement == PlacementPolicy::kRelaxed;
+  const std::span<const Sge> sges = sges_of(index).first(work.num_sge);
+  const uint32_t access = forced ? kLocalWrite : kLocalWrite | kRelaxedOrdering;
+  if (!all_open(sges, offset, packet.payload_len, *device_.memory, config_.pd, access)) {
+    return Early::kWait;
+  }
+  scatter_payload(sges, offset, packet.payload_len, frame, *device_.memory, config_.pd, actions);
+  return Early::kPlaced;
+}
+
+// Is it the packet of the READ's data that belongs at `offset`?
+bool Requester::response_fits(const Work& work, uint32_t offset, const wire::Packet& packet) const {
+  if (packet.mp_data.offset != offset || offset > work.length) return false;
+  const uint32_t left = work.length - offset;
+  const uint32_t expected = std::min(left, attributes_.path_mtu);
+  return packet.payload_len == expected && packet.info().starts_message() == (offset == 0) &&
+         packet.info().ends_message() == (left == expected);
+}
+
+Outcome Requester::execute_response(const wire::Packet& packet, FrameHandle frame, bool placed,
                                     RxActions& actions) {
   // A READ that failed takes no more than it asked for; nothing comes after it.
   if (reads_.empty()) return {};
@@ -359,20 +424,18 @@ Outcome Requester::execute_response(const wire::Packet& packet, FrameHandle fram
   if (info.operation == wire::Operation::kResponseError) {
     return end_response(index, status_of_syndrome(packet.aeth.syndrome), packet.aeth.syndrome);
   }
-  const uint32_t left = work.length - work.response_offset;
-  const uint32_t expected = std::min(left, attributes_.path_mtu);
   if (info.operation != wire::Operation::kReadResponse ||
       packet.mp_data.message_number != work.message_number ||
-      packet.mp_data.offset != work.response_offset || packet.payload_len != expected ||
-      info.starts_message() != (work.response_offset == 0) ||
-      info.ends_message() != (left == expected)) {
+      !response_fits(work, work.response_offset, packet)) {
     return end_response(index, WcStatus::kBadResponseError, 0);
   }
-  if (!scatter_payload(sges_of(index).first(work.num_sge), work.response_offset, expected, frame,
-                       *device_.memory, config_.pd, actions)) {
-    return end_response(index, WcStatus::kLocalProtectionError, 0);
-  }
-  work.response_offset += expected;
+  const std::span<const Sge> sges = sges_of(index).first(work.num_sge);
+  const bool open = placed ? all_open(sges, work.response_offset, packet.payload_len,
+                                      *device_.memory, config_.pd, kLocalWrite)
+                           : scatter_payload(sges, work.response_offset, packet.payload_len, frame,
+                                             *device_.memory, config_.pd, actions);
+  if (!open) return end_response(index, WcStatus::kLocalProtectionError, 0);
+  work.response_offset += packet.payload_len;
   if (info.ends_message()) {
     work.response_done = true;
     pop_read();
@@ -448,7 +511,7 @@ void Requester::on_deadline(Time now) {
 Time Requester::next_deadline() const {
   if (flushing_) return Time::never();
   Time next = sending() ? sender_.next_deadline() : Time::never();
-  next = std::min({next, requests_give_up_at(), reads_give_up_at()});
+  next = std::min({next, requests_give_up_at(), reads_give_up_at(), next_release()});
   return read_timed_ ? std::min(next, next_nudge_) : next;
 }
 

@@ -82,13 +82,28 @@ class Requester {
     Psn first;                   // valid once begun
     uint32_t packets = 0;
     uint32_t response_packets = 0;  // READ
+    Psn response_first;             // READ: PSN of its data's first packet
     uint32_t message_number = 0;
     uint32_t response_offset = 0;  // READ: bytes placed
     uint32_t vendor_err = 0;
   };
 
   [[nodiscard]] bool has_new() const;
+  // What the response stream's receiver calls.
+  struct ResponseStream {
+    Requester& self;
+    RxActions& actions;
+    Outcome execute(const wire::Packet& packet, FrameHandle frame, bool placed) const {
+      return self.execute_response(packet, frame, placed, actions);
+    }
+    Early place(const wire::Packet& packet, FrameHandle frame) const {
+      return self.place_response(packet, frame, actions);
+    }
+  };
+
   [[nodiscard]] bool may_begin(const Work& work) const;
+  [[nodiscard]] Time sync_release(const Work& work) const;
+  [[nodiscard]] Time next_release() const;
   void begin(Work& work);
   uint32_t index_of(Psn psn) const;
   bool fill_request(uint32_t index, uint32_t packet_index, TxPacket& out);
@@ -98,7 +113,11 @@ class Requester {
   void fail_work(uint32_t index, WcStatus status, uint32_t vendor_err);
   void on_rnr(Time now, const wire::Packet& ack);
   void on_terminal_nak(const wire::Packet& ack);
-  Outcome execute_response(const wire::Packet& packet, FrameHandle frame, RxActions& actions);
+  Outcome execute_response(const wire::Packet& packet, FrameHandle frame, bool placed,
+                           RxActions& actions);
+  Early place_response(const wire::Packet& packet, FrameHandle frame, RxActions& actions) const;
+  [[nodiscard]] bool response_fits(const Work& work, uint32_t offset,
+                                   const wire::Packet& packet) const;
   Outcome end_response(uint32_t index, WcStatus status, uint32_t vendor_err);
   [[nodiscard]] bool complete(const Work& work) const;
   [[nodiscard]] std::span<Sge> sges_of(uint32_t index) const {
@@ -128,6 +147,8 @@ class Requester {
   uint32_t next_packet_ = 0;     // packets of it that were sent
   uint32_t receive_number_ = 0;
   uint32_t read_number_ = 0;
+  Time last_begun_;                     // when a packet was last sent for the first time
+  bool peer_in_order_ = false;          // the peer's last acknowledgement: it places in order
   Psn rnr_psn_;                         // what the receiver was not ready for last ..
   uint32_t rnr_left_ = 0;               // .. and how often it may say so again
   Psn response_end_;                    // PSN after the last response packet that was asked for

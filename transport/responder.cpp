@@ -24,7 +24,7 @@ Responder::Responder(const QpConfig& config, const Device& device, const QpAttri
     : config_(config),
       device_(device),
       attributes_(attributes),
-      receiver_(config.params.window_slots, 0, device.held, device.counters),
+      receiver_(config.params, 0, device),
       response_sender_(config.params, device.counters),
       paths_(config.params.path_policy),
       receives_(std::max(config.recv_depth, 1u)),
@@ -72,30 +72,56 @@ bool Responder::post_recv(const RecvRequest& request) {
 bool Responder::resume(Time now, RxActions& actions) {
   if (failed_) return false;
   now_ = now;
-  return receiver_.resume(actions, [&](const wire::Packet& packet, FrameHandle frame) {
-    return execute(packet, frame, actions);
-  });
+  return receiver_.resume(actions, RequestStream{*this, actions});
 }
 
 RxVerdict Responder::on_request(Time now, const wire::Packet& packet, FrameHandle frame,
                                 RxActions& actions) {
   now_ = now;
-  return receiver_.receive(packet, frame, actions,
-                           [&](const wire::Packet& next, FrameHandle next_frame) {
-                             return execute(next, next_frame, actions);
-                           });
+  return receiver_.receive(packet, frame, actions, RequestStream{*this, actions});
+}
+
+// ---- Requests, ahead of their turn -------------------------------------------------------------
+
+// A WRITE may be placed as it arrives where its memory, or the device, allows that. What breaks a
+// rule waits, so that it is judged in its turn.
+Early Responder::place(const wire::Packet& packet, FrameHandle frame, RxActions& actions) const {
+  const wire::Reth& reth = packet.reth;
+  if (packet.info().operation != Operation::kWrite || packet.payload_len == 0 ||
+      !write_fits(packet) || packet.mp_data.offset % attributes_.path_mtu != 0 ||
+      (attributes_.access & kRemoteWrite) == 0) {
+    return Early::kWait;
+  }
+  const bool forced = config_.params.placement == PlacementPolicy::kRelaxed;
+  const uint32_t access = forced ? kRemoteWrite : kRemoteWrite | kRelaxedOrdering;
+  uint64_t base = 0;
+  if (!device_.memory->translate(reth.rkey, config_.pd, reth.va, reth.dma_len, access, &base)) {
+    return Early::kWait;
+  }
+  // A synchronise operation follows all messages before it; its own packets are free among
+  // themselves.
+  const Psn first = packet.psn - packet.mp_data.offset / attributes_.path_mtu;
+  if ((packet.mp_data.flags & wire::kMpDataSync) != 0 && receiver_.rcv_nxt().before(first)) {
+    return Early::kTooSoon;
+  }
+  actions.placements.push({.frame = frame,
+                           .payload_offset = 0,
+                           .length = packet.payload_len,
+                           .addr = base + packet.mp_data.offset});
+  return Early::kPlaced;
 }
 
 // ---- Requests, at the head of line -------------------------------------------------------------
 
-Outcome Responder::execute(const wire::Packet& packet, FrameHandle frame, RxActions& actions) {
+Outcome Responder::execute(const wire::Packet& packet, FrameHandle frame, bool placed,
+                           RxActions& actions) {
   const wire::OpcodeInfo& info = packet.info();
   switch (info.operation) {
     case Operation::kSend:
       return info.has_ieth ? refuse(NackCode::kInvalidRequest)
                            : execute_send(packet, frame, actions);
     case Operation::kWrite:
-      return execute_write(packet, frame, actions);
+      return execute_write(packet, frame, placed, actions);
     case Operation::kReadRequest:
       return execute_read(packet);
     default:
@@ -175,18 +201,26 @@ void Responder::complete_receive(const wire::Packet& packet, WcOpcode opcode, ui
   receiver_.set_msn(++receive_number_);
 }
 
-Outcome Responder::execute_write(const wire::Packet& packet, FrameHandle frame,
+// Does a packet of a WRITE agree with itself and with the length of its message?
+bool Responder::write_fits(const wire::Packet& packet) const {
+  const wire::Reth& reth = packet.reth;
+  const uint32_t offset = packet.mp_data.offset;
+  return length_fits_place(packet) && (offset == 0) == packet.info().starts_message() &&
+         reth.dma_len <= kMaxMessageBytes && offset <= reth.dma_len &&
+         packet.payload_len <= reth.dma_len - offset &&
+         (offset + packet.payload_len == reth.dma_len) == packet.info().ends_message();
+}
+
+// `placed`: its data is in memory already; everything else is the same, so a region that was
+// closed meanwhile refuses it.
+Outcome Responder::execute_write(const wire::Packet& packet, FrameHandle frame, bool placed,
                                  RxActions& actions) {
   if (!continues(packet, Operation::kWrite)) return refuse(NackCode::kInvalidRequest);
   const wire::OpcodeInfo& info = packet.info();
   const wire::Reth& reth = packet.reth;
   if (!info.starts_message() && reth != message_.reth) return refuse(NackCode::kInvalidRequest);
+  if (!write_fits(packet)) return refuse(NackCode::kInvalidRequest);
   const uint32_t offset = packet.mp_data.offset;
-  if (reth.dma_len > kMaxMessageBytes || offset > reth.dma_len ||
-      packet.payload_len > reth.dma_len - offset ||
-      (offset + packet.payload_len == reth.dma_len) != info.ends_message()) {
-    return refuse(NackCode::kInvalidRequest);
-  }
   // A queue pair that does not offer the operation at all: the request is invalid.
   if ((attributes_.access & kRemoteWrite) == 0) return refuse(NackCode::kInvalidRequest);
   uint64_t base = 0;
@@ -200,7 +234,7 @@ Outcome Responder::execute_write(const wire::Packet& packet, FrameHandle frame,
     }
     if (!receive_ready()) return not_ready();
   }
-  if (packet.payload_len > 0) {
+  if (packet.payload_len > 0 && !placed) {
     actions.placements.push(
         {.frame = frame, .payload_offset = 0, .length = packet.payload_len, .addr = base + offset});
   }

@@ -2,7 +2,8 @@
 // the peer's request stream, fills receive work requests, places WRITEs, and sends READ data in a
 // response stream of its own.
 //
-// Everything executes at the head of line. A request that breaks a rule is answered with a terminal
+// Everything executes at the head of line; only WRITE data may be placed before, as it arrives
+// (PlacementPolicy). A request that breaks a rule is answered with a terminal
 // NAK, after which the responder executes nothing more and repeats that NAK. It never gives up on
 // an unacknowledged response: it backs off, falls silent, and resumes on any packet.
 #pragma once
@@ -90,11 +91,26 @@ class Responder {
     uint32_t message_number = 0;
   };
 
-  Outcome execute(const wire::Packet& packet, FrameHandle frame, RxActions& actions);
+  // What the stream's receiver calls.
+  struct RequestStream {
+    Responder& self;
+    RxActions& actions;
+    Outcome execute(const wire::Packet& packet, FrameHandle frame, bool placed) const {
+      return self.execute(packet, frame, placed, actions);
+    }
+    Early place(const wire::Packet& packet, FrameHandle frame) const {
+      return self.place(packet, frame, actions);
+    }
+  };
+
+  Early place(const wire::Packet& packet, FrameHandle frame, RxActions& actions) const;
+  Outcome execute(const wire::Packet& packet, FrameHandle frame, bool placed, RxActions& actions);
   Outcome execute_send(const wire::Packet& packet, FrameHandle frame, RxActions& actions);
-  Outcome execute_write(const wire::Packet& packet, FrameHandle frame, RxActions& actions);
+  Outcome execute_write(const wire::Packet& packet, FrameHandle frame, bool placed,
+                        RxActions& actions);
   Outcome execute_read(const wire::Packet& packet);
   [[nodiscard]] bool length_fits_place(const wire::Packet& packet) const;
+  [[nodiscard]] bool write_fits(const wire::Packet& packet) const;
   [[nodiscard]] bool continues(const wire::Packet& packet, wire::Operation operation) const;
   void complete_receive(const wire::Packet& packet, WcOpcode opcode, uint32_t byte_len);
   Outcome refuse(wire::NackCode code);

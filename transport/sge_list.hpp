@@ -34,6 +34,15 @@ bool walk_sges(std::span<const Sge> sges, uint32_t offset, uint32_t length, Visi
   return true;
 }
 
+// Do the local keys open bytes [offset, offset + length) of the list for every right in `access`?
+inline bool all_open(std::span<const Sge> sges, uint32_t offset, uint32_t length,
+                     const MemoryTable& memory, uint32_t pd, uint32_t access) {
+  return walk_sges(sges, offset, length, [&](const Sge& piece) {
+    uint64_t addr = 0;
+    return memory.translate(piece.lkey, pd, piece.addr, piece.length, access, &addr);
+  });
+}
+
 // Scatters a packet's payload to where bytes from `offset` on of the list lie; false: a local key
 // does not open the memory (placements may have been added before that showed).
 inline bool scatter_payload(std::span<const Sge> sges, uint32_t offset, uint32_t payload_len,

@@ -1,16 +1,20 @@
-// The receiver half of a reliable packet stream under ordered placement (design 3.2): packets are
-// delivered to `execute` in PSN order; those that come early wait in their frames, against the
-// held-frame budget. Every packet is acknowledged at once; one call makes at most one
-// acknowledgement.
+// The receiver half of a reliable packet stream (design 3.2; paper 3.3, figure 6). Packets execute
+// in PSN order, at the head of line. A packet that comes ahead of its turn either is placed as it
+// arrives, where its owner allows that, and only the facts of its header are kept; or waits in its
+// frame, against the held-frame budget. Every packet is acknowledged at once; one call makes at
+// most one acknowledgement.
 //
-// rcv_nxt = next PSN expected; the window is [rcv_nxt, rcv_nxt + L). A packet may be held at
-// rcv_nxt itself: it was received, but the receiver was not ready (RNR).
+// rcv_nxt = next PSN expected; the window is [rcv_nxt, rcv_nxt + L). A slot of it is empty, held
+// (a frame waits), or placed (executing it moves no data). A slot at rcv_nxt itself may be taken:
+// the packet was received, but the receiver was not ready (RNR).
 // rcv_nxt passes a packet only once it is executed, so a NAK always names a PSN >= the peer's
-// snd_una.
+// snd_una, and what was placed early is judged in its turn like everything else. A taken slot and
+// a PSN before rcv_nxt take no copy: nothing is placed twice.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <memory>
 
 #include "base/check.hpp"
 #include "base/psn.hpp"
@@ -18,6 +22,7 @@
 #include "transport/counters.hpp"
 #include "transport/held_pool.hpp"
 #include "transport/params.hpp"
+#include "transport/qp_config.hpp"
 #include "transport/types.hpp"
 
 namespace mprdma::transport {
@@ -28,33 +33,55 @@ struct Outcome {
   uint8_t detail = 0;                           // RNR timer code
 };
 
+// What may be done with a packet ahead of its turn.
+enum class Early : uint8_t {
+  kWait,     // it waits for its turn, in its frame
+  kPlaced,   // its placements are in the actions; what is left needs no payload
+  kTooSoon,  // synchronise: something before it is missing, it has to come again
+};
+
+// The facts of a placed packet that executing it needs.
+struct PlacedPacket {
+  wire::Reth reth;
+  uint32_t offset;
+  uint32_t message_number;
+  uint32_t immdt;
+  uint16_t payload_len;
+  uint16_t vp;
+  wire::Opcode opcode;
+  bool solicited_event;
+
+  static PlacedPacket of(const wire::Packet& packet);
+  [[nodiscard]] wire::Packet packet(Psn psn) const;
+};
+
+// `Owner` below is whoever the stream belongs to:
+//   Outcome execute(const wire::Packet&, FrameHandle, bool placed)   runs a packet in order; adds
+//       its placements to the actions by itself, none if `placed` (the frame means nothing then)
+//   Early place(const wire::Packet&, FrameHandle)                    ahead of its turn
 class StreamReceiver {
  public:
   // `ack_flags`: which stream its acknowledgements speak of (wire::kMpAckResponseStream or 0).
-  StreamReceiver(uint32_t window_slots, uint8_t ack_flags, HeldPool* held,
-                 TransportCounters* counters)
-      : slots_(window_slots), ack_flags_(ack_flags), held_(held), counters_(counters) {
-    CHECK(window_slots <= kWindowSlotsMax);
-  }
+  StreamReceiver(const Params& params, uint8_t ack_flags, const Device& device);
 
   // Requires release_held() before, if anything may be held.
   void reset(Psn first, uint32_t peer_qpn) {
     rcv_nxt_ = first;
     peer_qpn_ = peer_qpn;
     received_.reset();
+    placed_.reset();
     refusal_ = {};
   }
 
-  // Takes one packet of the stream. `execute(packet, frame) -> Outcome` runs a packet in order; it
-  // adds its placements to `actions` by itself.
-  template <class Execute>
+  // Takes one packet of the stream.
+  template <class Owner>
   RxVerdict receive(const wire::Packet& packet, FrameHandle frame, RxActions& actions,
-                    Execute&& execute);
+                    Owner&& owner);
 
-  // Tries again what was held at the head of line. True if something was executed: `actions` then
-  // has an acknowledgement, which names no packet.
-  template <class Execute>
-  bool resume(RxActions& actions, Execute&& execute);
+  // Tries again what was taken in at the head of line. True if something was executed: `actions`
+  // then has an acknowledgement, which names no packet.
+  template <class Owner>
+  bool resume(RxActions& actions, Owner&& owner);
 
   // Gives all held frames back.
   void release_held(RxActions& actions);
@@ -63,49 +90,72 @@ class StreamReceiver {
   void make_plain_ack(uint16_t vp, wire::Packet& ack) const;
 
   [[nodiscard]] Psn rcv_nxt() const { return rcv_nxt_; }
-  [[nodiscard]] bool holds_head() const { return received_.test(rcv_nxt_.value()); }
+  [[nodiscard]] bool has_head() const { return received_.test(rcv_nxt_.value()); }
   // A terminal NAK was sent; it is repeated for whatever comes.
   [[nodiscard]] bool refused() const { return refusal_.nack != wire::NackCode::kNone; }
+  // The last packet received was taken in: executed, placed or held.
+  [[nodiscard]] bool took_packet() const { return took_packet_; }
   void set_msn(uint32_t msn) { msn_ = msn & kPsnMask; }
 
  private:
+  template <class Owner>
+  RxVerdict receive_early(const wire::Packet& packet, FrameHandle frame, RxActions& actions,
+                          Owner&& owner);
+  // Keeps a packet whose turn it is not, or for which the receiver is not ready.
+  template <class Owner>
+  Early keep(const wire::Packet& packet, FrameHandle frame, Owner&& owner, RxVerdict* verdict);
   // What executing as far as possible came to: kNone when the next packet is not there.
-  template <class Execute>
-  Outcome drain(RxActions& actions, Execute&& execute);
+  template <class Owner>
+  Outcome drain(RxActions& actions, Owner&& owner);
+  template <class Owner>
+  Outcome execute_head(Owner&& owner);
   void acknowledge(const wire::Packet& packet, Outcome outcome, bool held, RxActions& actions);
-  void nack_overflow(const wire::Packet& packet, RxActions& actions);
+  void nack_dropped(const wire::Packet& packet, wire::NackCode code, RxActions& actions);
   bool hold(const wire::Packet& packet, FrameHandle frame);
-  uint32_t take_held() {
-    received_.clear(rcv_nxt_.value());
-    return held_index_[rcv_nxt_.value() % kWindowSlotsMax];
-  }
+  void note_placed(const wire::Packet& packet);
+  void free_slot(Psn psn, RxActions& actions);
+  [[nodiscard]] wire::Packet head_packet() const;
+  [[nodiscard]] bool places_in_order() const;
   static constexpr bool terminal(Outcome outcome) {
     return outcome.nack != wire::NackCode::kNone && outcome.nack != wire::NackCode::kRnr;
   }
+  [[nodiscard]] PlacedPacket& placed_at(Psn psn) const {
+    return placed_packets_[psn.value() & (slots_ - 1)];
+  }
+  [[nodiscard]] const HeldPacket& held_at(Psn psn) const {
+    return (*held_)[held_index_[psn.value() % kWindowSlotsMax]];
+  }
 
   uint32_t slots_;
+  PlacementPolicy placement_;
   uint8_t ack_flags_;
   HeldPool* held_;
+  const MemoryTable* memory_;
   TransportCounters* counters_;
   Psn rcv_nxt_;
   uint32_t peer_qpn_ = 0;
   uint32_t msn_ = 0;
   Outcome refusal_;
-  WindowBitmap<kWindowSlotsMax> received_;
+  bool took_packet_ = false;
+  WindowBitmap<kWindowSlotsMax> received_;  // the slot is taken ..
+  WindowBitmap<kWindowSlotsMax> placed_;    // .. and its data is in memory
   std::array<uint32_t, kWindowSlotsMax> held_index_{};
+  std::unique_ptr<PlacedPacket[]> placed_packets_;  // slots_ of them; none under kOrdered
 };
 
-template <class Execute>
+template <class Owner>
 RxVerdict StreamReceiver::receive(const wire::Packet& packet, FrameHandle frame, RxActions& actions,
-                                  Execute&& execute) {
+                                  Owner&& owner) {
   ++counters_->packets_received;
+  took_packet_ = false;
   const int32_t ahead = rcv_nxt_.distance_to(packet.psn);
   if (refused()) {
     acknowledge(packet, refusal_, false, actions);
     return RxVerdict::kDone;
   }
   if (ahead >= static_cast<int32_t>(slots_)) {
-    nack_overflow(packet, actions);
+    ++counters_->drop_window_overflow;
+    nack_dropped(packet, wire::NackCode::kWindowOverflow, actions);
     return RxVerdict::kDone;
   }
   if (ahead < 0 || (ahead > 0 && received_.test(packet.psn.value()))) {
@@ -113,52 +163,82 @@ RxVerdict StreamReceiver::receive(const wire::Packet& packet, FrameHandle frame,
     acknowledge(packet, {}, false, actions);
     return RxVerdict::kDone;
   }
-  if (ahead > 0) {
-    if (!hold(packet, frame)) return RxVerdict::kDone;
-    ++counters_->packets_out_of_order;
-    acknowledge(packet, {}, false, actions);
-    return RxVerdict::kHeld;
-  }
+  if (ahead > 0) return receive_early(packet, frame, actions, owner);
   RxVerdict verdict = RxVerdict::kDone;
   Outcome outcome;
-  if (holds_head()) {
+  if (has_head()) {
     ++counters_->drop_duplicate;
   } else {
-    outcome = execute(packet, frame);
+    outcome = owner.execute(packet, frame, false);
     if (outcome.nack == wire::NackCode::kNone) {
+      took_packet_ = true;
       ++rcv_nxt_;
-    } else if (outcome.nack == wire::NackCode::kRnr && hold(packet, frame)) {
-      verdict = RxVerdict::kHeld;
+    } else if (outcome.nack == wire::NackCode::kRnr) {
+      keep(packet, frame, owner, &verdict);
     }
   }
-  if (outcome.nack == wire::NackCode::kNone) outcome = drain(actions, execute);
-  acknowledge(packet, outcome, holds_head(), actions);
+  if (outcome.nack == wire::NackCode::kNone) outcome = drain(actions, owner);
+  acknowledge(packet, outcome, has_head(), actions);
   return verdict;
 }
 
-template <class Execute>
-Outcome StreamReceiver::drain(RxActions& actions, Execute&& execute) {
-  while (holds_head()) {
-    const uint32_t index = held_index_[rcv_nxt_.value() % kWindowSlotsMax];
-    const HeldPacket& held = (*held_)[index];
-    const Outcome outcome = execute(held.packet, held.frame);
+template <class Owner>
+RxVerdict StreamReceiver::receive_early(const wire::Packet& packet, FrameHandle frame,
+                                        RxActions& actions, Owner&& owner) {
+  RxVerdict verdict = RxVerdict::kDone;
+  if (keep(packet, frame, owner, &verdict) == Early::kTooSoon) {
+    ++counters_->drop_sync_too_early;
+    nack_dropped(packet, wire::NackCode::kSyncTooEarly, actions);
+    return verdict;
+  }
+  if (!took_packet_) return verdict;
+  ++counters_->packets_out_of_order;
+  acknowledge(packet, {}, false, actions);
+  return verdict;
+}
+
+template <class Owner>
+Early StreamReceiver::keep(const wire::Packet& packet, FrameHandle frame, Owner&& owner,
+                           RxVerdict* verdict) {
+  const Early early =
+      placement_ == PlacementPolicy::kOrdered ? Early::kWait : owner.place(packet, frame);
+  if (early == Early::kPlaced) {
+    note_placed(packet);
+    took_packet_ = true;
+  } else if (early == Early::kWait && hold(packet, frame)) {
+    *verdict = RxVerdict::kHeld;
+    took_packet_ = true;
+  }
+  return early;
+}
+
+template <class Owner>
+Outcome StreamReceiver::execute_head(Owner&& owner) {
+  if (placed_.test(rcv_nxt_.value())) return owner.execute(head_packet(), FrameHandle{}, true);
+  const HeldPacket& held = held_at(rcv_nxt_);
+  return owner.execute(held.packet, held.frame, false);
+}
+
+template <class Owner>
+Outcome StreamReceiver::drain(RxActions& actions, Owner&& owner) {
+  while (has_head()) {
+    const Outcome outcome = execute_head(owner);
     if (outcome.nack == wire::NackCode::kRnr) return outcome;
-    actions.released.push(held.frame);
-    held_->give_back(take_held());
+    free_slot(rcv_nxt_, actions);
     if (outcome.nack != wire::NackCode::kNone) return outcome;
     ++rcv_nxt_;
   }
   return {};
 }
 
-template <class Execute>
-bool StreamReceiver::resume(RxActions& actions, Execute&& execute) {
-  if (refused() || !holds_head()) return false;
+template <class Owner>
+bool StreamReceiver::resume(RxActions& actions, Owner&& owner) {
+  if (refused() || !has_head()) return false;
   const Psn before = rcv_nxt_;
-  const wire::Packet head = (*held_)[held_index_[rcv_nxt_.value() % kWindowSlotsMax]].packet;
-  const Outcome outcome = drain(actions, execute);
+  const wire::Packet head = head_packet();
+  const Outcome outcome = drain(actions, owner);
   if (before == rcv_nxt_ && !terminal(outcome)) return false;
-  acknowledge(head, outcome, holds_head(), actions);
+  acknowledge(head, outcome, has_head(), actions);
   // The peer must not take the wait for a round trip, nor the packet for a fresh SACK.
   if (!terminal(outcome) && outcome.nack != wire::NackCode::kRnr) {
     actions.ack.mp_ack.flags &= static_cast<uint8_t>(~wire::kMpAckSackValid);

@@ -24,8 +24,8 @@ MUTANTS = [
     _mutant(
         "bitmap-slot-skipped",
         "stream_receiver.cpp",
-        "  received_.set(packet.psn.value());",
-        "  if (packet.psn.value() % 64 != 63) received_.set(packet.psn.value());",
+        "  received_.set(packet.psn.value());\n  held_index_",
+        "  if (packet.psn.value() % 64 != 63) received_.set(packet.psn.value());\n  held_index_",
         "a held packet is forgotten: its frame leaks",
     ),
     _mutant(
@@ -48,9 +48,8 @@ MUTANTS = [
     _mutant(
         "dropped-packet-acknowledged",
         "stream_receiver.hpp",
-        "    if (!hold(packet, frame)) return RxVerdict::kDone;\n",
-        "    if (!hold(packet, frame)) {\n      acknowledge(packet, {}, false, actions);\n"
-        "      return RxVerdict::kDone;\n    }\n",
+        "  if (!took_packet_) return verdict;\n",
+        "",
         "the sender believes that a dropped packet arrived",
         _RECEIVER,
     ),
@@ -72,34 +71,32 @@ MUTANTS = [
     ),
     _mutant(
         "held-frame-leaked",
-        "stream_receiver.hpp",
-        "    actions.released.push(held.frame);\n",
-        "",
+        "stream_receiver.cpp",
+        "  actions.released.push(held_at(psn).frame);\n",
+        "  if (psn != rcv_nxt_) actions.released.push(held_at(psn).frame);\n",
         "the port runs out of frames",
-        _RECEIVER,
     ),
     _mutant(
         "held-entry-leaked",
-        "stream_receiver.hpp",
-        "    held_->give_back(take_held());\n",
-        "    take_held();\n",
+        "stream_receiver.cpp",
+        "  held_->give_back(held_index_[psn.value() % kWindowSlotsMax]);\n",
+        "",
         "the budget runs out",
-        _RECEIVER,
     ),
     _mutant(
         "head-of-line-needs-budget",
         "stream_receiver.hpp",
-        "    outcome = execute(packet, frame);\n",
+        "    outcome = owner.execute(packet, frame, false);\n",
         "    if (held_->in_use() >= held_->budget()) return RxVerdict::kDone;\n"
-        "    outcome = execute(packet, frame);\n",
+        "    outcome = owner.execute(packet, frame, false);\n",
         "a spent budget stops everybody for ever",
         _RECEIVER,
     ),
     _mutant(
         "frames-kept-at-reset",
         "stream_receiver.cpp",
-        "  for (uint32_t i = 0; i < slots_; ++i) {\n    const uint32_t pos",
-        "  for (uint32_t i = 0; i + 1 < slots_; ++i) {\n    const uint32_t pos",
+        "  for (uint32_t i = 0; i < slots_; ++i) {\n    const Psn psn",
+        "  for (uint32_t i = 0; i + 1 < slots_; ++i) {\n    const Psn psn",
         "a reset queue pair keeps its last frame",
     ),
     _mutant(
@@ -291,8 +288,8 @@ MUTANTS = [
     _mutant(
         "write-imm-without-receive",
         "responder.cpp",
-        "    if (!receive_ready()) return not_ready();\n  }\n  if (packet.payload_len > 0) {",
-        "  }\n  if (packet.payload_len > 0) {",
+        "    if (!receive_ready()) return not_ready();\n  }\n  if (packet.payload_len > 0 && ",
+        "  }\n  if (packet.payload_len > 0 && ",
         "an immediate takes a receive that is not there",
     ),
     _mutant(
