@@ -1,0 +1,78 @@
+// One flow of a simulation: what it has posted, what has come in, and what was measured of it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/psn.hpp"
+#include "switchsim/sim/result.hpp"
+#include "switchsim/sim/scenario.hpp"
+#include "transport/qp.hpp"
+#include "wire/constants.hpp"
+
+namespace mprdma::switchsim {
+
+struct Flow {
+  // A message that is posted and not complete.
+  struct Outstanding {
+    SimTime posted;
+    uint64_t bytes;
+  };
+
+  explicit Flow(const FlowSpec& flow_spec) : spec(&flow_spec) {}
+
+  [[nodiscard]] bool open_loop() const { return !spec->timed_messages.empty(); }
+  // Everything that it was to post is posted, or never will be.
+  [[nodiscard]] bool all_posted(SimTime now) const {
+    if (failed || now >= spec->stop) return true;
+    if (open_loop()) return next_timed == spec->timed_messages.size();
+    return spec->messages != 0 && messages_posted == spec->messages;
+  }
+  [[nodiscard]] bool done(SimTime now) const {
+    return failed || (outstanding.empty() && all_posted(now));
+  }
+
+  const FlowSpec* spec;
+  std::string name;
+
+  // ---- What the application did
+  std::deque<Outstanding> outstanding;
+  size_t next_timed = 0;
+  SimTime next_post_at;  // think time
+  uint64_t messages_posted = 0;
+  uint64_t messages_completed = 0;
+  uint64_t posted_bytes = 0;
+  uint64_t completed_bytes = 0;
+  std::vector<MessageRecord> messages;
+  bool failed = false;
+  std::string failure;
+
+  // ---- What came in at the end that takes the payload
+  uint64_t delivered_bytes = 0;
+  uint64_t packets_received = 0;
+  uint64_t ce_received = 0;
+  std::vector<uint64_t> ooo;  // histogram by degree, grows as needed; since the warm-up
+  uint32_t ooo_max = 0;       // since the last point
+  Psn expected;               // rcv_nxt, as its acknowledgements say
+  std::vector<uint64_t> path_bytes;
+};
+
+// Payload bytes by path need to know which path a virtual path is at the moment: asked once each.
+class PathCache {
+ public:
+  static constexpr uint8_t kUnknown = 255;
+  static constexpr uint8_t kOther = 254;
+
+  PathCache() : path_(wire::kVirtualPathCount, kUnknown) {}
+  uint8_t& of(uint16_t vp) { return path_[(vp - wire::kVirtualPathMin) % path_.size()]; }
+  void clear() { path_.assign(path_.size(), kUnknown); }
+
+ private:
+  std::vector<uint8_t> path_;
+};
+
+}  // namespace mprdma::switchsim

@@ -1,0 +1,187 @@
+#include "switchsim/sim/scenario.hpp"
+
+#include <fmt/format.h>
+
+#include <set>
+
+#include "base/check.hpp"
+#include "switchsim/sim/wire_size.hpp"
+#include "transport/types.hpp"
+
+namespace mprdma::switchsim {
+
+std::optional<LinkId> Scenario::link_named(std::string_view wanted) const {
+  for (size_t i = 0; i < topology.links.size(); ++i) {
+    if (topology.links[i].name == wanted) return static_cast<LinkId>(i);
+  }
+  return std::nullopt;
+}
+
+std::optional<NodeId> Scenario::host_named(std::string_view wanted) const {
+  for (size_t i = 0; i < host_names.size(); ++i) {
+    if (host_names[i] == wanted) return static_cast<NodeId>(i);
+  }
+  return std::nullopt;
+}
+
+LinkId Scenario::link(std::string_view wanted) const {
+  const std::optional<LinkId> found = link_named(wanted);
+  CHECK(found.has_value());
+  return *found;
+}
+
+NodeId Scenario::host(std::string_view wanted) const {
+  const std::optional<NodeId> found = host_named(wanted);
+  CHECK(found.has_value());
+  return *found;
+}
+
+namespace {
+
+std::string check_red(const RedConfig& red) {
+  if (red.kmin_bytes > red.kmax_bytes) return "RED: kmin is above kmax";
+  if (red.pmax_ppm > 1'000'000) return "RED: pmax is above 1";
+  return {};
+}
+
+std::string check_port(const PortConfig& port) {
+  if (port.rate.bits_per_second() == 0) return "a rate of 0 (take the link down instead)";
+  if (port.loss_ppm > 1'000'000) return "a loss above 1";
+  if (port.delay < SimSpan()) return "a delay below 0";
+  return check_red(port.red);
+}
+
+std::string check_topology(const Scenario& scenario) {
+  const Topology& topology = scenario.topology;
+  if (topology.hosts < 2) return "fewer than two hosts";
+  if (scenario.host_names.size() != topology.hosts) return "hosts without names";
+  std::vector<uint32_t> links_of(topology.nodes());
+  std::set<std::string> names;
+  for (const LinkConfig& link : topology.links) {
+    if (link.a >= topology.nodes() || link.b >= topology.nodes() || link.a == link.b) {
+      return fmt::format("link '{}': no such ends", link.name);
+    }
+    if (!names.insert(link.name).second) return fmt::format("two links named '{}'", link.name);
+    ++links_of[link.a];
+    ++links_of[link.b];
+    for (const PortConfig* port : {&link.ab, &link.ba}) {
+      const std::string error = check_port(*port);
+      if (!error.empty()) return fmt::format("link '{}': {}", link.name, error);
+    }
+  }
+  for (NodeId host = 0; host < topology.hosts; ++host) {
+    if (links_of[host] != 1) {
+      return fmt::format("host '{}' has {} links, not one", scenario.host_names[host],
+                         links_of[host]);
+    }
+  }
+  return {};
+}
+
+std::string check_flow(const Scenario& scenario, const FlowSpec& flow) {
+  const transport::Params& p = flow.params;
+  if (flow.from >= scenario.topology.hosts || flow.to >= scenario.topology.hosts) {
+    return "no such host";
+  }
+  if (flow.from == flow.to) return "from a host to itself";
+  if (flow.path_mtu < 256 || flow.path_mtu > 4096) return "path_mtu is not in 256..4096";
+  if (flow.post_depth == 0 || flow.post_depth > 4096) return "post_depth is not in 1..4096";
+  if (flow.message_bytes == 0 || flow.message_bytes > transport::kMaxMessageBytes) {
+    return "message_bytes is not in 1..2^30";
+  }
+  for (size_t i = 0; i < flow.timed_messages.size(); ++i) {
+    const TimedMessage& message = flow.timed_messages[i];
+    if (message.bytes == 0 || message.bytes > transport::kMaxMessageBytes) {
+      return "a message's size is not in 1..2^30";
+    }
+    if (i > 0 && message.at < flow.timed_messages[i - 1].at) return "messages out of order";
+  }
+  if (flow.think > SimSpan() && flow.post_depth != 1) return "think needs a post_depth of 1";
+  if (flow.pinned_link && *flow.pinned_link >= scenario.topology.links.size()) {
+    return "pinned to a link that is not there";
+  }
+  if (flow.pinned_link && p.path_policy != transport::PathPolicy::kSingle) {
+    return "pinned, and not on a single path";
+  }
+  if (p.initial_window > p.window_slots) return "initial_window exceeds window_slots";
+  if (p.window_max < p.initial_window) return "window_max is below initial_window";
+  if (p.loss_trigger > p.window_slots) return "loss_trigger exceeds window_slots";
+  if (p.reorder_delta > p.window_slots) return "reorder_delta exceeds window_slots";
+  if (p.rto_ceiling < p.rto_floor) return "rto_ceiling is below rto_floor";
+  return {};
+}
+
+std::string check_event(const Scenario& scenario, const LinkEvent& event) {
+  if (event.link >= scenario.topology.links.size()) return "no such link";
+  if (event.at < SimTime()) return "before the beginning";
+  if (event.rate && event.rate->bits_per_second() == 0) {
+    return "a rate of 0 (take the link down instead)";
+  }
+  if (event.loss_ppm && *event.loss_ppm > 1'000'000) return "a loss above 1";
+  if (event.delay && *event.delay < SimSpan()) return "a delay below 0";
+  return event.red ? check_red(*event.red) : std::string();
+}
+
+}  // namespace
+
+std::string validate(const Scenario& scenario) {
+  std::string error = check_topology(scenario);
+  if (!error.empty()) return "topology: " + error;
+  if (scenario.duration <= SimSpan()) return "duration is not above 0";
+  if (scenario.warm_up < SimSpan() || scenario.warm_up >= scenario.duration) {
+    return "warm_up is not in 0..duration";
+  }
+  if (scenario.sample <= SimSpan() || scenario.queue_sample <= SimSpan()) {
+    return "a sampling interval of 0";
+  }
+  if (scenario.ack_delay < SimSpan() || scenario.ack_jitter < SimSpan()) {
+    return "a delay of acknowledgements below 0";
+  }
+  for (const LinkId path : scenario.paths) {
+    if (path >= scenario.topology.links.size()) return "a path is a link that is not there";
+  }
+  if (scenario.flows.empty()) return "no flow";
+  std::set<std::string> names;
+  for (size_t i = 0; i < scenario.flows.size(); ++i) {
+    const FlowSpec& flow = scenario.flows[i];
+    const std::string name = flow.name.empty() ? fmt::format("flow{}", i) : flow.name;
+    error = check_flow(scenario, flow);
+    if (!error.empty()) return fmt::format("flow '{}': {}", name, error);
+    if (!names.insert(name).second) return fmt::format("two flows named '{}'", name);
+  }
+  for (const LinkEvent& event : scenario.events) {
+    error = check_event(scenario, event);
+    if (!error.empty()) return fmt::format("event at {} us: {}", event.at.ps() / 1e6, error);
+  }
+  return {};
+}
+
+uint32_t data_wire_bytes(FlowOperation operation, uint32_t payload_bytes) {
+  wire::Packet packet;
+  packet.payload_len = payload_bytes;
+  switch (operation) {
+    case FlowOperation::kWrite:
+      packet.opcode = wire::Opcode::kMpWriteMiddle;
+      break;
+    case FlowOperation::kSend:
+      packet.opcode = wire::Opcode::kMpSendMiddle;
+      break;
+    case FlowOperation::kRead:
+      packet.opcode = wire::Opcode::kMpReadResponseMiddle;
+      break;
+  }
+  return wire_bytes(packet);
+}
+
+uint32_t ack_wire_bytes() {
+  wire::Packet packet;
+  packet.opcode = wire::Opcode::kMpAck;
+  return wire_bytes(packet);
+}
+
+double payload_ceiling_bps(LinkRate rate, FlowOperation operation, uint32_t path_mtu) {
+  return static_cast<double>(rate.bits_per_second()) * path_mtu /
+         data_wire_bytes(operation, path_mtu);
+}
+
+}  // namespace mprdma::switchsim

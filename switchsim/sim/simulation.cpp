@@ -1,0 +1,179 @@
+#include "switchsim/sim/simulation.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "base/check.hpp"
+#include "switchsim/model/network.hpp"
+#include "switchsim/sim/host_set.hpp"
+#include "switchsim/sim/meter.hpp"
+
+namespace mprdma::switchsim {
+
+namespace {
+
+constexpr int64_t kProgressSteps = 1000;
+
+NetworkConfig network_config(const Scenario& scenario, const HostSet& hosts) {
+  NetworkConfig config;
+  config.topology = scenario.topology;
+  config.seed = Prng(scenario.seed).split("network").next_u64();
+  config.packets_max = hosts.packets_max();
+  config.timers = hosts.timers();
+  config.reroute = scenario.reroute;
+  config.reroute_after = scenario.reroute_after;
+  return config;
+}
+
+Scenario checked(Scenario scenario) {
+  CHECK(validate(scenario).empty());
+  std::stable_sort(scenario.events.begin(), scenario.events.end(),
+                   [](const LinkEvent& a, const LinkEvent& b) { return a.at < b.at; });
+  return scenario;
+}
+
+}  // namespace
+
+class Simulation::Impl {
+ public:
+  explicit Impl(Scenario scenario)
+      : scenario_(checked(std::move(scenario))),
+        hosts_(scenario_),
+        network_(network_config(scenario_, hosts_), hosts_),
+        meter_(scenario_, hosts_, network_),
+        end_(SimTime() + scenario_.duration) {
+    hosts_.start(network_);
+    apply_events();  // those at time 0 come before everything
+  }
+
+  bool run_until(SimTime until) {
+    until = std::min(until, end_);
+    while (network_.now() < until && !ended_) {
+      const SimTime next_event = next_event_ < scenario_.events.size()
+                                     ? scenario_.events[next_event_].at
+                                     : SimTime::never();
+      network_.run_until(std::min({until, next_event, meter_.next()}));
+      apply_events();
+      meter_.look();
+      if (scenario_.end_when_idle && hosts_.all_done()) ended_ = true;
+    }
+    return !ended_ && network_.now() < end_;
+  }
+
+  [[nodiscard]] SimTime now() const { return network_.now(); }
+  [[nodiscard]] SimTime end() const { return end_; }
+  [[nodiscard]] const Scenario& scenario() const { return scenario_; }
+  [[nodiscard]] const Network<HostSet>& network() const { return network_; }
+
+  [[nodiscard]] Result result() const {
+    Result result = meter_.result();
+    result.complete = ended_ || network_.now() >= end_;
+    return result;
+  }
+
+ private:
+  void apply_events() {
+    while (next_event_ < scenario_.events.size() &&
+           scenario_.events[next_event_].at <= network_.now()) {
+      apply(scenario_.events[next_event_++]);
+    }
+  }
+
+  void apply(const LinkEvent& event) {
+    if (event.up) network_.set_link_up(event.link, *event.up);
+    for (const PortId port : {2 * event.link, 2 * event.link + 1}) {
+      const bool ab = port % 2 == 0;
+      if (event.direction == (ab ? Direction::kBa : Direction::kAb)) continue;
+      if (event.rate) {
+        meter_.on_rate(port, *event.rate);
+        network_.set_rate(port, *event.rate);
+      }
+      if (event.loss_ppm) network_.set_loss(port, *event.loss_ppm);
+      if (event.delay) network_.set_delay(port, *event.delay);
+      if (event.red) network_.set_red(port, *event.red);
+      if (event.queue_bytes_max) network_.set_queue_limit(port, *event.queue_bytes_max);
+    }
+    hosts_.forget_paths();
+  }
+
+  const Scenario scenario_;
+  HostSet hosts_;
+  Network<HostSet> network_;
+  Meter meter_;
+  SimTime end_;
+  size_t next_event_ = 0;
+  bool ended_ = false;
+};
+
+Simulation::Simulation(Scenario scenario) : impl_(std::make_unique<Impl>(std::move(scenario))) {}
+Simulation::~Simulation() = default;
+
+bool Simulation::run_until(SimTime until) {
+  return impl_->run_until(until);
+}
+SimTime Simulation::now() const {
+  return impl_->now();
+}
+SimTime Simulation::end() const {
+  return impl_->end();
+}
+uint64_t Simulation::events() const {
+  return impl_->network().events_handled();
+}
+uint64_t Simulation::packet_hops() const {
+  return impl_->network().packet_hops();
+}
+const Scenario& Simulation::scenario() const {
+  return impl_->scenario();
+}
+Result Simulation::result() const {
+  return impl_->result();
+}
+
+Result simulate(const Scenario& scenario, const RunOptions& options) {
+  Simulation simulation(scenario);
+  const int64_t step_ps = std::max<int64_t>(simulation.end().ps() / kProgressSteps, 1);
+  bool more = true;
+  while (more && (options.stop == nullptr || !options.stop->load(std::memory_order_relaxed))) {
+    more = simulation.run_until(simulation.now() + SimSpan::ps(step_ps));
+    if (options.on_progress) {
+      options.on_progress({simulation.now(), simulation.end(), simulation.events()});
+    }
+  }
+  return simulation.result();
+}
+
+std::vector<Result> simulate_all(std::span<const Scenario> scenarios, unsigned threads,
+                                 const RunOptions& options) {
+  std::vector<Result> results(scenarios.size());
+  std::atomic<size_t> next = 0;
+  std::mutex mutex;  // of what follows
+  size_t finished = 0;
+  uint64_t events = 0;
+  const auto work = [&] {
+    for (size_t i = next++; i < scenarios.size(); i = next++) {
+      RunOptions inner;
+      inner.stop = options.stop;
+      results[i] = simulate(scenarios[i], inner);
+      const std::lock_guard lock(mutex);
+      ++finished;
+      events += results[i].events;
+      if (!options.on_progress) continue;
+      options.on_progress({SimTime::from_ps(static_cast<int64_t>(finished) * 1000),
+                           SimTime::from_ps(static_cast<int64_t>(scenarios.size()) * 1000),
+                           events});
+    }
+  };
+  if (threads == 0) threads = std::max(std::thread::hardware_concurrency(), 1u);
+  threads = static_cast<unsigned>(std::min<size_t>(threads, scenarios.size()));
+  std::vector<std::thread> helpers;
+  for (unsigned i = 1; i < threads; ++i) helpers.emplace_back(work);
+  work();
+  for (std::thread& helper : helpers) helper.join();
+  return results;
+}
+
+}  // namespace mprdma::switchsim

@@ -1,0 +1,128 @@
+// The topologies that scenarios name.
+#include <string>
+#include <utility>
+
+#include "base/check.hpp"
+#include "switchsim/sim/scenario.hpp"
+
+namespace mprdma::switchsim {
+
+namespace {
+
+// The propagation delay of each of the links that makes a full packet and its acknowledgement
+// return after `base_rtt` on an empty network; zero if serialisation alone takes longer.
+template <size_t kHops>
+SimSpan delay_for(SimSpan base_rtt, const LinkRate (&rates)[kHops], uint32_t path_mtu) {
+  SimSpan rest = base_rtt;
+  for (const LinkRate rate : rates) {
+    rest = rest - rate.time_of(data_wire_bytes(FlowOperation::kWrite, path_mtu)) -
+           rate.time_of(ack_wire_bytes());
+  }
+  const int64_t each_ps = rest.count_ps() / static_cast<int64_t>(2 * kHops);
+  return SimSpan::ps(each_ps > 0 ? each_ps : 0);
+}
+
+class Builder {
+ public:
+  Builder(SimSpan delay, uint64_t queue_bytes_max, const RedConfig& red, Scenario* scenario)
+      : delay_(delay), queue_bytes_max_(queue_bytes_max), red_(red), scenario_(scenario) {
+    scenario_->topology = Topology{};
+    scenario_->host_names.clear();
+    scenario_->paths.clear();
+  }
+
+  NodeId add_host(std::string name) {
+    scenario_->host_names.push_back(std::move(name));
+    return scenario_->topology.hosts++;
+  }
+  // After all hosts.
+  NodeId add_switch() { return scenario_->topology.hosts + scenario_->topology.switches++; }
+  LinkId connect(std::string name, NodeId a, NodeId b, LinkRate rate) {
+    LinkConfig link;
+    link.a = a;
+    link.b = b;
+    link.name = std::move(name);
+    link.ab = port(a, rate);
+    link.ba = port(b, rate);
+    scenario_->topology.links.push_back(std::move(link));
+    return static_cast<LinkId>(scenario_->topology.links.size() - 1);
+  }
+  void connect_hosts(NodeId first, uint32_t count, NodeId to, LinkRate rate) {
+    for (NodeId host = first; host < first + count; ++host) {
+      connect(scenario_->host_names[host], host, to, rate);
+    }
+  }
+
+ private:
+  // A host's own port is unmarked and never the place where packets wait.
+  [[nodiscard]] PortConfig port(NodeId from, LinkRate rate) const {
+    PortConfig config;
+    config.rate = rate;
+    config.delay = delay_;
+    if (from < scenario_->topology.hosts) {
+      config.queue_bytes_max = UINT64_MAX;
+    } else {
+      config.queue_bytes_max = queue_bytes_max_;
+      config.red = red_;
+    }
+    return config;
+  }
+
+  SimSpan delay_;
+  uint64_t queue_bytes_max_;
+  RedConfig red_;
+  Scenario* scenario_;
+};
+
+}  // namespace
+
+void make_dumbbell(const DumbbellSpec& spec, Scenario* scenario) {
+  const LinkRate rates[] = {spec.access, spec.bottleneck, spec.access};
+  Builder builder(delay_for(spec.base_rtt, rates, spec.path_mtu), spec.queue_bytes_max, spec.red,
+                  scenario);
+  for (uint32_t i = 1; i <= spec.pairs; ++i) builder.add_host("l" + std::to_string(i));
+  for (uint32_t i = 1; i <= spec.pairs; ++i) builder.add_host("r" + std::to_string(i));
+  const NodeId left = builder.add_switch();
+  const NodeId right = builder.add_switch();
+  builder.connect_hosts(0, spec.pairs, left, spec.access);
+  builder.connect_hosts(spec.pairs, spec.pairs, right, spec.access);
+  scenario->paths = {builder.connect("bottleneck", left, right, spec.bottleneck)};
+}
+
+void make_testbed(const TestbedSpec& spec, Scenario* scenario) {
+  const LinkRate rates[] = {spec.access, spec.path_rate, spec.access};
+  Builder builder(delay_for(spec.base_rtt, rates, spec.path_mtu), spec.queue_bytes_max, spec.red,
+                  scenario);
+  for (uint32_t i = 1; i <= spec.servers; ++i) builder.add_host("a" + std::to_string(i));
+  for (uint32_t i = 1; i <= spec.servers; ++i) builder.add_host("b" + std::to_string(i));
+  const NodeId tor_a = builder.add_switch();
+  const NodeId tor_b = builder.add_switch();
+  builder.connect_hosts(0, spec.servers, tor_a, spec.access);
+  builder.connect_hosts(spec.servers, spec.servers, tor_b, spec.access);
+  for (uint32_t i = 1; i <= spec.paths; ++i) {
+    scenario->paths.push_back(
+        builder.connect("path" + std::to_string(i), tor_a, tor_b, spec.path_rate));
+  }
+}
+
+void make_leaf_spine(const LeafSpineSpec& spec, Scenario* scenario) {
+  const LinkRate rates[] = {spec.access, spec.fabric, spec.fabric, spec.access};
+  Builder builder(delay_for(spec.base_rtt, rates, spec.path_mtu), spec.queue_bytes_max, spec.red,
+                  scenario);
+  const uint32_t hosts = spec.leaves * spec.hosts_per_leaf;
+  for (uint32_t i = 1; i <= hosts; ++i) builder.add_host("h" + std::to_string(i));
+  for (uint32_t i = 0; i < spec.leaves + spec.spines; ++i) builder.add_switch();
+  for (uint32_t leaf = 0; leaf < spec.leaves; ++leaf) {
+    builder.connect_hosts(leaf * spec.hosts_per_leaf, spec.hosts_per_leaf, hosts + leaf,
+                          spec.access);
+  }
+  for (uint32_t leaf = 0; leaf < spec.leaves; ++leaf) {
+    for (uint32_t spine = 0; spine < spec.spines; ++spine) {
+      const std::string name =
+          "leaf" + std::to_string(leaf + 1) + "-spine" + std::to_string(spine + 1);
+      builder.connect(name, hosts + leaf, hosts + spec.leaves + spine, spec.fabric);
+    }
+  }
+}
+
+}  // namespace mprdma::switchsim
