@@ -7,7 +7,13 @@
 //   every ACK with ECE      w -= 1/2
 //   a lost PSN, once        w -= 1/2          [mend: a control loop where nothing marks]
 //   a PSN dropped by the receiver's window    w -= 1/4   [mend]
-//   timeout                 w  = min(w/2, initial)
+//   an ACK of a path that is too slow         w -= 1
+//   an ACK that finds nothing to send         w -= 1 ("use it or lose it", 3.5), and is owed
+//   the application has packets again         w += what is owed, up to the initial window  [mend]
+//   timeout                 w  = min(w/2, initial)                                         [mend]
+//   restart                 w  = initial
+//
+// What is owed outlives no congestion: a decrease that would pass below 1 comes out of it.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +30,11 @@ class MpWindow {
         max_(Fixed16::from_int(max_packets)),
         window_(initial_) {}
 
-  void reset() { window_ = initial_; }
+  // Also the connection restart.
+  void reset() {
+    window_ = initial_;
+    owed_ = Fixed16();
+  }
   void on_ack(bool ece, bool may_grow) {
     if (ece) {
       shrink(kHalf);
@@ -34,22 +44,41 @@ class MpWindow {
   }
   void on_hole() { shrink(kHalf); }
   void on_window_drop() { shrink(kQuarter); }
-  void on_timeout() { window_ = std::max(kOne, std::min(window_.half(), initial_)); }
+  void on_slow_path() { shrink(kOne); }
+  void on_unused_ack() {
+    const Fixed16 taken = std::min(kOne, window_ - kOne);
+    window_ -= taken;
+    owed_ += taken;
+  }
+  void give_back() {
+    if (window_ < initial_) window_ = std::min(initial_, window_ + owed_);
+    owed_ = Fixed16();
+  }
+  void on_timeout() {
+    window_ = std::max(kOne, std::min(window_.half(), initial_));
+    owed_ = Fixed16();
+  }
 
   // Whole packets that may be in flight, at least 1.
   [[nodiscard]] uint32_t packets() const { return window_.floor(); }
   [[nodiscard]] Fixed16 exact() const { return window_; }
+  [[nodiscard]] Fixed16 owed() const { return owed_; }
 
  private:
   static constexpr Fixed16 kOne = Fixed16::from_int(1);
   static constexpr Fixed16 kHalf = Fixed16::from_raw(Fixed16::kOneRaw / 2);
   static constexpr Fixed16 kQuarter = Fixed16::from_raw(Fixed16::kOneRaw / 4);
 
-  void shrink(Fixed16 by) { window_ = std::max(kOne, window_ - by); }
+  void shrink(Fixed16 by) {
+    const Fixed16 above_one = window_ - kOne;
+    owed_ -= by - above_one;  // saturates at zero, both times
+    window_ -= std::min(by, above_one);
+  }
 
   Fixed16 initial_;
   Fixed16 max_;
   Fixed16 window_;
+  Fixed16 owed_;  // taken by on_unused_ack() and not given back
 };
 
 }  // namespace mprdma::cc

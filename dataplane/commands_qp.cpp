@@ -80,7 +80,7 @@ void merge(const mprdma_abi_qp_attr& from, mprdma_abi_qp_attr* to) {
   }
 }
 
-QpAttributes to_transport(const mprdma_abi_qp_attr& attr, uint16_t vp) {
+QpAttributes to_transport(const mprdma_abi_qp_attr& attr, uint16_t vp, uint64_t path_seed) {
   QpAttributes out;
   out.access = attr.access & kRemoteAccess;
   out.path_mtu = attr.path_mtu;
@@ -88,6 +88,7 @@ QpAttributes to_transport(const mprdma_abi_qp_attr& attr, uint16_t vp) {
   out.rq_psn = Psn(attr.rq_psn);
   out.sq_psn = Psn(attr.sq_psn);
   out.vp = vp;
+  out.path_seed = path_seed;
   out.timeout = attr.timeout;
   out.retry_cnt = attr.retry_cnt;
   out.rnr_retry = attr.rnr_retry;
@@ -105,8 +106,10 @@ mprdma_abi_qp_attr initial_attributes(uint32_t mtu) {
   return attr;
 }
 
-uint16_t draw_virtual_path(Prng& prng) {
-  return static_cast<uint16_t>(prng.range(wire::kVirtualPathMin, wire::kVirtualPathMax));
+// With virtual paths of its own.
+QpAttributes first_attributes(const mprdma_abi_qp_attr& attr, Prng& prng) {
+  const uint64_t vp = prng.range(wire::kVirtualPathMin, wire::kVirtualPathMax);
+  return to_transport(attr, static_cast<uint16_t>(vp), prng.next_u64());
 }
 
 }  // namespace
@@ -152,7 +155,7 @@ int Commands::create_qp(const mprdma_abi_client* client, const Call& call) {
   qp->pd = in.pd;
   qp->mode = mode_of(params);
   qp->attr = initial_attributes(worker_.config().mtu);
-  qp->qp.set_attributes(to_transport(qp->attr, draw_virtual_path(worker_.prng())));
+  qp->qp.set_attributes(first_attributes(qp->attr, worker_.prng()));
   QpContext* raw = qp.get();
   qps_[qpn] = std::move(qp);  // the last step that may fail for want of memory
   ++pd->users;
@@ -191,7 +194,8 @@ int Commands::modify_qp(const mprdma_abi_client* client, const Call& call, Time 
     return EINVAL;
   }
   merge(in.attr, &qp->attr);
-  QpAttributes attributes = to_transport(qp->attr, attributes_before.vp);
+  QpAttributes attributes =
+      to_transport(qp->attr, attributes_before.vp, attributes_before.path_seed);
   attributes.sqd_notify = has(in.attr, MPRDMA_ABI_QP_SQD_NOTIFY);
   qp->qp.set_attributes(attributes);
   int error = 0;
@@ -211,7 +215,7 @@ int Commands::modify_qp(const mprdma_abi_client* client, const Call& call, Time 
   } else if (to_state && state == QpState::kReset) {
     qp->attr = initial_attributes(worker_.config().mtu);
     qp->bytes_out = qp->bytes_in = qp->bytes_retransmitted = 0;
-    qp->qp.set_attributes(to_transport(qp->attr, draw_virtual_path(worker_.prng())));
+    qp->qp.set_attributes(first_attributes(qp->attr, worker_.prng()));
   }
   worker_.settle(now);
   return error;

@@ -5,42 +5,42 @@
 
 namespace mprdma::transport {
 
-#define MPRDMA_TRANSPORT_COUNTERS(X)                                                   \
-  X(packets_sent, "data packets handed to the host, first copies and retransmissions") \
-  X(packets_retransmitted, "data packets sent again, for whatever cause")              \
-  X(retransmitted_nack, "PSNs marked lost because a NACK named them")                  \
-  X(retransmitted_trigger, "PSNs marked lost far below the highest SACKed PSN")        \
-  X(retransmitted_early, "PSNs marked lost because they were older than 5/4 SRTT")     \
-  X(retransmitted_rto, "PSNs marked lost by a retransmission timeout")                 \
-  X(retransmitted_sync, "PSNs whose synchronise operation came too early")             \
-  X(tail_probes, "tail probes sent")                                                   \
-  X(rto_expired, "retransmission timeouts")                                            \
-  X(acks_sent, "acknowledgements made")                                                \
-  X(acks_received, "acknowledgements taken")                                           \
-  X(nacks_sent, "negative acknowledgements made")                                      \
-  X(nacks_received, "negative acknowledgements taken")                                 \
-  X(acks_pruned, "acknowledgements of paths that are too slow: not used again") \
-  X(path_probes, "data packets sent to a new path to try it") \
+#define MPRDMA_TRANSPORT_COUNTERS(X)                                                             \
+  X(packets_sent, "data packets handed to the host, first copies and retransmissions")           \
+  X(packets_retransmitted, "data packets sent again, for whatever cause")                        \
+  X(retransmitted_nack, "PSNs marked lost because a NACK named them")                            \
+  X(retransmitted_trigger, "PSNs marked lost far below the highest SACKed PSN")                  \
+  X(retransmitted_early, "PSNs marked lost because they were older than 5/4 SRTT")               \
+  X(retransmitted_rto, "PSNs marked lost by a retransmission timeout")                           \
+  X(retransmitted_sync, "PSNs whose synchronise operation came too early")                       \
+  X(tail_probes, "tail probes sent")                                                             \
+  X(rto_expired, "retransmission timeouts")                                                      \
+  X(acks_sent, "acknowledgements made")                                                          \
+  X(acks_received, "acknowledgements taken")                                                     \
+  X(nacks_sent, "negative acknowledgements made")                                                \
+  X(nacks_received, "negative acknowledgements taken")                                           \
+  X(acks_pruned, "acknowledgements of paths that are too slow: not used again")                  \
+  X(path_probes, "data packets sent to a new path to try it")                                    \
   X(window_reductions, "acknowledgements that found nothing to send: one packet of window less") \
-  X(window_restarts, "streams that began anew with the initial window after a pause") \
-  X(ece_received, "acknowledgements with an echo of congestion experienced")           \
-  X(packets_received, "data packets taken in")                                         \
-  X(packets_out_of_order, "data packets taken in ahead of their turn")                 \
-  X(packets_placed_early, "data packets placed ahead of their turn")                   \
-  X(rnr_sent, "receiver-not-ready NACKs made")                                         \
-  X(rnr_received, "receiver-not-ready NACKs taken")                                    \
-  X(drop_duplicate, "data packets that had arrived before")                            \
-  X(drop_window_overflow, "data packets beyond the receive window")                    \
-  X(drop_sync_too_early, "synchronise packets that came before what they follow")      \
-  X(drop_held_budget, "out-of-order packets that found the held-frame budget spent")   \
-  X(drop_bad_state, "packets for a queue pair that cannot take them in its state")     \
-  X(drop_wrong_mode, "packets of a transport mode that the queue pair does not speak") \
-  X(drop_ghost_ack, "acknowledgements of what was never sent")                         \
-  X(drop_stale_ack, "acknowledgements that say nothing new")                           \
-  X(drop_bad_packet, "packets whose fields contradict each other")                     \
-  X(errors_remote, "requests of the peer answered with a terminal NAK")                \
-  X(errors_local, "work requests that ended in a local error")                         \
-  X(retry_exceeded, "queue pairs that gave up on a silent peer")                       \
+  X(window_restarts, "streams that began anew with the initial window after a pause")            \
+  X(ece_received, "acknowledgements with an echo of congestion experienced")                     \
+  X(packets_received, "data packets taken in")                                                   \
+  X(packets_out_of_order, "data packets taken in ahead of their turn")                           \
+  X(packets_placed_early, "data packets placed ahead of their turn")                             \
+  X(rnr_sent, "receiver-not-ready NACKs made")                                                   \
+  X(rnr_received, "receiver-not-ready NACKs taken")                                              \
+  X(drop_duplicate, "data packets that had arrived before")                                      \
+  X(drop_window_overflow, "data packets beyond the receive window")                              \
+  X(drop_sync_too_early, "synchronise packets that came before what they follow")                \
+  X(drop_held_budget, "out-of-order packets that found the held-frame budget spent")             \
+  X(drop_bad_state, "packets for a queue pair that cannot take them in its state")               \
+  X(drop_wrong_mode, "packets of a transport mode that the queue pair does not speak")           \
+  X(drop_ghost_ack, "acknowledgements of what was never sent")                                   \
+  X(drop_stale_ack, "acknowledgements that say nothing new")                                     \
+  X(drop_bad_packet, "packets whose fields contradict each other")                               \
+  X(errors_remote, "requests of the peer answered with a terminal NAK")                          \
+  X(errors_local, "work requests that ended in a local error")                                   \
+  X(retry_exceeded, "queue pairs that gave up on a silent peer")                                 \
   X(rnr_retry_exceeded, "queue pairs that gave up on a peer that is never ready")
 MPRDMA_DEFINE_COUNTERS(TransportCounters, MPRDMA_TRANSPORT_COUNTERS);
 

@@ -12,7 +12,7 @@ namespace mprdma::transport {
 
 enum class PathPolicy : uint8_t {
   kSingle,      // one fixed virtual path, drawn when the queue pair connects
-  kAckClocked,  // the paper's path selection (3.1): not built yet
+  kAckClocked,  // what an acknowledgement allows leaves on the path that it echoes (paper 3.2)
 };
 
 // When WRITE and READ data reaches memory (design 1, docs/algorithms.md).
@@ -28,6 +28,13 @@ enum class SyncPolicy : uint8_t {
   kStopAndWait,  // it leaves when everything before it is complete
 };
 
+// When a connection begins anew with the initial window on random paths (paper 3.5).
+enum class RestartRule : uint8_t {
+  kNever,
+  kIdle,       // nothing was outstanding for 3 RTT: the paper
+  kNoBacklog,  // the application had nothing that waits for 3 RTT [mend]
+};
+
 // Largest receive window, slots (design 3.1); the bitmap's width.
 inline constexpr uint32_t kWindowSlotsMax = 128;
 // A stream never has more packets than this between snd_una and snd_nxt: the width of the maps.
@@ -37,7 +44,21 @@ inline constexpr uint32_t kSendSpanMax = 256;
 // where serial numbers come round.
 inline constexpr uint32_t kStreamSpanMax = 1u << 22;
 
+// One acknowledgement clocks out at most so many packets (burst control, paper 3.5).
+inline constexpr uint32_t kBurstPackets = 2;
+// No growth while more than so many packets of a stream wait for the wire [mend].
+inline constexpr uint32_t kWireBacklogMax = 8;
+// Restart after so many SRTT (paper 3.5).
+inline constexpr int64_t kRestartRtts = 3;
+
 struct Params {
+  // The presets of design 3. Literal is the paper's algorithm with none of our mends; figures is
+  // the mended one with the paper's L.
+  static constexpr Params mp() { return {}; }
+  static constexpr Params mp_single();
+  static constexpr Params mp_figures();
+  static constexpr Params mp_paper();
+
   // L: slots of the receive window. Both peers use the same; 64 as in the paper, 128 in software.
   // Range 8..128, a power of two.
   uint32_t window_slots = 128;
@@ -55,9 +76,15 @@ struct Params {
   bool limit_growth = true;
   // A hole costs 1/2 packet of window, a window drop 1/4 [mend].
   bool loss_shrinks_window = true;
-  // Early retransmission of what is older than 5/4 SRTT, and the tail probe [mend].
+  // A timeout leaves min(window / 2, initial window) [mend].
+  bool timeout_shrinks_window = true;
+  // Early retransmission of what is older than 5/4 SRTT, and the tail probe [mend]. The first needs
+  // sack_map, as the trigger does.
   bool early_retransmit = true;
   bool tail_probe = true;
+  // In flight by a map of SACKed PSNs, and exactly what is marked lost is sent again [mend]. Off:
+  // the paper's `inflate` and its sweep of all PSNs (recovery_paper.hpp); needs kAckClocked.
+  bool sack_map = true;
 
   // Retransmission timeout: max(floor, 4 SRTT), doubled at each expiry up to the ceiling.
   // Range 50 us .. 1 s.
@@ -68,7 +95,16 @@ struct Params {
   // SRTT before the first sample. Range 1 us .. 100 ms.
   Duration initial_rtt = Duration::us(50);
 
-  PathPolicy path_policy = PathPolicy::kSingle;
+  PathPolicy path_policy = PathPolicy::kAckClocked;
+  // p: once per RTT, with so many chances in a thousand, a packet goes to a new random path (paper
+  // 3.5). Range 0..1000.
+  uint32_t path_probe_per_mille = 10;
+  // An acknowledgement that finds nothing to send takes one packet of window (paper 3.5).
+  bool path_window_reduction = true;
+  // What that took comes back, up to the initial window and on random paths, when the application
+  // has something again [mend].
+  bool window_give_back = true;
+  RestartRule restart = RestartRule::kNoBacklog;
 
   PlacementPolicy placement = PlacementPolicy::kStandard;
   SyncPolicy sync_policy = SyncPolicy::kOptimistic;
@@ -76,5 +112,32 @@ struct Params {
   // posted before it (paper 3.5). Range 0..16.
   Fixed16 sync_alpha = Fixed16::from_int(1);
 };
+
+constexpr Params Params::mp_single() {
+  Params p;
+  p.path_policy = PathPolicy::kSingle;
+  return p;
+}
+
+constexpr Params Params::mp_figures() {
+  Params p;
+  p.window_slots = 64;
+  p.loss_trigger = 0;
+  return p;
+}
+
+constexpr Params Params::mp_paper() {
+  Params p = mp_figures();
+  p.window_max = kSendSpanMax;
+  p.limit_growth = false;
+  p.loss_shrinks_window = false;
+  p.timeout_shrinks_window = false;
+  p.early_retransmit = false;
+  p.tail_probe = false;
+  p.sack_map = false;
+  p.window_give_back = false;
+  p.restart = RestartRule::kIdle;
+  return p;
+}
 
 }  // namespace mprdma::transport

@@ -1,30 +1,104 @@
-// Which virtual path (UDP source port) the next packet of a stream takes (design 3.1).
+// On which virtual path (UDP source port) the packets of a stream leave (paper 3.2; design 3.1).
 //
-// The seam for path policies: the sender's owner asks for a path for each packet and reports each
-// acknowledgement; ECMP in the network does the rest. No state per path, ever.
-// Built: kSingle, one fixed path for everything. kAckClocked is refused at construction.
+// kAckClocked: a packet needs a *clock*, the right to leave once. A clock has the path that an
+// acknowledgement echoed, or none yet: then a random path is drawn when it is used. No state per
+// path, ever. Hardware sends when the acknowledgement comes; software may find the wire busy or the
+// application late, so unused clocks wait here in a short FIFO: random ones first, for they are
+// the older ones, then by age. Clocks that were not used for 3 RTT keep their right, not their
+// path. kSingle: one fixed path for everything, no clocks.
+//
+// Who grants a clock, and how many, is the sender's affair (stream_sender.hpp).
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "base/check.hpp"
+#include "base/prng.hpp"
+#include "base/units.hpp"
 #include "transport/params.hpp"
-#include "transport/stream_sender.hpp"
+#include "wire/constants.hpp"
 
 namespace mprdma::transport {
 
 class PathSelector {
  public:
-  explicit PathSelector(PathPolicy policy) { CHECK(policy == PathPolicy::kSingle); }
+  // Paths that are remembered at most; what is beyond is not granted now.
+  static constexpr uint32_t kStoredMax = 128;
 
-  void connect(uint16_t fixed_vp) { vp_ = fixed_vp; }
-  // The path for what was chosen.
-  [[nodiscard]] uint16_t next(StreamSender::Choice::Kind /*kind*/) const { return vp_; }
-  // `vp` is the path that the acknowledged packet took.
-  void on_ack(uint16_t /*vp*/) {}
+  explicit PathSelector(PathPolicy policy) : clocked_(policy == PathPolicy::kAckClocked) {}
+
+  // Forgets all clocks. `fixed_vp` is the path of kSingle, `prng` what random paths come from.
+  void reset(uint16_t fixed_vp, const Prng& prng) {
+    fixed_vp_ = fixed_vp;
+    prng_ = prng;
+    clear();
+  }
+
+  [[nodiscard]] bool clocked() const { return clocked_; }
+  [[nodiscard]] uint32_t clocks() const { return random_ + stored_; }
+  [[nodiscard]] uint32_t room() const { return kStoredMax - stored_; }
+
+  // A clock on `vp`; requires room(). A port that is no path (a peer may echo anything) has none.
+  void store(Time now, uint16_t vp) {
+    DCHECK(stored_ < kStoredMax);
+    if (vp < wire::kVirtualPathMin) return add_random(1);
+    vps_[(head_ + stored_++) % kStoredMax] = vp;
+    stored_at_ = now;
+  }
+  void add_random(uint32_t count) { random_ += count; }
+  void clear() { random_ = stored_ = 0; }
+  // Takes back `count` clocks, the oldest first.
+  void drop(uint32_t count) {
+    DCHECK(count <= clocks());
+    const uint32_t of_random = count < random_ ? count : random_;
+    random_ -= of_random;
+    pop(count - of_random);
+  }
+
+  struct Taken {
+    uint16_t vp;
+    bool random;
+  };
+  // Uses one clock; requires clocks(). `stale_after`: see above.
+  Taken take(Time now, Duration stale_after) {
+    DCHECK(clocks() > 0);
+    if (stored_ > 0 && now - stored_at_ > stale_after) {
+      random_ += stored_;
+      stored_ = 0;
+    }
+    if (random_ > 0) {
+      --random_;
+      return {draw(), true};
+    }
+    const uint16_t vp = vps_[head_];
+    pop(1);
+    return {vp, false};
+  }
+
+  // A path for what needs no clock; the fixed one under kSingle.
+  uint16_t draw() {
+    static_assert((wire::kVirtualPathCount & (wire::kVirtualPathCount - 1)) == 0);
+    if (!clocked_) return fixed_vp_;
+    const auto index = static_cast<uint32_t>(prng_.next_u64() >> 32) % wire::kVirtualPathCount;
+    return static_cast<uint16_t>(wire::kVirtualPathMin + index);
+  }
+  [[nodiscard]] bool chance(uint32_t per_mille) { return prng_.chance(per_mille, 1000); }
 
  private:
-  uint16_t vp_ = wire::kVirtualPathMin;
+  void pop(uint32_t count) {
+    head_ = (head_ + count) % kStoredMax;
+    stored_ -= count;
+  }
+
+  bool clocked_;
+  uint16_t fixed_vp_ = wire::kVirtualPathMin;
+  Prng prng_{0};
+  uint32_t random_ = 0;  // clocks without a path
+  uint32_t head_ = 0;
+  uint32_t stored_ = 0;
+  Time stored_at_;  // when the newest was
+  std::array<uint16_t, kStoredMax> vps_{};
 };
 
 }  // namespace mprdma::transport

@@ -40,6 +40,7 @@ struct QpAttributes {
   Psn rq_psn;
   Psn sq_psn;
   uint16_t vp = wire::kVirtualPathMin;  // the fixed path of PathPolicy::kSingle
+  uint64_t path_seed = 0;               // what PathPolicy::kAckClocked draws its paths from
   uint8_t timeout = 14;                 // 4.096 us * 2^timeout; 0: for ever
   uint8_t retry_cnt = 7;
   uint8_t rnr_retry = 7;  // 7: for ever

@@ -78,15 +78,14 @@ Requester::Requester(const QpConfig& config, const Device& device, const QpAttri
       device_(device),
       attributes_(attributes),
       sender_(config.params, device.counters),
-      paths_(config.params.path_policy),
       response_receiver_(config.params, wire::kMpAckResponseStream, device),
       queue_(std::max(config.send_depth, 1u)),
       sges_(std::make_unique<Sge[]>(size_t{queue_.capacity()} * config.max_send_sge)),
       reads_(kMaxRdAtomic) {}
 
 void Requester::connect() {
-  sender_.reset(attributes_.sq_psn);
-  paths_.connect(attributes_.vp);
+  sender_.reset(attributes_.sq_psn, attributes_.vp, Prng(attributes_.path_seed).split("requests"));
+  had_new_ = false;
   response_receiver_.reset(attributes_.sq_psn, attributes_.dest_qpn);
   receive_number_ = read_number_ = 0;
   response_end_ = attributes_.sq_psn;
@@ -127,6 +126,7 @@ bool Requester::post_send(Time now, const SendRequest& request) {
   work.packets = is_read ? 1 : packets;
   work.response_packets = is_read ? packets : 0;
   queue_.push(work);
+  note_backlog();
   return true;
 }
 
@@ -201,8 +201,17 @@ uint32_t Requester::index_of(Psn psn) const {
   return low;
 }
 
+// Tells the sender when there is something new to send and was nothing before: the end of a pause
+// of the application, of a fence, of a wait for READ data.
+void Requester::note_backlog() {
+  const bool has = has_new();
+  if (has && !had_new_) sender_.on_backlog(now_);
+  had_new_ = has;
+}
+
 bool Requester::poll_packet(Time now, TxPacket& out) {
   now_ = now;
+  note_backlog();
   if (nudge_due_) {
     make_nudge(out);
     return true;
@@ -225,7 +234,6 @@ bool Requester::poll_packet(Time now, TxPacket& out) {
     return false;
   }
   out.header.psn = choice.psn;
-  out.header.vp = paths_.next(choice.kind);
   if (choice.again()) out.header.mp_data.flags |= wire::kMpDataReTx;
   if (choice.kind == StreamSender::Choice::Kind::kProbe) {
     out.header.mp_data.flags |= wire::kMpDataTailProbe;
@@ -235,7 +243,8 @@ bool Requester::poll_packet(Time now, TxPacket& out) {
     ++next_;
     next_packet_ = 0;
   }
-  sender_.on_sent(now, choice);
+  out.header.vp = sender_.on_sent(now, choice);
+  had_new_ = has_new();
   return true;
 }
 
@@ -286,7 +295,7 @@ bool Requester::gather(const Work& work, uint32_t index, uint32_t offset, uint32
 void Requester::make_nudge(TxPacket& out) {
   nudge_due_ = false;
   out.num_segments = 0;
-  response_receiver_.make_plain_ack(attributes_.vp, out.header);
+  response_receiver_.make_plain_ack(sender_.draw_path(), out.header);
   ++device_.counters->acks_sent;
 }
 
@@ -295,14 +304,13 @@ void Requester::make_nudge(TxPacket& out) {
 void Requester::on_ack(Time now, const wire::Packet& ack) {
   now_ = now;
   const NackCode code = ack.mp_ack.nack;
-  const StreamSender::AckResult result = sender_.on_ack(now, ack);
+  const StreamSender::AckResult result = sender_.on_ack(now, ack, has_new());
   TransportCounters& counters = *device_.counters;
   if (result == StreamSender::AckResult::kGhost) {
     ++counters.drop_ghost_ack;
     return;
   }
   peer_in_order_ = (ack.mp_ack.flags & wire::kMpAckOrderedPlacement) != 0;
-  paths_.on_ack(ack.vp);
   ++(code == NackCode::kNone ? counters.acks_received : counters.nacks_received);
   if (result == StreamSender::AckResult::kStale && code == NackCode::kNone) {
     ++counters.drop_stale_ack;
@@ -365,6 +373,7 @@ RxVerdict Requester::on_response(Time now, const wire::Packet& packet, FrameHand
   // A packet ahead of its turn is progress, too: the responder lives and sends.
   if (response_receiver_.took_packet()) last_response_ = now;
   time_oldest_read();
+  note_backlog();
   return verdict;
 }
 
@@ -500,7 +509,8 @@ void Requester::on_deadline(Time now) {
     give_up(reads_.front());
     read_timed_ = false;
   }
-  if (sending() && sender_.next_deadline() <= now) sender_.on_deadline(now);
+  note_backlog();
+  if (sending() && sender_.next_deadline(has_new()) <= now) sender_.on_deadline(now);
   if (read_timed_ && next_nudge_ <= now) {
     // Only a responder that fell silent needs it.
     nudge_due_ = last_response_ + retry_interval() <= now;
@@ -510,7 +520,7 @@ void Requester::on_deadline(Time now) {
 
 Time Requester::next_deadline() const {
   if (flushing_) return Time::never();
-  Time next = sending() ? sender_.next_deadline() : Time::never();
+  Time next = sending() ? sender_.next_deadline(has_new()) : Time::never();
   next = std::min({next, requests_give_up_at(), reads_give_up_at(), next_release()});
   return read_timed_ ? std::min(next, next_nudge_) : next;
 }

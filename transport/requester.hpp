@@ -12,7 +12,6 @@
 
 #include "base/ring.hpp"
 #include "base/units.hpp"
-#include "transport/path_select.hpp"
 #include "transport/qp_config.hpp"
 #include "transport/sge_list.hpp"
 #include "transport/stream_receiver.hpp"
@@ -101,6 +100,7 @@ class Requester {
     }
   };
 
+  void note_backlog();
   [[nodiscard]] bool may_begin(const Work& work) const;
   [[nodiscard]] Time sync_release(const Work& work) const;
   [[nodiscard]] Time next_release() const;
@@ -138,7 +138,6 @@ class Requester {
   const Device& device_;
   const QpAttributes& attributes_;
   StreamSender sender_;
-  PathSelector paths_;
   StreamReceiver response_receiver_;
   Ring<Work> queue_;
   std::unique_ptr<Sge[]> sges_;  // queue_.capacity() x max_send_sge, by ring slot
@@ -162,7 +161,8 @@ class Requester {
   bool blocked_ = false;  // an error in the queue: nothing new is sent
   bool flushing_ = false;
   bool failed_ = false;
-  Time now_;  // of the call in progress
+  bool had_new_ = false;  // has_new() when the sender was last told
+  Time now_;              // of the call in progress
 };
 
 }  // namespace mprdma::transport

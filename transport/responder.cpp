@@ -26,7 +26,6 @@ Responder::Responder(const QpConfig& config, const Device& device, const QpAttri
       attributes_(attributes),
       receiver_(config.params, 0, device),
       response_sender_(config.params, device.counters),
-      paths_(config.params.path_policy),
       receives_(std::max(config.recv_depth, 1u)),
       sges_(std::make_unique<Sge[]>(size_t{receives_.capacity()} * config.max_recv_sge)),
       contexts_(kReadContextsMax) {}
@@ -34,8 +33,8 @@ Responder::Responder(const QpConfig& config, const Device& device, const QpAttri
 void Responder::connect() {
   receiver_.reset(attributes_.rq_psn, attributes_.dest_qpn);
   // Responses start at the requester's first PSN as well (design 3.3, rule 1).
-  response_sender_.reset(attributes_.rq_psn);
-  paths_.connect(attributes_.vp);
+  response_sender_.reset(attributes_.rq_psn, attributes_.vp,
+                         Prng(attributes_.path_seed).split("responses"));
   response_end_ = attributes_.rq_psn;
   contexts_.clear();
   message_ = {};
@@ -272,11 +271,13 @@ Outcome Responder::execute_read(const wire::Packet& packet) {
   // A requester keeps its open READs below that, too.
   const auto unsent = static_cast<uint32_t>(response_sender_.nxt().distance_to(response_end_));
   if (unsent > 0 && unsent + packets > kStreamSpanMax) return refuse(NackCode::kInvalidRequest);
+  const bool had_new = has_new();
   contexts_.push({.first = response_end_,
                   .packets = packets,
                   .reth = reth,
                   .message_number = read_number_++ & kPsnMask});
   response_end_ += packets;
+  if (!had_new) response_sender_.on_backlog(now_);
   return {};
 }
 
@@ -309,7 +310,6 @@ bool Responder::poll_packet(Time now, TxPacket& out) {
   out.num_segments = 0;
   out.header.psn = choice.psn;
   out.header.dest_qpn = attributes_.dest_qpn;
-  out.header.vp = paths_.next(choice.kind);
   out.header.mp_data.timestamp = static_cast<uint32_t>(now.ns());
   out.header.mp_data.message_number = context.message_number;
   if (choice.again()) out.header.mp_data.flags |= wire::kMpDataReTx;
@@ -317,7 +317,7 @@ bool Responder::poll_packet(Time now, TxPacket& out) {
     out.header.mp_data.flags |= wire::kMpDataTailProbe;
   }
   fill_response(context, static_cast<uint32_t>(context.first.distance_to(choice.psn)), out);
-  response_sender_.on_sent(now, choice);
+  out.header.vp = response_sender_.on_sent(now, choice);
   return true;
 }
 
@@ -356,11 +356,10 @@ bool Responder::dormant() const {
 }
 
 void Responder::on_response_ack(Time now, const wire::Packet& ack) {
-  if (response_sender_.on_ack(now, ack) == StreamSender::AckResult::kGhost) {
+  if (response_sender_.on_ack(now, ack, has_new()) == StreamSender::AckResult::kGhost) {
     ++device_.counters->drop_ghost_ack;
     return;
   }
-  paths_.on_ack(ack.vp);
   ++(ack.mp_ack.nack == NackCode::kNone ? device_.counters->acks_received
                                         : device_.counters->nacks_received);
 }
@@ -370,11 +369,12 @@ void Responder::on_sign_of_life(Time now) {
 }
 
 void Responder::on_deadline(Time now) {
-  if (!dormant() && response_sender_.next_deadline() <= now) response_sender_.on_deadline(now);
+  if (!dormant() && response_sender_.next_deadline(has_new()) <= now)
+    response_sender_.on_deadline(now);
 }
 
 Time Responder::next_deadline() const {
-  return dormant() ? Time::never() : response_sender_.next_deadline();
+  return dormant() ? Time::never() : response_sender_.next_deadline(has_new());
 }
 
 bool Responder::take_refusal(QpEvent* event) {

@@ -13,7 +13,6 @@
 
 #include "base/ring.hpp"
 #include "base/units.hpp"
-#include "transport/path_select.hpp"
 #include "transport/qp_config.hpp"
 #include "transport/sge_list.hpp"
 #include "transport/stream_receiver.hpp"
@@ -133,7 +132,6 @@ class Responder {
   const QpAttributes& attributes_;
   StreamReceiver receiver_;
   StreamSender response_sender_;
-  PathSelector paths_;
   Ring<Receive> receives_;
   std::unique_ptr<Sge[]> sges_;  // receives_.capacity() x max_recv_sge, by ring slot
   Ring<ReadContext> contexts_;

@@ -21,7 +21,8 @@ struct StreamStats {
 
   // ---- So far
   uint64_t packets_sent = 0;   // first copies and retransmissions
-  uint64_t retransmitted = 0;  // packets sent again, the sum of the five causes
+  uint64_t retransmitted = 0;  // packets sent again
+  // PSNs marked lost, by cause; what is acknowledged before its copy leaves is not sent again.
   uint64_t retransmitted_nack = 0;
   uint64_t retransmitted_trigger = 0;
   uint64_t retransmitted_early = 0;

@@ -1,6 +1,7 @@
 #include "transport/stream_sender.hpp"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/check.hpp"
 
@@ -19,21 +20,26 @@ StreamSender::StreamSender(const Params& params, TransportCounters* counters)
     : params_(params),
       counters_(counters),
       window_(params.initial_window, params.window_max),
+      paths_(params.path_policy),
       srtt_ns_(params.initial_rtt.count_ns()) {}
 
-void StreamSender::reset(Psn first) {
+void StreamSender::reset(Psn first, uint16_t vp, const Prng& paths) {
   Params params = params_;
   TransportCounters* counters = counters_;
   *this = StreamSender(params, counters);
   una_ = nxt_ = ooh_ = epoch_psn_ = old_psn_ = first;
+  paper_.reset(first);
+  paths_.reset(vp, paths);
+  settle_clocks(false);
 }
 
-StreamSender::AckResult StreamSender::on_ack(Time now, const wire::Packet& ack) {
+StreamSender::AckResult StreamSender::on_ack(Time now, const wire::Packet& ack, bool has_new) {
   const wire::MpAckExt& ext = ack.mp_ack;
   const bool sack_valid = (ext.flags & wire::kMpAckSackValid) != 0;
   if (ack.psn.after(nxt_)) return AckResult::kGhost;
   if (sack_valid && ext.sack.at_or_after(nxt_)) return AckResult::kGhost;
 
+  begin_instant(now, has_new);
   const bool received = ext.nack == wire::NackCode::kNone;
   const bool sack_is_new = sack_valid && received && outstanding(ext.sack) &&
                            (ext.sack.before(ack.psn) || !sacked_.test(ext.sack.value()));
@@ -42,16 +48,16 @@ StreamSender::AckResult StreamSender::on_ack(Time now, const wire::Packet& ack) 
     take_rtt_sample(now, ext.echoed_timestamp);
     if (ext.sack.at_or_after(ack.psn)) take_sack(ext.sack);
   }
+  if (received && sack_valid && !params_.sack_map) paper_.on_ack();
   if (advanced) advance(now, ack.psn);
 
   const uint32_t lost_before = lost_count_;
   if (ext.nack == wire::NackCode::kWindowOverflow) take_nack(ack);
   const bool any_news = advanced || sack_is_new;
+  const bool slow = sack_is_new && from_slow_path(ext);
   if (any_news) {
     const bool ece = (ext.flags & wire::kMpAckEce) != 0;
-    const bool may_grow = !params_.limit_growth || (window_limited_ && !wire_limited_);
-    window_.on_ack(ece, may_grow);
-    if (ece) ++counters_->ece_received;
+    take_news_into_window(ece, slow, may_grow(has_new));
     wire_limited_ = false;
     news(now);
   }
@@ -63,6 +69,7 @@ StreamSender::AckResult StreamSender::on_ack(Time now, const wire::Packet& ack) 
   if (lost_count_ != lost_before && !any_news) timer_base_ = now;
   // Behind the timer: what it waits for may be lost, and only a timeout may tell.
   if (sack_valid && ext.nack == wire::NackCode::kSyncTooEarly) defer(now, ext.sack);
+  clock_out(now, ack.vp, any_news, slow, has_new);
   return any_news || lost_count_ != lost_before ? AckResult::kNews : AckResult::kStale;
 }
 
@@ -70,6 +77,22 @@ void StreamSender::on_implied_ack(Time now, Psn aack) {
   if (!una_.before(aack) || aack.after(nxt_)) return;
   advance(now, aack);
   news(now);
+  burst_base_ = now;
+  settle_clocks(due_count() > 0);
+}
+
+void StreamSender::take_news_into_window(bool ece, bool slow, bool may_grow_now) {
+  if (ece) {
+    ++counters_->ece_received;
+    ++stats_.ece_received;
+  }
+  if (slow) {
+    window_.on_slow_path();
+    ++counters_->acks_pruned;
+    ++stats_.acks_pruned;
+  } else {
+    window_.on_ack(ece, may_grow_now);
+  }
 }
 
 void StreamSender::news(Time now) {
@@ -93,6 +116,7 @@ bool StreamSender::advance(Time now, Psn aack) {
     map->clear_range(una_.value(), left);
   }
   una_ = aack;
+  if (!params_.sack_map) paper_.on_advance(una_, left);
   ooh_ = psn_max(ooh_, una_);
   epoch_psn_ = psn_max(epoch_psn_, una_);
   old_psn_ = psn_max(old_psn_, una_);
@@ -108,6 +132,8 @@ void StreamSender::take_sack(Psn sack) {
   ++sacked_count_;
   clear_lost(sack);
   ooh_ = psn_max(ooh_, sack + 1);
+  const auto degree = static_cast<uint32_t>(una_.distance_to(ooh_));
+  stats_.ooo_degree_max = std::max(stats_.ooo_degree_max, degree);
 }
 
 // The echo names the very copy that was received, so retransmissions give good samples too.
@@ -125,6 +151,7 @@ void StreamSender::take_rtt_sample(Time now, uint32_t echoed_timestamp) {
 // A NACK names two PSNs: the hole (= AACK) and the packet that was just dropped. The dropped one
 // is lost for certain; the hole only if it was not sent again lately.
 void StreamSender::take_nack(const wire::Packet& ack) {
+  if (!params_.sack_map) return take_nack_as_paper(ack);
   const wire::MpAckExt& ext = ack.mp_ack;
   const bool hole_open = outstanding(una_) && una_ == ack.psn && !sacked_.test(una_.value()) &&
                          !lost_.test(una_.value()) && !recent(una_);
@@ -142,6 +169,17 @@ void StreamSender::take_nack(const wire::Packet& ack) {
   }
   if (una_.distance_to(ooh_) > static_cast<int32_t>(params_.reorder_delta)) {
     mark_holes_below(ooh_ - params_.reorder_delta, Cause::kNack);
+  }
+}
+
+void StreamSender::take_nack_as_paper(const wire::Packet& ack) {
+  if (una_ != ack.psn || idle()) return;
+  const bool names_drop =
+      (ack.mp_ack.flags & wire::kMpAckSackValid) != 0 && outstanding(ack.mp_ack.sack);
+  if (paper_.on_nack(una_, nxt_) && params_.loss_shrinks_window) window_.on_hole();
+  if (names_drop && params_.loss_shrinks_window && !charged_.test(ack.mp_ack.sack.value())) {
+    charged_.set(ack.mp_ack.sack.value());
+    window_.on_window_drop();
   }
 }
 
@@ -189,18 +227,26 @@ void StreamSender::mark_lost(Psn psn, Cause cause) {
     charged_.set(psn.value());
     if (params_.loss_shrinks_window) window_.on_hole();
   }
+  count_cause(cause);
+}
+
+void StreamSender::count_cause(Cause cause) {
   switch (cause) {
     case Cause::kNack:
       ++counters_->retransmitted_nack;
+      ++stats_.retransmitted_nack;
       break;
     case Cause::kTrigger:
       ++counters_->retransmitted_trigger;
+      ++stats_.retransmitted_trigger;
       break;
     case Cause::kEarly:
       ++counters_->retransmitted_early;
+      ++stats_.retransmitted_early;
       break;
     case Cause::kTimeout:
       ++counters_->retransmitted_rto;
+      ++stats_.retransmitted_rto;
       break;
   }
 }
@@ -228,7 +274,7 @@ void StreamSender::roll_epoch(Time now) {
 }
 
 StreamSender::Choice StreamSender::early_candidate() const {
-  if (!params_.early_retransmit) return {};
+  if (!params_.early_retransmit || !params_.sack_map) return {};
   const Psn end = psn_min(old_psn_, ooh_);
   Psn psn = una_;
   while (psn.before(end)) {
@@ -255,17 +301,22 @@ StreamSender::Choice StreamSender::choose(bool has_new) const {
   if (paused()) return {};
   if (probe_due_ && !idle()) return {Choice::Kind::kProbe, probe_head_ ? una_ : probe_psn()};
   const uint32_t window = window_.packets();
-  if (in_flight() < window) {
+  const bool clocked = paths_.clocked();
+  const bool open = clocked ? paths_.clocks() > 0 : in_flight() < window;
+  if (open) {
+    if (paper_.has_next()) return {Choice::Kind::kRetransmit, paper_.next()};
     if (due_count() > 0) return {Choice::Kind::kRetransmit, first_due()};
     if (has_new && span() < kSendSpanMax) return {Choice::Kind::kNew, nxt_};
   }
-  // It counts as in flight already, so it needs no room of its own.
-  if (!idle() && in_flight() <= window) return early_candidate();
+  // It counts as in flight already, so on one path it needs no room of its own.
+  if (!idle() && (clocked ? open : in_flight() <= window)) return early_candidate();
   return {};
 }
 
-void StreamSender::on_sent(Time now, const Choice& choice) {
+uint16_t StreamSender::on_sent(Time now, const Choice& choice) {
   ++counters_->packets_sent;
+  ++stats_.packets_sent;
+  const uint16_t vp = take_path(now, choice);
   if (choice.kind == Choice::Kind::kNew) {
     if (idle()) {
       timer_base_ = last_progress_ = now;
@@ -276,16 +327,25 @@ void StreamSender::on_sent(Time now, const Choice& choice) {
     }
     ++nxt_;
     window_limited_ = in_flight() >= window_.packets();
-    return;
+    return vp;
   }
   ++counters_->packets_retransmitted;
+  ++stats_.retransmitted;
   if (choice.kind == Choice::Kind::kProbe) {
+    ++stats_.retransmitted_probe;
     if (!probe_head_) ++counters_->tail_probes;
     probe_due_ = probe_head_ = false;
   }
   if (choice.kind == Choice::Kind::kEarly) mark_lost(choice.psn, Cause::kEarly);
+  if (choice.kind == Choice::Kind::kRetransmit && paper_.has_next() &&
+      choice.psn == paper_.next()) {
+    paper_.on_sent();
+    count_cause(paper_.by_timeout() ? Cause::kTimeout : Cause::kNack);
+  }
   clear_lost(choice.psn);
   recent_.set(choice.psn.value());
+  settle_clocks(true);  // a probe needs no clock, but may take the room of one
+  return vp;
 }
 
 StreamStats StreamSender::stats() const {
@@ -294,6 +354,7 @@ StreamStats StreamSender::stats() const {
   out.in_flight = in_flight();
   out.srtt_ns = has_rtt_ ? srtt_ns_ : 0;
   out.ooo_degree = static_cast<uint32_t>(una_.distance_to(ooh_));
+  out.paths_in_use = static_cast<uint32_t>(std::popcount(vps_ | vps_before_));
   return out;
 }
 
@@ -324,10 +385,11 @@ Duration StreamSender::probe_timeout() const {
   return std::max(params_.probe_floor, Duration::ns(2 * srtt_ns_));
 }
 
-Time StreamSender::next_deadline() const {
+Time StreamSender::next_deadline(bool has_new) const {
   if (idle()) return Time::never();
   if (paused()) return paused_until_;
-  const Time resend = deferred_count_ > 0 ? deferred_until_ : Time::never();
+  Time resend = deferred_count_ > 0 ? deferred_until_ : Time::never();
+  resend = std::min(resend, burst_deadline(has_new));
   const bool probe = params_.tail_probe && !probe_done_;
   return std::min(resend, timer_base_ + (probe ? std::min(probe_timeout(), rto()) : rto()));
 }
@@ -341,7 +403,11 @@ void StreamSender::on_deadline(Time now) {
     probe_due_ = probe_head_ = true;
     return;
   }
-  if (deferred_count_ > 0 && now >= deferred_until_) end_deferral();
+  if (deferred_count_ > 0 && now >= deferred_until_) {
+    end_deferral();
+    settle_clocks(true);
+  }
+  release_burst(now);
   if (now >= timer_base_ + rto()) {
     on_timeout(now);
   } else if (params_.tail_probe && !probe_done_ && now >= timer_base_ + probe_timeout()) {
@@ -353,14 +419,24 @@ void StreamSender::on_deadline(Time now) {
 // The last resort: everything un-SACKed is lost. In-flight accounting stays what it is.
 void StreamSender::on_timeout(Time now) {
   ++counters_->rto_expired;
+  ++stats_.rto_expired;
   ++backoff_;
   timer_base_ = now;
   probe_done_ = true;
-  window_.on_timeout();
+  if (params_.timeout_shrinks_window) window_.on_timeout();
   recent_.reset();
   recent_before_.reset();
   end_deferral();
-  mark_holes_below(nxt_, Cause::kTimeout);
+  if (params_.sack_map) {
+    mark_holes_below(nxt_, Cause::kTimeout);
+  } else {
+    paper_.on_timeout(una_, nxt_);
+  }
+  if (paths_.clocked()) {
+    // Acknowledgements fail to come: whatever paths they spoke of, try others.
+    paths_.clear();
+    paths_.add_random(window_.packets());
+  }
   // The receiver holds the head of line: it was not ready, and its word of that was lost.
   probe_due_ = probe_head_ = sacked_.test(una_.value());
 }

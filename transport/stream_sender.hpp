@@ -22,6 +22,8 @@
 #include "cc/mp_window.hpp"
 #include "transport/counters.hpp"
 #include "transport/params.hpp"
+#include "transport/path_select.hpp"
+#include "transport/recovery_paper.hpp"
 #include "transport/stats.hpp"
 #include "wire/packet.hpp"
 
@@ -45,14 +47,17 @@ class StreamSender {
 
   StreamSender(const Params& params, TransportCounters* counters);
 
-  // Forgets everything; the first packet will be `first`.
-  void reset(Psn first);
+  // Forgets everything; the first packet will be `first`. `vp` is the path of kSingle, `paths` what
+  // random paths are drawn from.
+  void reset(Psn first, uint16_t vp = wire::kVirtualPathMin, const Prng& paths = Prng(0));
 
-  // ---- Facts
-  AckResult on_ack(Time now, const wire::Packet& ack);
+  // ---- Facts. `has_new`: the owner has a packet for snd_nxt.
+  AckResult on_ack(Time now, const wire::Packet& ack, bool has_new);
   // Everything before `aack` has arrived, as something else tells (a READ response).
   void on_implied_ack(Time now, Psn aack);
   void on_deadline(Time now);
+  // The owner has something new to send, and had nothing before.
+  void on_backlog(Time now);
   void on_back_pressure() { wire_limited_ = true; }
   // The receiver is not ready: silence until `until`, then a probe.
   void pause(Time until);
@@ -60,18 +65,24 @@ class StreamSender {
   void wake(Time now);
 
   // ---- Work out
-  // `has_new`: the owner has a packet for snd_nxt.
   [[nodiscard]] Choice choose(bool has_new) const;
-  // The chosen packet was handed to the host.
-  void on_sent(Time now, const Choice& choice);
-  [[nodiscard]] Time next_deadline() const;
+  // The chosen packet is handed to the host; returns its virtual path.
+  uint16_t on_sent(Time now, const Choice& choice);
+  [[nodiscard]] Time next_deadline(bool has_new) const;
+  // A path for a packet that is none of the stream's.
+  uint16_t draw_path() { return paths_.draw(); }
 
   // ---- Getters
   [[nodiscard]] Psn una() const { return una_; }
   [[nodiscard]] Psn nxt() const { return nxt_; }
   [[nodiscard]] bool idle() const { return una_ == nxt_; }
   [[nodiscard]] uint32_t span() const { return static_cast<uint32_t>(una_.distance_to(nxt_)); }
-  [[nodiscard]] uint32_t in_flight() const { return span() - sacked_count_ - lost_count_; }
+  [[nodiscard]] uint32_t in_flight() const {
+    const uint32_t sent = span() - lost_count_;
+    return params_.sack_map ? sent - sacked_count_ : paper_.in_flight(sent);
+  }
+  // Packets that may leave at once; in_flight() + clocks() <= window, but see stream_sender_clocks.
+  [[nodiscard]] uint32_t clocks() const { return paths_.clocks(); }
   [[nodiscard]] Duration srtt() const { return Duration::ns(srtt_ns_); }
   // How long a synchronise operation stays behind what was sent before it: alpha * delta * SRTT /
   // cwnd, rounded down.
@@ -93,6 +104,7 @@ class StreamSender {
   void take_sack(Psn sack);
   void take_rtt_sample(Time now, uint32_t echoed_timestamp);
   void take_nack(const wire::Packet& ack);
+  void take_nack_as_paper(const wire::Packet& ack);
   void defer(Time now, Psn psn);
   void end_deferral() {
     deferred_.reset();
@@ -102,10 +114,24 @@ class StreamSender {
   [[nodiscard]] uint32_t due_count() const { return lost_count_ - deferred_count_; }
   [[nodiscard]] Psn first_due() const;
   void mark_lost(Psn psn, Cause cause);
+  void count_cause(Cause cause);
   void mark_holes_below(Psn end, Cause cause);
   void on_timeout(Time now);
   void roll_epoch(Time now);
+  // stream_sender_clocks.cpp
+  void begin_instant(Time now, bool has_new);
+  [[nodiscard]] bool may_grow(bool has_new) const;
+  [[nodiscard]] bool from_slow_path(const wire::MpAckExt& ext) const;
+  void clock_out(Time now, uint16_t vp, bool news, bool slow, bool has_new);
+  void settle_clocks(bool work);
+  [[nodiscard]] uint32_t unclocked_room() const;
+  [[nodiscard]] bool restart_due(Time now) const;
+  uint16_t take_path(Time now, const Choice& choice);
+  [[nodiscard]] Time burst_deadline(bool has_new) const;
+  void release_burst(Time now);
+
   void news(Time now);
+  void take_news_into_window(bool ece, bool slow, bool may_grow_now);
   [[nodiscard]] bool outstanding(Psn psn) const {
     return una_.at_or_before(psn) && psn.before(nxt_);
   }
@@ -122,6 +148,8 @@ class StreamSender {
   Params params_;
   TransportCounters* counters_;
   cc::MpWindow window_;
+  PathSelector paths_;
+  PaperRecovery paper_;  // used, and so not at rest, without Params::sack_map only
 
   Psn una_;
   Psn nxt_;
@@ -148,6 +176,16 @@ class StreamSender {
   bool has_rtt_ = false;
   bool window_limited_ = false;
   bool wire_limited_ = false;
+  // ACK clocking.
+  Time burst_base_;    // the last acknowledgement, or what the burst timer let go
+  Time last_backlog_;  // when an acknowledgement last found the application with packets
+  Time round_start_;   // of SRTT
+  bool path_probe_due_ = false;
+  Time instant_ = Time::never();
+  bool wire_waits_ = false;  // at instant_
+  uint64_t vps_ = 0;         // hashed paths of this round, and of the one before: statistics
+  uint64_t vps_before_ = 0;
+
   bool probe_due_ = false;   // send one packet whatever the window says
   bool probe_head_ = false;  // .. and that is snd_una: was the receiver ready meanwhile?
   bool probe_done_ = false;  // one probe for each silence

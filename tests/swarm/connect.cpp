@@ -46,6 +46,7 @@ transport::QpAttributes World::attributes_of(uint32_t n, uint32_t q) const {
           .rq_psn = apps_[q][1 - n].base,
           .sq_psn = apps_[q][n].base,
           .vp = knobs.vp,
+          .path_seed = knobs.path_seed,
           .timeout = scenario_.timeout,
           .retry_cnt = scenario_.retry_cnt,
           .rnr_retry = victim ? scenario_.rnr_retry : uint8_t{7},

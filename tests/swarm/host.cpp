@@ -53,7 +53,7 @@ void World::transmit(Node& node, uint32_t q, const wire::Packet& header,
   if (forged) {  // somebody else's, on a way of its own
     arrivals_.assign(1, {now_ + scenario_.links[node.number].delay, false});
   } else {
-    links_[node.number]->send(now_, bytes, is_ack, arrivals_);
+    links_[node.number]->send(now_, bytes, is_ack, header.vp, arrivals_);
   }
   trace("n{} qp{} -> {} psn {} len {} vp {} flags {} nack {} sack {}{}{}", node.number, q,
         wire::opcode_name(header.opcode), header.psn.value(), header.payload_len, header.vp,
@@ -91,7 +91,7 @@ bool World::send_one(Node& node, uint32_t q) {
   const wire::Packet& header = out.header;
   expect(payload->size() == header.payload_len, "n{} qp{}: {} bytes gathered for a payload of {}",
          node.number, q, payload->size(), header.payload_len);
-  expect(header.vp == side(node, q).vp, "n{} qp{}: on virtual path {}", node.number, q, header.vp);
+  check_path(node, q, header);
   int64_t index = -1;
   if (header.info().stream == PacketStream::kAck) {
     check_ack(node, q, header, nullptr);
@@ -105,14 +105,61 @@ bool World::send_one(Node& node, uint32_t q) {
       index = static_cast<int64_t>(request ? flow.on_request_sent(header, *payload, now_, marks)
                                            : flow.on_response_sent(header, *payload, now_, marks));
       ++node.data_sent;
-      if (static_cast<uint64_t>(index) < before) ++node.data_sent_again;
+      if (static_cast<uint64_t>(index) < before) {
+        ++node.data_sent_again;
+      } else if (side(node, q).params.sack_map) {
+        const transport::Qp& qp = *node.qps[q];
+        const auto& sender = request ? qp.requester().sender() : qp.responder().response_sender();
+        expect(sender.in_flight() <= sender.window().packets(),
+               "n{} qp{}: a new packet, {} in flight in a window of {}", node.number, q,
+               sender.in_flight(), sender.window().packets());
+      }
     }
     if (options_.sabotage == Sabotage::kFlipByte && !payload->empty() && index >= 5) {
       (*payload)[0] ^= 1;
     }
   }
   transmit(node, q, header, std::move(payload), index);
+  check_windows(node, q);
   return true;
+}
+
+// The path is the one that is configured; or one that an acknowledgement echoed, at most two
+// packets for each; or a random one, and then the sender says so.
+void World::check_path(Node& node, uint32_t q, const wire::Packet& header) {
+  if (side(node, q).params.path_policy == transport::PathPolicy::kSingle) {
+    expect(header.vp == side(node, q).vp, "n{} qp{}: on virtual path {}", node.number, q,
+           header.vp);
+    return;
+  }
+  expect(header.vp >= wire::kVirtualPathMin, "n{} qp{}: on port {}", node.number, q, header.vp);
+  const PacketStream stream = header.info().stream;
+  if (stream == PacketStream::kAck) return;
+  const bool response = stream == PacketStream::kResponse;
+  PathModel& model = paths_[q][node.number * 2 + (response ? 1 : 0)];
+  const transport::Qp& qp = *node.qps[q];
+  const auto echoed = model.credit.find(header.vp);
+  if (echoed != model.credit.end() && echoed->second > 0) {
+    --echoed->second;
+  } else {
+    ++model.unexplained;
+  }
+  const transport::StreamStats stats = response ? qp.response_stats() : qp.request_stats();
+  expect(model.unexplained <= stats.random_paths,
+         "n{} qp{}: {} packets on paths that no acknowledgement echoed, {} were drawn", node.number,
+         q, model.unexplained, stats.random_paths);
+}
+
+void World::check_windows(const Node& node, uint32_t q) const {
+  const transport::Params& params = side(node, q).params;
+  if (!params.sack_map) return;  // the paper's own accounting leaks
+  const transport::Qp& qp = *node.qps[q];
+  for (const auto* sender : {&qp.requester().sender(), &qp.responder().response_sender()}) {
+    const uint32_t window = sender->window().packets();
+    expect(sender->clocks() == 0 || sender->in_flight() + sender->clocks() <= window,
+           "n{} qp{}: {} in flight and {} clocks in a window of {}", node.number, q,
+           sender->in_flight(), sender->clocks(), window);
+  }
 }
 
 void World::pump(Node& node) {
@@ -176,6 +223,10 @@ void World::deliver(Node& node, uint32_t q, const InFlight& packet, const wire::
   known.decoded = header;
   if (!genuine) known.index = -1;
   if (genuine) own_flow(node, q).note_life(now_);
+  if (stream == PacketStream::kAck) {
+    paths_[q][node.number * 2 + (is_response_ack(header) ? 1 : 0)].credit[header.vp] +=
+        transport::kBurstPackets;
+  }
   const uint64_t marks = loss_marks(node);
   bool must_mark = false;
   if (genuine && stream == PacketStream::kAck) {
@@ -190,6 +241,8 @@ void World::deliver(Node& node, uint32_t q, const InFlight& packet, const wire::
   node.actions.clear();
   const transport::RxVerdict verdict = node.qps[q]->on_packet(now_, header, frame, node.actions);
   const bool held = verdict == transport::RxVerdict::kHeld;
+  check_windows(node, q);
+  must_mark = must_mark && side(node, q).params.sack_map;
   expect(!must_mark || fatal() || loss_marks(node) > marks,
          "n{} qp{}: the dropped packet that a NACK names is not marked lost", node.number, q);
   if (held) {

@@ -14,7 +14,9 @@ Duration draw(Prng& prng, Duration max) {
 
 }  // namespace
 
-void Link::send(Time now, uint32_t bytes, bool is_ack, std::vector<Arrival>& arrivals) {
+void Link::send(Time now, uint32_t bytes, bool is_ack, uint16_t vp,
+                std::vector<Arrival>& arrivals) {
+  const LaneKnobs& lane = lane_of(vp);
   arrivals.clear();
   ++stats_.sent;
   const Duration on_port = serialisation(bytes, knobs_.bits_per_us);
@@ -35,30 +37,31 @@ void Link::send(Time now, uint32_t bytes, bool is_ack, std::vector<Arrival>& arr
   const bool ce = !is_ack && knobs_.mark_bytes != 0 && backlog > knobs_.mark_bytes;
   if (ce) ++stats_.marked;
 
-  if (lose(is_ack)) {
+  if (lose(is_ack, lane)) {
     ++stats_.lost;
     return;
   }
-  arrivals.push_back({queue_free_ + delay(), ce});
+  arrivals.push_back({queue_free_ + delay(lane), ce});
   if (prng_.chance(knobs_.duplicate_ppm, kMillion)) {
     ++stats_.duplicated;
     arrivals.push_back({arrivals[0].at + draw(prng_, knobs_.duplicate_delay_max), ce});
   }
 }
 
-bool Link::lose(bool is_ack) {
+bool Link::lose(bool is_ack, const LaneKnobs& lane) {
   if (cut_) return true;
   if (burst_left_ > 0) {
     --burst_left_;
     return true;
   }
+  if (prng_.chance(lane.loss_ppm, kMillion)) return true;
   if (!prng_.chance(is_ack ? knobs_.loss_ack_ppm : knobs_.loss_data_ppm, kMillion)) return false;
   if (knobs_.burst_loss > 0) burst_left_ = static_cast<uint32_t>(prng_.below(knobs_.burst_loss));
   return true;
 }
 
-Duration Link::delay() {
-  Duration total = knobs_.delay + draw(prng_, knobs_.jitter_max);
+Duration Link::delay(const LaneKnobs& lane) {
+  Duration total = knobs_.delay + lane.delay + draw(prng_, knobs_.jitter_max);
   if (prng_.chance(knobs_.reorder_ppm, kMillion)) {
     ++stats_.delayed;
     total += draw(prng_, knobs_.reorder_delay_max);
@@ -72,6 +75,7 @@ void Link::clean_up() {
   knobs_.duplicate_ppm = knobs_.reorder_ppm = 0;
   knobs_.jitter_max = Duration::zero();
   knobs_.queue_bytes = knobs_.mark_bytes = 0;
+  knobs_.lanes = {};
 }
 
 }  // namespace mprdma::swarm

@@ -35,7 +35,7 @@ class Link {
   [[nodiscard]] Time room_at() const { return room_at_; }
 
   // Sends a packet of so many bytes; fills in when its copies arrive (none: lost).
-  void send(Time now, uint32_t bytes, bool is_ack, std::vector<Arrival>& arrivals);
+  void send(Time now, uint32_t bytes, bool is_ack, uint16_t vp, std::vector<Arrival>& arrivals);
 
   // No more loss, duplication, reordering, jitter, marking or overflow.
   void clean_up();
@@ -44,8 +44,11 @@ class Link {
   [[nodiscard]] const LinkStats& stats() const { return stats_; }
 
  private:
-  bool lose(bool is_ack);
-  Duration delay();
+  bool lose(bool is_ack, const LaneKnobs& lane);
+  Duration delay(const LaneKnobs& lane);
+  [[nodiscard]] const LaneKnobs& lane_of(uint16_t vp) const {
+    return knobs_.lanes[((vp ^ knobs_.lane_salt) * 0x9e3779b1u) >> 30];
+  }
   static Duration serialisation(uint32_t bytes, uint64_t bits_per_us) {
     return Duration::ns(static_cast<int64_t>(bytes * 8ull * 1000 / bits_per_us + 1));
   }

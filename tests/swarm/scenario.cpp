@@ -43,6 +43,23 @@ uint32_t rate(Prng& prng) {
   return pick<uint32_t>(prng, {0, 0, 1000, 10'000, 50'000, 100'000, 300'000});
 }
 
+// Paths of different length, and some that lose. On a perfect network they differ by less than what
+// eight packets take, so that no packet is overtaken by as many as the smallest delta.
+void draw_lanes(Prng prng, bool clean, LinkKnobs& link) {
+  link.lane_salt = static_cast<uint32_t>(prng.next_u64());
+  if (prng.chance(1, 3)) return;
+  const Duration four_packets =
+      Duration::ns(static_cast<int64_t>(4 * 130 * 8 * 1000 / link.bits_per_us));
+  const Duration most = clean ? std::min(four_packets, link.delay / 16)
+                              : link.delay * static_cast<int64_t>(log_uniform(prng, 1, 32));
+  for (LaneKnobs& lane : link.lanes) {
+    lane.delay =
+        Duration::ns(static_cast<int64_t>(prng.below(static_cast<uint64_t>(most.count_ns()) + 1)));
+    if (clean || !prng.chance(1, 4)) continue;
+    lane.loss_ppm = pick<uint32_t>(prng, {1'000, 10'000, 100'000, 500'000, kMillion});
+  }
+}
+
 LinkKnobs draw_link(Prng prng, bool clean) {
   LinkKnobs link;
   link.delay = log_duration(prng, Duration::ns(200), Duration::us(300));
@@ -50,6 +67,7 @@ LinkKnobs draw_link(Prng prng, bool clean) {
   link.bottleneck_bits_per_us = prng.chance(1, 2) ? link.bits_per_us : link.bits_per_us / 4;
   link.port_packets = static_cast<uint32_t>(log_uniform(prng, 1, 128));
   link.mark_bytes = pick<uint32_t>(prng, {0, 1, 2'000, 20'000});
+  draw_lanes(prng.split("lanes"), clean, link);
   if (clean) return link;
   link.loss_data_ppm = rate(prng);
   link.loss_ack_ppm = rate(prng);
@@ -68,6 +86,31 @@ LinkKnobs draw_link(Prng prng, bool clean) {
   return link;
 }
 
+// One path, or many with any set of switches; every eighth run is the paper's algorithm.
+void draw_paths(Prng prng, transport::Params& p) {
+  using transport::Params;
+  using transport::PathPolicy;
+  using transport::RestartRule;
+  p.path_policy = prng.chance(3, 4) ? PathPolicy::kAckClocked : PathPolicy::kSingle;
+  p.path_probe_per_mille = pick<uint32_t>(prng, {0, 0, 10, 100, 1000});
+  p.path_window_reduction = prng.chance(3, 4);
+  p.window_give_back = prng.chance(3, 4);
+  p.restart = pick<RestartRule>(prng, {RestartRule::kNever, RestartRule::kIdle,
+                                       RestartRule::kNoBacklog, RestartRule::kNoBacklog});
+  if (p.path_policy == PathPolicy::kSingle) return;
+  p.sack_map = prng.chance(7, 8);
+  if (prng.chance(7, 8)) return;
+  const Params drawn = p;
+  p = Params::mp_paper();
+  p.window_slots = drawn.window_slots;
+  p.initial_window = drawn.initial_window;
+  p.window_max = drawn.window_max;
+  p.reorder_delta = drawn.reorder_delta;
+  p.rto_floor = drawn.rto_floor;
+  p.rto_ceiling = drawn.rto_ceiling;
+  p.initial_rtt = drawn.initial_rtt;
+}
+
 transport::Params draw_params(Prng prng, uint32_t window_slots) {
   transport::Params p;
   p.window_slots = window_slots;
@@ -77,12 +120,14 @@ transport::Params draw_params(Prng prng, uint32_t window_slots) {
   p.reorder_delta = static_cast<uint32_t>(prng.range(8, window_slots));
   p.limit_growth = prng.chance(3, 4);
   p.loss_shrinks_window = prng.chance(3, 4);
+  p.timeout_shrinks_window = prng.chance(3, 4);
   p.early_retransmit = prng.chance(3, 4);
   p.tail_probe = prng.chance(3, 4);
   p.rto_floor = log_duration(prng, Duration::us(50), Duration::ms(20));
   p.rto_ceiling = std::max(p.rto_floor, log_duration(prng, Duration::us(50), Duration::s(1)));
   p.probe_floor = log_duration(prng, Duration::us(5), Duration::ms(5));
   p.initial_rtt = log_duration(prng, Duration::us(1), Duration::ms(2));
+  draw_paths(prng.split("paths"), p);
   return p;
 }
 
@@ -121,6 +166,7 @@ SideKnobs draw_side(Prng prng, const Scenario& scenario, uint32_t window_slots) 
   side.max_rd_atomic = static_cast<uint8_t>(log_uniform(prng, 1, 32));
   side.sq_psn = draw_psn(prng);
   side.vp = static_cast<uint16_t>(prng.range(wire::kVirtualPathMin, wire::kVirtualPathMax));
+  side.path_seed = prng.next_u64();
   if (scenario.kind == Kind::kClean) side.recv_pattern = RecvPattern::kEager;
   return side;
 }
@@ -235,6 +281,8 @@ Scenario draw_scenario(uint64_t seed, Kind want) {
     s.links[n] = draw_link(root.split("link knobs").split(n), clean);
     const auto ample = static_cast<uint32_t>(s.queue_pairs * 2 * transport::kWindowSlotsMax);
     s.held_budget[n] = pick<uint32_t>(prng, {0, 1, 2, 8, 64, ample, ample, ample});
+    // What is overtaken on a perfect network must find room.
+    if (clean) s.held_budget[n] = ample;
   }
   for (uint32_t q = 0; q < s.queue_pairs; ++q) {
     auto& sides = s.sides.emplace_back();
@@ -272,6 +320,10 @@ std::string to_string(const Scenario& s) {
         l.duplicate_delay_max.count_ns(), l.reorder_ppm, l.reorder_delay_max.count_ns(),
         l.delay.count_ns(), l.jitter_max.count_ns(), l.bits_per_us, l.bottleneck_bits_per_us,
         l.queue_bytes, l.mark_bytes, l.port_packets);
+    for (const LaneKnobs& lane : l.lanes) {
+      text +=
+          fmt::format("  path: {} ns more, lost {} ppm\n", lane.delay.count_ns(), lane.loss_ppm);
+    }
   }
   for (const auto& sides : s.sides) {
     for (const SideKnobs& k : sides) {
@@ -285,6 +337,13 @@ std::string to_string(const Scenario& s) {
           p.window_slots, p.initial_window, p.window_max, p.loss_trigger, p.reorder_delta,
           p.rto_floor.count_ns() / 1000, p.rto_ceiling.count_ns() / 1000,
           p.probe_floor.count_ns() / 1000, p.initial_rtt.count_ns() / 1000);
+      text += fmt::format(
+          "  paths {} probing {} grow {} loss {} rto {} early {} probe {} map {} reduce {} back {} "
+          "restart {}\n",
+          p.path_policy == transport::PathPolicy::kSingle ? "one" : "many", p.path_probe_per_mille,
+          p.limit_growth, p.loss_shrinks_window, p.timeout_shrinks_window, p.early_retransmit,
+          p.tail_probe, p.sack_map, p.path_window_reduction, p.window_give_back,
+          static_cast<int>(p.restart));
     }
   }
   return text;

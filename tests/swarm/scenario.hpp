@@ -28,6 +28,13 @@ enum class Kind : uint8_t {
 };
 const char* kind_name(Kind kind);
 
+// One of the paths that ECMP spreads virtual paths over; on top of what the link does.
+struct LaneKnobs {
+  Duration delay;
+  uint32_t loss_ppm = 0;
+};
+inline constexpr uint32_t kLanes = 4;
+
 // One direction of the wire.
 struct LinkKnobs {
   uint32_t loss_data_ppm = 0;
@@ -44,6 +51,8 @@ struct LinkKnobs {
   uint32_t queue_bytes = 0;  // 0: never full
   uint32_t mark_bytes = 0;   // 0: never marks
   uint32_t port_packets = 32;
+  std::array<LaneKnobs, kLanes> lanes;
+  uint32_t lane_salt = 0;  // of the hash that maps a virtual path to a lane
 };
 
 enum class SendPattern : uint8_t { kBulk, kPaced, kBursts, kOneByOne, kCount };
@@ -68,6 +77,7 @@ struct SideKnobs {  // one queue pair at one node
   transport::Params params;
   Psn sq_psn;
   uint16_t vp = 0;
+  uint64_t path_seed = 0;
 };
 
 struct Scenario {

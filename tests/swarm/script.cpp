@@ -116,6 +116,7 @@ void World::script_step(uint64_t step) {
       const auto pause = static_cast<int64_t>(script_prng_.range(0, 200'000));
       // No packet of the old connection counts from here on.
       ++incarnation_[0];
+      paths_[0] = {};
       events_.push(now_ + Duration::ns(pause), EventKind::kScript, 0, kReconnect);
       break;
     }

@@ -30,6 +30,7 @@ World::World(const Scenario& scenario, const Options& options)
       last_activity_(scenario.start) {
   apps_.resize(scenario.queue_pairs);
   flows_.resize(scenario.queue_pairs);
+  paths_.resize(scenario.queue_pairs);
   incarnation_.resize(scenario.queue_pairs);
   Prng numbers = root_.split("numbers");
   for (uint32_t n = 0; n < 2; ++n) {

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -44,6 +45,12 @@ struct App {
   bool recv_event = false;
   bool stopped = false;  // posts nothing more
   Psn base;              // of its requests, in this incarnation
+};
+
+// What is known of the paths of one stream: what acknowledgements echoed, and what they did not.
+struct PathModel {
+  std::map<uint16_t, uint64_t> credit;
+  uint64_t unexplained = 0;
 };
 
 struct Options {
@@ -99,6 +106,8 @@ class World {
   void take_completion(Node& node, uint32_t q, const transport::Completion& completion);
   void pump(Node& node);
   bool send_one(Node& node, uint32_t q);
+  void check_path(Node& node, uint32_t q, const wire::Packet& header);
+  void check_windows(const Node& node, uint32_t q) const;
   void arm(Node& node);
   void on_timer(Node& node);
   void wake(Node& node);
@@ -173,7 +182,8 @@ class World {
   std::array<std::unique_ptr<Link>, 2> links_;
   std::vector<std::array<App, 2>> apps_;
   std::vector<std::array<std::unique_ptr<Flow>, 2>> flows_;
-  std::vector<uint32_t> incarnation_;  // of each connection
+  std::vector<std::array<PathModel, 4>> paths_;  // of a connection: node 0, node 1; responses
+  std::vector<uint32_t> incarnation_;            // of each connection
   std::vector<InFlight> slots_;
   std::vector<uint64_t> free_slots_;
   std::vector<Arrival> arrivals_;

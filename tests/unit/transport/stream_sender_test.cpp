@@ -17,6 +17,7 @@ Params params_with(uint32_t window, uint32_t window_max = 200) {
   p.early_retransmit = false;
   p.tail_probe = false;
   p.limit_growth = false;
+  p.path_policy = PathPolicy::kSingle;
   p.initial_rtt = Duration::us(10);
   p.rto_floor = Duration::us(500);
   p.rto_ceiling = Duration::ms(10);
@@ -56,7 +57,7 @@ class Sender {
     packet.mp_ack.nack = nack;
     packet.mp_ack.sack = psn(sack);
     packet.mp_ack.echoed_timestamp = static_cast<uint32_t>((now - rtt).ns());
-    return sender.on_ack(now, packet);
+    return sender.on_ack(now, packet, backlog);
   }
   StreamSender::AckResult overflow(int aack, int dropped) {
     return ack(aack, dropped, 0, wire::NackCode::kWindowOverflow);
@@ -68,6 +69,7 @@ class Sender {
   StreamSender::Choice last;
   Time now = Time::from_ns(5'000'000);
   Duration rtt = Duration::us(10);
+  bool backlog = true;  // what the owner says at an acknowledgement
 
  private:
   Psn first_;
@@ -141,7 +143,7 @@ TEST(StreamSender, AHoleCostsHalfOnceAWindowDropAQuarterOnce) {
 TEST(StreamSender, ATimeoutHalvesTheWindowButNotAboveTheInitial) {
   Sender s(params_with(16));
   s.send();
-  s.now = s.sender.next_deadline();
+  s.now = s.sender.next_deadline(true);
   s.sender.on_deadline(s.now);
   EXPECT_EQ(s.window_raw(), 8 * kOne);
 }
@@ -275,14 +277,14 @@ TEST(StreamSender, TimeoutsBackOffUpToTheCeilingAndNewsResetsThem) {
   const Duration expected[] = {Duration::us(500), Duration::us(1000), Duration::us(1500),
                                Duration::us(1500)};
   for (const Duration rto : expected) {
-    EXPECT_EQ(s.sender.next_deadline() - s.now, rto);
-    s.now = s.sender.next_deadline();
+    EXPECT_EQ(s.sender.next_deadline(true) - s.now, rto);
+    s.now = s.sender.next_deadline(true);
     s.sender.on_deadline(s.now);
     s.send();
   }
   EXPECT_EQ(s.counters.rto_expired, 4u);
   s.ack(1, 0);
-  EXPECT_EQ(s.sender.next_deadline() - s.now, Duration::us(500));
+  EXPECT_EQ(s.sender.next_deadline(true) - s.now, Duration::us(500));
 }
 
 TEST(StreamSender, ATimeoutMarksWhatIsNotSackedAndNothingElse) {
@@ -290,7 +292,7 @@ TEST(StreamSender, ATimeoutMarksWhatIsNotSackedAndNothingElse) {
   s.send();
   s.ack(0, 1);
   s.send();
-  s.now = s.sender.next_deadline();
+  s.now = s.sender.next_deadline(true);
   s.sender.on_deadline(s.now);
   EXPECT_EQ(s.sender.in_flight(), 0u);
   s.send(1);
@@ -305,8 +307,8 @@ TEST(StreamSender, TheTailProbeLeavesThroughAClosedWindow) {
   p.probe_floor = Duration::us(100);
   Sender s(p);
   s.send();
-  EXPECT_EQ(s.sender.next_deadline() - s.now, Duration::us(100));
-  s.now = s.sender.next_deadline();
+  EXPECT_EQ(s.sender.next_deadline(true) - s.now, Duration::us(100));
+  s.now = s.sender.next_deadline(true);
   s.sender.on_deadline(s.now);
   ASSERT_EQ(s.send(), 1) << "one probe for each silence";
   EXPECT_EQ(s.last.kind, Kind::kProbe);
@@ -319,8 +321,8 @@ TEST(StreamSender, AnUnreadyReceiverIsAskedAgainAfterTheWait) {
   s.send();
   s.sender.pause(s.now + Duration::ms(1));
   EXPECT_FALSE(s.sender.choose(true).any());
-  EXPECT_EQ(s.sender.next_deadline() - s.now, Duration::ms(1));
-  s.now = s.sender.next_deadline();
+  EXPECT_EQ(s.sender.next_deadline(true) - s.now, Duration::ms(1));
+  s.now = s.sender.next_deadline(true);
   s.sender.on_deadline(s.now);
   ASSERT_EQ(s.send(1), 1);
   EXPECT_EQ(s.index(s.last.psn), 0);
@@ -332,7 +334,7 @@ TEST(StreamSender, AHeadOfLineThatIsHeldIsAskedForOnTimeoutAndOnOverflow) {
     s.send();
     for (const int i : {0, 1, 2}) s.ack(0, i);  // all SACKed, AACK stays: its RNR was lost
     if (by_timeout) {
-      s.now = s.sender.next_deadline();
+      s.now = s.sender.next_deadline(true);
       s.sender.on_deadline(s.now);
     } else {
       s.overflow(0, 3);
@@ -357,7 +359,7 @@ TEST(StreamSender, WhatCameTooEarlyIsSentAgainAfterTheDelayAndCostsNothing) {
   EXPECT_EQ(s.send(1000, false), 0);
   // 32 * 10 us / 4 packets
   EXPECT_EQ(s.sender.sync_delay(), Duration::us(80));
-  EXPECT_EQ(s.sender.next_deadline(), start + Duration::us(80));
+  EXPECT_EQ(s.sender.next_deadline(true), start + Duration::us(80));
   EXPECT_EQ(s.send(1), 1) << "what was posted later may overtake it";
   EXPECT_EQ(s.index(s.last.psn), 3);
   s.now = start + Duration::us(80);
@@ -378,7 +380,7 @@ TEST(StreamSender, ARefusedSynchroniseDoesNotKeepTheTimeoutOfWhatItWaitsForAway)
   const Time timeout = s.now + s.sender.base_rto();
   while (s.now < timeout) {  // packet 0 is lost; packet 1 comes too early again and again
     s.ack(0, 1, 0, wire::NackCode::kSyncTooEarly);
-    s.now = s.sender.next_deadline();
+    s.now = s.sender.next_deadline(true);
     s.sender.on_deadline(s.now);
     if (s.now < timeout) {
       EXPECT_EQ(s.send(1000, false), 1);
