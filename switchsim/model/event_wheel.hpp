@@ -74,12 +74,6 @@ class EventWheel {
   // Nothing will be inserted before `now`, and nothing earlier is pending.
   void advance(SimTime now);
 
-  // A hint at the event after the one just popped: kNoEvent if that is not known cheaply.
-  static constexpr EventId kNoEvent = UINT32_MAX;
-  [[nodiscard]] EventId peek() const {
-    return current_count_ != 0 ? current_[current_count_ - 1].id : kNoEvent;
-  }
-
   // Time of the first event; never() if there is none.
   [[nodiscard]] SimTime next() const;
   [[nodiscard]] uint32_t count() const { return count_; }
