@@ -15,6 +15,7 @@
 #include <functional>
 #include <string>
 
+#include "dataplane/address.hpp"
 #include "dataplane/fault_spec.hpp"
 #include "transport/params.hpp"
 #include "wire/ethernet.hpp"
@@ -46,11 +47,7 @@ std::string load_config_partial(const Environment& environment, Config* out);
 std::string apply_toml(const std::string& text, const std::string& path, Config* out);
 std::string apply_environment(const Environment& environment, Config* out);
 
-// "10.73.0.1" or "10.73.0.1/24".
-bool parse_address(const std::string& text, uint32_t* ipv4, uint32_t* prefix_bits);
-bool parse_mac(const std::string& text, wire::MacAddress* mac);
 bool valid_mtu(uint64_t mtu);
 bool valid_device_name(const std::string& name);
-wire::MacAddress derived_mac(uint32_t ipv4);
 
 }  // namespace mprdma::dataplane

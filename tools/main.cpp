@@ -26,6 +26,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer("Start with: mprdma doctor; mprdma run -- ibv_devinfo. Page: mprdma(1).");
   mprdma::tools::add_run(app, program, &exit_code);
+  mprdma::tools::add_fabric(app, &exit_code);
   mprdma::tools::add_doctor(app, &exit_code);
   mprdma::tools::add_version(app, &exit_code);
   try {

@@ -1,6 +1,5 @@
 // mprdma run -- PROGRAM: an unmodified verbs program over mprdma.
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -8,8 +7,10 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "tools/fabric_client.hpp"
 #include "tools/locations.hpp"
 #include "tools/run_plan.hpp"
+#include "tools/runtime_directory.hpp"
 #include "tools/subcommands.hpp"
 
 namespace mprdma::tools {
@@ -19,25 +20,6 @@ namespace {
 int fail(const std::string& message) {
   fmt::print(stderr, "mprdma run: {}\n", message);
   return kExitRunFailed;
-}
-
-// Ours alone: what connects to the wire may put anything into our frames.
-std::string make_private_directory(const std::string& path) {
-  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
-    return fmt::format("cannot make {}: {}; name another wire with --port local:PATH", path,
-                       std::strerror(errno));
-  }
-  struct stat status {};
-  if (lstat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
-    return fmt::format("{} is not a directory: remove it, or use --port local:PATH", path);
-  }
-  if (status.st_uid != geteuid() || (status.st_mode & 0022) != 0) {
-    return fmt::format(
-        "{} belongs to or can be written by others: remove it, or use --port "
-        "local:PATH",
-        path);
-  }
-  return {};
 }
 
 int execute(const Program& program) {
@@ -50,7 +32,7 @@ int execute(const Program& program) {
   return error == ENOENT || error == ENOTDIR ? kExitNotFound : kExitCannotExecute;
 }
 
-int run(const RunOptions& options, const Program& program) {
+int run(RunOptions options, const Program& program, const std::string* fabric) {
   if (program.empty()) {
     return fail(
         "no program: mprdma run [OPTIONS] -- PROGRAM [ARGUMENTS], for example mprdma run "
@@ -58,6 +40,7 @@ int run(const RunOptions& options, const Program& program) {
   }
   Locations locations;
   std::string error = find_locations(&locations);
+  if (error.empty() && fabric != nullptr) error = find_fabric_host(*fabric, &options);
   if (!error.empty()) return fail(error);
   RunPlan plan;
   error = plan_run(
@@ -78,7 +61,14 @@ int run(const RunOptions& options, const Program& program) {
 void add_run(CLI::App& app, const Program& program, int* exit_code) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* sub = app.add_subcommand("run", "Run an unmodified verbs program over mprdma");
-  sub->add_option("--host", options->host, "One of the built-in pair: h0 (10.73.0.1) or h1");
+  sub->add_option(
+      "--host", options->host,
+      "One of the built-in pair: h0 (10.73.0.1) or h1; with --fabric, any of its hosts");
+  auto fabric = std::make_shared<std::string>();
+  CLI::Option* fabric_option =
+      sub->add_option("--fabric", *fabric, "A host of a running fabric (mprdma fabric up)")
+          ->expected(0, 1)
+          ->type_name("[NAME]");
   sub->add_option("--port", options->port, "The wire: local:PATH[,slots=N] or ethdev:DEVARGS");
   sub->add_option("--address", options->address, "IPv4 address and prefix, like 10.73.0.1/24");
   sub->add_option("--mac", options->mac, "Ethernet address (default: from the IPv4 address)");
@@ -93,7 +83,7 @@ void add_run(CLI::App& app, const Program& program, int* exit_code) {
       "Usage: mprdma run [OPTIONS] -- PROGRAM [ARGUMENTS]\n"
       "Exit status: that of PROGRAM; 125 if mprdma fails, 126 if PROGRAM cannot be "
       "executed, 127 if it is not found.");
-  sub->callback([sub, options, &program, exit_code] {
+  sub->callback([sub, options, fabric, fabric_option, &program, exit_code] {
     Program all = sub->remaining();
     if (!all.empty() && all[0][0] == '-') {
       fmt::print(stderr, "mprdma run: unknown option {}; see mprdma run --help\n", all[0]);
@@ -101,7 +91,7 @@ void add_run(CLI::App& app, const Program& program, int* exit_code) {
       return;
     }
     all.insert(all.end(), program.begin(), program.end());
-    *exit_code = run(*options, all);
+    *exit_code = run(*options, all, fabric_option->count() > 0 ? fabric.get() : nullptr);
   });
 }
 

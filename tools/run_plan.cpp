@@ -4,6 +4,8 @@
 
 #include <filesystem>
 
+#include "tools/runtime_directory.hpp"
+
 namespace mprdma::tools {
 
 namespace {
@@ -27,15 +29,6 @@ std::string text_of(uint32_t ipv4) {
 std::string text_of(const wire::MacAddress& mac) {
   return fmt::format("{:02x}:{:02x}:{:02x}:{:02x}:{:02x}:{:02x}", mac[0], mac[1], mac[2], mac[3],
                      mac[4], mac[5]);
-}
-
-std::string wire_directory(const Environment& environment, unsigned uid) {
-  const char* runtime = environment("XDG_RUNTIME_DIR");
-  std::error_code error;
-  if (runtime != nullptr && runtime[0] == '/' && std::filesystem::is_directory(runtime, error)) {
-    return std::string(runtime) + "/mprdma";
-  }
-  return fmt::format("/tmp/mprdma-{}", uid);
 }
 
 // What the command line says, as if it stood in the environment.
@@ -63,9 +56,21 @@ const Host* find_host(const std::string& name) {
   return nullptr;
 }
 
+// A host of a fabric is all that the fabric says; only the command line may say otherwise.
+void apply_fabric(const RunOptions& options, std::map<std::string, std::string>* overlay) {
+  const FabricHost& host = *options.fabric_host;
+  const std::pair<const char*, const std::string*> given[] = {
+      {"MPRDMA_PORT", &host.port},
+      {"MPRDMA_ADDRESS", &host.address},
+      {"MPRDMA_MAC", &host.mac},
+      {"MPRDMA_MTU", &host.mtu},
+  };
+  for (const auto& [name, value] : given) overlay->try_emplace(name, *value);
+}
+
 // Fills what nobody said from the built-in pair.
 std::string apply_host(const RunOptions& options, Config* config, const Host** chosen) {
-  if (options.host.empty() && config->ipv4 != 0) return {};
+  if (options.fabric_host || (options.host.empty() && config->ipv4 != 0)) return {};
   const Host* host = find_host(options.host.empty() ? "h0" : options.host);
   if (host == nullptr) {
     return fmt::format("--host {}: the built-in hosts are h0 and h1; for others use --address",
@@ -83,7 +88,11 @@ std::string prepended(const std::string& first, const char* rest) {
   return first + ":" + rest;
 }
 
-std::string make_note(const Config& config, const Host* host) {
+std::string make_note(const RunOptions& options, const Config& config, const Host* host) {
+  if (options.fabric_host) {
+    return fmt::format("host {} of the fabric {} is {}", options.host, options.fabric_host->fabric,
+                       text_of(config.ipv4));
+  }
   if (host == nullptr) {
     return fmt::format("{} is {} on {}", config.device_name, text_of(config.ipv4),
                        config.port_spec);
@@ -102,13 +111,14 @@ std::string plan_run(const RunOptions& options, const Locations& locations,
   }
   std::map<std::string, std::string> overlay;
   const Environment merged = overlaid(options, environment, &overlay);
+  if (options.fabric_host) apply_fabric(options, &overlay);
   Config config;
   std::string error = load_config_partial(merged, &config);
   const Host* host = nullptr;
   if (error.empty()) error = apply_host(options, &config, &host);
   if (!error.empty()) return error;
   if (config.port_spec.empty()) {
-    out->wire_directory = wire_directory(environment, uid);
+    out->wire_directory = runtime_directory(environment, uid);
     config.port_spec = "local:" + out->wire_directory + "/wire.sock";
   }
   auto& variables = out->variables;
@@ -127,7 +137,7 @@ std::string plan_run(const RunOptions& options, const Locations& locations,
   variables["LD_PRELOAD"] = prepended(locations.preload, environment("LD_PRELOAD"));
   variables["IBV_DRIVERS"] = prepended(locations.provider_driver, environment("IBV_DRIVERS"));
   variables["RDMAV_DRIVERS"] = prepended(locations.provider_driver, environment("RDMAV_DRIVERS"));
-  out->note = make_note(config, host);
+  out->note = make_note(options, config, host);
   return {};
 }
 

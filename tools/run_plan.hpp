@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,8 +13,18 @@
 
 namespace mprdma::tools {
 
+// A host as a running fabric describes it, ready for the environment.
+struct FabricHost {
+  std::string fabric;
+  std::string port;
+  std::string address;
+  std::string mac;
+  std::string mtu;
+};
+
 struct RunOptions {
   std::string host;  // "h0", "h1"; empty: h0 unless an address comes from elsewhere
+  std::optional<FabricHost> fabric_host;  // `host` of a fabric instead of the built-in pair
   std::string port;
   std::string address;
   std::string mac;

@@ -14,6 +14,7 @@ namespace mprdma::tools {
 using Program = std::vector<std::string>;
 
 void add_run(CLI::App& app, const Program& program, int* exit_code);
+void add_fabric(CLI::App& app, int* exit_code);
 void add_doctor(CLI::App& app, int* exit_code);
 void add_version(CLI::App& app, int* exit_code);
 
@@ -25,5 +26,6 @@ inline constexpr int kExitRunFailed = 125;
 inline constexpr int kExitCannotExecute = 126;
 inline constexpr int kExitNotFound = 127;
 inline constexpr int kExitUsage = 2;
+inline constexpr int kExitFailed = 1;
 
 }  // namespace mprdma::tools

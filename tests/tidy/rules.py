@@ -14,7 +14,12 @@ MAY_INCLUDE = {
     "transport": ("base", "wire", "cc"),
     "switchsim/model": ("base", "wire"),
     "switchsim/sim": ("base", "wire", "cc", "transport", "switchsim/model"),
-    "switchsim/fabric": ("base", "wire", "switchsim/model"),
+    # The fabric is the peer at the other end of a port: of the dataplane it knows the port seam and
+    # what a host is called, never the engine behind it.
+    "switchsim/fabric": (
+        "base", "wire", "switchsim/model", "dataplane/port.hpp", "dataplane/port_factory.hpp",
+        "dataplane/port_result.hpp", "dataplane/address.hpp", "dataplane/clock.hpp",
+    ),
     "dataplane": ("base", "wire", "cc", "transport", "abi"),
     "offload": ("base", "wire", "cc", "transport", "abi"),
     "providers/mprdma": ("abi", "dataplane/engine.h"),

@@ -1,0 +1,60 @@
+#include "dataplane/address.hpp"
+
+#include <arpa/inet.h>
+
+#include <cctype>
+#include <cstdio>
+#include <cstdlib>
+
+namespace mprdma::dataplane {
+
+bool parse_address(const std::string& text, uint32_t* ipv4, uint32_t* prefix_bits) {
+  const size_t slash = text.find('/');
+  in_addr address{};
+  if (inet_pton(AF_INET, text.substr(0, slash).c_str(), &address) != 1) return false;
+  uint32_t bits = 32;
+  if (slash != std::string::npos) {
+    const std::string tail = text.substr(slash + 1);
+    char* end = nullptr;
+    const unsigned long value = std::strtoul(tail.c_str(), &end, 10);
+    if (tail.empty() || !std::isdigit(static_cast<unsigned char>(tail[0])) || *end != '\0') {
+      return false;
+    }
+    if (value > 32) return false;
+    bits = static_cast<uint32_t>(value);
+  }
+  const uint32_t host_order = ntohl(address.s_addr);
+  const uint32_t first_byte = host_order >> 24;
+  // Not "this host", not loopback, not multicast or reserved.
+  if (first_byte == 0 || first_byte == 127 || first_byte >= 224) return false;
+  // Nor the network's own address or its broadcast (RFC 3021 leaves /31 without either).
+  if (bits < 31) {
+    const uint32_t all_hosts = UINT32_MAX >> bits;
+    const uint32_t host = host_order & all_hosts;
+    if (host == 0 || host == all_hosts) return false;
+  }
+  *ipv4 = host_order;
+  *prefix_bits = bits;
+  return true;
+}
+
+bool parse_mac(const std::string& text, wire::MacAddress* mac) {
+  unsigned int byte[6];
+  int used = 0;
+  const int found = std::sscanf(text.c_str(), "%2x:%2x:%2x:%2x:%2x:%2x%n", &byte[0], &byte[1],
+                                &byte[2], &byte[3], &byte[4], &byte[5], &used);
+  if (found != 6 || static_cast<size_t>(used) != text.size() || (byte[0] & 1u) != 0) return false;
+  for (size_t i = 0; i < mac->size(); ++i) (*mac)[i] = static_cast<uint8_t>(byte[i]);
+  return true;
+}
+
+wire::MacAddress derived_mac(uint32_t ipv4) {
+  return {0x02,
+          0x4d,
+          0x52,
+          static_cast<uint8_t>(ipv4 >> 16),
+          static_cast<uint8_t>(ipv4 >> 8),
+          static_cast<uint8_t>(ipv4)};
+}
+
+}  // namespace mprdma::dataplane

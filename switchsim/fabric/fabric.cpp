@@ -1,0 +1,346 @@
+#include "switchsim/fabric/fabric.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/check.hpp"
+#include "switchsim/model/ecmp.hpp"
+
+namespace mprdma::switchsim {
+
+namespace {
+
+using dataplane::kBurst;
+using dataplane::kFrameHeadroom;
+using dataplane::RxFrame;
+using dataplane::TxFrame;
+
+constexpr uint32_t kNoHost = UINT32_MAX;
+// Bytes in a host's queue above which the host is not read: enough to keep a fast link busy
+// between two turns, little enough that a sender notices.
+constexpr uint64_t kHostQueueBytes = 64 * 1024;
+// ARP and group frames on their way at once.
+constexpr size_t kControlMax = 1024;
+
+FiveTuple five_tuple(const FrameClass& found) {
+  FiveTuple tuple;
+  std::memcpy(tuple.source.data(), found.src_ip.data(), sizeof tuple.source);
+  std::memcpy(tuple.destination.data(), found.dst_ip.data(), sizeof tuple.destination);
+  tuple.source_port = found.src_port;
+  tuple.destination_port = found.dst_port;
+  tuple.protocol = found.protocol;
+  return tuple;
+}
+
+// As long as the longest single link between two hosts takes: an order of magnitude, no more.
+Duration control_delay(const Topology& topology) {
+  SimSpan host_link;
+  SimSpan link;
+  for (size_t i = 0; i < topology.links.size(); ++i) {
+    SimSpan& longest = i < topology.hosts ? host_link : link;
+    longest = std::max(longest, topology.links[i].ab.delay);
+  }
+  return Duration::ns((host_link + host_link + link).count_ps() / 1000);
+}
+
+}  // namespace
+
+NetworkConfig Fabric::network_config(const FabricConfig& config) {
+  NetworkConfig network;
+  network.topology = config.topology;
+  network.seed = config.seed;
+  network.packets_max = kFramesMax;
+  network.reroute = config.reroute;
+  network.reroute_after = config.reroute_after;
+  return network;
+}
+
+Fabric::Fabric(const FabricConfig& config, std::vector<std::unique_ptr<dataplane::Port>> ports,
+               Time epoch)
+    : config_(config),
+      now_(config.topology),
+      epoch_(epoch),
+      control_delay_(control_delay(config.topology)),
+      hosts_(config.hosts.size()),
+      network_(std::make_unique<Network<Fabric>>(network_config(config), *this)),
+      buffers_(
+          std::make_unique_for_overwrite<unsigned char[]>(size_t{kFramesMax} * kFrameBytesMax)),
+      frames_(kFramesMax) {
+  CHECK(ports.size() == hosts_.size());
+  for (size_t i = 0; i < hosts_.size(); ++i) {
+    hosts_[i].port = std::move(ports[i]);
+    hosts_[i].mac = config.hosts[i].mac;
+    hosts_[i].ipv4 = config.hosts[i].ipv4;
+    hosts_[i].corrupts = hosts_[i].port->info().can_corrupt;
+  }
+}
+
+Fabric::~Fabric() = default;
+
+unsigned char* Fabric::buffer(PacketId packet) const {
+  return buffers_.get() + size_t{packet} * kFrameBytesMax;
+}
+
+SimTime Fabric::sim_time(Time now) const {
+  return SimTime::from_ps((now - epoch_).count_ns() * 1000);
+}
+
+Time Fabric::next_event() const {
+  Time next = Time::never();
+  const SimTime event = network_->next_event();
+  // Rounded up: woken earlier, there would be nothing to do.
+  if (!event.is_never()) next = epoch_ + Duration::ns((event.ps() + 999) / 1000);
+  if (!control_.empty()) next = std::min(next, control_.front().due);
+  return next;
+}
+
+bool Fabric::turn(Time now) {
+  moved_ = false;
+  network_->run_until(sim_time(now));
+  bool more = false;
+  for (uint32_t host = 0; host < hosts_.size(); ++host) more |= receive(host, now);
+  network_->run_until(sim_time(now));
+  deliver_control(now);
+  for (uint32_t host = 0; host < hosts_.size(); ++host) {
+    hand_out(host);
+    if (hosts_[host].sent) hosts_[host].port->flush();
+    hosts_[host].sent = false;
+  }
+  return more;
+}
+
+// ---- From the hosts
+
+// True: more may wait.
+bool Fabric::receive(uint32_t index, Time now) {
+  Host& host = hosts_[index];
+  host.blocked = network_->queue_bytes(2 * index) > kHostQueueBytes;
+  if (host.blocked) {
+    ++host.counters.back_pressure;
+    return false;
+  }
+  std::array<RxFrame, kBurst> frames;
+  const unsigned count = host.port->rx_burst(frames.data(), kBurst);
+  if (count == 0) return false;
+  std::array<uint64_t, kBurst> cookies;
+  for (unsigned i = 0; i < count; ++i) {
+    take_in(index, frames[i], now);
+    cookies[i] = frames[i].cookie;
+  }
+  host.port->rx_release(cookies.data(), count);
+  host.counters.frames_in += count;
+  host.sent = true;  // frames given back are news for the sender, too
+  moved_ = true;
+  return count == kBurst;
+}
+
+void Fabric::take_in(uint32_t host, const RxFrame& frame, Time now) {
+  FabricCounters& counters = hosts_[host].counters;
+  if (frame.length > kFrameBytesMax) {
+    ++counters.drop_long;
+    return;
+  }
+  const PacketId packet = network_->allocate();
+  if (packet == kNoPacket) {
+    ++counters.drop_no_buffer;
+    return;
+  }
+  std::memcpy(buffer(packet), frame.data, frame.length);
+  const FrameClass found = classify({buffer(packet), frame.length});
+  FrameInfo& info = frames_[packet];
+  info.bytes = static_cast<uint16_t>(frame.length);
+  info.is_ipv6 = found.is_ipv6;
+  info.lacks_icrc = found.is_roce && !hosts_[host].corrupts;
+  info.marked = found.ecn == wire::Ecn::kCe;
+  switch (found.kind) {
+    case FrameKind::kFlow:
+      return send_flow(host, packet, found);
+    case FrameKind::kControl:
+      return send_control(host, packet, found, now);
+    case FrameKind::kBad:
+      break;
+  }
+  drop(found.fault == FrameFault::kShort       ? &FabricCounters::drop_short
+       : found.fault == FrameFault::kEtherType ? &FabricCounters::drop_ether_type
+                                               : &FabricCounters::drop_header,
+       host, packet);
+}
+
+void Fabric::drop(uint64_t FabricCounters::*cause, uint32_t host, PacketId packet) {
+  ++(hosts_[host].counters.*cause);
+  network_->release(packet);
+}
+
+uint32_t Fabric::find_mac(const wire::MacAddress& mac) const {
+  for (uint32_t i = 0; i < hosts_.size(); ++i) {
+    if (hosts_[i].mac == mac) return i;
+  }
+  return kNoHost;
+}
+
+// By the Ethernet address, or, for a host that has been given another one, by IPv4.
+uint32_t Fabric::find_host(const FrameClass& found) const {
+  const uint32_t by_mac = find_mac(found.dst_mac);
+  if (by_mac != kNoHost || !wire::is_mapped_ipv4(found.dst_ip)) return by_mac;
+  const uint32_t ipv4 = wire::unmap_ipv4(found.dst_ip);
+  for (uint32_t i = 0; i < hosts_.size(); ++i) {
+    if (hosts_[i].ipv4 == ipv4) return i;
+  }
+  return kNoHost;
+}
+
+void Fabric::send_flow(uint32_t host, PacketId packet, const FrameClass& found) {
+  const uint32_t destination = find_host(found);
+  if (destination == kNoHost) return drop(&FabricCounters::drop_unknown_destination, host, packet);
+  if (destination == host) return drop(&FabricCounters::drop_to_itself, host, packet);
+  NetPacket& model = network_->packet(packet);
+  model.flow = flow_hash(five_tuple(found));
+  model.wire_bytes = wire_bytes(frames_[packet].bytes);
+  model.contents = packet;
+  model.destination = destination;
+  model.ect = found.ecn != wire::Ecn::kNotEct;
+  model.ce = frames_[packet].marked;
+  model.priority = 0;
+  network_->send(host, packet);
+}
+
+// ---- Beside the links
+
+void Fabric::send_control(uint32_t host, PacketId packet, const FrameClass& found, Time now) {
+  const uint32_t only = find_mac(found.dst_mac);
+  ++hosts_[host].counters.frames_flooded;
+  for (uint32_t to = 0; to < hosts_.size(); ++to) {
+    if (to != host && (only == kNoHost || only == to)) flood_copy(host, to, packet, now);
+  }
+  network_->release(packet);
+}
+
+void Fabric::flood_copy(uint32_t from, uint32_t to, PacketId packet, Time now) {
+  if (!network_->link_up(from) || !network_->link_up(to)) return;
+  const PacketId copy = control_.size() < kControlMax ? network_->allocate() : kNoPacket;
+  if (copy == kNoPacket) {
+    ++hosts_[from].counters.drop_flood_full;
+    return;
+  }
+  std::memcpy(buffer(copy), buffer(packet), frames_[packet].bytes);
+  frames_[copy] = frames_[packet];
+  network_->packet(copy).ce = false;
+  control_.push_back({now + control_delay_, copy, to});
+}
+
+void Fabric::deliver_control(Time now) {
+  while (!control_.empty() && control_.front().due <= now) {
+    const ControlFrame frame = control_.front();
+    control_.pop_front();
+    on_packet(frame.host, frame.packet);
+  }
+}
+
+// ---- To the hosts
+
+void Fabric::on_packet(NodeId index, PacketId packet) {
+  Host& host = hosts_[index];
+  moved_ = true;
+  if (host.outbox_count == kBurst) hand_out(index);
+  host.outbox[host.outbox_count++] = packet;
+}
+
+void Fabric::hand_out(uint32_t index) {
+  Host& host = hosts_[index];
+  if (host.outbox_count == 0) return;
+  std::array<TxFrame, kBurst> frames;
+  const bool up = host.port->link_up();
+  const unsigned reserved = up ? host.port->tx_reserve(frames.data(), host.outbox_count) : 0;
+  for (unsigned i = 0; i < host.outbox_count; ++i) {
+    const PacketId packet = host.outbox[i];
+    if (i < reserved) copy_out(host, packet, &frames[i]);
+    network_->release(packet);
+  }
+  host.port->tx_commit(frames.data(), reserved);
+  host.counters.frames_out += reserved;
+  (up ? host.counters.drop_host_slow : host.counters.drop_host_away) +=
+      host.outbox_count - reserved;
+  host.outbox_count = 0;
+  host.sent = true;
+}
+
+void Fabric::copy_out(Host& host, PacketId packet, TxFrame* frame) {
+  const FrameInfo& info = frames_[packet];
+  const std::span<unsigned char> bytes(buffer(packet), info.bytes);
+  if (network_->packet(packet).ce && !info.marked) mark_congestion(bytes, info.is_ipv6);
+  if (info.lacks_icrc && host.corrupts) fill_icrc(bytes, info.is_ipv6);
+  DCHECK(info.bytes <= kFrameHeadroom + frame->capacity);
+  frame->header_bytes = kFrameHeadroom;
+  frame->frame_bytes = info.bytes;
+  std::memcpy(frame->payload - kFrameHeadroom, bytes.data(), bytes.size());
+}
+
+// ---- Sleeping
+
+void Fabric::service(Time now) {
+  for (Host& host : hosts_) host.port->service(now);
+}
+
+bool Fabric::arm() {
+  for (Host& host : hosts_) {
+    // What a blocked host has sent waits for the network, whose event wakes us.
+    host.armed = !host.blocked && host.port->arm();
+    if (host.blocked || host.armed) continue;
+    disarm();
+    return false;
+  }
+  return true;
+}
+
+void Fabric::disarm() {
+  for (Host& host : hosts_) {
+    if (host.armed) host.port->disarm();
+    host.armed = false;
+  }
+}
+
+// ---- Links
+
+void Fabric::apply(LinkId link, const LinkChange& change, unsigned directions) {
+  LinkConfig& config = now_.links[link];
+  if (change.up) network_->set_link_up(link, *change.up);
+  for (const PortId direction : {0U, 1U}) {
+    if ((directions >> direction & 1) == 0) continue;
+    PortConfig& shown = direction == 0 ? config.ab : config.ba;
+    const PortId port = 2 * link + direction;
+    if (change.rate) network_->set_rate(port, shown.rate = *change.rate);
+    if (change.loss_ppm) network_->set_loss(port, shown.loss_ppm = *change.loss_ppm);
+    if (change.delay) network_->set_delay(port, shown.delay = *change.delay);
+    if (change.red) network_->set_red(port, shown.red = *change.red);
+    if (change.queue_bytes_max) {
+      network_->set_queue_limit(port, shown.queue_bytes_max = *change.queue_bytes_max);
+    }
+  }
+}
+
+bool Fabric::link_up(LinkId link) const {
+  return network_->link_up(link);
+}
+
+const LinkCounters& Fabric::link_counters(PortId port) const {
+  return network_->counters(port);
+}
+
+uint64_t Fabric::queue_bytes(PortId port) const {
+  return network_->queue_bytes(port);
+}
+
+const FabricCounters& Fabric::counters(size_t host) const {
+  return hosts_[host].counters;
+}
+
+dataplane::Port& Fabric::port(size_t host) const {
+  return *hosts_[host].port;
+}
+
+uint32_t Fabric::frames_in_use() const {
+  return network_->packets_in_use();
+}
+
+}  // namespace mprdma::switchsim

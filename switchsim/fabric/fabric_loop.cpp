@@ -1,0 +1,150 @@
+#include "switchsim/fabric/fabric_loop.hpp"
+
+#include <sched.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "dataplane/clock.hpp"
+
+namespace mprdma::switchsim {
+
+namespace {
+
+using dataplane::clock_now;
+
+// While frames move: the least time between two looks at the ports.
+constexpr Duration kTurn = Duration::us(25);
+// After so long without a frame the ports are asked to wake us.
+constexpr Duration kQuiet = Duration::us(500);
+constexpr Duration kService = Duration::ms(10);
+constexpr uint64_t kTagSignal = UINT64_MAX;
+constexpr uint64_t kTagControl = UINT64_MAX - 1;
+
+// The layout of the kernel's struct sched_attr, version 0 (sched_setattr(2)).
+struct SchedAttr {
+  uint32_t size = sizeof(SchedAttr);
+  uint32_t policy = SCHED_OTHER;
+  uint64_t flags = 0;
+  int32_t nice = 0;
+  uint32_t priority = 0;
+  uint64_t runtime_ns = 0;
+  uint64_t deadline_ns = 0;
+  uint64_t period_ns = 0;
+};
+
+// The switch runs for microseconds and has to run at once, between applications that spin: a short
+// slice lets it in (EEVDF, Linux 6.12), and timers are to be exact.
+void make_prompt() {
+  prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+  SchedAttr attr;
+  if (syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0) != 0) return;
+  if (attr.policy != SCHED_OTHER) return;
+  attr.runtime_ns = 100'000;
+  (void)syscall(SYS_sched_setattr, 0, &attr, 0);
+}
+
+}  // namespace
+
+FabricLoop::FabricLoop(Fabric* fabric, ControlServer* control, std::string name)
+    : fabric_(fabric), control_(control) {
+  status_.name = std::move(name);
+}
+
+FabricLoop::~FabricLoop() {
+  if (signal_fd_ >= 0) close(signal_fd_);
+  if (epoll_fd_ >= 0) close(epoll_fd_);
+}
+
+bool FabricLoop::watch(int fd, uint64_t tag, bool edge) const {
+  epoll_event event{};
+  event.events = EPOLLIN | (edge ? static_cast<unsigned>(EPOLLET) : 0U);
+  event.data.u64 = tag;
+  return epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+std::string FabricLoop::start() {
+  epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
+  sigset_t ends;
+  sigemptyset(&ends);
+  sigaddset(&ends, SIGTERM);
+  sigaddset(&ends, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &ends, nullptr);
+  signal_fd_ = signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK);
+  bool good = epoll_fd_ >= 0 && signal_fd_ >= 0 && watch(signal_fd_, kTagSignal, false) &&
+              watch(control_->fd(), kTagControl, false);
+  for (size_t host = 0; host < fabric_->config().hosts.size(); ++host) {
+    const int fd = fabric_->port(host).notify_fd();
+    if (fd >= 0) good = good && watch(fd, host, true);
+  }
+  return good ? "" : std::string("epoll: ") + std::strerror(errno);
+}
+
+void FabricLoop::run() {
+  make_prompt();
+  status_.started = last_moved_ = next_service_ = clock_now();
+  while (!status_.down) {
+    const Time now = clock_now();
+    const bool more = fabric_->turn(now);
+    if (fabric_->moved()) last_moved_ = now;
+    if (now >= next_service_) {
+      fabric_->service(now);
+      next_service_ = now + kService;
+    }
+    const Duration wait = pause(now, more);
+    sleep(wait);
+    if (armed_) fabric_->disarm();
+    armed_ = false;
+  }
+}
+
+// How long to sleep; zero: do not.
+Duration FabricLoop::pause(Time now, bool more) {
+  if (more) return Duration::zero();
+  if (now - last_moved_ < kQuiet) {
+    const Duration until_event = fabric_->next_event() - now;
+    // Up to a turn later than the event, so that one wake-up serves several.
+    return std::clamp(until_event, kTurn, kTurn * 2);
+  }
+  armed_ = fabric_->arm();
+  if (!armed_) return Duration::zero();
+  const Time next = std::min(fabric_->next_event(), next_service_);
+  return std::max(next - now, kTurn);
+}
+
+void FabricLoop::sleep(Duration pause) {
+  std::array<epoll_event, 16> events;
+  timespec timeout{};
+  timeout.tv_sec = pause.count_ns() / 1'000'000'000;
+  timeout.tv_nsec = pause.count_ns() % 1'000'000'000;
+  int count = epoll_pwait2(epoll_fd_, events.data(), events.size(), &timeout, nullptr);
+  if (count < 0 && errno == ENOSYS) {
+    const auto ms = static_cast<int>((pause.count_ns() + 999'999) / 1'000'000);
+    count = epoll_wait(epoll_fd_, events.data(), events.size(), ms);
+  }
+  if (count <= 0) return;
+  const Time now = clock_now();
+  for (int i = 0; i < count; ++i) on_ready(events[static_cast<size_t>(i)].data.u64, now);
+}
+
+void FabricLoop::on_ready(uint64_t tag, Time now) {
+  if (tag == kTagSignal) {
+    status_.down = true;
+  } else if (tag == kTagControl) {
+    status_.now = now;
+    control_->poll([this](const std::string& line) { return answer(line, *fabric_, &status_); });
+  } else {
+    fabric_->port(tag).service(now);
+  }
+}
+
+}  // namespace mprdma::switchsim

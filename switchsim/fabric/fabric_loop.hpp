@@ -1,0 +1,45 @@
+// Runs a fabric in real time, on the calling thread, until it is told to end: by the control
+// socket, SIGTERM or SIGINT.
+//
+// It never spins. While frames move it looks at all ports, then sleeps for a fraction of the
+// network's own delays (kTurn) or until the network's next event, whichever is later, so that one
+// wake-up serves several frames; the ports need not wake it. When nothing has moved for a while
+// (kQuiet) it asks the ports for a wake-up and sleeps until one comes, or the next event.
+#pragma once
+
+#include <string>
+
+#include "switchsim/fabric/control_server.hpp"
+#include "switchsim/fabric/fabric.hpp"
+#include "switchsim/fabric/fabric_commands.hpp"
+
+namespace mprdma::switchsim {
+
+class FabricLoop {
+ public:
+  FabricLoop(Fabric* fabric, ControlServer* control, std::string name);
+  ~FabricLoop();
+  FabricLoop(const FabricLoop&) = delete;
+  FabricLoop& operator=(const FabricLoop&) = delete;
+
+  // Empty, or what is missing. SIGTERM and SIGINT are blocked for the thread from here on.
+  std::string start();
+  void run();
+
+ private:
+  bool watch(int fd, uint64_t tag, bool edge) const;
+  Duration pause(Time now, bool more);
+  void sleep(Duration pause);
+  void on_ready(uint64_t tag, Time now);
+
+  Fabric* fabric_;
+  ControlServer* control_;
+  FabricStatus status_;
+  int epoll_fd_ = -1;
+  int signal_fd_ = -1;
+  Time last_moved_;
+  Time next_service_;
+  bool armed_ = false;
+};
+
+}  // namespace mprdma::switchsim

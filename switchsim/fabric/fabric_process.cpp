@@ -1,0 +1,87 @@
+#include "switchsim/fabric/fabric_process.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "dataplane/clock.hpp"
+#include "dataplane/port_factory.hpp"
+
+namespace mprdma::switchsim {
+
+namespace {
+
+constexpr int kLockTries = 20;
+constexpr useconds_t kLockPauseUs = 5000;
+
+}  // namespace
+
+std::string control_path(const std::string& directory) {
+  return directory + "/control.sock";
+}
+
+FabricProcess::~FabricProcess() {
+  loop_.reset();
+  fabric_.reset();
+  ports_.clear();
+  if (lock_fd_ < 0) return;
+  unlink(control_path(directory_).c_str());
+  unlink((directory_ + "/lock").c_str());
+  rmdir(directory_.c_str());  // stays if something of others lies in it
+  close(lock_fd_);
+}
+
+std::string FabricProcess::take_lock() {
+  const std::string path = directory_ + "/lock";
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd < 0) return fmt::format("{}: {}", path, std::strerror(errno));
+  // Somebody who only asks whether a fabric runs holds it for a moment.
+  int tries = 0;
+  while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (++tries < kLockTries) {
+      usleep(kLockPauseUs);
+      continue;
+    }
+    close(fd);
+    return "a fabric of this name runs already; end it with `mprdma fabric down`, or choose "
+           "another --name";
+  }
+  lock_fd_ = fd;
+  return {};
+}
+
+std::string FabricProcess::open_ports(const FabricConfig& config) {
+  for (size_t i = 0; i < config.hosts.size(); ++i) {
+    dataplane::PortResult result = dataplane::open_port(config.hosts[i].fabric_port(i));
+    if (!result) return fmt::format("host {}: {}", config.hosts[i].name, result.message);
+    ports_.push_back(std::move(result.port));
+  }
+  return {};
+}
+
+std::string FabricProcess::open(FabricConfig config, const std::string& name,
+                                const std::string& directory) {
+  directory_ = directory;
+  for (HostConfig& host : config.hosts) {
+    if (host.path.empty()) host.path = fmt::format("{}/{}.sock", directory, host.name);
+  }
+  std::string error = take_lock();
+  if (error.empty()) error = open_ports(config);
+  if (!error.empty()) return error;
+  fabric_ = std::make_unique<Fabric>(config, std::move(ports_), dataplane::clock_now());
+  error = control_.open(control_path(directory));
+  if (!error.empty()) return error;
+  loop_ = std::make_unique<FabricLoop>(fabric_.get(), &control_, name);
+  return loop_->start();
+}
+
+void FabricProcess::run() {
+  loop_->run();
+}
+
+}  // namespace mprdma::switchsim

@@ -1,0 +1,406 @@
+// The TOML of a fabric. A misspelt key that is silently ignored is worse than a fabric that does
+// not start.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <string_view>
+
+#define TOML_HEADER_ONLY 1
+#define TOML_EXCEPTIONS 0
+#define TOML_ENABLE_UNRELEASED_FEATURES 0
+#if defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+#endif
+#include <toml++/toml.h>
+#if defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
+
+#include "dataplane/address.hpp"
+#include "switchsim/fabric/fabric_config.hpp"
+#include "switchsim/fabric/link_change.hpp"
+
+namespace mprdma::switchsim {
+
+namespace {
+
+constexpr int64_t kHostsMax = 64;
+constexpr int64_t kPathsMax = 64;
+
+// The first error of the file, and where.
+class Errors {
+ public:
+  explicit Errors(std::string path) : path_(std::move(path)) {}
+
+  void add(const toml::source_region& where, const std::string& what) {
+    if (!first_.empty()) return;
+    first_ = fmt::format("{}:{}:{}: {}", path_, where.begin.line, where.begin.column, what);
+  }
+  void add(const std::string& what) {
+    if (first_.empty()) first_ = fmt::format("{}: {}", path_, what);
+  }
+  [[nodiscard]] bool any() const { return !first_.empty(); }
+  [[nodiscard]] const std::string& first() const { return first_; }
+
+ private:
+  std::string path_;
+  std::string first_;
+};
+
+// The keys of one table; those that nobody asked for are errors at the end.
+class Reader {
+ public:
+  Reader(const toml::table& table, std::string name, Errors* errors)
+      : table_(table), name_(std::move(name)), errors_(errors) {}
+
+  const toml::node* find(std::string_view key) {
+    known_.insert(std::string(key));
+    return table_.get(key);
+  }
+  [[nodiscard]] bool has(std::string_view key) const { return table_.contains(key); }
+
+  // `take` is given the node and says whether it is good.
+  template <class Take>
+  void value(std::string_view key, const char* expected, bool required, Take take) {
+    const toml::node* node = find(key);
+    if (node == nullptr) {
+      if (required) errors_->add(table_.source(), fmt::format("{} is missing", full(key)));
+    } else if (!take(*node)) {
+      errors_->add(node->source(), fmt::format("{}: expected {}", full(key), expected));
+    }
+  }
+
+  template <class Take>
+  void text(std::string_view key, const char* expected, bool required, Take take) {
+    value(key, expected, required, [&](const toml::node& node) {
+      const auto* string = node.as_string();
+      return string != nullptr && take(string->get());
+    });
+  }
+
+  template <class T>
+  void integer(std::string_view key, int64_t low, int64_t high, T* out) {
+    const std::string expected = fmt::format("a whole number in {}..{}", low, high);
+    value(key, expected.c_str(), false, [&](const toml::node& node) {
+      const auto* number = node.as_integer();
+      if (number == nullptr || number->get() < low || number->get() > high) return false;
+      *out = static_cast<T>(number->get());
+      return true;
+    });
+  }
+
+  void end() {
+    for (auto&& [key, node] : table_) {
+      if (known_.contains(std::string(key.str()))) continue;
+      std::string names;
+      for (const std::string& name : known_) names += (names.empty() ? "" : ", ") + name;
+      errors_->add(key.source(), fmt::format("unknown key '{}'; known{}: {}", key.str(),
+                                             name_.empty() ? "" : " in " + name_, names));
+    }
+  }
+
+  [[nodiscard]] const toml::source_region& source() const { return table_.source(); }
+
+ private:
+  [[nodiscard]] std::string full(std::string_view key) const {
+    return name_.empty() ? std::string(key) : name_ + "." + std::string(key);
+  }
+
+  const toml::table& table_;
+  std::string name_;
+  Errors* errors_;
+  std::set<std::string> known_;
+};
+
+double number_of(const toml::node& node) {
+  return node.value<double>().value_or(-1);
+}
+
+bool take_red(const toml::node& node, RedConfig* out) {
+  if (const auto* string = node.as_string()) return parse_red(string->get(), out);
+  const auto* array = node.as_array();
+  if (array == nullptr || array->size() != 3) return false;
+  return make_red(number_of((*array)[0]), number_of((*array)[1]), number_of((*array)[2]), out);
+}
+
+// rate, delay_us, queue_kb, red, loss: one port of a link.
+void read_port(Reader* reader, bool rate_required, PortConfig* out) {
+  reader->text("rate", "a rate like \"200Mbps\", from 100kbps to 1000Gbps", rate_required,
+               [&](const std::string& text) { return parse_rate(text, &out->rate); });
+  reader->value("delay_us", "microseconds, 0..1000000", false, [&](const toml::node& node) {
+    const double us = number_of(node);
+    if (us < 0 || us > 1e6) return false;
+    out->delay = SimSpan::ps(static_cast<int64_t>(us * 1e6));
+    return true;
+  });
+  reader->value("queue_kb", "thousands of bytes, 2..1000000", false, [&](const toml::node& node) {
+    const double kb = number_of(node);
+    if (kb < 2 || kb > 1e6) return false;
+    out->queue_bytes_max = static_cast<uint64_t>(kb * 1000);
+    return true;
+  });
+  reader->value("red", "[pmax, kmin_kb, kmax_kb], like [1.0, 20, 60], or \"off\"", false,
+                [&](const toml::node& node) { return take_red(node, &out->red); });
+  reader->value("loss", "a share in 0..1, or a string like \"1%\"", false,
+                [&](const toml::node& node) {
+                  if (const auto* text = node.as_string()) {
+                    return parse_loss(text->get(), &out->loss_ppm);
+                  }
+                  const double share = number_of(node);
+                  out->loss_ppm = static_cast<uint32_t>(share * 1e6 + 0.5);
+                  return share >= 0 && share <= 1;
+                });
+}
+
+class Parser {
+ public:
+  Parser(const toml::table& root, Errors* errors, FabricConfig* out)
+      : top_(root, "", errors), errors_(errors), out_(out) {}
+
+  void run() {
+    read_globals();
+    if (!errors_->any()) read_switches();
+    if (!errors_->any()) read_hosts();
+    if (!errors_->any()) read_links();
+    if (!errors_->any()) top_.end();
+    if (!errors_->any()) check_reach();
+  }
+
+ private:
+  void read_globals() {
+    top_.text("name", "up to 32 letters, digits, '-' and '_'", false, [&](const std::string& text) {
+      out_->name = text;
+      return valid_fabric_name(text);
+    });
+    top_.integer("seed", 0, INT64_MAX, &out_->seed);
+    top_.integer("paths", 1, kPathsMax, &paths_);
+    int64_t reroute_ms = -1;
+    top_.integer("reroute_ms", 0, 100'000, &reroute_ms);
+    out_->reroute = reroute_ms >= 0;
+    if (out_->reroute) out_->reroute_after = SimSpan::ms(reroute_ms);
+    uint64_t buffer_kb = 0;
+    top_.integer("switch_buffer_kb", 0, 1'000'000, &buffer_kb);
+    out_->topology.switch_buffer_bytes = buffer_kb * 1000;
+  }
+
+  void read_switches() {
+    if (paths_ > 0) {
+      for (const char* key : {"switches", "links"}) {
+        if (const toml::node* node = top_.find(key)) {
+          errors_->add(node->source(), fmt::format("{} and paths exclude each other: paths = N "
+                                                   "makes the switches and links itself",
+                                                   key));
+        }
+      }
+      out_->switches = {"tor1", "tor2"};
+      names_ = {"tor1", "tor2"};
+      return;
+    }
+    top_.value("switches", "a list of names, like [\"a\", \"b\"], or paths = N instead", true,
+               [&](const toml::node& node) { return take_switches(node); });
+  }
+
+  bool take_switches(const toml::node& node) {
+    const auto* array = node.as_array();
+    if (array == nullptr || array->empty() || array->size() > 256) return false;
+    for (const toml::node& one : *array) {
+      const auto* name = one.as_string();
+      if (name == nullptr || !fresh_name(name->get())) return false;
+      out_->switches.push_back(name->get());
+    }
+    return true;
+  }
+
+  // Nodes and links are named on the command line: each name is one thing.
+  bool fresh_name(const std::string& name) {
+    return valid_fabric_name(name) && names_.insert(name).second;
+  }
+
+  void read_hosts() {
+    const toml::node* node = top_.find("hosts");
+    const toml::array* array = node != nullptr ? node->as_array() : nullptr;
+    if (array == nullptr || array->size() < 2 || array->size() > kHostsMax) {
+      const std::string what = fmt::format("hosts: expected 2 to {} tables [[hosts]]", kHostsMax);
+      return node == nullptr ? errors_->add(what) : errors_->add(node->source(), what);
+    }
+    out_->topology.hosts = static_cast<uint32_t>(array->size());
+    out_->topology.switches = static_cast<uint32_t>(out_->switches.size());
+    for (size_t i = 0; i < array->size(); ++i) {
+      const toml::table* table = (*array)[i].as_table();
+      if (table == nullptr) {
+        return errors_->add((*array)[i].source(), "hosts: expected tables [[hosts]]");
+      }
+      read_host(*table, i, array->size());
+      if (errors_->any()) return;
+    }
+  }
+
+  void read_host(const toml::table& table, size_t index, size_t count) {
+    Reader reader(table, "hosts", errors_);
+    HostConfig host;
+    read_identity(&reader, &host);
+    read_wire(&reader, &host);
+    // The first half of the hosts on the one switch, the rest on the other.
+    host.switch_index = paths_ > 0 && index >= (count + 1) / 2 ? 1 : 0;
+    reader.text("switch", "the name of a switch", paths_ == 0 && out_->switches.size() > 1,
+                [&](const std::string& text) { return find_switch(text, &host.switch_index); });
+    LinkConfig link;
+    link.name = host.name;
+    link.a = static_cast<NodeId>(index);
+    link.b = out_->topology.hosts + host.switch_index;
+    // A cable that is not what one wants to look at: fast, short, and patient on the host's side.
+    link.ab.rate = LinkRate::gbps(10);
+    link.ab.delay = SimSpan::us(1);
+    read_port(&reader, false, &link.ab);
+    link.ba = link.ab;
+    reader.end();
+    out_->topology.links.push_back(link);
+    out_->hosts.push_back(host);
+  }
+
+  void read_identity(Reader* reader, HostConfig* host) {
+    reader->text("name", "a new name of up to 32 letters, digits, '-' and '_'", true,
+                 [&](const std::string& text) {
+                   host->name = text;
+                   return fresh_name(text);
+                 });
+    reader->text("ip", "the IPv4 address of no other host, like \"10.73.0.1/24\"", true,
+                 [&](const std::string& text) {
+                   return dataplane::parse_address(text, &host->ipv4, &host->prefix_bits) &&
+                          addresses_.insert(host->ipv4).second;
+                 });
+    host->mac = dataplane::derived_mac(host->ipv4);
+    reader->text("mac", "a unicast Ethernet address, like \"02:4d:52:49:00:01\"", false,
+                 [&](const std::string& text) { return dataplane::parse_mac(text, &host->mac); });
+    if (!errors_->any() && !macs_.insert(host->mac).second) {
+      errors_->add(reader->source(), "two hosts have the same Ethernet address; set mac");
+    }
+    reader->value("mtu", "1024, 2048 or 4096", false, [&](const toml::node& node) {
+      const auto* number = node.as_integer();
+      if (number == nullptr) return false;
+      host->mtu = static_cast<uint32_t>(number->get());
+      return number->get() == 1024 || number->get() == 2048 || number->get() == 4096;
+    });
+  }
+
+  static void read_wire(Reader* reader, HostConfig* host) {
+    reader->text("port", "\"local\" or \"vhost\"", false, [&](const std::string& text) {
+      host->kind = text == "vhost" ? PortKind::kVhost : PortKind::kLocal;
+      return text == "vhost" || text == "local";
+    });
+    // A comma would end the path in the text of a port.
+    reader->text("path", "an absolute path of up to 100 bytes without a comma", false,
+                 [&](const std::string& text) {
+                   host->path = text;
+                   return text.starts_with('/') && text.size() <= 100 &&
+                          text.find_first_of(",;") == std::string::npos;
+                 });
+  }
+
+  bool find_switch(const std::string& name, uint32_t* index) const {
+    const auto it = std::find(out_->switches.begin(), out_->switches.end(), name);
+    if (it == out_->switches.end()) return false;
+    *index = static_cast<uint32_t>(it - out_->switches.begin());
+    return true;
+  }
+
+  void read_links() {
+    if (paths_ > 0) return make_paths();
+    const toml::node* node = top_.find("links");
+    if (node == nullptr) return;
+    const toml::array* array = node->as_array();
+    if (array == nullptr) return errors_->add(node->source(), "links: expected tables [[links]]");
+    for (const toml::node& one : *array) {
+      const toml::table* table = one.as_table();
+      if (table == nullptr) return errors_->add(one.source(), "links: expected tables [[links]]");
+      read_link(*table);
+      if (errors_->any()) return;
+    }
+  }
+
+  void read_link(const toml::table& table) {
+    Reader reader(table, "links", errors_);
+    LinkConfig link;
+    reader.text("name", "a new name of up to 32 letters, digits, '-' and '_'", true,
+                [&](const std::string& text) {
+                  link.name = text;
+                  return fresh_name(text);
+                });
+    for (const auto& [key, end] : {std::pair{"a", &link.a}, std::pair{"b", &link.b}}) {
+      reader.text(key, "the name of a switch", true, [&, end = end](const std::string& text) {
+        if (!find_switch(text, end)) return false;
+        *end += out_->topology.hosts;
+        return true;
+      });
+    }
+    read_port(&reader, true, &link.ab);
+    link.ba = link.ab;
+    reader.end();
+    if (!errors_->any() && link.a == link.b) {
+      errors_->add(table.source(), "links: a and b are the same switch");
+    }
+    out_->topology.links.push_back(link);
+  }
+
+  void make_paths() {
+    const toml::node* node = top_.find("path");
+    const toml::table* table = node != nullptr ? node->as_table() : nullptr;
+    if (table == nullptr) return errors_->add("paths = N needs a table [path] with a rate");
+    Reader reader(*table, "path", errors_);
+    LinkConfig link;
+    read_port(&reader, true, &link.ab);
+    link.ba = link.ab;
+    reader.end();
+    link.a = out_->topology.hosts;
+    link.b = out_->topology.hosts + 1;
+    for (int64_t i = 1; i <= paths_; ++i) {
+      link.name = fmt::format("path{}", i);
+      if (!fresh_name(link.name)) errors_->add(fmt::format("the name {} is taken", link.name));
+      out_->topology.links.push_back(link);
+    }
+  }
+
+  // Every switch with a host can be reached from the first one.
+  void check_reach() {
+    const Topology& topology = out_->topology;
+    std::vector<bool> reached(topology.nodes());
+    reached[0] = true;
+    for (uint32_t round = 0; round < topology.nodes(); ++round) {
+      for (const LinkConfig& link : topology.links) {
+        if (reached[link.a] || reached[link.b]) reached[link.a] = reached[link.b] = true;
+      }
+    }
+    for (uint32_t host = 0; host < topology.hosts; ++host) {
+      if (reached[host]) continue;
+      errors_->add(
+          fmt::format("no links lead from {} to {}", out_->hosts[0].name, out_->hosts[host].name));
+    }
+  }
+
+  Reader top_;
+  Errors* errors_;
+  FabricConfig* out_;
+  int64_t paths_ = 0;
+  std::set<std::string> names_;
+  std::set<uint32_t> addresses_;
+  std::set<wire::MacAddress> macs_;
+};
+
+}  // namespace
+
+std::string parse_fabric(const std::string& text, const std::string& path, FabricConfig* out) {
+  *out = FabricConfig{};
+  Errors errors(path);
+  const toml::parse_result parsed = toml::parse(text, path);
+  if (!parsed) {
+    errors.add(parsed.error().source(), std::string(parsed.error().description()));
+    return errors.first();
+  }
+  Parser(parsed.table(), &errors, out).run();
+  return errors.first();
+}
+
+}  // namespace mprdma::switchsim

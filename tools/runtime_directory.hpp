@@ -1,0 +1,23 @@
+// Where the sockets of this user's wires and fabrics are: $XDG_RUNTIME_DIR/mprdma, or
+// /tmp/mprdma-UID where there is no such directory.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "dataplane/config.hpp"
+
+namespace mprdma::tools {
+
+std::string runtime_directory(const dataplane::Environment& environment, unsigned uid);
+
+// Of one fabric, inside it.
+std::string fabric_directory(const std::string& runtime_directory, const std::string& name);
+// The fabrics that run, by name.
+std::vector<std::string> running_fabrics(const std::string& runtime_directory);
+
+// Ours alone: what connects to a socket in it may put anything into our frames. Empty, or what
+// stands in the way.
+std::string make_private_directory(const std::string& path);
+
+}  // namespace mprdma::tools
