@@ -9,13 +9,14 @@
 
 namespace mprdma::switchsim {
 
-// {"schema": 1, "command": .., "revision": .., "constants": .., "claims": [], "flows": [..],
-//  "ports": [..], "totals": {..}, "series": {..}}; `series` only if wanted.
+// {"schema": 1, "command": .., "revision": .., "machine": null, "constants": .., "claims": [],
+//  "totals": {..}, "flows": [..], "ports": [..], "series": {..}}; `series` only if wanted.
 nlohmann::ordered_json to_json(const Result& result, const std::string& command,
                                const std::string& revision, bool with_series);
-// One row per point: time_us, then <flow>.goodput_bps, <flow>.window, <flow>.srtt_us ..
+// One row per point: time_us, then of each flow .goodput_bps (since the point before), .window,
+// .srtt_us, .ooo_max ..
 std::string flows_csv(const Result& result);
-// .. and <port>.utilisation, <port>.queue_bytes, <port>.mark_ratio.
+// .. and of each port that carried anything .bps (on the wire), .marked (packets), .queue_bytes.
 std::string ports_csv(const Result& result);
 
 }  // namespace mprdma::switchsim

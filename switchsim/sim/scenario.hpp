@@ -87,6 +87,7 @@ struct Scenario {
 
   Topology topology;
   std::vector<std::string> host_names;
+  std::vector<std::string> switch_names;  // of an explicit topology
   // Links whose share in each flow is told apart (one per equal-cost path): FlowResult::path_bytes.
   std::vector<LinkId> paths;
 

@@ -1,0 +1,110 @@
+#include "switchsim/sim/toml_params.hpp"
+
+#include <cmath>
+
+namespace mprdma::switchsim {
+
+namespace {
+
+using transport::Params;
+
+void read_preset(TomlReader& reader, Params* params) {
+  size_t preset = 0;
+  if (!reader.word("preset", {"mp", "mp-single", "mp-figures", "mp-paper"}, &preset)) return;
+  const Params presets[] = {Params::mp(), Params::mp_single(), Params::mp_figures(),
+                            Params::mp_paper()};
+  *params = presets[preset];
+}
+
+void read_duration(TomlReader& reader, std::string_view key, int64_t low_us, int64_t high_us,
+                   Duration* out) {
+  double us = 0;
+  if (reader.number(key, static_cast<double>(low_us), static_cast<double>(high_us), &us)) {
+    *out = Duration::ns(std::llround(us * 1e3));
+  }
+}
+
+void read_window(TomlReader& reader, Params* p) {
+  if (reader.integer("window_slots", 8, transport::kWindowSlotsMax, &p->window_slots) &&
+      (p->window_slots & (p->window_slots - 1)) != 0) {
+    reader.refuse("window_slots", "a power of two in 8..128");
+  }
+  reader.integer("initial_window", 1, transport::kWindowSlotsMax, &p->initial_window);
+  reader.integer("window_max", 1, transport::kSendSpanMax, &p->window_max);
+  if (reader.integer("loss_trigger", 0, transport::kWindowSlotsMax, &p->loss_trigger) &&
+      p->loss_trigger != 0 && p->loss_trigger < 8) {
+    reader.refuse("loss_trigger", "0 (off) or a whole number in 8..128");
+  }
+  reader.integer("reorder_delta", 8, transport::kWindowSlotsMax, &p->reorder_delta);
+}
+
+void read_mends(TomlReader& reader, Params* p) {
+  reader.boolean("limit_growth", &p->limit_growth);
+  reader.boolean("loss_shrinks_window", &p->loss_shrinks_window);
+  reader.boolean("timeout_shrinks_window", &p->timeout_shrinks_window);
+  reader.boolean("early_retransmit", &p->early_retransmit);
+  reader.boolean("tail_probe", &p->tail_probe);
+  reader.boolean("sack_map", &p->sack_map);
+  reader.boolean("path_window_reduction", &p->path_window_reduction);
+  reader.boolean("window_give_back", &p->window_give_back);
+  size_t rule = 0;
+  if (reader.word("restart", {"never", "idle", "no-backlog"}, &rule)) {
+    p->restart = static_cast<transport::RestartRule>(rule);
+  }
+}
+
+void read_times(TomlReader& reader, Params* p) {
+  read_duration(reader, "rto_floor_us", 50, 1'000'000, &p->rto_floor);
+  read_duration(reader, "rto_ceiling_us", 50, 10'000'000, &p->rto_ceiling);
+  read_duration(reader, "probe_floor_us", 5, 1'000'000, &p->probe_floor);
+  read_duration(reader, "initial_rtt_us", 1, 100'000, &p->initial_rtt);
+}
+
+void read_paths(TomlReader& reader, Params* p) {
+  size_t word = 0;
+  if (reader.word("path_policy", {"single", "ack-clocked"}, &word)) {
+    p->path_policy =
+        word == 0 ? transport::PathPolicy::kSingle : transport::PathPolicy::kAckClocked;
+  }
+  reader.integer("path_probe_per_mille", 0, 1000, &p->path_probe_per_mille);
+  if (reader.word("placement", {"standard", "relaxed", "ordered"}, &word)) {
+    p->placement = static_cast<transport::PlacementPolicy>(word);
+  }
+  if (reader.word("sync_policy", {"optimistic", "stop-and-wait"}, &word)) {
+    p->sync_policy = static_cast<transport::SyncPolicy>(word);
+  }
+  double alpha = 0;
+  if (reader.number("sync_alpha", 0, 16, &alpha)) {
+    p->sync_alpha = Fixed16::from_raw(static_cast<uint32_t>(std::lround(alpha * 65536)));
+  }
+}
+
+}  // namespace
+
+void read_transport(const toml::table& table, const std::string& name, TomlErrors& errors,
+                    TransportSpec* spec) {
+  TomlReader reader(table, name, errors);
+  Params* p = &spec->params;
+  read_preset(reader, p);
+  read_window(reader, p);
+  read_mends(reader, p);
+  read_times(reader, p);
+  read_paths(reader, p);
+  reader.integer("path_mtu", 256, 4096, &spec->path_mtu);
+  reader.integer("timeout", 0, 31, &spec->timeout);
+  reader.integer("retry_cnt", 0, 7, &spec->retry_cnt);
+  reader.finish();
+  // What two keys have to agree on, where the place in the file is still known.
+  const auto require = [&](bool good, const char* what) {
+    if (!good) reader.error_at(nullptr, name + ": " + what);
+  };
+  require(p->initial_window <= p->window_slots, "initial_window exceeds window_slots");
+  require(p->window_max >= p->initial_window, "window_max is below initial_window");
+  require(p->loss_trigger <= p->window_slots, "loss_trigger exceeds window_slots");
+  require(p->reorder_delta <= p->window_slots, "reorder_delta exceeds window_slots");
+  require(p->rto_ceiling >= p->rto_floor, "rto_ceiling_us is below rto_floor_us");
+  require(p->sack_map || p->path_policy == transport::PathPolicy::kAckClocked,
+          "sack_map = false needs path_policy \"ack-clocked\"");
+}
+
+}  // namespace mprdma::switchsim
