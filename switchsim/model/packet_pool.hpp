@@ -31,39 +31,38 @@ static_assert(sizeof(NetPacket) == 32);
 class PacketPool {
  public:
   explicit PacketPool(uint32_t packets_max)
-      : packets_max_(packets_max),
-        packets_(std::make_unique_for_overwrite<NetPacket[]>(packets_max)) {}
+      : packets_max_(packets_max), slots_(std::make_unique_for_overwrite<Slot[]>(packets_max)) {}
 
   // As if new; kNoPacket when all are out. `fresh` tells that the slot is out for the first time.
   PacketId allocate(bool& fresh) {
     PacketId id = free_;
     fresh = id == kNoPacket;
     if (!fresh) {
-      free_ = packets_[id].next;
+      free_ = slots_[id].packet.next;
     } else if (touched_ < packets_max_) {
       id = touched_++;
     } else {
       return kNoPacket;
     }
     ++in_use_;
-    packets_[id] = NetPacket{};
+    slots_[id].packet = NetPacket{};
     return id;
   }
 
   void release(PacketId id) {
     DCHECK(id < touched_ && in_use_ > 0);
     --in_use_;
-    packets_[id].next = free_;
+    slots_[id].packet.next = free_;
     free_ = id;
   }
 
   NetPacket& operator[](PacketId id) {
     DCHECK(id < touched_);
-    return packets_[id];
+    return slots_[id].packet;
   }
   const NetPacket& operator[](PacketId id) const {
     DCHECK(id < touched_);
-    return packets_[id];
+    return slots_[id].packet;
   }
 
   [[nodiscard]] uint32_t in_use() const { return in_use_; }
@@ -71,11 +70,17 @@ class PacketPool {
   [[nodiscard]] uint32_t touched() const { return touched_; }
 
  private:
+  // Not initialised, so that memory is touched when it is used.
+  union Slot {
+    Slot() {}
+    NetPacket packet;
+  };
+
   uint32_t packets_max_;
   uint32_t in_use_ = 0;
   uint32_t touched_ = 0;
   PacketId free_ = kNoPacket;
-  std::unique_ptr<NetPacket[]> packets_;
+  std::unique_ptr<Slot[]> slots_;
 };
 
 }  // namespace mprdma::switchsim
