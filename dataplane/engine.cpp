@@ -1,7 +1,9 @@
 #include "dataplane/engine.hpp"
 
 #include <sys/random.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -10,6 +12,7 @@
 #include "dataplane/fault_port.hpp"
 #include "dataplane/fault_report.hpp"
 #include "dataplane/port_factory.hpp"
+#include "dataplane/qp_transport.hpp"
 #include "dataplane/telemetry.hpp"
 
 namespace mprdma::dataplane {
@@ -47,7 +50,8 @@ uint32_t frame_bytes(uint32_t mtu) {
 }  // namespace
 
 Engine::Engine(const Config& config, std::unique_ptr<Port> port, uint64_t seed)
-    : worker_(worker_config(config, seed), std::move(port), clock_now()),
+    : device_name_(config.device_name),
+      worker_(worker_config(config, seed), std::move(port), clock_now()),
       commands_(worker_),
       progress_(worker_) {}
 
@@ -130,7 +134,57 @@ void Engine::print_counters() {
   });
 }
 
+void Engine::publish(const std::string& directory) {
+  top_ = TopServer::create(directory, *this);
+  if (top_ != nullptr) {
+    progress_.add_side_job(top_->fd(), [this] { top_->serve(); });
+    return;
+  }
+  progress_.command([&](Time) { return ++worker_.counters().top_unavailable; });
+}
+
+void Engine::withdraw() {
+  if (top_ != nullptr) top_->withdraw();
+}
+
+void Engine::top_head(TopHead* out) {
+  out->pid = static_cast<uint32_t>(getpid());
+  std::strncpy(out->program.data(), program_invocation_short_name, out->program.size() - 1);
+  std::strncpy(out->device.data(), device_name_.c_str(), out->device.size() - 1);
+  progress_.command([&](Time now) {
+    const TopCounts counts = top_->counts();
+    worker_.counters().top_replies = counts.replies;
+    worker_.counters().top_refused = counts.refused;
+    const PortCounters port = worker_.port().stats();
+    out->qps = worker_.qps().in_use();
+    out->time_ns = static_cast<uint64_t>(now.ns());
+    out->ipv4 = worker_.config().ipv4;
+    out->link_up = worker_.link_up() ? 1 : 0;
+    out->port_tx_frames = port.tx_frames;
+    out->port_rx_frames = port.rx_frames;
+    out->port_lost = port.tx_dropped + port.rx_no_buffer + port.rx_malformed;
+    return 0;
+  });
+}
+
+size_t Engine::top_records(uint32_t* next, std::span<TopRecord> out) {
+  // So many slots of the table are looked at while the lock is held.
+  constexpr uint32_t kSlotsAtOnce = 2048;
+  return progress_.command([&](Time now) {
+    size_t filled = 0;
+    uint32_t slot = *next;
+    const uint32_t end = std::min(slot + kSlotsAtOnce, QpTable::kSlots);
+    for (; slot < end && filled < out.size(); ++slot) {
+      const QpContext* qp = worker_.qps().at_slot(slot);
+      if (qp != nullptr) fill_qp_stats(*qp, now, &out[filled++]);
+    }
+    *next = slot == QpTable::kSlots ? kTopEnd : slot;
+    return filled;
+  });
+}
+
 void Engine::abandon_in_child() {
+  if (top_ != nullptr) top_->close_after_fork();
   dead_.store(true, std::memory_order_relaxed);
   progress_.abandon_in_child();
 }

@@ -17,6 +17,7 @@
 #include "dataplane/commands.hpp"
 #include "dataplane/config.hpp"
 #include "dataplane/progress.hpp"
+#include "dataplane/top_server.hpp"
 #include "dataplane/worker.hpp"
 
 namespace mprdma::dataplane {
@@ -29,20 +30,25 @@ struct EngineClient {
   mprdma_abi_client callbacks{};
 };
 
-class Engine {
+class Engine : private TopSource {
  public:
   // Null: *error is an errno value and *message one line that says what to do.
   static std::unique_ptr<Engine> create(const Config& config, int* error, std::string* message);
   // The same over a port that is open already (tests).
   static std::unique_ptr<Engine> create_over(const Config& config, std::unique_ptr<Port> port,
                                              uint64_t seed, int* error, std::string* message);
-  ~Engine();
+  ~Engine() override;
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
   EngineClient* connect(const mprdma_abi_client& callbacks, mprdma_abi_channel* channel);
   // True if it was the last one.
   bool disconnect(EngineClient* client);
+
+  // Lets `mprdma top` see this process, if the directory can be used; else that is counted.
+  void publish(const std::string& directory);
+  // The process ends: it is not to be seen any more.
+  void withdraw();
 
   // Counters that are not zero, on standard error.
   void print_counters();
@@ -59,11 +65,16 @@ class Engine {
   static void kick_entry(void* engine);
   static void idle_entry(void* engine);
 
+  void top_head(TopHead* out) override;
+  size_t top_records(uint32_t* next, std::span<TopRecord> out) override;
+
+  std::string device_name_;
   Worker worker_;
   Commands commands_;
   Progress progress_;
   std::vector<std::unique_ptr<EngineClient>> clients_;
   std::atomic<bool> dead_{false};
+  std::unique_ptr<TopServer> top_;
 };
 
 }  // namespace mprdma::dataplane

@@ -37,7 +37,10 @@ namespace mprdma::dataplane {
   X(completions, "completion entries written")                                            \
   X(completion_events, "completion events raised")                                        \
   X(cq_overruns, "completion queues that overran")                                        \
-  X(commands, "commands executed")
+  X(commands, "commands executed")                                                        \
+  X(top_replies, "answers to mprdma top")                                                 \
+  X(top_refused, "readers of another user, or more than the few that are served at once") \
+  X(top_unavailable, "1: mprdma top cannot see this process, for want of a directory")
 MPRDMA_DEFINE_COUNTERS(EngineCounters, MPRDMA_ENGINE_COUNTERS);
 
 // Frames dropped by the decoder, by reason.

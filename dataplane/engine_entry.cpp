@@ -2,6 +2,7 @@
 #include "dataplane/engine.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -11,6 +12,7 @@
 #include <mutex>
 
 #include "dataplane/engine.hpp"
+#include "dataplane/runtime_directory.hpp"
 
 namespace {
 
@@ -64,20 +66,25 @@ bool counters_wanted() {
 // A program that ends without closing its verbs context.
 __attribute__((destructor)) void at_exit() {
   Process& self = process();
-  if (!counters_wanted() || !self.mutex.try_lock()) return;
-  if (self.engine != nullptr) self.engine->print_counters();
+  if (!self.mutex.try_lock()) return;
+  if (self.engine != nullptr) {
+    self.engine->withdraw();
+    if (counters_wanted()) self.engine->print_counters();
+  }
   self.mutex.unlock();
 }
 
 int connect_locked(Process& self, const mprdma_abi_client& client, mprdma_abi_channel* channel) {
   if (self.engine == nullptr) {
     Config config;
-    std::string message = load_config([](const char* name) { return std::getenv(name); }, &config);
+    const auto environment = [](const char* name) { return std::getenv(name); };
+    std::string message = load_config(environment, &config);
     if (!message.empty()) return complain(EINVAL, message);
     int error = 0;
     std::unique_ptr<Engine> engine = Engine::create(config, &error, &message);
     if (engine == nullptr) return complain(error, message);
     self.engine = engine.release();
+    self.engine->publish(mprdma::dataplane::runtime_directory(environment, geteuid()));
   }
   self.engine->connect(client, channel);
   return 0;

@@ -22,6 +22,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <thread>
 
 #include "base/units.hpp"
@@ -51,6 +52,9 @@ class Progress {
   // Starts the helper; 0 or an errno value.
   int start();
   void stop();
+  // A job beside the worker: the helper calls it without the lock when `fd` is readable, and now
+  // and then while it runs the worker without a pause. It may use command(). Once, after start().
+  void add_side_job(int fd, std::function<void()> job);
   // In a child after fork: the helper does not exist there, and its descriptors are not ours.
   void abandon_in_child();
 
@@ -99,6 +103,7 @@ class Progress {
   bool take_over(Time* now);
   Duration prepare_sleep(Time now);
   void wait(Duration pause);
+  void run_side_job();
   bool service_if_due(Time now);
 
   Worker& worker_;
@@ -120,6 +125,9 @@ class Progress {
 
   // The helper's own.
   bool notified_ = false;
+  bool side_job_due_ = false;
+  std::function<void()> side_job_;
+  std::atomic<bool> has_side_job_{false};
   Time last_service_;
   LinkWatch link_watch_;
   Duration poll_pause_ = kPollPauseMin;

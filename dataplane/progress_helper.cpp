@@ -21,6 +21,7 @@ namespace {
 
 constexpr uint64_t kTagPort = 1;
 constexpr uint64_t kTagKick = 2;
+constexpr uint64_t kTagSideJob = 3;
 
 // The layout of the kernel's struct sched_attr, version 0 (sched_setattr(2)).
 struct SchedAttr {
@@ -82,6 +83,17 @@ int Progress::start() {
   return error;
 }
 
+void Progress::add_side_job(int fd, std::function<void()> job) {
+  side_job_ = std::move(job);
+  has_side_job_.store(true, std::memory_order_release);
+  if (!watch(epoll_fd_, fd, EPOLLIN, kTagSideJob)) has_side_job_.store(false);
+}
+
+void Progress::run_side_job() {
+  side_job_due_ = false;
+  if (has_side_job_.load(std::memory_order_acquire)) side_job_();
+}
+
 void Progress::stop() {
   stopping_.store(true);
   if (thread_.joinable()) {
@@ -106,6 +118,7 @@ void Progress::helper_main() {
   while (!stopping_.load(std::memory_order_relaxed)) {
     const Duration pause = helper_lock() ? helper_turn() : kBeat;
     wait(pause);
+    if (side_job_due_) run_side_job();
   }
 }
 
@@ -171,7 +184,12 @@ bool Progress::take_over(Time* now) {
       while (commands_waiting_.load(std::memory_order_relaxed) > 0) sched_yield();
       while (!try_lock()) sched_yield();
     }
-    service_if_due(*now);
+    if (service_if_due(*now) && has_side_job_.load(std::memory_order_relaxed)) {
+      unlock();
+      run_side_job();
+      *now = clock_now();
+      while (!try_lock()) sched_yield();
+    }
     if (*now - idle_since >= kSpin) break;
   }
   poll_pause_ = worked_at_all ? kPollPauseMin : std::min(poll_pause_ * 2, kPollPauseMax);
@@ -203,17 +221,19 @@ bool Progress::service_if_due(Time now) {
 
 void Progress::wait(Duration pause) {
   if (pause <= Duration::zero()) return;
-  epoll_event events[2];
+  epoll_event events[3];
   timespec timeout{};
   timeout.tv_sec = pause.count_ns() / 1'000'000'000;
   timeout.tv_nsec = pause.count_ns() % 1'000'000'000;
-  int n = epoll_pwait2(epoll_fd_, events, 2, &timeout, nullptr);
+  int n = epoll_pwait2(epoll_fd_, events, 3, &timeout, nullptr);
   if (n < 0 && errno == ENOSYS) {
-    n = epoll_wait(epoll_fd_, events, 2, static_cast<int>(pause.count_ns() / 1'000'000 + 1));
+    n = epoll_wait(epoll_fd_, events, 3, static_cast<int>(pause.count_ns() / 1'000'000 + 1));
   }
   for (int i = 0; i < n; ++i) {
     if (events[i].data.u64 == kTagPort) {
       notified_ = true;
+    } else if (events[i].data.u64 == kTagSideJob) {
+      side_job_due_ = true;
     } else {
       uint64_t ignored = 0;
       (void)!read(kick_fd_, &ignored, sizeof(ignored));

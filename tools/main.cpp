@@ -28,6 +28,7 @@ int run(int argc, char** argv) {
   mprdma::tools::add_run(app, program, &exit_code);
   mprdma::tools::add_fabric(app, &exit_code);
   mprdma::tools::add_doctor(app, &exit_code);
+  mprdma::tools::add_top(app, &exit_code);
   mprdma::tools::add_version(app, &exit_code);
   try {
     app.parse(argc, argv);

@@ -1,0 +1,35 @@
+#include "dataplane/runtime_directory.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace mprdma::dataplane {
+
+std::string runtime_directory(const Environment& environment, unsigned uid) {
+  const char* runtime = environment("XDG_RUNTIME_DIR");
+  struct stat status {};
+  if (runtime != nullptr && runtime[0] == '/' && stat(runtime, &status) == 0 &&
+      S_ISDIR(status.st_mode)) {
+    return std::string(runtime) + "/mprdma";
+  }
+  return "/tmp/mprdma-" + std::to_string(uid);
+}
+
+std::string make_private_directory(const std::string& path) {
+  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
+    return "cannot make " + path + ": " + std::strerror(errno);
+  }
+  struct stat status {};
+  if (lstat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
+    return path + " is not a directory: remove it";
+  }
+  if (status.st_uid != geteuid() || (status.st_mode & 0022) != 0) {
+    return path + " belongs to or can be written by others: remove it";
+  }
+  return {};
+}
+
+}  // namespace mprdma::dataplane
