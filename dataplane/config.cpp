@@ -21,6 +21,20 @@ bool valid_device_name(const std::string& name) {
   return true;
 }
 
+bool parse_mode(const std::string& text, transport::Params* params) {
+  if (text == "mp") return *params = transport::Params::mp(), true;
+  if (text == "mp-single") return *params = transport::Params::mp_single(), true;
+  if (text == "mp-paper") return *params = transport::Params::mp_paper(), true;
+  return false;
+}
+
+bool parse_paths(const std::string& text, transport::Params* params) {
+  if (text != "1" && text != "all") return false;
+  params->path_policy =
+      text == "1" ? transport::PathPolicy::kSingle : transport::PathPolicy::kAckClocked;
+  return true;
+}
+
 namespace {
 
 // nullptr or empty: not set.
@@ -75,6 +89,19 @@ std::string apply_environment(const Environment& environment, Config* out) {
       return wrong("MPRDMA_DEVICE", value, "expected up to 63 letters, digits, '_' and '-'");
     }
     out->device_name = value;
+  }
+  if (const char* value = variable(environment, "MPRDMA_MODE")) {
+    if (!parse_mode(value, &out->params)) {
+      return wrong("MPRDMA_MODE", value, "expected mp, mp-single or mp-paper");
+    }
+  }
+  if (const char* value = variable(environment, "MPRDMA_PATHS")) {
+    if (!parse_paths(value, &out->params)) {
+      return wrong("MPRDMA_PATHS", value, "expected 1 or all");
+    }
+    if (!out->params.sack_map && out->params.path_policy == transport::PathPolicy::kSingle) {
+      return wrong("MPRDMA_PATHS", value, "mode mp-paper needs all paths");
+    }
   }
   if (const char* value = variable(environment, "MPRDMA_PORT")) out->port_spec = value;
   if (const char* value = variable(environment, "MPRDMA_FAULT")) {

@@ -8,6 +8,8 @@
 //   MPRDMA_MAC      "02:4d:52:49:00:01"                         [device] mac
 //   MPRDMA_MTU      1024, 2048 or 4096                          [device] mtu
 //   MPRDMA_DEVICE   name of the device                          [device] name
+//   MPRDMA_MODE     "mp", "mp-single" or "mp-paper"             [transport], all of it
+//   MPRDMA_PATHS    "1" or "all"                                [transport] paths
 //   MPRDMA_FAULT    "seed=7,loss=0.01,..."                      [test] fault
 #pragma once
 
@@ -47,6 +49,10 @@ std::string load_config_partial(const Environment& environment, Config* out);
 std::string apply_toml(const std::string& text, const std::string& path, Config* out);
 std::string apply_environment(const Environment& environment, Config* out);
 
+// "mp", "mp-single", "mp-paper": a preset of transport/params.hpp.
+bool parse_mode(const std::string& text, transport::Params* params);
+// "1" or "all".
+bool parse_paths(const std::string& text, transport::Params* params);
 bool valid_mtu(uint64_t mtu);
 bool valid_device_name(const std::string& name);
 

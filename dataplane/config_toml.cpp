@@ -91,11 +91,30 @@ bool set_window_slots(const toml::node& node, Config& config) {
   return true;
 }
 
-bool set_path_policy(const toml::node& node, Config& config) {
+// Applied before every other key, see apply_toml: it is what they depart from.
+bool set_mode(const toml::node& node, Config& config) {
   std::string text;
-  if (!take_string(node, &text) || text != "single") return false;
-  config.params.path_policy = transport::PathPolicy::kSingle;
-  return true;
+  transport::Params preset;
+  (void)config;
+  return take_string(node, &text) && parse_mode(text, &preset);
+}
+
+bool set_paths(const toml::node& node, Config& config) {
+  const auto* number = node.as_integer();
+  std::string text = number != nullptr ? std::to_string(number->get()) : "";
+  if (number == nullptr && !take_string(node, &text)) return false;
+  return parse_paths(text, &config.params);
+}
+
+bool set_restart(const toml::node& node, Config& config) {
+  using transport::RestartRule;
+  std::string text;
+  if (!take_string(node, &text)) return false;
+  RestartRule& rule = config.params.restart;
+  if (text == "no-backlog") return rule = RestartRule::kNoBacklog, true;
+  if (text == "idle") return rule = RestartRule::kIdle, true;
+  if (text == "never") return rule = RestartRule::kNever, true;
+  return false;
 }
 
 bool set_fault(const toml::node& node, Config& config) {
@@ -118,6 +137,8 @@ constexpr Knob kPort[] = {
 };
 
 constexpr Knob kTransport[] = {
+    {"mode", "\"mp\", \"mp-single\" or \"mp-paper\"", set_mode},
+    {"paths", "\"all\" or 1", set_paths},
     {"window_slots", "a power of two in 8..128", set_window_slots},
     {"initial_window", "packets, 1..128",
      [](const toml::node& n, Config& c) {
@@ -156,7 +177,19 @@ constexpr Knob kTransport[] = {
      }},
     {"initial_rtt_us", "microseconds, 1..100000",
      [](const toml::node& n, Config& c) { return take_us(n, 1, 100'000, &c.params.initial_rtt); }},
-    {"path_policy", "\"single\"", set_path_policy},
+    {"timeout_shrinks_window", "true or false",
+     [](const toml::node& n, Config& c) { return take_bool(n, &c.params.timeout_shrinks_window); }},
+    {"sack_map", "true or false",
+     [](const toml::node& n, Config& c) { return take_bool(n, &c.params.sack_map); }},
+    {"path_window_reduction", "true or false",
+     [](const toml::node& n, Config& c) { return take_bool(n, &c.params.path_window_reduction); }},
+    {"window_give_back", "true or false",
+     [](const toml::node& n, Config& c) { return take_bool(n, &c.params.window_give_back); }},
+    {"restart", "\"no-backlog\", \"idle\" or \"never\"", set_restart},
+    {"path_probe_per_mille", "a whole number in 0..1000",
+     [](const toml::node& n, Config& c) {
+       return take_integer(n, 0, 1000, &c.params.path_probe_per_mille);
+     }},
 };
 
 constexpr Knob kTest[] = {
@@ -237,6 +270,9 @@ std::string check_relations(const std::string& path, const Config& config) {
   if (p.reorder_delta > p.window_slots) {
     return path + ": transport.reorder_delta exceeds transport.window_slots";
   }
+  if (!p.sack_map && p.path_policy == transport::PathPolicy::kSingle) {
+    return path + ": transport.sack_map = false needs transport.paths = \"all\"";
+  }
   if (p.rto_ceiling < p.rto_floor) {
     return path + ": transport.rto_ceiling_us is below transport.rto_floor_us";
   }
@@ -250,7 +286,11 @@ std::string apply_toml(const std::string& text, const std::string& path, Config*
   if (!parsed) {
     return at(path, parsed.error().source(), std::string(parsed.error().description()));
   }
-  for (auto&& [key, node] : parsed.table()) {
+  const toml::table& table = parsed.table();
+  if (const auto mode = table["transport"]["mode"].value<std::string>()) {
+    parse_mode(*mode, &out->params);
+  }
+  for (auto&& [key, node] : table) {
     std::string error = apply_section(key, node, path, out);
     if (!error.empty()) return error;
   }

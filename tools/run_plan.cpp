@@ -38,7 +38,8 @@ Environment overlaid(const RunOptions& options, const Environment& below,
       {"MPRDMA_PORT", &options.port},     {"MPRDMA_ADDRESS", &options.address},
       {"MPRDMA_MAC", &options.mac},       {"MPRDMA_MTU", &options.mtu},
       {"MPRDMA_DEVICE", &options.device}, {"MPRDMA_CONFIG", &options.config},
-      {"MPRDMA_FAULT", &options.fault},
+      {"MPRDMA_FAULT", &options.fault},   {"MPRDMA_MODE", &options.mode},
+      {"MPRDMA_PATHS", &options.paths},
   };
   for (const auto& [name, value] : given) {
     if (!value->empty()) (*overlay)[name] = *value;

@@ -31,6 +31,8 @@ struct RunOptions {
   std::string mtu;
   std::string device;
   std::string config;
+  std::string mode;
+  std::string paths;
   std::string fault;
   bool quiet = false;
 };

@@ -43,7 +43,12 @@ rto_floor_us = 1000
 rto_ceiling_us = 9000
 probe_floor_us = 100
 initial_rtt_us = 7
-path_policy = "single"
+mode = "mp-single"
+timeout_shrinks_window = false
+path_window_reduction = false
+window_give_back = false
+restart = "idle"
+path_probe_per_mille = 3
 [test]
 fault = "seed=3,loss=0.25"
 )",
@@ -66,6 +71,11 @@ fault = "seed=3,loss=0.25"
   EXPECT_EQ(config.params.rto_ceiling, Duration::ms(9));
   EXPECT_EQ(config.params.probe_floor, Duration::us(100));
   EXPECT_EQ(config.params.initial_rtt, Duration::us(7));
+  EXPECT_EQ(config.params.path_policy, transport::PathPolicy::kSingle);
+  EXPECT_FALSE(config.params.timeout_shrinks_window || config.params.path_window_reduction ||
+               config.params.window_give_back);
+  EXPECT_EQ(config.params.restart, transport::RestartRule::kIdle);
+  EXPECT_EQ(config.params.path_probe_per_mille, 3u);
   EXPECT_EQ(config.fault.seed, 3u);
   EXPECT_EQ(config.fault.loss_ppm, 250'000u);
 }
@@ -101,6 +111,35 @@ TEST(Config, RelationsBetweenKeysAreChecked) {
             std::string::npos);
   EXPECT_NE(toml_error("[transport]\nrto_ceiling_us = 100\n").find("rto_ceiling_us"),
             std::string::npos);
+}
+
+TEST(Config, AModeIsAPresetWhereverItStands) {
+  Config config;
+  EXPECT_TRUE(config.params.path_policy == transport::PathPolicy::kAckClocked) << "the default";
+  // Before "mode" in the order of the alphabet, and in the file.
+  ASSERT_EQ(apply_toml("[transport]\nloss_trigger = 9\nmode = \"mp-paper\"\n", "f", &config), "");
+  EXPECT_FALSE(config.params.sack_map);
+  EXPECT_EQ(config.params.window_slots, 64u);
+  EXPECT_EQ(config.params.loss_trigger, 9u) << "what a key says stays";
+  EXPECT_NE(toml_error("[transport]\nmode = \"roce\"\n"), "");
+  EXPECT_NE(toml_error("[transport]\nmode = \"mp-paper\"\npaths = 1\n"), "");
+}
+
+TEST(Config, OnePathOrAll) {
+  Config config;
+  for (const char* one : {"[transport]\npaths = 1\n", "[transport]\npaths = \"1\"\n"}) {
+    ASSERT_EQ(apply_toml(one, "f", &config), "");
+    EXPECT_EQ(config.params.path_policy, transport::PathPolicy::kSingle);
+  }
+  ASSERT_EQ(apply_environment(environment({{"MPRDMA_PATHS", "all"}}), &config), "");
+  EXPECT_EQ(config.params.path_policy, transport::PathPolicy::kAckClocked);
+  ASSERT_EQ(apply_environment(environment({{"MPRDMA_MODE", "mp-single"}}), &config), "");
+  EXPECT_EQ(config.params.path_policy, transport::PathPolicy::kSingle);
+  EXPECT_NE(apply_environment(environment({{"MPRDMA_PATHS", "4"}}), &config), "");
+  EXPECT_NE(
+      apply_environment(environment({{"MPRDMA_MODE", "mp-paper"}, {"MPRDMA_PATHS", "1"}}), &config),
+      "");
+  EXPECT_NE(toml_error("[transport]\npaths = 4\n"), "");
 }
 
 TEST(Config, EnvironmentOverridesTheFileAndIsCheckedAsWell) {
