@@ -35,22 +35,22 @@ struct TimedMessage {
 //     at most; think > 0: the next one `think` after a completion (closed loop; depth 1)
 // Nothing is posted at or after `stop`; what is outstanding then still arrives.
 struct FlowSpec {
-  std::string name;  // unique; empty: "flow<index>"
-  NodeId from = 0;   // hosts
+  std::string name = {};  // unique; empty: "flow<index>"
+  NodeId from = 0;        // hosts
   NodeId to = 0;
   FlowOperation operation = FlowOperation::kWrite;
   uint64_t message_bytes = 1 << 20;
   uint32_t post_depth = 4;
   uint64_t messages = 0;
-  SimSpan think;
-  std::vector<TimedMessage> timed_messages;
-  SimTime start;
+  SimSpan think = {};
+  std::vector<TimedMessage> timed_messages = {};
+  SimTime start = {};
   SimTime stop = SimTime::never();
 
-  transport::Params params;  // of both ends
-  uint32_t path_mtu = 1024;  // payload bytes of a full packet
+  transport::Params params = {};  // of both ends
+  uint32_t path_mtu = 1024;       // payload bytes of a full packet
   // Link that the one virtual path of a kSingle flow is chosen to cross; nullopt: drawn.
-  std::optional<LinkId> pinned_link;
+  std::optional<LinkId> pinned_link = {};
   uint8_t timeout = 14;  // of the verbs: 4.096 us * 2^timeout; 0: for ever
   uint8_t retry_cnt = 7;
   bool may_fail = false;  // an error completion is a result, not a mistake (Result::errors)
@@ -60,15 +60,15 @@ enum class Direction : uint8_t { kBoth, kAb, kBa };
 
 // A change of one link at a time; what is not set stays.
 struct LinkEvent {
-  SimTime at;
+  SimTime at = {};
   LinkId link = 0;
   Direction direction = Direction::kBoth;  // of everything but `up`
-  std::optional<bool> up;
-  std::optional<LinkRate> rate;
-  std::optional<uint32_t> loss_ppm;
-  std::optional<SimSpan> delay;
-  std::optional<RedConfig> red;
-  std::optional<uint64_t> queue_bytes_max;
+  std::optional<bool> up = {};
+  std::optional<LinkRate> rate = {};
+  std::optional<uint32_t> loss_ppm = {};
+  std::optional<SimSpan> delay = {};
+  std::optional<RedConfig> red = {};
+  std::optional<uint64_t> queue_bytes_max = {};
 };
 
 struct Scenario {
@@ -122,7 +122,7 @@ struct DumbbellSpec {
   // included; every link gets the same propagation delay.
   SimSpan base_rtt = SimSpan::us(12);
   uint32_t path_mtu = 1024;  // of that packet
-  RedConfig red;             // of every switch port
+  RedConfig red = {};        // of every switch port
   uint64_t queue_bytes_max = 1'000'000;
 };
 void make_dumbbell(const DumbbellSpec& spec, Scenario* scenario);
