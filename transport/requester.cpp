@@ -310,7 +310,10 @@ void Requester::on_ack(Time now, const wire::Packet& ack) {
     ++counters.drop_ghost_ack;
     return;
   }
-  peer_in_order_ = (ack.mp_ack.flags & wire::kMpAckOrderedPlacement) != 0;
+  // What says nothing new may be old, or not from the peer.
+  if (result == StreamSender::AckResult::kNews) {
+    peer_in_order_ = (ack.mp_ack.flags & wire::kMpAckOrderedPlacement) != 0;
+  }
   ++(code == NackCode::kNone ? counters.acks_received : counters.nacks_received);
   if (result == StreamSender::AckResult::kStale && code == NackCode::kNone) {
     ++counters.drop_stale_ack;

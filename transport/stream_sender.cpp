@@ -68,7 +68,7 @@ StreamSender::AckResult StreamSender::on_ack(Time now, const wire::Packet& ack, 
   }
   if (lost_count_ != lost_before && !any_news) timer_base_ = now;
   // Behind the timer: what it waits for may be lost, and only a timeout may tell.
-  if (sack_valid && ext.nack == wire::NackCode::kSyncTooEarly) defer(now, ext.sack);
+  if (sack_valid && ext.nack == wire::NackCode::kSyncTooEarly) defer(now, ack.psn, ext.sack);
   clock_out(now, ack.vp, any_news, slow, has_new);
   return any_news || lost_count_ != lost_before ? AckResult::kNews : AckResult::kStale;
 }
@@ -185,8 +185,11 @@ void StreamSender::take_nack_as_paper(const wire::Packet& ack) {
 
 // The receiver dropped a packet of a synchronise operation because something before it is still
 // missing there. It is sent again a little later; nothing is wrong, so nothing else happens.
-void StreamSender::defer(Time now, Psn psn) {
+void StreamSender::defer(Time now, Psn aack, Psn psn) {
   if (!outstanding(psn) || sacked_.test(psn.value()) || lost_.test(psn.value())) return;
+  // The receiver has the head of line and does not move: it was not ready, and its word of that
+  // was lost. Nothing else may be under way that would ask.
+  if (una_ == aack && sacked_.test(una_.value()) && !recent(una_)) probe_due_ = probe_head_ = true;
   if (deferred_count_ == 0) deferred_until_ = now + sync_delay();
   lost_.set(psn.value());
   ++lost_count_;
@@ -390,6 +393,7 @@ Time StreamSender::next_deadline(bool has_new) const {
   if (paused()) return paused_until_;
   Time resend = deferred_count_ > 0 ? deferred_until_ : Time::never();
   resend = std::min(resend, burst_deadline(has_new));
+  if (only_deferred()) return resend;
   const bool probe = params_.tail_probe && !probe_done_;
   return std::min(resend, timer_base_ + (probe ? std::min(probe_timeout(), rto()) : rto()));
 }
@@ -404,10 +408,12 @@ void StreamSender::on_deadline(Time now) {
     return;
   }
   if (deferred_count_ > 0 && now >= deferred_until_) {
+    if (only_deferred()) timer_base_ = now;
     end_deferral();
     settle_clocks(true);
   }
   release_burst(now);
+  if (only_deferred()) return;
   if (now >= timer_base_ + rto()) {
     on_timeout(now);
   } else if (params_.tail_probe && !probe_done_ && now >= timer_base_ + probe_timeout()) {

@@ -105,7 +105,11 @@ class StreamSender {
   void take_rtt_sample(Time now, uint32_t echoed_timestamp);
   void take_nack(const wire::Packet& ack);
   void take_nack_as_paper(const wire::Packet& ack);
-  void defer(Time now, Psn psn);
+  void defer(Time now, Psn aack, Psn psn);
+  // No acknowledgement is to be expected before the resend: the timers rest.
+  [[nodiscard]] bool only_deferred() const {
+    return params_.sack_map && deferred_count_ > 0 && in_flight() == 0 && due_count() == 0;
+  }
   void end_deferral() {
     deferred_.reset();
     deferred_count_ = 0;

@@ -113,6 +113,142 @@ MUTANTS = [
         "    ext.flags |= held ? wire::kMpAckHeld : wire::kMpAckHeld;\n",
         "the sender waits for what was dropped",
     ),
+    # ---- Placement on arrival
+    _mutant(
+        "placed-slot-not-taken",
+        "stream_receiver.cpp",
+        "  received_.set(packet.psn.value());\n  placed_.set(packet.psn.value());\n",
+        "  placed_.set(packet.psn.value());\n",
+        "a duplicate is placed again, over newer data",
+    ),
+    _mutant(
+        "placed-mark-survives",
+        "stream_receiver.cpp",
+        "    placed_.clear(psn.value());\n",
+        "",
+        "the next packet of that slot waits in its frame and is never placed",
+    ),
+    _mutant(
+        "placed-packet-placed-again-in-its-turn",
+        "responder.cpp",
+        "  if (packet.payload_len > 0 && !placed) {",
+        "  if (packet.payload_len > 0) {",
+        "bytes of a frame that belongs to somebody else",
+    ),
+    _mutant(
+        "strict-memory-placed-early",
+        "responder.cpp",
+        "  const uint32_t access = forced ? kRemoteWrite : kRemoteWrite | kRelaxedOrdering;\n",
+        "  const uint32_t access = forced ? kRemoteWrite : kRemoteWrite | 0;\n",
+        "who polls on the last byte reads stale ones",
+    ),
+    _mutant(
+        "strict-memory-of-a-read-placed-early",
+        "requester.cpp",
+        "  const uint32_t access = forced ? kLocalWrite : kLocalWrite | kRelaxedOrdering;\n",
+        "  const uint32_t access = forced ? kLocalWrite : kLocalWrite | 0;\n",
+        "who polls on the last byte of a READ reads stale ones",
+    ),
+    _mutant(
+        "early-placement-unchecked",
+        "responder.cpp",
+        "  if (!device_.memory->translate(reth.rkey, config_.pd, reth.va, reth.dma_len, access, "
+        "&base)) {\n    return Early::kWait;",
+        "  if (!device_.memory->translate(reth.rkey, config_.pd, reth.va, 1, access, "
+        "&base)) {\n    return Early::kWait;",
+        "memory behind the region is overwritten before anybody refuses",
+    ),
+    _mutant(
+        "early-placement-at-the-start",
+        "responder.cpp",
+        "                           .addr = base + packet.mp_data.offset});\n  return Early",
+        "                           .addr = base});\n  return Early",
+        "what arrives early goes to the wrong place",
+    ),
+    _mutant(
+        "receive-completed-on-arrival",
+        "responder.cpp",
+        "  actions.placements.push({.frame = frame,\n"
+        "                           .payload_offset = 0,\n"
+        "                           .length = packet.payload_len,\n"
+        "                           .addr = base + packet",
+        "  if (packet.info().has_immdt && receive_ready()) {\n"
+        "    const_cast<Responder*>(this)->complete_receive(\n"
+        "        packet, WcOpcode::kRecvWriteImm, reth.dma_len);\n"
+        "  }\n"
+        "  actions.placements.push({.frame = frame,\n"
+        "                           .payload_offset = 0,\n"
+        "                           .length = packet.payload_len,\n"
+        "                           .addr = base + packet",
+        "a receive completes before the data before it is there",
+    ),
+    _mutant(
+        "early-packet-forgets-its-immediate",
+        "stream_receiver.cpp",
+        "  out.immdt = immdt;\n",
+        "",
+        "a receive completes with another's immediate",
+    ),
+    _mutant(
+        "ordered-flag-lies",
+        "stream_receiver.cpp",
+        "return memory_->relaxed_regions() == 0;",
+        "return true;",
+        "the sender believes that synchronise operations need not wait",
+    ),
+    # ---- Synchronise
+    _mutant(
+        "synchronise-not-checked",
+        "responder.cpp",
+        "  if ((packet.mp_data.flags & wire::kMpDataSync) != 0 && "
+        "receiver_.rcv_nxt().before(first)) {",
+        "  if (false && receiver_.rcv_nxt().before(first)) {",
+        "the flag is seen before its data",
+    ),
+    _mutant(
+        "synchronise-checked-against-the-packet",
+        "responder.cpp",
+        "receiver_.rcv_nxt().before(first)) {",
+        "receiver_.rcv_nxt().before(packet.psn)) {",
+        "an operation refuses its own packets",
+    ),
+    _mutant(
+        "synchronise-one-packet-too-soon",
+        "responder.cpp",
+        "receiver_.rcv_nxt().before(first)) {",
+        "(receiver_.rcv_nxt() + 1).before(first)) {",
+        "the last packet before it may be missing",
+    ),
+    _mutant(
+        "synchronise-read-not-checked",
+        "requester.cpp",
+        "  if ((work.flags & kSynchronise) != 0 &&\n"
+        "      response_receiver_.rcv_nxt().before(work.response_first)) {",
+        "  if (false && response_receiver_.rcv_nxt().before(work.response_first)) {",
+        "READ data is seen before that of the READs before it",
+    ),
+    _mutant(
+        "synchronise-too-early-counts-as-loss",
+        "stream_sender.cpp",
+        "  if (ext.nack == wire::NackCode::kWindowOverflow) take_nack(ack);\n",
+        "  if (ext.nack == wire::NackCode::kWindowOverflow ||\n"
+        "      ext.nack == wire::NackCode::kSyncTooEarly) {\n    take_nack(ack);\n  }\n",
+        "reordering costs window",
+    ),
+    _mutant(
+        "stop-and-wait-does-not-wait",
+        "requester.cpp",
+        "    return sender_.idle() && reads_.empty() ? Time() : Time::never();\n",
+        "    return Time();\n",
+        "the comparison compares nothing",
+    ),
+    _mutant(
+        "stop-and-wait-forgets-reads",
+        "requester.cpp",
+        "    return sender_.idle() && reads_.empty() ? Time() : Time::never();\n",
+        "    return sender_.idle() ? Time() : Time::never();\n",
+        "READ data is under way still",
+    ),
     # ---- The sender
     _mutant(
         "psn-compared-as-integer-by-sender",

@@ -102,11 +102,42 @@ void World::draw_remote(Node& node, uint32_t q, Op& op) {
   const Flow& flow = own_flow(node, q);
   for (uint64_t i = flow.completed(); i < flow.posted(); ++i) {
     const Op& before = flow.op(i);
+    // Which of two would be seen in the end?
+    if (before.is_write() && op.relaxed &&
+        overlap(before.remote_addr, before.length, op.remote_addr, op.length)) {
+      op.flags |= transport::kSynchronise;
+    }
     // Without a fence the WRITE might change what the READ brings (IBTA 10.8.3.3, table 79).
     if (before.is_read() && overlap(before.remote_addr, before.length, op.remote_addr, op.length)) {
       op.flags |= transport::kFence;
     }
   }
+}
+
+// READs whose data goes to the same memory need an order, where there is none otherwise.
+void World::order_read(const Node& node, uint32_t q, Op& op) {
+  const Flow& flow = own_flow(node, q);
+  if (!op.relaxed) return;
+  for (uint64_t i = flow.completed(); i < flow.posted(); ++i) {
+    const Op& before = flow.op(i);
+    if (!before.is_read()) continue;
+    for (const Piece& a : before.pieces) {
+      for (const Piece& b : op.pieces) {
+        if (overlap(a.addr, a.length, b.addr, b.length)) op.flags |= transport::kSynchronise;
+      }
+    }
+  }
+}
+
+// May data of this operation be placed as it arrives?
+bool World::is_relaxed(const Node& node, uint32_t q, const Op& op) {
+  using transport::PlacementPolicy;
+  if (op.is_send()) return false;
+  const SideKnobs& placer = op.is_read() ? side(node, q) : side(peer_of(node), q);
+  if (placer.params.placement != PlacementPolicy::kStandard) {
+    return placer.params.placement == PlacementPolicy::kRelaxed;
+  }
+  return op.is_read() ? placer.relaxed_sink : placer.relaxed_target;
 }
 
 Op World::draw_op(Node& node, uint32_t q) {
@@ -127,6 +158,10 @@ Op World::draw_op(Node& node, uint32_t q) {
   if (op.takes_receive() && a.prng.chance(1, 3)) op.flags |= transport::kSolicited;
   const bool inlined = a.prng.chance(knobs.inline_ppm, kMillion) && !op.is_read();
   if (inlined) op.flags |= transport::kInline;
+  if (knobs.sync_ppm > 0 && a.prng.chance(knobs.sync_ppm, kMillion)) {
+    op.flags |= transport::kSynchronise;
+  }
+  op.relaxed = is_relaxed(node, q, op);
   op.imm = static_cast<uint32_t>(a.prng.next_u64());
   op.length = draw_size(a, knobs, inlined);
   return op;
@@ -168,6 +203,7 @@ bool World::post_one(Node& node, uint32_t q) {
       op.content.insert(op.content.end(), bytes.begin(), bytes.end());
     }
   }
+  if (op.is_read()) order_read(node, q, op);
   if (op.is_read() || op.is_write()) draw_remote(node, q, op);
   const bool garbage = scenario_.kind == Kind::kGarbage;
   const uint64_t outstanding =

@@ -26,14 +26,16 @@ void World::make_queue_pair(uint32_t n, uint32_t q) {
 
 void World::make_flows(uint32_t q) {
   for (uint32_t n = 0; n < 2; ++n) {
-    flows_[q][n] =
-        std::make_unique<Flow>(FlowConfig{.name = fmt::format("n{} qp{}", n, q),
-                                          .base = apps_[q][n].base,
-                                          .mtu = scenario_.path_mtu,
-                                          .window_slots = scenario_.sides[q][n].params.window_slots,
-                                          .max_rd_atomic = scenario_.sides[q][n].max_rd_atomic,
-                                          .requester_qpn = nodes_[n]->qpns[q],
-                                          .responder_qpn = nodes_[1 - n]->qpns[q]});
+    flows_[q][n] = std::make_unique<Flow>(FlowConfig{
+        .name = fmt::format("n{} qp{}", n, q),
+        .base = apps_[q][n].base,
+        .mtu = scenario_.path_mtu,
+        .window_slots = scenario_.sides[q][n].params.window_slots,
+        .max_rd_atomic = scenario_.sides[q][n].max_rd_atomic,
+        .stop_and_wait =
+            scenario_.sides[q][n].params.sync_policy == transport::SyncPolicy::kStopAndWait,
+        .requester_qpn = nodes_[n]->qpns[q],
+        .responder_qpn = nodes_[1 - n]->qpns[q]});
   }
 }
 

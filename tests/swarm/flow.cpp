@@ -53,10 +53,11 @@ const Op& Flow::post(Op op) {
   const uint64_t data_packets = std::max<uint64_t>((op.length + config_.mtu - 1) / config_.mtu, 1);
   op.packets = op.is_read() ? 1 : data_packets;
   op.first_packet = requests_.total();
-  requests_.add(ops_.size(), op.packets, op.is_read() ? 0 : op.length);
+  requests_.add(ops_.size(), op.packets, op.is_read() ? 0 : op.length, op.is_write() && op.relaxed,
+                op.is_sync());
   if (op.is_read()) {
     op.read_number = reads_++;
-    responses_.add(ops_.size(), data_packets, op.length);
+    responses_.add(ops_.size(), data_packets, op.length, op.relaxed, op.is_sync());
   }
   op.receive = receives_wanted_;
   if (op.takes_receive()) {
@@ -102,8 +103,12 @@ void Flow::check_request(const Op& op, uint64_t at, const wire::Packet& packet) 
 // What must hold before the first packet of an operation leaves.
 void Flow::check_first_copy(const Op& op, uint64_t op_index) {
   const uint64_t reads_done = responses_.placed_messages();
+  const bool reads_before = reads_done < reads_ && responses_.message(reads_done).op < op_index;
+  if (op.is_sync() && config_.stop_and_wait && !peer_in_order_) {
+    expect(requests_.acked() >= op.first_packet && !reads_before,
+           "{}: synchronise operation {} does not wait", request_name_, op_index);
+  }
   if ((op.flags & transport::kFence) != 0) {
-    const bool reads_before = reads_done < reads_ && responses_.message(reads_done).op < op_index;
     expect(!reads_before, "{}: fenced operation {} starts before READ {} is complete",
            request_name_, op_index, reads_before ? responses_.message(reads_done).op : 0);
   }
@@ -127,6 +132,7 @@ void Flow::take_implied_acks() {
 bool Flow::on_ack_delivered(const wire::Packet& ack, bool of_responses, Time now, uint64_t marks) {
   if (of_responses) return responses_.on_ack_delivered(ack, now, marks);
   take_implied_acks();
+  peer_in_order_ = (ack.mp_ack.flags & wire::kMpAckOrderedPlacement) != 0;
   return requests_.on_ack_delivered(ack, now, marks);
 }
 
@@ -140,6 +146,8 @@ uint64_t Flow::on_request_sent(const wire::Packet& packet, std::span<const uint8
   const uint64_t at = index - op.first_packet;
   check_request(op, at, packet);
   if (index == before && at == 0) check_first_copy(op, op_index);
+  expect(((packet.mp_data.flags & wire::kMpDataSync) != 0) == op.is_sync(),
+         "{}: packet {} has the wrong synchronise flag", request_name_, index);
   const bool again = (packet.mp_data.flags & wire::kMpDataReTx) != 0;
   expect(again == (index < before), "{}: packet {} says ReTx: {}", request_name_, index, again);
   expect(same(payload, op.content, at * config_.mtu) || op.is_read(),

@@ -41,7 +41,9 @@ struct Op {
   uint64_t packets = 1;
   uint64_t receive = 0;  // number of the receive that it consumes, if it does
   uint64_t read_number = 0;
+  bool relaxed = false;  // its data may be placed as it arrives
 
+  [[nodiscard]] bool is_sync() const { return (flags & transport::kSynchronise) != 0; }
   [[nodiscard]] bool is_read() const { return opcode == transport::WorkOpcode::kRead; }
   [[nodiscard]] bool is_write() const {
     return opcode == transport::WorkOpcode::kWrite || opcode == transport::WorkOpcode::kWriteImm;
@@ -78,6 +80,7 @@ struct FlowConfig {
   uint32_t mtu = 1024;
   uint32_t window_slots = 128;
   uint32_t max_rd_atomic = 1;
+  bool stop_and_wait = false;
   uint32_t requester_qpn = 0;
   uint32_t responder_qpn = 0;
 };
@@ -172,6 +175,7 @@ class Flow {
   uint64_t recvs_completed_ = 0;
   Time last_life_;
   Time failed_at_ = Time::never();
+  bool peer_in_order_ = false;  // as the responder said last
   bool send_failed_ = false;
   bool recv_failed_ = false;
   transport::WcStatus send_failure_ = transport::WcStatus::kSuccess;

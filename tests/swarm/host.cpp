@@ -32,6 +32,16 @@ bool is_response_ack(const wire::Packet& ack) {
   return (ack.mp_ack.flags & wire::kMpAckResponseStream) != 0;
 }
 
+// .. of whom the acknowledgement speaks.
+const transport::StreamSender& sender_of(const transport::Qp& qp, const wire::Packet& ack) {
+  return is_response_ack(ack) ? qp.responder().response_sender() : qp.requester().sender();
+}
+
+bool says_only_too_early(const wire::Packet& packet, const transport::StreamSender& sender) {
+  return packet.info().stream == PacketStream::kAck &&
+         packet.mp_ack.nack == wire::NackCode::kSyncTooEarly && !sender.una().before(packet.psn);
+}
+
 }  // namespace
 
 // ---- To the wire -------------------------------------------------------------------------------
@@ -228,6 +238,10 @@ void World::deliver(Node& node, uint32_t q, const InFlight& packet, const wire::
         transport::kBurstPackets;
   }
   const uint64_t marks = loss_marks(node);
+  const uint64_t nack_marks = node.counters.retransmitted_nack;
+  const transport::Qp& qp = *node.qps[q];
+  const Fixed16 window = sender_of(qp, header).window().exact();
+  const bool only_too_early = genuine && says_only_too_early(header, sender_of(qp, header));
   bool must_mark = false;
   if (genuine && stream == PacketStream::kAck) {
     Flow& flow = is_response_ack(header) ? peer_flow(node, q) : own_flow(node, q);
@@ -245,6 +259,12 @@ void World::deliver(Node& node, uint32_t q, const InFlight& packet, const wire::
   must_mark = must_mark && side(node, q).params.sack_map;
   expect(!must_mark || fatal() || loss_marks(node) > marks,
          "n{} qp{}: the dropped packet that a NACK names is not marked lost", node.number, q);
+  // Time may have shown other losses.
+  expect(!only_too_early || loss_marks(node) > marks ||
+             sender_of(qp, header).window().exact() == window,
+         "n{} qp{}: a synchronise too early costs window", node.number, q);
+  expect(!only_too_early || node.counters.retransmitted_nack == nack_marks,
+         "n{} qp{}: a synchronise too early counts as loss", node.number, q);
   if (held) {
     node.frames.at(frame).held = true;
     if (known.index >= 0) {
@@ -320,6 +340,17 @@ void World::place(Node& node, uint32_t q, const transport::Placement& placement)
   std::memcpy(target.data(), bytes.data(), bytes.size());
 }
 
+// Is there nothing that this node may place as it arrives?
+bool World::places_in_order(const Node& node, uint32_t q) const {
+  const transport::PlacementPolicy policy = side(node, q).params.placement;
+  if (policy != transport::PlacementPolicy::kStandard) {
+    return policy == transport::PlacementPolicy::kOrdered;
+  }
+  return std::none_of(scenario_.sides.begin(), scenario_.sides.end(), [&](const auto& sides) {
+    return sides[node.number].relaxed_target || sides[node.number].relaxed_sink;
+  });
+}
+
 void World::check_ack(Node& node, uint32_t q, const wire::Packet& ack, const InFlight* trigger) {
   expect(ack.opcode == wire::Opcode::kMpAck && ack.payload_len == 0,
          "n{} qp{}: the acknowledgement is a {}", node.number, q, wire::opcode_name(ack.opcode));
@@ -331,6 +362,9 @@ void World::check_ack(Node& node, uint32_t q, const wire::Packet& ack, const InF
   StreamModel& stream = response ? flow.responses() : flow.requests();
   const int64_t index = trigger != nullptr ? trigger->index : -1;
   stream.on_ack_made(ack, index, scenario_.sides[q][0].params.window_slots);
+  expect(((ack.mp_ack.flags & wire::kMpAckOrderedPlacement) != 0) == places_in_order(node, q),
+         "n{} qp{}: says that it places in order: {}", node.number, q,
+         (ack.mp_ack.flags & wire::kMpAckOrderedPlacement) != 0);
   if (index < 0 || (ack.mp_ack.flags & wire::kMpAckSackValid) == 0) return;
   const wire::Packet& cause = trigger->decoded;
   const uint8_t flags = ack.mp_ack.flags;

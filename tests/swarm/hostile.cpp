@@ -2,6 +2,8 @@
 // recognise: its PSN lies outside of every window, or its opcode belongs to another transport. In
 // garbage runs they may also look right, and then nothing is promised but memory safety.
 
+#include <algorithm>
+
 #include "tests/swarm/world.hpp"
 
 namespace mprdma::swarm {
@@ -33,6 +35,18 @@ void World::forge() {
     const uint64_t lengths[] = {0, 1, scenario_.path_mtu - 1, scenario_.path_mtu, 4096};
     payload = std::make_shared<std::vector<uint8_t>>(lengths[hostile_prng_.below(5)], 0xee);
     packet.payload_len = static_cast<uint32_t>(payload->size());
+  }
+  // One that agrees with itself, at the end of the memory that is open, or beyond it.
+  const bool garbage = scenario_.kind == Kind::kGarbage;
+  if (garbage && packet.opcode == Opcode::kMpWriteOnly && hostile_prng_.chance(3, 4)) {
+    const Area& area = victim.areas[q].target;
+    const uint64_t before_end = hostile_prng_.below(packet.payload_len + uint64_t{8});
+    packet.payload_len = std::min<uint32_t>(packet.payload_len, scenario_.path_mtu);
+    payload->resize(packet.payload_len);
+    packet.mp_data.offset = 0;
+    packet.reth = {.va = area.iova + area.length - before_end,
+                   .rkey = area.key,
+                   .dma_len = packet.payload_len};
   }
   transmit(peer_of(victim), q, packet, std::move(payload), -1, true);
 }

@@ -26,10 +26,12 @@ Node::Node(uint32_t node_number, const Scenario& scenario, Prng prng)
     const uint64_t recv_bytes =
         std::min<uint64_t>(side.recv_depth * 2 * room, kReceiveBytesMax + 2 * room);
     a.source = make_area(prng, 2 * room, transport::kRemoteRead, q);
-    a.target =
-        make_area(prng, 2 * room,
-                  transport::kRemoteRead | transport::kRemoteWrite | transport::kLocalWrite, q);
-    a.sink = make_area(prng, 2 * room, transport::kLocalWrite, q);
+    const auto ordering = [](bool relaxed) { return relaxed ? transport::kRelaxedOrdering : 0u; };
+    a.target = make_area(prng, 2 * room,
+                         transport::kRemoteRead | transport::kRemoteWrite | transport::kLocalWrite |
+                             ordering(side.relaxed_target),
+                         q);
+    a.sink = make_area(prng, 2 * room, transport::kLocalWrite | ordering(side.relaxed_sink), q);
     a.recv = make_area(prng, recv_bytes, transport::kLocalWrite, q);
     a.inlined = make_area(prng, side.send_depth * uint64_t{256}, 0, q);
     areas.push_back(a);

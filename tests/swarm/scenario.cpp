@@ -145,6 +145,20 @@ Psn draw_psn(Prng& prng) {
   }
 }
 
+void draw_placement(Prng prng, SideKnobs& side) {
+  using transport::PlacementPolicy;
+  side.relaxed_target = prng.chance(1, 2);
+  side.relaxed_sink = prng.chance(1, 2);
+  side.sync_ppm = pick<uint32_t>(prng, {0, 0, 100'000, 500'000});
+  transport::Params& p = side.params;
+  p.placement = pick<PlacementPolicy>(
+      prng, {PlacementPolicy::kStandard, PlacementPolicy::kStandard, PlacementPolicy::kStandard,
+             PlacementPolicy::kRelaxed, PlacementPolicy::kOrdered});
+  p.sync_policy =
+      prng.chance(2, 3) ? transport::SyncPolicy::kOptimistic : transport::SyncPolicy::kStopAndWait;
+  p.sync_alpha = Fixed16::from_raw(Fixed16::kOneRaw / 2 * static_cast<uint32_t>(prng.below(5)));
+}
+
 SideKnobs draw_side(Prng prng, const Scenario& scenario, uint32_t window_slots) {
   SideKnobs side;
   side.params = draw_params(prng.split("params"), window_slots);
@@ -167,6 +181,7 @@ SideKnobs draw_side(Prng prng, const Scenario& scenario, uint32_t window_slots) 
   side.sq_psn = draw_psn(prng);
   side.vp = static_cast<uint16_t>(prng.range(wire::kVirtualPathMin, wire::kVirtualPathMax));
   side.path_seed = prng.next_u64();
+  draw_placement(prng.split("placement"), side);
   if (scenario.kind == Kind::kClean) side.recv_pattern = RecvPattern::kEager;
   return side;
 }
@@ -344,6 +359,10 @@ std::string to_string(const Scenario& s) {
           p.limit_growth, p.loss_shrinks_window, p.timeout_shrinks_window, p.early_retransmit,
           p.tail_probe, p.sack_map, p.path_window_reduction, p.window_give_back,
           static_cast<int>(p.restart));
+      text += fmt::format(
+          "  placement {} relaxed target {} sink {} synchronise {} ppm, policy {} alpha {}/2\n",
+          static_cast<int>(p.placement), k.relaxed_target, k.relaxed_sink, k.sync_ppm,
+          static_cast<int>(p.sync_policy), p.sync_alpha.raw() * 2 / Fixed16::kOneRaw);
     }
   }
   return text;

@@ -72,6 +72,9 @@ struct SideKnobs {  // one queue pair at one node
   uint32_t signaled_ppm = 1'000'000;
   uint32_t fence_ppm = 0;
   uint32_t inline_ppm = 0;
+  uint32_t sync_ppm = 0;
+  bool relaxed_target = false;        // this node's memory for the peer's WRITEs
+  bool relaxed_sink = false;          // .. and for its own READs
   std::array<uint32_t, 5> weights{};  // SEND, SEND imm, WRITE, WRITE imm, READ
   uint8_t max_rd_atomic = 1;
   transport::Params params;

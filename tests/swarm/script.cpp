@@ -217,6 +217,7 @@ void World::post_bad_request(Node& node, uint32_t q) {
     const auto bytes = peer_of(node).model(there.target.addr, op.length);
     op.content.assign(bytes.begin(), bytes.end());
   }
+  op.relaxed = is_relaxed(node, q, op);
   op.remote_addr = there.target.addr;
   op.pieces = {{areas.sink.addr, op.length}};
   const transport::PostResult result = post(node, q, op, {sge});

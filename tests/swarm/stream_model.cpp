@@ -40,29 +40,44 @@ void StreamModel::on_delivered(uint64_t index) {
   }
 }
 
+void StreamModel::advance(Cursor& cursor, uint64_t empty_until) {
+  while (cursor.message < messages_.size()) {
+    const Message& message = messages_[cursor.message];
+    while (cursor.packet < message.first + message.packets) {
+      const uint64_t bytes = bytes_of(message, cursor.packet);
+      const bool passed = bytes > 0 ? placed_[cursor.packet] == bytes : cursor.packet < empty_until;
+      if (!passed) return;
+      ++cursor.packet;
+    }
+    ++cursor.message;
+  }
+}
+
 StreamModel::Place StreamModel::on_placed(uint64_t index, uint32_t payload_offset,
                                           uint32_t length) {
   expect(length > 0, "{}: packet {}: an empty placement", name_, index);
-  skip_empty();
-  expect(cursor_ < messages_.size(), "{}: packet {} is placed after the last byte", name_, index);
-  const Message& message = messages_[cursor_];
-  const uint64_t next = message.first + cursor_bytes_ / mtu_;
-  expect(index == next, "{}: packet {} is placed out of order, {} is next", name_, index, next);
-  expect(payload_offset == cursor_bytes_ % mtu_,
+  expect(index < total_, "{}: packet {} is placed after the last byte", name_, index);
+  const Message& message = message_of(index);
+  advance(arrived_, delivered_prefix_);
+  const uint64_t next = arrived_.packet;
+  expect(message.relaxed || index == next, "{}: packet {} is placed out of order, {} is next",
+         name_, index, next);
+  expect(!message.sync || next >= message.first,
+         "{}: packet {} of a synchronise operation is placed, {} is next", name_, index, next);
+  expect(payload_offset == placed_[index],
          "{}: packet {}: places its byte {} where byte {} is next", name_, index, payload_offset,
-         cursor_bytes_ % mtu_);
-  expect(payload_offset + length <= mtu_ && cursor_bytes_ + length <= message.bytes,
+         placed_[index]);
+  expect(payload_offset + length <= bytes_of(message, index),
          "{}: packet {}: places {} bytes too many", name_, index, length);
-  const Place place{&message, cursor_bytes_};
-  cursor_bytes_ += length;
-  return place;
+  placed_[index] += length;
+  return {&message, (index - message.first) * mtu_ + payload_offset};
 }
 
 uint64_t StreamModel::placed_packets() {
-  skip_empty();
+  advance(arrived_, delivered_prefix_);
   uint64_t placed = delivered_prefix_;
-  if (cursor_ < std::min(messages_.size(), excused_)) {
-    placed = std::min(placed, messages_[cursor_].first + cursor_bytes_ / mtu_);
+  if (arrived_.message < std::min(messages_.size(), excused_)) {
+    placed = std::min(placed, arrived_.packet);
   }
   return placed;
 }
@@ -80,18 +95,26 @@ void StreamModel::on_ack_made(const wire::Packet& ack, int64_t trigger, uint32_t
   if (ack.mp_ack.nack == wire::NackCode::kNone) {
     if (trigger < 0) return;  // answers a forged packet, or none
     expect(sack == trigger, "{}: SACK {} answers packet {}", name_, sack, trigger);
-    expect(sack < aack || held_.contains(static_cast<uint64_t>(sack)),
+    expect(sack < aack || kept(static_cast<uint64_t>(sack)),
            "{}: SACK of packet {} that was dropped", name_, sack);
     expect(sack < aack + window_slots, "{}: SACK {} lies beyond the window from {}", name_, sack,
            aack);
   } else if (ack.mp_ack.nack == wire::NackCode::kWindowOverflow) {
     expect(sack >= aack + window_slots, "{}: packet {} overflows no window from {}", name_, sack,
            aack);
+  } else if (ack.mp_ack.nack == wire::NackCode::kSyncTooEarly) {
+    if (trigger < 0) return;
+    expect(sack == trigger, "{}: too early, says the answer to packet {} of {}", name_, trigger,
+           sack);
+    const Message& message = message_of(static_cast<uint64_t>(trigger));
+    expect(message.sync && aack < static_cast<int64_t>(message.first),
+           "{}: packet {} is refused as too early, {} is next", name_, sack, aack);
+    expect(!kept(static_cast<uint64_t>(sack)), "{}: packet {} is refused and kept", name_, sack);
   } else if (ack.mp_ack.nack == wire::NackCode::kRnr) {
     const bool says_held = (ack.mp_ack.flags & wire::kMpAckHeld) != 0;
     expect(sack == aack, "{}: RNR names packet {}, the head is {}", name_, sack, aack);
-    expect(says_held == held_.contains(static_cast<uint64_t>(sack)),
-           "{}: RNR says of packet {} held: {}", name_, sack, says_held);
+    expect(says_held == kept(static_cast<uint64_t>(sack)), "{}: RNR says of packet {} held: {}",
+           name_, sack, says_held);
   }
 }
 

@@ -19,7 +19,9 @@ struct Message {
   uint64_t op = 0;     // index of the operation that it belongs to
   uint64_t first = 0;  // packet index
   uint64_t packets = 1;
-  uint64_t bytes = 0;  // to be placed
+  uint64_t bytes = 0;    // to be placed
+  bool relaxed = false;  // may be placed as it arrives
+  bool sync = false;     // .. but after everything before it
 };
 
 class StreamModel {
@@ -27,9 +29,11 @@ class StreamModel {
   StreamModel(const char* name, Psn base, uint32_t mtu) : name_(name), base_(base), mtu_(mtu) {}
 
   // A message of so many placed bytes in so many packets follows. Returns its number.
-  uint64_t add(uint64_t op, uint64_t packets, uint64_t bytes) {
-    messages_.push_back({op, total_, packets, bytes});
+  uint64_t add(uint64_t op, uint64_t packets, uint64_t bytes, bool relaxed = false,
+               bool sync = false) {
+    messages_.push_back({op, total_, packets, bytes, relaxed, sync});
     total_ += packets;
+    placed_.resize(total_);
     return messages_.size() - 1;
   }
 
@@ -52,7 +56,8 @@ class StreamModel {
   void on_delivered(uint64_t index);
   void on_held(uint64_t index) { held_.insert(index); }
   void on_unheld(uint64_t index) { held_.erase(index); }
-  // Bytes are placed: exactly the next ones. Returns their message and offset in it.
+  // Bytes are placed: each once, of a packet in order; and packets in order unless their message is
+  // relaxed. Returns their message and offset in it.
   struct Place {
     const Message* message;
     uint64_t offset;
@@ -69,25 +74,38 @@ class StreamModel {
   [[nodiscard]] uint64_t sent() const { return sent_; }
   [[nodiscard]] uint64_t total() const { return total_; }
   [[nodiscard]] uint64_t acked() const { return acked_; }
-  // Messages whose every byte has been placed.
+  // Messages at the start of the stream whose every byte has been placed.
   [[nodiscard]] uint64_t placed_messages() {
-    skip_empty();
-    return cursor_;
+    advance(executed_, ack_made_);
+    return executed_.message;
   }
-  // A message has been placed in part.
-  [[nodiscard]] bool placing() const { return cursor_bytes_ > 0; }
+  // The first packet of the message after those has been placed, too.
+  [[nodiscard]] bool placing() {
+    const uint64_t done = placed_messages();
+    return done < messages_.size() && executed_.packet > messages_[done].first;
+  }
   // Packets [0, n) have no byte left to place and have arrived.
   [[nodiscard]] uint64_t placed_packets();
 
  private:
-  void skip_empty() {  // also behind a message that is complete
-    while (cursor_ < messages_.size() && cursor_bytes_ == messages_[cursor_].bytes) {
-      const Message& message = messages_[cursor_];
-      // Without bytes only its arrival can be seen.
-      if (message.bytes == 0 && delivered_prefix_ < message.first + message.packets) return;
-      ++cursor_;
-      cursor_bytes_ = 0;
-    }
+  // How far the start of the stream is placed.
+  struct Cursor {
+    uint64_t packet = 0;
+    uint64_t message = 0;
+  };
+  // Of a packet without bytes only something else can tell: those before `empty_until` have passed.
+  void advance(Cursor& cursor, uint64_t empty_until);
+  [[nodiscard]] uint64_t bytes_of(const Message& message, uint64_t index) const {
+    const uint64_t offset = (index - message.first) * mtu_;
+    return std::min<uint64_t>(mtu_, message.bytes - std::min(message.bytes, offset));
+  }
+  // The receiver has it, ahead of its turn.
+  [[nodiscard]] bool kept(uint64_t index) const {
+    return held_.contains(index) || (index < total_ && is_placed(index));
+  }
+  [[nodiscard]] bool is_placed(uint64_t index) const {
+    const uint64_t bytes = bytes_of(message_of(index), index);
+    return bytes > 0 && placed_[index] == bytes;
   }
 
   const char* name_;
@@ -99,9 +117,10 @@ class StreamModel {
   std::vector<bool> delivered_;
   uint64_t delivered_prefix_ = 0;
   std::set<uint64_t> held_;
-  uint64_t cursor_ = 0;
+  std::vector<uint32_t> placed_;  // bytes of each packet
+  Cursor arrived_;                // empty packets count when they arrive
+  Cursor executed_;               // .. and here when they are acknowledged
   size_t excused_ = SIZE_MAX;
-  uint64_t cursor_bytes_ = 0;
   uint64_t ack_made_ = 0;
   uint64_t acked_ = 0;
   std::vector<bool> sacked_;               // the sender knows

@@ -100,6 +100,7 @@ class World {
   void deliver(Node& node, uint32_t q, const InFlight& packet, const wire::Packet& header);
   void do_actions(Node& node, uint32_t q, const InFlight* trigger);
   void place(Node& node, uint32_t q, const transport::Placement& placement);
+  [[nodiscard]] bool places_in_order(const Node& node, uint32_t q) const;
   void check_ack(Node& node, uint32_t q, const wire::Packet& ack, const InFlight* trigger);
   void service(Node& node, uint32_t q);  // after any fact: completions, sending, timers
   void drain(Node& node, uint32_t q);
@@ -124,6 +125,8 @@ class World {
   bool post_one_receive(Node& node, uint32_t q);
   Op draw_op(Node& node, uint32_t q);
   void draw_remote(Node& node, uint32_t q, Op& op);
+  void order_read(const Node& node, uint32_t q, Op& op);
+  [[nodiscard]] bool is_relaxed(const Node& node, uint32_t q, const Op& op);
   uint32_t draw_size(App& app, const SideKnobs& side, bool inlined);
   std::vector<transport::Sge> lay_out(Op& op, const Area& area, uint64_t from, uint64_t room,
                                       uint32_t sges_max, App& app);
