@@ -82,6 +82,9 @@ json show(const Fabric& fabric, const FabricStatus& status) {
               {"frames_in_use", fabric.frames_in_use()},
               {"hosts", json::array()},
               {"links", json::array()}};
+  json loop;
+  add_counters(status.loop, &loop);
+  out["loop"] = loop;
   for (size_t i = 0; i < fabric.config().hosts.size(); ++i) {
     out["hosts"].push_back(show_host(fabric, i));
   }

@@ -10,14 +10,26 @@
 
 #include <string>
 
+#include "base/counters.hpp"
 #include "switchsim/fabric/fabric.hpp"
 
 namespace mprdma::switchsim {
+
+// Of the loop; page: docs/operations.md. How late it woke up says whether the machine carries the
+// rates of the links.
+#define MPRDMA_FABRIC_LOOP_COUNTERS(X)                                                 \
+  X(turns, "looks at all ports")                                                       \
+  X(sleeps_armed, "sleeps from which a frame would have woken the fabric")             \
+  X(late_100us, "turns that came 0.1 ms late or more: the machine was busy elsewhere") \
+  X(late_1ms, "of these, 1 ms or more")                                                \
+  X(late_10ms, "of these, 10 ms or more")
+MPRDMA_DEFINE_COUNTERS(FabricLoopCounters, MPRDMA_FABRIC_LOOP_COUNTERS);
 
 struct FabricStatus {
   std::string name;
   Time started;
   Time now;
+  FabricLoopCounters loop;
   bool down = false;  // set by the request to end
 };
 

@@ -30,6 +30,7 @@ class FabricLoop {
   bool watch(int fd, uint64_t tag, bool edge) const;
   Duration pause(Time now, bool more);
   void sleep(Duration pause);
+  void count_turn(Duration late);
   void on_ready(uint64_t tag, Time now);
 
   Fabric* fabric_;
@@ -40,6 +41,7 @@ class FabricLoop {
   Time last_moved_;
   Time next_service_;
   bool armed_ = false;
+  unsigned busy_turns_ = 0;
 };
 
 }  // namespace mprdma::switchsim
