@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+"""Writes scenario_files.cpp: embed_scenarios.py OUTPUT FILE..."""
+
+import pathlib
+import sys
+
+HEAD = """// Made by embed_scenarios.py.
+#include "tools/figures/scenario_files.hpp"
+
+#include <array>
+#include <utility>
+
+namespace mprdma::figures {
+
+namespace {
+
+constexpr std::array<std::pair<const char*, const char*>, %d> kFiles = {{
+"""
+
+TAIL = """}};
+
+}  // namespace
+
+const char* scenario_file(const std::string& name) {
+  for (const auto& [file, text] : kFiles) {
+    if (name == file) return text;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> scenario_names() {
+  std::vector<std::string> out;
+  for (const auto& entry : kFiles) out.emplace_back(entry.first);
+  return out;
+}
+
+}  // namespace mprdma::figures
+"""
+
+
+def main():
+    output, *files = sys.argv[1:]
+    text = HEAD % len(files)
+    for name in files:
+        path = pathlib.Path(name)
+        text += f'    {{"{path.name}", R"toml({path.read_text()})toml"}},\n'
+    pathlib.Path(output).write_text(text + TAIL)
+
+
+main()

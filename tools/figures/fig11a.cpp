@@ -1,0 +1,98 @@
+// Figure 11(a): random loss on paths 1 to 3, one connection.
+#include <fmt/format.h>
+
+#include <array>
+
+#include "tools/figures/batch.hpp"
+#include "tools/figures/list.hpp"
+
+namespace mprdma::figures {
+
+namespace {
+
+using switchsim::LinkId;
+using switchsim::Result;
+using switchsim::Scenario;
+
+constexpr std::array<double, 5> kLossPercent = {0.5, 1, 2, 5, 10};
+constexpr std::array<double, 3> kLossPercentCi = {0.5, 1, 10};
+
+// The loss of every link that the file gives one.
+void set_loss(double percent, Scenario* scenario) {
+  for (switchsim::LinkConfig& link : scenario->topology.links) {
+    if (link.ab.loss_ppm != 0) link.ab.loss_ppm = static_cast<uint32_t>(percent * 10'000);
+  }
+}
+
+void add_claims(const Batch& batch, size_t group, const Variant& variant, double percent,
+                double ceiling, bool ci, FigureResult* out) {
+  const Summary share = batch.over(group, [&](const Result& r) { return r.goodput_bps / ceiling; });
+  const Summary timeouts =
+      batch.over(group, [](const Result& r) { return static_cast<double>(r.timeouts()); });
+  const bool ours = &variant != &kPaper;
+  const std::string id =
+      fmt::format("11a.{}.loss-{}", ours ? (&variant == &kMp ? "mp" : "mp128") : "paper", percent);
+  const std::string what = fmt::format("{}: goodput / ceiling, {} % loss", variant.name, percent);
+  if (ours && (&variant == &kMp128 || percent > 5 || !ci)) {
+    out->claim(id, what, ">= 0.97", share.mean, share.deviation, "");
+  } else if (ours) {
+    out->report(id, what, ">= 0.97", share.mean, share.deviation, "",
+                "with L = 64 it takes up to 150 ms to settle: asserted at full size");
+  } else {
+    out->report(id, what, "", share.mean, share.deviation, "", "the paper's letter, to compare");
+  }
+  out->report(id + ".rto", fmt::format("{}: timeouts, {} % loss", variant.name, percent), "",
+              timeouts.mean, timeouts.deviation, "/run", "");
+}
+
+}  // namespace
+
+FigureResult lossy_paths(const Figure& figure, const RunOptions& options) {
+  FigureResult out;
+  Batch batch(options);
+  const std::array<const Variant*, 3> variants = {&kMp, &kMp128, &kPaper};
+  const std::vector<double> losses =
+      options.ci() ? std::vector<double>(kLossPercentCi.begin(), kLossPercentCi.end())
+                   : std::vector<double>(kLossPercent.begin(), kLossPercent.end());
+  const uint32_t seeds = options.ci() ? 1 : 5;
+  for (const Variant* variant : variants) {
+    for (const double loss : losses) {
+      Scenario scenario = load(figure.scenario, variant->overrides);
+      set_loss(loss, &scenario);
+      if (options.ci()) shorten(&scenario, 6);
+      batch.add(scenario, seeds);
+    }
+  }
+  batch.run();
+
+  const Scenario& first = batch.scenario(0);
+  const double ceiling = ceiling_bps(first, first.paths[0]);
+  Panel panel{"", "random loss on paths 1 to 3", "goodput, Gb/s", {}};
+  size_t group = 0;
+  for (const Variant* variant : variants) {
+    Curve curve{variant->name, {}, {}, {}, Stroke::kBars, variant->colour};
+    for (size_t i = 0; i < losses.size(); ++i, ++group) {
+      const Summary rate = batch.over(group, [](const Result& r) { return r.goodput_bps / 1e9; });
+      curve.x.push_back(static_cast<double>(i));
+      curve.y.push_back(rate.mean);
+      curve.error.push_back(rate.deviation);
+      add_claims(batch, group, *variant, losses[i], ceiling, options.ci(), &out);
+    }
+    panel.curves.push_back(curve);
+  }
+  for (const double loss : losses) panel.categories.push_back(fmt::format("{} %", loss));
+  panel.marks = {{ceiling / 1e9, fmt::format("ceiling {:.1f}", ceiling / 1e9)},
+                 {38, "paper, MP-RDMA: 38", true},
+                 {17.5, "paper, DCQCN at 0.5 %: 17.5", true}};
+  panel.ymax = 44;
+  out.panels.push_back(panel);
+  batch.claim_sound("11a", &out);
+  out.constants = constants_of(first, first.paths[0], seeds);
+  out.setup =
+      fmt::format("One connection over four paths, data lost at random on paths 1 to 3; {}; {}",
+                  describe(first, first.paths[0]), describe_times(first, seeds));
+  out.seen = "One connection fills its link at every loss rate: it leaves the lossy paths";
+  return out;
+}
+
+}  // namespace mprdma::figures

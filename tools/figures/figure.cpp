@@ -1,0 +1,118 @@
+#include "tools/figures/figure.hpp"
+
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <sstream>
+#include <utility>
+
+#include "base/revision.hpp"
+
+namespace mprdma::figures {
+
+namespace {
+
+nlohmann::json machine_json() {
+  utsname name{};
+  uname(&name);
+  return {{"kernel", name.release},
+          {"architecture", name.machine},
+          {"cpus", sysconf(_SC_NPROCESSORS_ONLN)}};
+}
+
+nlohmann::json claim_json(const Claim& claim) {
+  nlohmann::json out = {{"id", claim.id},
+                        {"what", claim.what},
+                        {"target", claim.target},
+                        {"value", nullptr},
+                        {"deviation", claim.deviation},
+                        {"unit", claim.unit},
+                        {"ok", claim.ok()},
+                        {"asserted", claim.standing == Standing::kAsserted}};
+  if (claim.value) out["value"] = *claim.value;
+  if (!claim.note.empty()) out["reason"] = claim.note;
+  return out;
+}
+
+nlohmann::json series_json(const FigureResult& result) {
+  nlohmann::json out = nlohmann::json::object();
+  for (const Panel& panel : result.panels) {
+    for (const Curve& curve : panel.curves) {
+      nlohmann::json& one = out[panel.title.empty() ? curve.name : panel.title + ": " + curve.name];
+      one = {{"x", curve.x}, {"y", curve.y}, {"xlabel", panel.xlabel}, {"ylabel", panel.ylabel}};
+      if (!curve.error.empty()) one["deviation"] = curve.error;
+      if (!panel.categories.empty()) one["categories"] = panel.categories;
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+bool holds(double value, const std::string& target) {
+  std::istringstream in(target);
+  std::string comparison;
+  double number = 0;
+  if (!(in >> comparison >> number)) return false;
+  if (comparison == ">=") return value >= number;
+  if (comparison == ">") return value > number;
+  if (comparison == "<=") return value <= number;
+  if (comparison == "<") return value < number;
+  return comparison == "==" && value == number;
+}
+
+bool Claim::ok() const {
+  if (!value) return false;
+  return target.empty() || holds(*value, target);
+}
+
+void FigureResult::claim(std::string id, std::string what, std::string target, double value,
+                         double deviation, std::string unit) {
+  claims.push_back({std::move(id), std::move(what), std::move(target), value, deviation,
+                    std::move(unit), Standing::kAsserted, ""});
+}
+
+void FigureResult::report(std::string id, std::string what, std::string target, double value,
+                          double deviation, std::string unit, std::string note) {
+  claims.push_back({std::move(id), std::move(what), std::move(target), value, deviation,
+                    std::move(unit), Standing::kReported, std::move(note)});
+}
+
+bool FigureResult::ok() const {
+  return std::all_of(claims.begin(), claims.end(), [](const Claim& claim) {
+    return claim.ok() || claim.standing == Standing::kReported;
+  });
+}
+
+const Figure* find_figure(const std::string& id) {
+  const std::vector<Figure>& all = all_figures();
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&id](const Figure& f) { return f.id == id; });
+  return found == all.end() ? nullptr : &*found;
+}
+
+nlohmann::json to_json(const Figure& figure, const RunOptions& options,
+                       const FigureResult& result) {
+  nlohmann::json constants = result.constants;
+  constants["size"] = options.ci() ? "ci" : "full";
+  constants["seed"] = options.seed;
+  constants["scenario"] = figure.scenario;
+  nlohmann::json claims = nlohmann::json::array();
+  for (const Claim& claim : result.claims) claims.push_back(claim_json(claim));
+  return {{"schema", 1},
+          {"command", "mprdma sim figure " + figure.id},
+          {"revision", revision()},
+          {"machine", machine_json()},
+          {"figure",
+           {{"id", figure.id},
+            {"title", figure.title},
+            {"paper", figure.paper},
+            {"setup", result.setup},
+            {"seen", result.seen}}},
+          {"constants", constants},
+          {"claims", claims},
+          {"series", series_json(result)}};
+}
+
+}  // namespace mprdma::figures

@@ -1,0 +1,80 @@
+// A figure of a paper, drawn from simulations: what it shows, the runs that it makes, the claims
+// that it checks, the curves that it draws and the values that the paper reports.
+//
+// The registry (all_figures) is the only list of figures: `mprdma sim figure`, `mprdma sim list`,
+// the tests in tests/sim and docs/results.md all read it. A figure is a scenario file of
+// switchsim/scenarios and variations of it; constants stand in the scenario file.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/figures/plot.hpp"
+
+namespace mprdma::figures {
+
+// kCi: as small as the claim allows, for a test. kFull: as in the paper's set-up, scaled in time.
+enum class Size : uint8_t { kCi, kFull };
+
+struct RunOptions {
+  Size size = Size::kFull;
+  uint64_t seed = 1;  // of the first run; run i takes seed + i
+  uint32_t jobs = 1;  // simulations at once
+  [[nodiscard]] bool ci() const { return size == Size::kCi; }
+};
+
+// Must a test fail when the claim is missed?
+enum class Standing : uint8_t {
+  kAsserted,
+  kReported,  // shown beside the target: a comparison, or known to be out of reach as stated
+};
+
+struct Claim {
+  std::string id;      // "11a.loss-1%"
+  std::string what;    // "goodput / ceiling at 1 % loss"
+  std::string target;  // ">= 0.97": an operator and a number; empty: no target, a value only
+  std::optional<double> value;
+  double deviation = 0;  // standard deviation over the seeds
+  std::string unit;
+  Standing standing = Standing::kAsserted;
+  std::string note;  // why it is only reported; why there is no value
+  [[nodiscard]] bool ok() const;
+};
+
+struct FigureResult {
+  std::string setup;  // one paragraph: topology, rates, marking, seeds, times
+  std::string seen;   // what is seen, one sentence: the title of the picture
+  nlohmann::json constants = nlohmann::json::object();
+  std::vector<Claim> claims;
+  std::vector<Panel> panels;
+
+  void claim(std::string id, std::string what, std::string target, double value, double deviation,
+             std::string unit);
+  void report(std::string id, std::string what, std::string target, double value, double deviation,
+              std::string unit, std::string note);
+  // Every asserted claim holds.
+  [[nodiscard]] bool ok() const;
+};
+
+struct Figure {
+  std::string id;        // "11a"
+  std::string title;     // "Random loss on three of four paths"
+  std::string paper;     // what the paper reports
+  std::string scenario;  // file below switchsim/scenarios
+  std::function<FigureResult(const Figure&, const RunOptions&)> run;
+};
+
+const std::vector<Figure>& all_figures();
+const Figure* find_figure(const std::string& id);
+
+// "12 >= 10" is true. False for a target that is none.
+bool holds(double value, const std::string& target);
+
+// The schema of docs/testing.md.
+nlohmann::json to_json(const Figure& figure, const RunOptions& options, const FigureResult& result);
+
+}  // namespace mprdma::figures

@@ -1,0 +1,19 @@
+// The figures, one function for each; the registry in list.cpp gives them their names.
+#pragma once
+
+#include "tools/figures/figure.hpp"
+
+namespace mprdma::figures {
+
+FigureResult marking_balance(const Figure& figure, const RunOptions& options);  // 5
+FigureResult lossy_paths(const Figure& figure, const RunOptions& options);      // 11a
+FigureResult cut_paths(const Figure& figure, const RunOptions& options);        // 11b
+FigureResult permutation(const Figure& figure, const RunOptions& options);      // 12a
+FigureResult pinned_flow(const Figure& figure, const RunOptions& options);      // 15
+FigureResult join_and_leave(const Figure& figure, const RunOptions& options);   // 16
+FigureResult incast(const Figure& figure, const RunOptions& options);           // 17
+FigureResult tail_drop(const Figure& figure, const RunOptions& options);
+FigureResult restart(const Figure& figure, const RunOptions& options);
+FigureResult ablation(const Figure& figure, const RunOptions& options);
+
+}  // namespace mprdma::figures

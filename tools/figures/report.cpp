@@ -1,0 +1,85 @@
+#include "tools/figures/report.hpp"
+
+#include <fmt/format.h>
+
+#include "base/revision.hpp"
+
+namespace mprdma::figures {
+
+namespace {
+
+const char* verdict(const Claim& claim) {
+  if (!claim.value) return "not measured";
+  if (claim.target.empty()) return "";
+  if (claim.ok()) return "met";
+  return claim.standing == Standing::kAsserted ? "MISSED" : "missed (reported)";
+}
+
+const char* name_of(Size size) {
+  return size == Size::kCi ? "ci" : "full";
+}
+
+}  // namespace
+
+std::string value_text(const Claim& claim) {
+  if (!claim.value) return "-";
+  if (claim.deviation == 0) return fmt::format("{:.4g}", *claim.value);
+  return fmt::format("{:.4g} +- {:.2g}", *claim.value, claim.deviation);
+}
+
+std::string claim_lines(const FigureResult& result) {
+  std::string out;
+  for (const Claim& claim : result.claims) {
+    out += fmt::format("  {:<24} {:<56} {:>9} {:>20} {:<6} {}\n", claim.id, claim.what,
+                       claim.target, value_text(claim), claim.unit, verdict(claim));
+    if (!claim.note.empty() && !claim.ok()) out += fmt::format("  {:<24} {}\n", "", claim.note);
+  }
+  return out;
+}
+
+std::string markdown_section(const Figure& figure, const RunOptions& options,
+                             const FigureResult& result) {
+  std::string out = fmt::format("## {}: {}\n\n![{}](figures/{}.svg)\n\n", figure.id, figure.title,
+                                result.seen, figure.id);
+  out += fmt::format("{}.\n\n**Set-up.** {}\n\n**The paper.** {}\n\n", result.seen, result.setup,
+                     figure.paper);
+  out += "| claim | target | value | |\n|---|---|---|---|\n";
+  std::string notes;
+  for (const Claim& claim : result.claims) {
+    out += fmt::format("| {} | {} | {} {} | {} |\n", claim.what, claim.target, value_text(claim),
+                       claim.unit, verdict(claim));
+    if (!claim.note.empty() && notes.find(claim.note) == std::string::npos) {
+      notes += fmt::format("- {}: {}\n", claim.what, claim.note);
+    }
+  }
+  if (!notes.empty()) out += "\n" + notes;
+  return out + fmt::format(
+                   "\n`mprdma sim figure {} --size {} --seed {}`, scenario "
+                   "`switchsim/scenarios/{}`.\n\n",
+                   figure.id, name_of(options.size), options.seed, figure.scenario);
+}
+
+std::string markdown_head(const RunOptions& options) {
+  return fmt::format(
+      "# Results\n\n"
+      "Written by `mprdma sim report`; do not edit. Size {}, first seed {}, revision {}. The "
+      "simulator is\n"
+      "deterministic: the same revision, size and seed give the same figures. How it works:\n"
+      "[simulator.md](simulator.md).\n\n"
+      "Values are mean and standard deviation over the seeds. The ceiling is what the links can "
+      "carry of\n"
+      "payload after all headers, preamble and gap. A claim marked \"reported\" is shown beside "
+      "its target\n"
+      "and not asserted by a test: the list under its table says why.\n\n",
+      name_of(options.size), options.seed, revision());
+}
+
+Picture picture_of(const Figure& figure, const FigureResult& result) {
+  Picture out;
+  out.title = fmt::format("{}: {}", figure.id, result.seen);
+  out.footnote = result.setup;
+  out.panels = result.panels;
+  return out;
+}
+
+}  // namespace mprdma::figures

@@ -1,0 +1,12 @@
+// `mprdma sim figure`, `sim list` and `sim report`: subcommands of `sim`.
+#pragma once
+
+namespace CLI {
+class App;
+}
+
+namespace mprdma::tools {
+
+void add_sim_figures(CLI::App& sim, int* exit_code);
+
+}  // namespace mprdma::tools
