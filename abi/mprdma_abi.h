@@ -468,9 +468,9 @@ struct mprdma_abi_stream_stats {
   uint32_t ooo_degree; /* packets from the oldest unacknowledged to the highest selectively acked */
   uint32_t ooo_degree_max;
   uint32_t reserved;
-  uint64_t packets_sent;  /* first copies and retransmissions */
-  uint64_t retransmitted; /* the sum of the five causes */
-  uint64_t retransmitted_nack;
+  uint64_t packets_sent;       /* first copies and retransmissions */
+  uint64_t retransmitted;      /* packets sent again */
+  uint64_t retransmitted_nack; /* marked lost, by cause: not each of them is sent again */
   uint64_t retransmitted_trigger;
   uint64_t retransmitted_early;
   uint64_t retransmitted_rto;

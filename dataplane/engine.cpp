@@ -103,6 +103,9 @@ EngineClient* Engine::connect(const mprdma_abi_client& callbacks, mprdma_abi_cha
   channel->abi_major = MPRDMA_ABI_MAJOR;
   channel->abi_minor = MPRDMA_ABI_MINOR;
   channel->features = kFeatures;
+  if (worker_.config().params.placement == transport::PlacementPolicy::kRelaxed) {
+    channel->features |= MPRDMA_ABI_FEATURE_RELAXED_ALWAYS;
+  }
   channel->engine = raw;
   channel->doorbells = &worker_.doorbells();
   channel->execute = &execute_entry;

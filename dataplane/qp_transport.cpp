@@ -13,23 +13,17 @@ using transport::StreamStats;
 
 namespace {
 
-// Until the presets stand in transport/params.hpp the defaults are the only one.
-template <class P>
-P preset_mp() {
-  if constexpr (requires { P::mp(); }) {
-    return P::mp();
-  } else {
-    return P{};
-  }
-}
-
-template <class P>
-P preset_mp_paper() {
-  if constexpr (requires { P::mp_paper(); }) {
-    return P::mp_paper();
-  } else {
-    return P{};
-  }
+// A mode is the algorithm and its numbers; what the device was told of its network's times and of
+// placement stays.
+Params preset_on(const Params& configured, Params preset) {
+  preset.rto_floor = configured.rto_floor;
+  preset.rto_ceiling = configured.rto_ceiling;
+  preset.probe_floor = configured.probe_floor;
+  preset.initial_rtt = configured.initial_rtt;
+  preset.placement = configured.placement;
+  preset.sync_policy = configured.sync_policy;
+  preset.sync_alpha = configured.sync_alpha;
+  return preset;
 }
 
 int choose_preset(uint32_t mode, const Params& configured, Params* out) {
@@ -38,14 +32,13 @@ int choose_preset(uint32_t mode, const Params& configured, Params* out) {
       *out = configured;
       return 0;
     case MPRDMA_ABI_MODE_MP:
-      *out = preset_mp<Params>();
+      *out = preset_on(configured, Params::mp());
       return 0;
     case MPRDMA_ABI_MODE_MP_PAPER:
-      *out = preset_mp_paper<Params>();
+      *out = preset_on(configured, Params::mp_paper());
       return 0;
     case MPRDMA_ABI_MODE_MP_SINGLE:
-      *out = preset_mp<Params>();
-      out->path_policy = PathPolicy::kSingle;
+      *out = preset_on(configured, Params::mp_single());
       return 0;
     case MPRDMA_ABI_MODE_IRN:
     case MPRDMA_ABI_MODE_ROCE:
@@ -135,9 +128,7 @@ int choose_params(const mprdma_abi_qp_transport& wanted, const Params& configure
 
 mprdma_abi_transport_mode mode_of(const Params& params) {
   if (params.path_policy == PathPolicy::kSingle) return MPRDMA_ABI_MODE_MP_SINGLE;
-  const bool literal = !params.limit_growth && !params.loss_shrinks_window &&
-                       !params.early_retransmit && !params.tail_probe && params.loss_trigger == 0;
-  return literal ? MPRDMA_ABI_MODE_MP_PAPER : MPRDMA_ABI_MODE_MP;
+  return params.sack_map ? MPRDMA_ABI_MODE_MP : MPRDMA_ABI_MODE_MP_PAPER;
 }
 
 void fill_qp_stats(const QpContext& qp, Time now, mprdma_abi_qp_stats* out) {

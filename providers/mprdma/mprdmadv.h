@@ -115,8 +115,10 @@ struct mprdmadv_stream_stats {
   uint32_t ooo_degree;     /* from the oldest unacknowledged packet to the newest known arrived */
   uint32_t ooo_degree_max; /* the largest that was seen */
   uint32_t reserved;
-  uint64_t packets_sent;          /* first copies and retransmissions */
-  uint64_t retransmitted;         /* the sum of the five causes below */
+  uint64_t packets_sent;  /* first copies and retransmissions */
+  uint64_t retransmitted; /* packets sent again */
+  /* Packets taken for lost, by cause: what is acknowledged before its copy leaves is not sent
+   * again. */
   uint64_t retransmitted_nack;    /* a negative acknowledgement named it */
   uint64_t retransmitted_trigger; /* far below the newest that is known to have arrived */
   uint64_t retransmitted_early;   /* below that, and older than 5/4 SRTT */

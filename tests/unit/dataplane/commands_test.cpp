@@ -170,6 +170,7 @@ TEST(QpStats, CountEachByteOnceOnACleanWire) {
   EXPECT_EQ(a.bytes_out, kBytes);
   EXPECT_EQ(b.bytes_in, kBytes);
   EXPECT_EQ(a.bytes_in + b.bytes_out + a.bytes_retransmitted, 0u);
+  EXPECT_EQ(a.requests.packets_sent, 10u);
   EXPECT_EQ(a.requests.retransmitted, 0u);
   EXPECT_GT(a.requests.srtt_ns, 0u);
   EXPECT_EQ(a.sends_outstanding, 0u);
