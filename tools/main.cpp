@@ -27,6 +27,7 @@ int run(int argc, char** argv) {
   app.footer("Start with: mprdma doctor; mprdma run -- ibv_devinfo. Page: mprdma(1).");
   mprdma::tools::add_run(app, program, &exit_code);
   mprdma::tools::add_fabric(app, &exit_code);
+  mprdma::tools::add_sim(app, &exit_code);
   mprdma::tools::add_doctor(app, &exit_code);
   mprdma::tools::add_top(app, &exit_code);
   mprdma::tools::add_version(app, &exit_code);

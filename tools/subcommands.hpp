@@ -15,6 +15,7 @@ using Program = std::vector<std::string>;
 
 void add_run(CLI::App& app, const Program& program, int* exit_code);
 void add_fabric(CLI::App& app, int* exit_code);
+void add_sim(CLI::App& app, int* exit_code);
 void add_doctor(CLI::App& app, int* exit_code);
 void add_top(CLI::App& app, int* exit_code);
 void add_version(CLI::App& app, int* exit_code);
