@@ -78,6 +78,7 @@ void StreamSender::settle_clocks(bool work) {
 
 void StreamSender::on_backlog(Time now) {
   if (!paths_.clocked()) return;
+  if (!has_rtt_) last_backlog_ = now;  // pauses are counted from the beginning
   if (restart_due(now)) {
     window_.reset();
     paper_.on_restart();
