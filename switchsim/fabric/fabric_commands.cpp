@@ -136,7 +136,9 @@ json set(Fabric& fabric, const json& request) {
     return refused(fmt::format("there is no link '{}'; the links are {}", name, known));
   }
   LinkChange change;
-  for (const json& word : request.value("changes", json::array())) {
+  const json changes = request.value("changes", json::array());
+  if (!changes.is_array() || changes.empty()) return refused("changes: expected a list of words");
+  for (const json& word : changes) {
     const std::string error = parse_change(word.get<std::string>(), &change);
     if (!error.empty()) return refused(error);
   }
