@@ -4,6 +4,7 @@ import os
 import re
 import time
 
+import direct
 import perftest
 from hosts import Failure, describe_status, wait_until
 
@@ -255,6 +256,15 @@ OPTIONS = [
     ("ib_write_lat -I", latency("ib_write_lat", "-I", "64", "-s", "64", "-n", "200")),
 ]
 
+# perftest posts by ibv_wr_*() where a device has it; the same by ibv_post_send().
+OLD_POST = [
+    (
+        f"{program} --use_old_post_send",
+        bandwidth(program, "--use_old_post_send", "-s", "4096", "-n", "500"),
+    )
+    for program in ("ib_write_bw", "ib_read_bw", "ib_send_bw")
+]
+
 CHECKS = [
     ("verbs_check", verbs_check("--ops", "2000", "--qps", "3", "--seed", "1")),
     ("verbs_check --events", verbs_check("--ops", "500", "--qps", "3", "--events", "--seed", "2")),
@@ -314,7 +324,8 @@ BRIEF_CHECKS = [
 ]
 
 _CASES = {
-    "local": DEVICE + SWEEPS + MANY + LATENCIES + OPTIONS + CHECKS + KILLS + COMMAND,
+    "local": DEVICE + SWEEPS + MANY + LATENCIES + OPTIONS + OLD_POST + CHECKS + KILLS + COMMAND
+    + direct.CASES,
     "virtio": DEVICE + SWEEPS + MANY + LATENCIES + BRIEF_CHECKS
     + [
         ("3 peers killed, h0 survives", kill_peers(3, 0)),
