@@ -1,5 +1,7 @@
 #include "switchsim/sim/host_set.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/check.hpp"
@@ -74,7 +76,7 @@ HostSet::HostSet(const Scenario& scenario)
   for (uint32_t i = 0; i < count; ++i) {
     const FlowSpec& spec = scenario.flows[i];
     Flow& flow = flows_.emplace_back(spec);
-    flow.name = spec.name.empty() ? "flow" + std::to_string(i) : spec.name;
+    flow.name = spec.name.empty() ? fmt::format("flow{}", i) : spec.name;
     flow.path_bytes.resize(scenario.paths.size());
     flow.next_post_at = spec.start;
     make_endpoint(2 * i);
@@ -265,7 +267,7 @@ void HostSet::complete(Flow& flow, const transport::Completion& completion) {
   flow.next_post_at = last_completion_ + flow.spec->think;
   if (completion.status != transport::WcStatus::kSuccess) {
     if (!flow.failed) {
-      flow.failure = "completion status " + std::to_string(static_cast<int>(completion.status));
+      flow.failure = fmt::format("completion status {}", static_cast<int>(completion.status));
     }
     flow.failed = true;
     return;

@@ -1,4 +1,6 @@
 // The topologies that scenarios name.
+#include <fmt/format.h>
+
 #include <string>
 #include <utility>
 
@@ -80,8 +82,8 @@ void make_dumbbell(const DumbbellSpec& spec, Scenario* scenario) {
   const LinkRate rates[] = {spec.access, spec.bottleneck, spec.access};
   Builder builder(delay_for(spec.base_rtt, rates, spec.path_mtu), spec.queue_bytes_max, spec.red,
                   scenario);
-  for (uint32_t i = 1; i <= spec.pairs; ++i) builder.add_host("l" + std::to_string(i));
-  for (uint32_t i = 1; i <= spec.pairs; ++i) builder.add_host("r" + std::to_string(i));
+  for (uint32_t i = 1; i <= spec.pairs; ++i) builder.add_host(fmt::format("l{}", i));
+  for (uint32_t i = 1; i <= spec.pairs; ++i) builder.add_host(fmt::format("r{}", i));
   const NodeId left = builder.add_switch();
   const NodeId right = builder.add_switch();
   builder.connect_hosts(0, spec.pairs, left, spec.access);
@@ -93,15 +95,15 @@ void make_testbed(const TestbedSpec& spec, Scenario* scenario) {
   const LinkRate rates[] = {spec.access, spec.path_rate, spec.access};
   Builder builder(delay_for(spec.base_rtt, rates, spec.path_mtu), spec.queue_bytes_max, spec.red,
                   scenario);
-  for (uint32_t i = 1; i <= spec.servers; ++i) builder.add_host("a" + std::to_string(i));
-  for (uint32_t i = 1; i <= spec.servers; ++i) builder.add_host("b" + std::to_string(i));
+  for (uint32_t i = 1; i <= spec.servers; ++i) builder.add_host(fmt::format("a{}", i));
+  for (uint32_t i = 1; i <= spec.servers; ++i) builder.add_host(fmt::format("b{}", i));
   const NodeId tor_a = builder.add_switch();
   const NodeId tor_b = builder.add_switch();
   builder.connect_hosts(0, spec.servers, tor_a, spec.access);
   builder.connect_hosts(spec.servers, spec.servers, tor_b, spec.access);
   for (uint32_t i = 1; i <= spec.paths; ++i) {
     scenario->paths.push_back(
-        builder.connect("path" + std::to_string(i), tor_a, tor_b, spec.path_rate));
+        builder.connect(fmt::format("path{}", i), tor_a, tor_b, spec.path_rate));
   }
 }
 
@@ -110,7 +112,7 @@ void make_leaf_spine(const LeafSpineSpec& spec, Scenario* scenario) {
   Builder builder(delay_for(spec.base_rtt, rates, spec.path_mtu), spec.queue_bytes_max, spec.red,
                   scenario);
   const uint32_t hosts = spec.leaves * spec.hosts_per_leaf;
-  for (uint32_t i = 1; i <= hosts; ++i) builder.add_host("h" + std::to_string(i));
+  for (uint32_t i = 1; i <= hosts; ++i) builder.add_host(fmt::format("h{}", i));
   for (uint32_t i = 0; i < spec.leaves + spec.spines; ++i) builder.add_switch();
   for (uint32_t leaf = 0; leaf < spec.leaves; ++leaf) {
     builder.connect_hosts(leaf * spec.hosts_per_leaf, spec.hosts_per_leaf, hosts + leaf,
@@ -118,8 +120,7 @@ void make_leaf_spine(const LeafSpineSpec& spec, Scenario* scenario) {
   }
   for (uint32_t leaf = 0; leaf < spec.leaves; ++leaf) {
     for (uint32_t spine = 0; spine < spec.spines; ++spine) {
-      const std::string name =
-          "leaf" + std::to_string(leaf + 1) + "-spine" + std::to_string(spine + 1);
+      const std::string name = fmt::format("leaf{}-spine{}", leaf + 1, spine + 1);
       builder.connect(name, hosts + leaf, hosts + spec.leaves + spine, spec.fabric);
     }
   }
