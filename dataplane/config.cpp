@@ -22,9 +22,26 @@ bool valid_device_name(const std::string& name) {
 }
 
 bool parse_mode(const std::string& text, transport::Params* params) {
-  if (text == "mp") return *params = transport::Params::mp(), true;
-  if (text == "mp-single") return *params = transport::Params::mp_single(), true;
-  if (text == "mp-paper") return *params = transport::Params::mp_paper(), true;
+  const transport::PlacementPolicy placement = params->placement;  // the device's, not the mode's
+  if (text == "mp") {
+    *params = transport::Params::mp();
+  } else if (text == "mp-single") {
+    *params = transport::Params::mp_single();
+  } else if (text == "mp-paper") {
+    *params = transport::Params::mp_paper();
+  } else {
+    return false;
+  }
+  params->placement = placement;
+  return true;
+}
+
+bool parse_placement(const std::string& text, transport::Params* params) {
+  using transport::PlacementPolicy;
+  PlacementPolicy& policy = params->placement;
+  if (text == "standard") return policy = PlacementPolicy::kStandard, true;
+  if (text == "relaxed") return policy = PlacementPolicy::kRelaxed, true;
+  if (text == "ordered") return policy = PlacementPolicy::kOrdered, true;
   return false;
 }
 
@@ -101,6 +118,11 @@ std::string apply_environment(const Environment& environment, Config* out) {
     }
     if (!out->params.sack_map && out->params.path_policy == transport::PathPolicy::kSingle) {
       return wrong("MPRDMA_PATHS", value, "mode mp-paper needs all paths");
+    }
+  }
+  if (const char* value = variable(environment, "MPRDMA_PLACEMENT")) {
+    if (!parse_placement(value, &out->params)) {
+      return wrong("MPRDMA_PLACEMENT", value, "expected standard, relaxed or ordered");
     }
   }
   if (const char* value = variable(environment, "MPRDMA_PORT")) out->port_spec = value;

@@ -10,6 +10,7 @@
 //   MPRDMA_DEVICE   name of the device                          [device] name
 //   MPRDMA_MODE     "mp", "mp-single" or "mp-paper"             [transport], all of it
 //   MPRDMA_PATHS    "1" or "all"                                [transport] paths
+//   MPRDMA_PLACEMENT "standard", "relaxed" or "ordered"         [device] placement
 //   MPRDMA_FAULT    "seed=7,loss=0.01,..."                      [test] fault
 #pragma once
 
@@ -53,6 +54,8 @@ std::string apply_environment(const Environment& environment, Config* out);
 bool parse_mode(const std::string& text, transport::Params* params);
 // "1" or "all".
 bool parse_paths(const std::string& text, transport::Params* params);
+// "standard", "relaxed" or "ordered".
+bool parse_placement(const std::string& text, transport::Params* params);
 bool valid_mtu(uint64_t mtu);
 bool valid_device_name(const std::string& name);
 

@@ -106,6 +106,32 @@ bool set_paths(const toml::node& node, Config& config) {
   return parse_paths(text, &config.params);
 }
 
+bool set_placement(const toml::node& node, Config& config) {
+  std::string text;
+  return take_string(node, &text) && parse_placement(text, &config.params);
+}
+
+bool set_sync_policy(const toml::node& node, Config& config) {
+  using transport::SyncPolicy;
+  std::string text;
+  if (!take_string(node, &text)) return false;
+  SyncPolicy& policy = config.params.sync_policy;
+  if (text == "optimistic") return policy = SyncPolicy::kOptimistic, true;
+  if (text == "stop-and-wait") return policy = SyncPolicy::kStopAndWait, true;
+  return false;
+}
+
+// A number in 0..16, to the next 2^-16 below.
+bool set_sync_alpha(const toml::node& node, Config& config) {
+  const auto* whole = node.as_integer();
+  const auto* real = node.as_floating_point();
+  if (whole == nullptr && real == nullptr) return false;
+  const double alpha = whole != nullptr ? static_cast<double>(whole->get()) : real->get();
+  if (!(alpha >= 0 && alpha <= 16)) return false;
+  config.params.sync_alpha = Fixed16::from_raw(static_cast<uint32_t>(alpha * Fixed16::kOneRaw));
+  return true;
+}
+
 bool set_restart(const toml::node& node, Config& config) {
   using transport::RestartRule;
   std::string text;
@@ -127,6 +153,7 @@ constexpr Knob kDevice[] = {
     {"address", "an IPv4 address with its prefix, like \"10.73.0.1/24\"", set_address},
     {"mac", "a unicast Ethernet address, like \"02:4d:52:49:00:01\"", set_mac},
     {"mtu", "1024, 2048 or 4096", set_mtu},
+    {"placement", "\"standard\", \"relaxed\" or \"ordered\"", set_placement},
 };
 
 constexpr Knob kPort[] = {
@@ -185,6 +212,8 @@ constexpr Knob kTransport[] = {
      [](const toml::node& n, Config& c) { return take_bool(n, &c.params.path_window_reduction); }},
     {"window_give_back", "true or false",
      [](const toml::node& n, Config& c) { return take_bool(n, &c.params.window_give_back); }},
+    {"sync_policy", "\"optimistic\" or \"stop-and-wait\"", set_sync_policy},
+    {"sync_alpha", "a number in 0..16", set_sync_alpha},
     {"restart", "\"no-backlog\", \"idle\" or \"never\"", set_restart},
     {"path_probe_per_mille", "a whole number in 0..1000",
      [](const toml::node& n, Config& c) {

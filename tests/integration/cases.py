@@ -280,6 +280,19 @@ CHECKS = [
         "verbs_check --last-byte, bad wire",
         verbs_check("--last-byte", "--ops", "1000", "--seed", "8", fault=8),
     ),
+    (
+        "verbs_check --relaxed, bad wire",
+        verbs_check("--relaxed", "--ops", "500", "--qps", "3", "--seed", "14", fault=14),
+    ),
+    (
+        "verbs_check --ordering, bad wire",
+        verbs_check("--ordering", "--ops", "200", "--size-max", "262144", fault=15),
+    ),
+    (
+        "verbs_check --ordering --relaxed --synchronise, bad wire",
+        verbs_check("--ordering", "--relaxed", "--synchronise", "--ops", "200",
+                    "--size-max", "262144", fault=16),
+    ),
     ("verbs_check --bad", verbs_check("--bad")),
     ("verbs_check --bad, bad wire", verbs_check("--bad", fault=9)),
     ("verbs_check --idle", verbs_check("--idle", "--qps", "16")),

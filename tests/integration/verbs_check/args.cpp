@@ -22,7 +22,11 @@ const char* g_role = "";
       "                   --ops rounds, each with a new client\n"
       "  --bad            requests that must fail, and how\n"
       "  --idle           connected and asleep: costs no CPU\n"
-      "Options: --seed N --ops N --size-max BYTES --qps N --mtu BYTES --events --timeout CODE\n"
+      "  --ordering       WRITE data, then a flag; the server polls the flag and counts stale "
+      "data;\n"
+      "                   --synchronise: on the flag; --expect-stale: none is a failure\n"
+      "Options: --relaxed (memory with relaxed ordering)\n"
+      "         --seed N --ops N --size-max BYTES --qps N --mtu BYTES --events --timeout CODE\n"
       "         --retry-cnt N --stall SECONDS --idle-ms N --cpu-max PERCENT --device NAME\n",
       stderr);
   std::exit(2);
@@ -44,6 +48,14 @@ bool parse_mode(std::string_view option, Args* args) {
     args->mode = Mode::kBad;
   else if (option == "--idle")
     args->mode = Mode::kIdle;
+  else if (option == "--ordering")
+    args->mode = Mode::kOrdering;
+  else if (option == "--relaxed")
+    args->relaxed = true;
+  else if (option == "--synchronise")
+    args->synchronise = true;
+  else if (option == "--expect-stale")
+    args->expect_stale = true;
   else if (option == "--events")
     args->events = true;
   else

@@ -6,7 +6,7 @@
 
 namespace mprdma::verbs_check {
 
-enum class Mode : uint8_t { kTraffic, kLastByte, kKillPeer, kBad, kIdle };
+enum class Mode : uint8_t { kTraffic, kLastByte, kKillPeer, kBad, kIdle, kOrdering };
 
 // Both processes must be given the same values, except for the role.
 struct Args {
@@ -18,6 +18,9 @@ struct Args {
   uint32_t size_max = 65536;  // bytes of one message
   uint32_t qps = 1;
   uint32_t mtu = 0;            // path MTU in bytes; 0: the port's active one
+  bool relaxed = false;        // memory is registered with IBV_ACCESS_RELAXED_ORDERING
+  bool synchronise = false;    // kOrdering: the flag is written with the synchronise flag
+  bool expect_stale = false;   // kOrdering: no stale byte is a failure
   bool events = false;         // sleep in completion channels instead of polling
   uint32_t timeout = 14;       // of the QP: 4.096 us * 2^timeout
   uint32_t retry_cnt = 7;      // of the QP

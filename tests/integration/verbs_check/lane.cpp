@@ -14,6 +14,10 @@ constexpr uint32_t kSendWr = 2 * kSlots;
 constexpr double kPauseS = 0.002;
 constexpr uint32_t kBatchMax = 4;
 
+int ordering(const Args& args) {
+  return args.relaxed ? IBV_ACCESS_RELAXED_ORDERING : 0;
+}
+
 QpOptions qp_options(const Args& args) {
   QpOptions options;
   options.send_wr = kSendWr;
@@ -61,9 +65,11 @@ Lane::Lane(const Args& args, const Device& device, const Cq& send_cq, const Cq& 
       out_(make_plan(args, number, args.server, qp_.inline_bytes())),
       in_(make_plan(args, number, !args.server, qp_.inline_bytes())),
       prng_(Prng(args.seed).split("lane").split((number << 1) | (args.server ? 1 : 0))),
-      local_(device.pd(), kSlots * slot_bytes_, IBV_ACCESS_LOCAL_WRITE, kGuard),
+      local_(device.pd(), kSlots * slot_bytes_, IBV_ACCESS_LOCAL_WRITE | ordering(args), kGuard),
       sink_(device.pd(), kSlots * slot_bytes_,
-            IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ, kGuard),
+            IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+                ordering(args),
+            kGuard),
       read_area_(device.pd(), slot_bytes_, IBV_ACCESS_REMOTE_READ),
       receive_(device.pd(), kReceives * slot_bytes_, IBV_ACCESS_LOCAL_WRITE, kGuard) {
   // The peer's READs expect the pattern that its plan names.

@@ -31,6 +31,9 @@ void run(const Args& args) {
     case Mode::kBad:
       run_bad(args, device, oob);
       break;
+    case Mode::kOrdering:
+      run_ordering(args, device, oob);
+      break;
     case Mode::kIdle:
       run_idle(args, device, oob);
       break;

@@ -12,6 +12,7 @@ void run_traffic(const Args& args, const Device& device, Oob& oob);
 void run_last_byte(const Args& args, const Device& device, Oob& oob);
 void run_kill_peer(const Args& args, const Device& device, Oob& oob);
 void run_bad(const Args& args, Device& device, Oob& oob);
+void run_ordering(const Args& args, const Device& device, Oob& oob);
 void run_idle(const Args& args, const Device& device, Oob& oob);
 
 }  // namespace mprdma::verbs_check

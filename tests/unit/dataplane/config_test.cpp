@@ -27,6 +27,7 @@ name = "m1"
 address = "10.1.2.3/16"
 mac = "02:00:00:00:00:05"
 mtu = 2048
+placement = "relaxed"
 [port]
 spec = "local:/tmp/x"
 held_frames = 7
@@ -47,6 +48,8 @@ mode = "mp-single"
 timeout_shrinks_window = false
 path_window_reduction = false
 window_give_back = false
+sync_policy = "stop-and-wait"
+sync_alpha = 1.5
 restart = "idle"
 path_probe_per_mille = 3
 [test]
@@ -76,6 +79,9 @@ fault = "seed=3,loss=0.25"
                config.params.window_give_back);
   EXPECT_EQ(config.params.restart, transport::RestartRule::kIdle);
   EXPECT_EQ(config.params.path_probe_per_mille, 3u);
+  EXPECT_EQ(config.params.placement, transport::PlacementPolicy::kRelaxed) << "whatever the mode";
+  EXPECT_EQ(config.params.sync_policy, transport::SyncPolicy::kStopAndWait);
+  EXPECT_EQ(config.params.sync_alpha.raw(), Fixed16::kOneRaw * 3 / 2);
   EXPECT_EQ(config.fault.seed, 3u);
   EXPECT_EQ(config.fault.loss_ppm, 250'000u);
 }
@@ -142,6 +148,17 @@ TEST(Config, OnePathOrAll) {
   EXPECT_NE(toml_error("[transport]\npaths = 4\n"), "");
 }
 
+TEST(Config, PlacementIsTheDevicesAndSurvivesTheMode) {
+  Config config;
+  ASSERT_EQ(apply_toml("[device]\nplacement = \"relaxed\"\n", "f", &config), "");
+  ASSERT_EQ(apply_environment(environment({{"MPRDMA_MODE", "mp-paper"}}), &config), "");
+  EXPECT_EQ(config.params.placement, transport::PlacementPolicy::kRelaxed);
+  ASSERT_EQ(apply_environment(environment({{"MPRDMA_PLACEMENT", "ordered"}}), &config), "");
+  EXPECT_EQ(config.params.placement, transport::PlacementPolicy::kOrdered);
+  EXPECT_NE(toml_error("[transport]\nsync_alpha = 17\n"), "");
+  EXPECT_NE(toml_error("[transport]\nsync_alpha = nan\n"), "");
+}
+
 TEST(Config, EnvironmentOverridesTheFileAndIsCheckedAsWell) {
   Config config;
   ASSERT_EQ(apply_toml("[device]\nmtu = 1024\naddress = \"10.9.9.9\"\n", "f", &config), "");
@@ -155,6 +172,7 @@ TEST(Config, EnvironmentOverridesTheFileAndIsCheckedAsWell) {
            {"MPRDMA_MAC", "01:00:00:00:00:00"},
            {"MPRDMA_DEVICE", "a/b"},
            {"MPRDMA_FAULT", "loss=2"},
+           {"MPRDMA_PLACEMENT", "strict"},
        }) {
     const std::string error = apply_environment(environment({{name, value}}), &config);
     EXPECT_EQ(error.substr(0, name.size() + 1 + value.size()), name + "=" + value) << error;
