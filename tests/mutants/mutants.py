@@ -1,4 +1,4 @@
-"""Small breakages of transport/, each of which the swarm must find.
+"""Small breakages of transport/, each of which the swarm, or the unit tests, must find.
 
 name    of the breakage
 file    in transport/
@@ -6,17 +6,21 @@ old     exact text, found exactly once
 new     what it becomes
 why     what would go wrong in a data centre
 rebuild files to compile again, where `file` is a header (default: `file`)
+killer  "swarm" or "unit"
 """
 
 from collections import namedtuple
 
-Mutant = namedtuple("Mutant", "name file old new why rebuild")
+Mutant = namedtuple("Mutant", "name file old new why rebuild killer")
 
 _RECEIVER = ("requester.cpp", "responder.cpp")
 
 
-def _mutant(name, file, old, new, why, rebuild=()):
-    return Mutant(name, file, old, new, why, tuple(rebuild) or (file,))
+_CLOCKS = ("stream_sender.cpp", "stream_sender_clocks.cpp")
+
+
+def _mutant(name, file, old, new, why, rebuild=(), killer="swarm"):
+    return Mutant(name, file, old, new, why, tuple(rebuild) or (file,), killer)
 
 
 MUTANTS = [
@@ -313,6 +317,167 @@ MUTANTS = [
         "  const Psn end = psn_min(old_psn_, ooh_);\n",
         "  const Psn end = nxt_;\n",
         "copies on a clean path",
+    ),
+    # ---- ACK clocking, path selection
+    _mutant(
+        "clock-on-another-path",
+        "path_select.hpp",
+        "    vps_[(head_ + stored_++) % kStoredMax] = vp;\n",
+        "    vps_[(head_ + stored_++) % kStoredMax] = vp ^ 1;\n",
+        "packets leave on paths that nobody acknowledged",
+        _CLOCKS,
+    ),
+    _mutant(
+        "any-port-is-a-path",
+        "path_select.hpp",
+        "    if (vp < wire::kVirtualPathMin) return add_random(1);\n",
+        "",
+        "a forged acknowledgement makes us send from the ports of others",
+        _CLOCKS,
+    ),
+    _mutant(
+        "no-burst-control",
+        "stream_sender_clocks.cpp",
+        "paper_.recovering() ? 1 : kBurstPackets;",
+        "paper_.recovering() ? 1 : 1000;",
+        "after a cumulative acknowledgement one path gets a burst",
+    ),
+    _mutant(
+        "clocks-beyond-the-window",
+        "stream_sender_clocks.cpp",
+        "  if (used > window && !paper_timeout) "
+        "paths_.drop(std::min(used - window, paths_.clocks()));\n",
+        "  (void)paper_timeout;\n",
+        "a window that shrank is no limit",
+    ),
+    _mutant(
+        "no-clock-when-nothing-is-in-flight",
+        "stream_sender_clocks.cpp",
+        "  paths_.add_random(std::max(unclocked_room(), paths_.clocks() == 0 ? 1u : 0u));\n",
+        "",
+        "no acknowledgement will come, and nothing is ever sent again",
+    ),
+    _mutant(
+        "timeout-keeps-its-clocks",
+        "stream_sender.cpp",
+        "    paths_.clear();\n    paths_.add_random(window_.packets());\n",
+        "    paths_.add_random(window_.packets());\n",
+        "two windows leave after a timeout, on the paths that failed",
+    ),
+    _mutant(
+        "burst-timer-releases-nothing",
+        "stream_sender_clocks.cpp",
+        "  burst_base_ = now;\n  paths_.add_random(unclocked_room());\n",
+        "  burst_base_ = now;\n",
+        "what burst control held back waits for a timeout",
+        killer="unit",
+    ),
+    _mutant(
+        "slow-path-clocked",
+        "stream_sender_clocks.cpp",
+        "  if (room > 0 && !slow) {",
+        "  if (room > 0) {",
+        "a slow path is used for ever: packets wait for it in the receiver's window",
+        killer="unit",
+    ),
+    _mutant(
+        "slow-path-costs-nothing",
+        "stream_sender.cpp",
+        "    window_.on_slow_path();\n",
+        "",
+        "the slow path's share goes to the others, which are full",
+        killer="unit",
+    ),
+    _mutant(
+        "retransmission-judged-by-its-psn",
+        "stream_sender_clocks.cpp",
+        "  if (!paths_.clocked() || (ext.flags & wire::kMpAckReTx) != 0) return false;\n",
+        "  if (!paths_.clocked()) return false;\n",
+        "every loss makes good paths look slow",
+        killer="unit",
+    ),
+    _mutant(
+        "furthest-sack-left-behind",
+        "stream_sender.cpp",
+        "  ooh_ = psn_max(ooh_, una_);\n",
+        "",
+        "a stale serial number inverts comparisons",
+        killer="unit",
+    ),
+    _mutant(
+        "never-probes-a-new-path",
+        "stream_sender_clocks.cpp",
+        "path_probe_due_ = paths_.chance(params_.path_probe_per_mille);",
+        "path_probe_due_ = false;",
+        "a path that is restored is never used again",
+        killer="unit",
+    ),
+    _mutant(
+        "window-never-reduced",
+        "stream_sender_clocks.cpp",
+        "      window_.on_unused_ack();\n",
+        "",
+        "old acknowledgements open a window for paths that are full by now",
+        killer="unit",
+    ),
+    _mutant(
+        "window-not-given-back",
+        "stream_sender_clocks.cpp",
+        "    window_.give_back();\n",
+        "",
+        "every message but the first starts with one packet",
+        killer="unit",
+    ),
+    _mutant(
+        "never-restarts",
+        "stream_sender_clocks.cpp",
+        "      return now - last_backlog_ > pause;\n",
+        "      return false;\n",
+        "after a pause the window is still that of an old congestion",
+        killer="unit",
+    ),
+    _mutant(
+        "busy-stream-restarts",
+        "stream_sender_clocks.cpp",
+        "  if (has_new) last_backlog_ = now;\n",
+        "",
+        "a stream that waits for the wire forgets its paths again and again",
+        killer="unit",
+    ),
+    _mutant(
+        "grows-while-the-wire-is-busy",
+        "stream_sender_clocks.cpp",
+        "  return (has_new || due_count() > 0) && !wire_waits_;\n",
+        "  return has_new || due_count() > 0;\n",
+        "a window of several times what the network holds, and no answer to loss",
+        killer="unit",
+    ),
+    # ---- The paper's own recovery
+    _mutant(
+        "sweep-falls-behind",
+        "recovery_paper.hpp",
+        "    retx_ = psn_max(retx_, una);\n",
+        "",
+        "packets are sent again that nobody waits for",
+        _CLOCKS,
+    ),
+    _mutant(
+        "recovery-never-ends",
+        "recovery_paper.hpp",
+        "    if (recovery_ == una) recovering_ = false;\n",
+        "",
+        "the next loss waits for a timeout",
+        _CLOCKS,
+        "unit",
+    ),
+    _mutant(
+        "recovery-left-behind",
+        "recovery_paper.hpp",
+        "    recovery_ = psn_max(recovery_, una);\n",
+        "",
+        "a stale serial number: recovery never ends",
+        _CLOCKS,
+        "unit",
     ),
     # ---- The requester
     _mutant(

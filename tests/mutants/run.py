@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Breaks the transport in small ways and asserts that the swarm finds each of them.
+"""Breaks the transport in small ways and asserts that its tests find each of them.
+
+Most are for the swarm. What only slows a connection down, or chooses a worse path, breaks no promise
+that the swarm knows: those are for the unit tests.
 
 A mutant is an exact replacement in a copy of transport/; only the files that it touches are
 compiled again and linked in front of the library. A text that is not there exactly once is an
@@ -27,6 +30,8 @@ def parse_arguments():
     parser.add_argument("--work", required=True, type=pathlib.Path, help="where to build")
     parser.add_argument("--libs", required=True, nargs="+", help="swarm and below, in link order")
     parser.add_argument("--link", nargs="*", default=[], help="libraries of the system")
+    parser.add_argument("--unit-tests", required=True, help="the unit tests of the transport")
+    parser.add_argument("--unit-libs", required=True, nargs="+", help="what they need")
     parser.add_argument("--only", help="one mutant")
     parser.add_argument("--seeds", default="1..4000")
     return parser.parse_args()
@@ -58,11 +63,25 @@ def build(arguments, mutant, directory):
         command += ["-I" + str(directory), "-I" + str(arguments.root)]
         command += ["-c", str(target / file), "-o", objects[-1]]
         subprocess.run(command, check=True, capture_output=True, text=True)
-    program = directory / "swarm"
+    program = directory / mutant.killer
     command = arguments.cxx.split() + ["-o", str(program)] + objects
-    command += arguments.libs + ["-l" + library for library in arguments.link]
+    if mutant.killer == "unit":
+        command += ["-Wl,--whole-archive", arguments.unit_tests, "-Wl,--no-whole-archive"]
+        command += arguments.unit_libs + ["-lgtest_main", "-lgtest"]
+    else:
+        command += arguments.libs + ["-l" + library for library in arguments.link]
     subprocess.run(command, check=True, capture_output=True, text=True)
     return program
+
+
+def hunt_by_unit_tests(program):
+    """(a test failed, its name). A crash is a finding, too."""
+    try:
+        run = subprocess.run([str(program)], capture_output=True, text=True, timeout=SECONDS_MAX)
+    except subprocess.TimeoutExpired:
+        return True, "hangs"
+    failed = [line for line in run.stdout.splitlines() if line.startswith("[  FAILED  ] ")]
+    return run.returncode != 0, (failed or run.stderr.strip().splitlines() or ["nothing"])[0]
 
 
 def hunt(program, seeds):
@@ -82,7 +101,11 @@ def try_mutant(arguments, mutant):
     directory = arguments.work / mutant.name
     started = time.monotonic()
     try:
-        killed, finding = hunt(build(arguments, mutant, directory), arguments.seeds)
+        program = build(arguments, mutant, directory)
+        if mutant.killer == "unit":
+            killed, finding = hunt_by_unit_tests(program)
+        else:
+            killed, finding = hunt(program, arguments.seeds)
     except (ValueError, subprocess.CalledProcessError) as error:
         return False, f"{mutant.name}: {error} {getattr(error, 'stderr', '') or ''}"
     finally:

@@ -241,6 +241,18 @@ TEST(PathSelection, AnAckFarBehindCostsAPacketAndClocksNothing) {
   EXPECT_EQ(s.counters.acks_pruned, 1u);
 }
 
+TEST(PathSelection, ASlowPathGetsNothingThoughTheWindowHasRoom) {
+  Params p = params_with(64);
+  p.reorder_delta = 8;
+  Stream s(p);
+  s.send();
+  for (const int i : {1, 2, 9}) s.ack(0, i, 50'001);
+  s.send();
+  s.ack(10, 0, 50'002);  // the acknowledgements of 3 to 8 were lost
+  EXPECT_LT(s.sender.in_flight(), s.window());
+  EXPECT_EQ(s.sends(), 0);
+}
+
 TEST(PathSelection, AnAckWithinDeltaOrOfARetransmissionIsNotJudged) {
   for (const bool retransmitted : {false, true}) {
     Params p = params_with(64);
@@ -466,9 +478,20 @@ TEST(Paper, TheSweepNeverFallsBehindSndUna) {
   s.ack(5, 4);
   ASSERT_EQ(s.sends(1), 1);
   EXPECT_EQ(s.index(s.last.psn), 5);
-  s.ack(8, 7);
-  s.send(1);
-  EXPECT_EQ(s.last.kind, Kind::kNew) << "recovery is over";
+  // Sweeps 6 and 7, then sends 8 and 9.
+  for (const int again : {6, 7, 6, 7}) {
+    s.ack(5, again);
+    ASSERT_EQ(s.sends(1), 1);
+  }
+  EXPECT_EQ(s.index(s.last.psn), 9);
+  EXPECT_EQ(s.last.kind, Kind::kNew);
+  s.ack(10, 9);  // beyond recovery: it is over, and the next loss begins another
+  s.send();
+  s.overflow(10, s.index(s.sender.nxt()) - 1);
+  s.ack(10, 11);
+  ASSERT_GE(s.sends(1), 1);
+  EXPECT_EQ(s.last.kind, Kind::kRetransmit);
+  EXPECT_EQ(s.index(s.last.psn), 10);
 }
 
 TEST(Paper, ATimeoutSweepsAWholeWindowOnRandomPaths) {
