@@ -117,7 +117,9 @@ def top_of_verbs_check(wire):
     }
     seen = look_until_at_work(wire, deadline)
     expect({p["pid"]: p["address"] for p in seen} == pids, "other processes, or addresses")
-    ends = {(p["address"], qp["qpn"]): (qp["peer"], qp["peer_qpn"]) for p in seen for qp in p["qps"]}
+    ends = {
+        (p["address"], qp["qpn"]): (qp["peer"], qp["peer_qpn"]) for p in seen for qp in p["qps"]
+    }
     expect(len(ends) == 6, f"{len(ends)} queue pairs, not 6")
     for here, there in ends.items():
         expect(ends.get(there) == here, f"{here} says {there}, which does not say so")
