@@ -210,13 +210,10 @@ void World::post_bad_request(Node& node, uint32_t q) {
   if (op.is_read() && scenario_.kind == Kind::kAccess) {
     sge = {areas.sink.iova, op.length, areas.sink.key};
   }
-  if (!op.is_read()) {
-    const auto bytes = node.bytes(areas.source.addr + (sge.addr - areas.source.iova), op.length);
-    op.content.assign(bytes.begin(), bytes.end());
-  } else {
-    const auto bytes = peer_of(node).model(there.target.addr, op.length);
-    op.content.assign(bytes.begin(), bytes.end());
-  }
+  const auto bytes =
+      op.is_read() ? peer_of(node).model(there.target.addr, op.length)
+                   : node.bytes(areas.source.addr + (sge.addr - areas.source.iova), op.length);
+  op.content.assign(bytes.begin(), bytes.end());
   op.relaxed = is_relaxed(node, q, op);
   op.remote_addr = there.target.addr;
   op.pieces = {{areas.sink.addr, op.length}};
