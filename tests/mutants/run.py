@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Breaks the transport in small ways and asserts that its tests find each of them.
 
-Most are for the swarm. What only slows a connection down, or chooses a worse path, breaks no promise
-that the swarm knows: those are for the unit tests.
+Most are for the swarm. What only slows a connection down, or chooses a worse path, breaks no
+promise that the swarm knows: those are for the unit tests.
 
 A mutant is an exact replacement in a copy of transport/; only the files that it touches are
 compiled again and linked in front of the library. A text that is not there exactly once is an
