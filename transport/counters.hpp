@@ -15,6 +15,7 @@ namespace mprdma::transport {
   X(retransmitted_sync, "PSNs whose synchronise operation came too early")                       \
   X(tail_probes, "tail probes sent")                                                             \
   X(rto_expired, "retransmission timeouts")                                                      \
+  X(timeouts_undone, "timeouts that an acknowledgement of the original proved too early")        \
   X(acks_sent, "acknowledgements made")                                                          \
   X(acks_received, "acknowledgements taken")                                                     \
   X(nacks_sent, "negative acknowledgements made")                                                \

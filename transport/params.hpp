@@ -78,6 +78,10 @@ struct Params {
   bool loss_shrinks_window = true;
   // A timeout leaves min(window / 2, initial window) [mend].
   bool timeout_shrinks_window = true;
+  // The timeout and the tail probe allow for the variance of the RTT, and a timeout that proves too
+  // early is undone (RFC 6298; RFC 3522 and 4015) [mend]: hosts in software are stopped for
+  // milliseconds by their operating system.
+  bool adapt_timeout = true;
   // Early retransmission of what is older than 5/4 SRTT, and the tail probe [mend]. The first needs
   // sack_map, as the trigger does.
   bool early_retransmit = true;
@@ -86,11 +90,12 @@ struct Params {
   // the paper's `inflate` and its sweep of all PSNs (recovery_paper.hpp); needs kAckClocked.
   bool sack_map = true;
 
-  // Retransmission timeout: max(floor, 4 SRTT), doubled at each expiry up to the ceiling.
-  // Range 50 us .. 1 s.
+  // Retransmission timeout: max(floor, 4 SRTT, SRTT + 4 RTTVAR), doubled at each expiry up to the
+  // ceiling. Range 50 us .. 1 s.
   Duration rto_floor = Duration::ms(4);
   Duration rto_ceiling = Duration::ms(500);
-  // The tail probe leaves after max(floor, 2 SRTT) without an acknowledgement. Range 5 us .. 1 s.
+  // The tail probe leaves after max(floor, 2 SRTT, SRTT + 4 RTTVAR) without an acknowledgement.
+  // Range 5 us .. 1 s.
   Duration probe_floor = Duration::us(500);
   // SRTT before the first sample. Range 1 us .. 100 ms.
   Duration initial_rtt = Duration::us(50);
@@ -132,6 +137,7 @@ constexpr Params Params::mp_paper() {
   p.limit_growth = false;
   p.loss_shrinks_window = false;
   p.timeout_shrinks_window = false;
+  p.adapt_timeout = false;
   p.early_retransmit = false;
   p.tail_probe = false;
   p.sack_map = false;

@@ -29,6 +29,7 @@ struct StreamStats {
   uint64_t retransmitted_rto = 0;
   uint64_t retransmitted_probe = 0;  // tail probes, and questions to a receiver that was not ready
   uint64_t rto_expired = 0;
+  uint64_t timeouts_undone = 0;    // the original's acknowledgement came after all
   uint64_t ece_received = 0;       // acknowledgements with an echo of congestion experienced
   uint64_t acks_pruned = 0;        // they came too late: their path was not used again
   uint64_t path_probes = 0;        // packets that went to a new path without need

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 
 #include "base/check.hpp"
 
@@ -13,6 +14,7 @@ namespace {
 constexpr uint32_t kBackoffShiftMax = 16;
 // SRTT is an average over 8 samples, as TCP's (RFC 6298).
 constexpr int64_t kSrttWeight = 8;
+constexpr int64_t kRttvarWeight = 4;
 
 }  // namespace
 
@@ -21,13 +23,14 @@ StreamSender::StreamSender(const Params& params, TransportCounters* counters)
       counters_(counters),
       window_(params.initial_window, params.window_max),
       paths_(params.path_policy),
+      window_before_timeout_(window_),
       srtt_ns_(params.initial_rtt.count_ns()) {}
 
 void StreamSender::reset(Psn first, uint16_t vp, const Prng& paths) {
   Params params = params_;
   TransportCounters* counters = counters_;
   *this = StreamSender(params, counters);
-  una_ = nxt_ = ooh_ = epoch_psn_ = old_psn_ = first;
+  una_ = nxt_ = ooh_ = epoch_psn_ = old_psn_ = timeout_end_ = first;
   paper_.reset(first);
   paths_.reset(vp, paths);
   settle_clocks(false);
@@ -45,6 +48,7 @@ StreamSender::AckResult StreamSender::on_ack(Time now, const wire::Packet& ack, 
                            (ext.sack.before(ack.psn) || !sacked_.test(ext.sack.value()));
   const bool advanced = una_.before(ack.psn);
   if (sack_is_new) {
+    if (timeout_open_) judge_timeout(ext);
     take_rtt_sample(now, ext.echoed_timestamp);
     if (ext.sack.at_or_after(ack.psn)) take_sack(ext.sack);
   }
@@ -112,7 +116,8 @@ bool StreamSender::advance(Time now, Psn aack) {
     lost_count_ -= lost_.test(pos) ? 1 : 0;
     deferred_count_ -= deferred_.test(pos) ? 1 : 0;
   }
-  for (Map* map : {&sacked_, &lost_, &deferred_, &charged_, &recent_, &recent_before_}) {
+  for (Map* map :
+       {&sacked_, &lost_, &deferred_, &charged_, &timed_out_, &recent_, &recent_before_}) {
     map->clear_range(una_.value(), left);
   }
   una_ = aack;
@@ -120,6 +125,8 @@ bool StreamSender::advance(Time now, Psn aack) {
   ooh_ = psn_max(ooh_, una_);
   epoch_psn_ = psn_max(epoch_psn_, una_);
   old_psn_ = psn_max(old_psn_, una_);
+  if (timeout_end_.at_or_before(una_)) timeout_open_ = false;
+  timeout_end_ = psn_max(timeout_end_, una_);
   if (paused()) {  // the receiver went on: it is ready again
     paused_until_ = Time::never();
     timer_base_ = now;
@@ -143,7 +150,10 @@ void StreamSender::take_rtt_sample(Time now, uint32_t echoed_timestamp) {
   if (!has_rtt_) {
     has_rtt_ = true;
     srtt_ns_ = sample_ns;
+    rttvar_ns_ = sample_ns / 2;
   } else {
+    const int64_t error_ns = std::abs(static_cast<int64_t>(sample_ns) - srtt_ns_);
+    rttvar_ns_ += (error_ns - rttvar_ns_) / kRttvarWeight;
     srtt_ns_ += (static_cast<int64_t>(sample_ns) - srtt_ns_) / kSrttWeight;
   }
 }
@@ -226,6 +236,7 @@ void StreamSender::mark_lost(Psn psn, Cause cause) {
   DCHECK(!sacked_.test(psn.value()) && !lost_.test(psn.value()));
   lost_.set(psn.value());
   ++lost_count_;
+  if (cause == Cause::kTimeout) timed_out_.set(psn.value());
   if (!charged_.test(psn.value()) && cause != Cause::kTimeout) {
     charged_.set(psn.value());
     if (params_.loss_shrinks_window) window_.on_hole();
@@ -346,6 +357,7 @@ uint16_t StreamSender::on_sent(Time now, const Choice& choice) {
     count_cause(paper_.by_timeout() ? Cause::kTimeout : Cause::kNack);
   }
   clear_lost(choice.psn);
+  timed_out_.clear(choice.psn.value());
   recent_.set(choice.psn.value());
   settle_clocks(true);  // a probe needs no clock, but may take the room of one
   return vp;
@@ -374,8 +386,12 @@ void StreamSender::wake(Time now) {
   probe_due_ = true;
 }
 
+Duration StreamSender::with_variance() const {
+  return params_.adapt_timeout ? Duration::ns(srtt_ns_ + 4 * rttvar_ns_) : Duration::zero();
+}
+
 Duration StreamSender::base_rto() const {
-  return std::max(params_.rto_floor, Duration::ns(4 * srtt_ns_));
+  return std::max({params_.rto_floor, Duration::ns(4 * srtt_ns_), with_variance()});
 }
 
 Duration StreamSender::rto() const {
@@ -385,7 +401,7 @@ Duration StreamSender::rto() const {
 }
 
 Duration StreamSender::probe_timeout() const {
-  return std::max(params_.probe_floor, Duration::ns(2 * srtt_ns_));
+  return std::max({params_.probe_floor, Duration::ns(2 * srtt_ns_), with_variance()});
 }
 
 Time StreamSender::next_deadline(bool has_new) const {
@@ -422,6 +438,25 @@ void StreamSender::on_deadline(Time now) {
   }
 }
 
+// An acknowledgement of something that was outstanding at the last timeout. It says which copy
+// came: the original, then the timeout was too early (Eifel, RFC 3522); a later one, then nothing
+// is known and it stands.
+void StreamSender::judge_timeout(const wire::MpAckExt& ext) {
+  if (ext.sack.at_or_after(timeout_end_)) return;
+  if ((ext.flags & wire::kMpAckReTx) == 0) undo_timeout();
+  timeout_open_ = false;
+  timed_out_.reset();
+}
+
+void StreamSender::undo_timeout() {
+  ++counters_->timeouts_undone;
+  ++stats_.timeouts_undone;
+  window_ = window_before_timeout_;
+  for (Psn psn = una_; psn.before(timeout_end_); ++psn) {
+    if (timed_out_.test(psn.value())) clear_lost(psn);
+  }
+}
+
 // The last resort: everything un-SACKed is lost. In-flight accounting stays what it is.
 void StreamSender::on_timeout(Time now) {
   ++counters_->rto_expired;
@@ -429,10 +464,13 @@ void StreamSender::on_timeout(Time now) {
   ++backoff_;
   timer_base_ = now;
   probe_done_ = true;
+  if (!timeout_open_) window_before_timeout_ = window_;
   if (params_.timeout_shrinks_window) window_.on_timeout();
   recent_.reset();
   recent_before_.reset();
   end_deferral();
+  timeout_open_ = params_.adapt_timeout && params_.sack_map;
+  timeout_end_ = nxt_;
   if (params_.sack_map) {
     mark_holes_below(nxt_, Cause::kTimeout);
   } else {

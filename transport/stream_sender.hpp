@@ -121,6 +121,8 @@ class StreamSender {
   void count_cause(Cause cause);
   void mark_holes_below(Psn end, Cause cause);
   void on_timeout(Time now);
+  void judge_timeout(const wire::MpAckExt& ext);
+  void undo_timeout();
   void roll_epoch(Time now);
   // stream_sender_clocks.cpp
   void begin_instant(Time now, bool has_new);
@@ -144,6 +146,7 @@ class StreamSender {
   }
   [[nodiscard]] Choice early_candidate() const;
   [[nodiscard]] Psn probe_psn() const;
+  [[nodiscard]] Duration with_variance() const;
   [[nodiscard]] Duration rto() const;
   [[nodiscard]] Duration probe_timeout() const;
 
@@ -176,7 +179,14 @@ class StreamSender {
   Psn epoch_psn_;
   Psn old_psn_;
 
+  // The last timeout, until an acknowledgement tells whether it was right.
+  bool timeout_open_ = false;
+  Psn timeout_end_;  // snd_nxt then; never before snd_una
+  Map timed_out_;    // marked lost by it
+  cc::MpWindow window_before_timeout_;
+
   int64_t srtt_ns_;
+  int64_t rttvar_ns_ = 0;
   bool has_rtt_ = false;
   bool window_limited_ = false;
   bool wire_limited_ = false;

@@ -328,6 +328,58 @@ TEST(StreamSender, AnUnreadyReceiverIsAskedAgainAfterTheWait) {
   EXPECT_EQ(s.index(s.last.psn), 0);
 }
 
+TEST(StreamSender, ATimeoutThatTheOriginalOutlivesIsUndone) {
+  Sender s(params_with(20));
+  s.send();
+  s.now += Duration::us(500);
+  s.sender.on_deadline(s.now);
+  ASSERT_EQ(s.counters.rto_expired, 1u);
+  ASSERT_EQ(s.sender.window().packets(), 10u);
+  ASSERT_EQ(s.send(3), 3);  // copies of 0, 1 and 2
+  EXPECT_EQ(s.sender.in_flight(), 3u);
+  s.ack(0, 4);  // the first copy of 4 arrived after all
+  EXPECT_EQ(s.counters.timeouts_undone, 1u);
+  EXPECT_GE(s.sender.window().packets(), 20u);
+  EXPECT_EQ(s.sender.in_flight(), 19u) << "everything but 4 is on its way";
+  s.ack(0, 5);
+  EXPECT_EQ(s.counters.timeouts_undone, 1u) << "once";
+}
+
+TEST(StreamSender, ATimeoutStandsWhenACopyIsAcknowledgedFirstOrOnlyNewData) {
+  Sender s(params_with(20));
+  s.send(10);
+  s.now += Duration::us(500);
+  s.sender.on_deadline(s.now);
+  s.send(3);
+  s.ack(0, 0 + 1, wire::kMpAckReTx);
+  s.ack(0, 4);
+  EXPECT_EQ(s.counters.timeouts_undone, 0u);
+  EXPECT_LE(s.sender.window().packets(), 11u);
+
+  Sender t(params_with(20));
+  t.send(2);
+  t.now += Duration::us(500);
+  t.sender.on_deadline(t.now);
+  t.send(2);  // both again
+  t.ack(2, 1, wire::kMpAckReTx);
+  t.send(1);  // new, not outstanding at the timeout
+  t.ack(3, 2);
+  EXPECT_EQ(t.counters.timeouts_undone, 0u);
+}
+
+TEST(StreamSender, TheTimeoutAllowsForTheVarianceOfTheRoundTrip) {
+  Sender s(params_with(20));
+  s.send(2);
+  s.rtt = Duration::us(100);
+  s.now += Duration::us(100);
+  s.ack(1, 0);
+  EXPECT_EQ(s.sender.base_rto(), Duration::us(500)) << "the floor";
+  s.rtt = Duration::us(1100);
+  s.now += Duration::us(1000);
+  s.ack(2, 1);  // SRTT 225, RTTVAR 50 + (1000 - 50) / 4 = 287.5 us
+  EXPECT_EQ(s.sender.base_rto(), Duration::ns(225'000 + 4 * 287'500));
+}
+
 TEST(StreamSender, AHeadOfLineThatIsHeldIsAskedForOnTimeoutAndOnOverflow) {
   for (const bool by_timeout : {true, false}) {
     Sender s(params_with(4, 4));
