@@ -11,6 +11,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include "dataplane/runtime_directory.hpp"
+
 namespace mprdma::tools {
 
 namespace {
@@ -29,12 +31,7 @@ bool runs(const std::string& directory) {
 }  // namespace
 
 std::string runtime_directory(const dataplane::Environment& environment, unsigned uid) {
-  const char* runtime = environment("XDG_RUNTIME_DIR");
-  std::error_code error;
-  if (runtime != nullptr && runtime[0] == '/' && std::filesystem::is_directory(runtime, error)) {
-    return std::string(runtime) + "/mprdma";
-  }
-  return fmt::format("/tmp/mprdma-{}", uid);
+  return dataplane::runtime_directory(environment, uid);
 }
 
 std::string fabric_directory(const std::string& runtime_directory, const std::string& name) {
