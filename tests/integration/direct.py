@@ -147,9 +147,9 @@ def top_of_the_killed(wire):
     """The socket of a process that could not remove it is removed by the next reader."""
     deadline = time.monotonic() + 60
     port = perftest.free_tcp_port()
-    server = wire.start(0, ["ib_write_bw", "-F", "-p", str(port)])
+    options = ["-F", "-p", str(port), "-D", "30"]  # both, or it ends at once
+    server = wire.start(0, ["ib_write_bw", *options])
     wait_until(lambda: server.listens_on(port), deadline, "a server")
-    options = ["-F", "-p", str(port), "-D", "30"]
     client = wire.start(1, ["ib_write_bw", *options, wire.tcp_address])
     wait_until(lambda: len(sockets(wire)) == 2, deadline, "two sockets")
     client.kill()
