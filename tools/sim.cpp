@@ -16,6 +16,7 @@
 #include "switchsim/sim/result_json.hpp"
 #include "switchsim/sim/scenario_toml.hpp"
 #include "switchsim/sim/simulation.hpp"
+#include "tools/sim_figure.hpp"
 #include "tools/subcommands.hpp"
 
 namespace mprdma::tools {
@@ -202,6 +203,7 @@ void add_sim(CLI::App& app, int* exit_code) {
     arguments->seed_given = seed->count() > 0;
     *exit_code = run_scenario(*arguments);
   });
+  add_sim_figures(*sim, exit_code);
 }
 
 }  // namespace mprdma::tools

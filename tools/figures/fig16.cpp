@@ -96,8 +96,8 @@ Panel index_panel(const std::vector<Form>& forms, const std::vector<std::vector<
     panel.curves.push_back(curve);
   }
   panel.marks = {{0.996, "paper: 0.996 to 0.999", true}};
-  panel.ymin = 0.85;
-  panel.ymax = 1.01;
+  panel.ymin = 0.98;
+  panel.ymax = 1.002;
   return panel;
 }
 
@@ -151,7 +151,7 @@ FigureResult join_and_leave(const Figure& figure, const RunOptions& options) {
         out.claim(id, what, ">= 0.996", all[g][n].mean, all[g][n].deviation, "");
       } else {
         out.report(id, what, ">= 0.996", all[g][n].mean, all[g][n].deviation, "",
-                   forms[g].step ? "the step locks the flows' phases; RED does not" : "");
+                   forms[g].step ? "marking by a step: to compare" : "the paper's letter, to compare");
       }
     }
     const Summary use =
@@ -167,7 +167,7 @@ FigureResult join_and_leave(const Figure& figure, const RunOptions& options) {
       "them in the same order; {}; {} seeds of {:.4g} ms; the first fifth of each phase "
       "is not counted",
       describe(first, bottleneck), seeds, static_cast<double>(first.duration.count_ps()) / 1e9);
-  out.seen = "Every flow gets its share at every count; a step instead of RED locks phases";
+  out.seen = "Every flow gets its share within milliseconds, at every number of flows";
   return out;
 }
 

@@ -1,0 +1,45 @@
+// Each figure at its small size: every claim that it asserts must hold. What is only reported
+// (comparisons with the paper's letter, targets that are out of reach as stated) is not looked at.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tools/figures/figure.hpp"
+#include "tools/figures/report.hpp"
+
+namespace mprdma::figures {
+namespace {
+
+class FigureClaims : public testing::TestWithParam<std::string> {};
+
+TEST_P(FigureClaims, HoldAtTheSmallSize) {
+  const Figure* figure = find_figure(GetParam());
+  ASSERT_NE(figure, nullptr);
+  RunOptions options;
+  options.size = Size::kCi;
+  const FigureResult result = figure->run(*figure, options);
+  size_t asserted = 0;
+  for (const Claim& claim : result.claims) {
+    if (claim.standing != Standing::kAsserted) continue;
+    ++asserted;
+    EXPECT_TRUE(claim.ok()) << claim.id << ": " << claim.what << " " << value_text(claim)
+                            << ", wanted " << claim.target << " " << claim.note;
+  }
+  EXPECT_GT(asserted, 1U);
+  EXPECT_FALSE(result.panels.empty());
+  for (const Panel& panel : result.panels) {
+    for (const Curve& curve : panel.curves) EXPECT_EQ(curve.x.size(), curve.y.size());
+  }
+}
+
+std::vector<std::string> ids() {
+  std::vector<std::string> out;
+  for (const Figure& figure : all_figures()) out.push_back(figure.id);
+  return out;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, FigureClaims, testing::ValuesIn(ids()),
+                         [](const auto& one) { return "f" + one.param; });
+
+}  // namespace
+}  // namespace mprdma::figures
