@@ -25,8 +25,11 @@ using dataplane::clock_now;
 // While frames move: the least time between two looks at the ports.
 constexpr Duration kTurn = Duration::us(25);
 // After so long without a frame the ports are asked to wake us.
-constexpr Duration kQuiet = Duration::us(500);
+constexpr Duration kQuiet = Duration::ms(20);
 constexpr Duration kService = Duration::ms(10);
+// A vhost-user device now and then wakes nobody when a program's first frame comes: how long it may
+// wait for us to look.
+constexpr Duration kVhostSleepMax = Duration::ms(1);
 // Turns without a sleep, when hosts send faster than a turn takes in.
 constexpr unsigned kBusyTurnsMax = 8;
 constexpr uint64_t kTagSignal = UINT64_MAX;
@@ -65,6 +68,9 @@ void make_prompt() {
 FabricLoop::FabricLoop(Fabric* fabric, ControlServer* control, std::string name)
     : fabric_(fabric), control_(control) {
   status_.name = std::move(name);
+  for (const HostConfig& host : fabric->config().hosts) {
+    if (host.kind == PortKind::kVhost) sleep_max_ = kVhostSleepMax;
+  }
 }
 
 FabricLoop::~FabricLoop() {
@@ -135,7 +141,7 @@ Duration FabricLoop::pause(Time now, bool more) {
   armed_ = fabric_->arm();
   if (!armed_) return Duration::zero();
   const Time next = std::min(fabric_->next_event(), next_service_);
-  return std::max(next - now, kTurn);
+  return std::max(std::min(next - now, sleep_max_), kTurn);
 }
 
 void FabricLoop::sleep(Duration pause) {

@@ -40,6 +40,7 @@ class FabricLoop {
   int signal_fd_ = -1;
   Time last_moved_;
   Time next_service_;
+  Duration sleep_max_ = Duration::infinite();
   bool armed_ = false;
   unsigned busy_turns_ = 0;
 };
