@@ -278,8 +278,8 @@ MUTANTS = [
     _mutant(
         "sack-map-not-cleared",
         "stream_sender.cpp",
-        "  for (Map* map : {&sacked_, &lost_, ",
-        "  for (Map* map : {&lost_, ",
+        "       {&sacked_, &lost_, &deferred_, &charged_, ",
+        "       {&lost_, &deferred_, &charged_, ",
         "256 PSNs later a lost packet counts as received",
     ),
     _mutant(
