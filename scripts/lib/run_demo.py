@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""What scripts/demo does after the machine is set up: build, run, print a table."""
+"""What scripts/demo does after the machine is set up: build, run, print a table, draw."""
 
 import argparse
 import os
 import pathlib
 import re
+import statistics
 import sys
-import time
 
-import perftest
-from hosts import WIRES, Failure, Unavailable
+import demo_cases
+import demo_plot
+from fabric_wire import FabricWire
+from hosts import ROOT, Failure
 from report import Report
 from run_tests import GCC, run
 
@@ -18,30 +20,42 @@ TARGETS = (
     "providers/mprdma/libmprdma-rdmav34.so", "providers/mprdma/libmprdma-preload.so",
     "tests/integration/verbs_check",
 )  # fmt: skip
-PROGRAMS = {"ib_write_bw": "demo.write_bw", "ib_read_bw": "demo.read_bw"}
-SIZES = {64: 20000, 4096: 20000, 65536: 4000, 1 << 20: 300}  # bytes: messages
-CLAIMED_BYTES = 65536
+TOPOLOGY = ROOT / "switchsim/scenarios/fabric-four-paths.toml"
+DEFAULT_RATE = 200e6  # bits per second: what two cores carry with a margin, four times over
 CHECK = {"ops": 2000, "qps": 4}  # in each of two directions
-CHECK_TARGET = f">= {CHECK['ops'] * CHECK['qps'] * 2}"
-WIRE_TEXT = {
-    "local": "LocalPort (shared memory)",
-    "virtio": "ethdev: virtio-user / vhost-user",
-    "af_packet": "ethdev: AF_PACKET over veth",
-}
+# claim, what it says, target, from the results by case
+CLAIMS = (
+    ("demo.ratio", "four paths / one path", ">= 3.6",
+     lambda r, unit: r["four"].gbps / r["one"].gbps),
+    ("demo.cut", "a path cut and restored in mid-run: share of what is up", ">= 0.9",
+     lambda r, unit: r["cut"].gbps / (r["cut"].case.paths_up() * unit)),
+    ("demo.loss", "1 % loss on one path / lossless", ">= 0.9",
+     lambda r, unit: r["loss"].gbps / r["four"].gbps),
+    ("demo.slow", "a path at a tenth: share of three good paths and the slow one", ">= 0.9",
+     lambda r, unit: r["slow"].gbps / (r["slow"].case.paths_up() * unit)),
+)  # fmt: skip
 
 
 class Screen:
-    """A line of progress that is overwritten on a terminal; colours only there."""
+    """A bar of progress that is overwritten on a terminal; colours only there."""
+
+    WIDTH = 24
 
     def __init__(self):
         self.terminal = sys.stdout.isatty()
         self.colours = self.terminal and "NO_COLOR" not in os.environ
+        self._last = ""
 
-    def progress(self, text):
+    def progress(self, text, share=None):
         if self.terminal:
-            print(f"\r\x1b[K{text} ...", end="", flush=True)
-        else:
+            bar = ""
+            if share is not None:
+                full = min(self.WIDTH, int(share * self.WIDTH))
+                bar = f"[{'#' * full}{'.' * (self.WIDTH - full)}] "
+            print(f"\r\x1b[K{bar}{text} ...", end="", flush=True)
+        elif text != self._last:
             print(f"{text} ...", flush=True)
+        self._last = text
 
     def clear(self):
         if self.terminal:
@@ -71,128 +85,124 @@ def build(screen):
     return GCC.directory
 
 
-def size_text(count):
-    for unit, size in (("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if count >= size:
-            return f"{count // size} {unit}"
-    return f"{count} B"
+def topology(path_rate, port_kind):
+    """The sample topology with this demo's rate and kind of port."""
+    text = TOPOLOGY.read_text()
+    text, rates = re.subn(r'(?m)^rate = ".*"$', f'rate = "{path_rate / 1e6:g}Mbps"', text)
+    text, hosts = re.subn(r'(?m)^(ip = ".*")$', rf'\1\nport = "{port_kind}"', text)
+    if (rates, hosts) != (1, 2):
+        raise Failure(f"{TOPOLOGY.name}: not the topology that the demo knows")
+    return text
 
 
-def measure_wire(wire, screen, report, table):
-    """Both programs, all sizes; then the check of contents."""
-    prefix = "" if wire.name == "local" else f"{wire.name}."
-    for program, claim in PROGRAMS.items():
-        claim = claim.replace("demo.", f"demo.{prefix}")
-        series = report.series.setdefault(f"{prefix}{program}", {"unit": "Gb/s", "points": []})
-        for size, count in SIZES.items():
-            screen.progress(f"{program}, {size_text(size)}, {WIRE_TEXT[wire.name]}")
-            row = perftest.run(wire, program, ["-s", size, "-n", count], 40)[-1]
-            wire.stop_processes()
-            table.append((wire.name, program, size, row.gbps, row.mpps * 1000))
-            series["points"].append(
-                {"message_bytes": size, "messages": count, "gbps": row.gbps, "mpps": row.mpps}
-            )
-            if size == CLAIMED_BYTES:
-                report.claim(claim, claim_text(program, wire.name), "> 0", row.gbps, "Gb/s")
-    screen.progress(f"verbs_check (contents, order), {WIRE_TEXT[wire.name]}")
-    verified = check_contents(wire)
-    report.claim(
-        f"demo.{prefix}verified", verified_text(wire.name), CHECK_TARGET, verified, "operations"
-    )
-    return verified
+def run_cases(directory, options, screen, round_number):
+    """All cases of one round: {case name: Result}, and how many operations were verified."""
+    results = {}
+    with FabricWire(directory, topology(options.path_rate, options.port)) as wire:
+        cases = demo_cases.all_cases(options.path_rate)
+        total = sum(case.seconds + 2 for case in cases) + 5
+        done = 0
+        for case in cases:
+            text = f"round {round_number} of {options.runs}: {case.title}"
+            screen.progress(text, done / total)
+
+            def progress(share, text=text, done=done, case=case):
+                screen.progress(text, (done + share * case.seconds) / total)
+
+            results[case.name] = demo_cases.run_case(wire, case, options.path_rate, progress)
+            done += case.seconds + 2
+        screen.progress("verbs_check: contents and order, both directions", done / total)
+        verified = demo_cases.check_contents(wire, CHECK["ops"], CHECK["qps"])
+    return results, verified
 
 
-def claim_text(program, wire):
-    return f"{program}, unmodified, {size_text(CLAIMED_BYTES)} messages, {WIRE_TEXT[wire]}"
+def add_claims(report, rounds, unit):
+    """Each claim is the median over the rounds; all values are in the series."""
+    for name, what, target, value_of in CLAIMS:
+        values = [value_of(results, unit) for results, _ in rounds]
+        report.claim(name, what, target, round(statistics.median(values), 4), "x")
+        report.series[name] = {"unit": "x", "values": values}
+    verified = min(count for _, count in rounds)
+    report.claim("demo.verified", "random operations verified at both ends",
+                 f">= {CHECK['ops'] * CHECK['qps'] * 2}", verified, "operations")  # fmt: skip
 
 
-def verified_text(wire):
-    return f"random operations whose contents were verified at both ends, {WIRE_TEXT[wire]}"
+def add_series(report, rounds):
+    for name in rounds[-1][0]:
+        last = rounds[-1][0][name]
+        report.series[name] = {
+            "unit": "Gb/s",
+            "ib_write_bw": [results[name].gbps for results, _ in rounds],
+            "paths_up": last.case.paths_up(),
+            "seconds": [at for at, _ in last.series],
+            "path_goodput": [rates for _, rates in last.series],
+        }
 
 
-def check_contents(wire):
-    """How many operations both ends verified."""
-    deadline = time.monotonic() + 40
-    path = wire.new_path("check")
-    options = ["--ops", CHECK["ops"], "--qps", CHECK["qps"]]
-    program = wire.build / "tests/integration/verbs_check"
-    sides = [wire.start(0, [program, "--server", path, *options])]
-    sides.append(wire.start(1, [program, "--client", path, *options]))
-    verified = 0
-    for side in reversed(sides):
-        side.wait(deadline)
-        found = re.search(r"ok: .* (\d+) QPs, (\d+) operations each", side.output())
-        if found is None:
-            raise Failure(f"{side.name}: no result")
-        verified += int(found.group(1)) * int(found.group(2))
-    return verified
-
-
-def claims_not_reached(wire, report, reason):
-    """Lists what this wire should have shown and did not."""
-    prefix = "" if wire == "local" else f"{wire}."
-    present = {claim["id"] for claim in report.claims}
-    wanted = [
-        (claim.replace("demo.", f"demo.{prefix}"), claim_text(program, wire), "> 0", "Gb/s")
-        for program, claim in PROGRAMS.items()
-    ]
-    wanted.append((f"demo.{prefix}verified", verified_text(wire), CHECK_TARGET, "operations"))
-    for name, what, target, unit in wanted:
-        if name not in present:
-            report.missing(name, what, target, unit, reason)
-
-
-def try_wire(name, directory, screen, report, table):
-    """Measures one wire; a failure is reported with what both sides printed."""
-    try:
-        with WIRES[name](directory) as wire:
-            try:
-                measure_wire(wire, screen, report, table)
-            except Failure as failure:
-                screen.clear()
-                print(screen.bad(f"{WIRE_TEXT[name]}: {failure}"))
-                for process in wire.processes:
-                    print(f"---- {process.name}")
-                    print("\n".join(process.output().splitlines()[-15:]))
-                claims_not_reached(name, report, str(failure))
-    except Unavailable as reason:
-        screen.clear()
-        print(f"{WIRE_TEXT[name]}: not on this machine: {reason}")
-        claims_not_reached(name, report, str(reason))
-
-
-def print_table(screen, table, report):
+def print_table(screen, report, rounds, unit):
     screen.clear()
-    heading = f"{'wire':<12}{'program':<14}{'message':>10}{'goodput Gb/s':>15}{'rate k/s':>12}"
-    print("\n" + screen.bold(heading))
-    for wire, program, size, gbps, rate in table:
-        print(f"{wire:<12}{program:<14}{size_text(size):>10}{gbps:>15.2f}{rate:>12.1f}")
+    print("\n" + screen.bold(f"{'case':<42}{'goodput Gb/s':>14}{'paths up':>10}{'of these':>10}"))
+    for name, result in rounds[-1][0].items():
+        gbps = statistics.median(results[name].gbps for results, _ in rounds)
+        up = result.case.paths_up()
+        print(f"{result.case.title:<42}{gbps:>14.3f}{up:>10.2f}{gbps / (up * unit):>9.1%}")
     print()
     for claim in report.claims:
         verdict = screen.good("ok    ") if claim["ok"] else screen.bad("FAILED")
-        value = claim.get("reason") or f"{claim['value']:.6g} {claim['unit']}"
-        print(f"{verdict} {claim['what']}: {value}")
+        value = claim.get("reason") or f"{claim['value']:.4g} {claim['unit']}"
+        print(f"{verdict} {claim['id']}: {claim['what']}: {value} (target {claim['target']})")
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(prog="scripts/demo")
+    parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--png", type=pathlib.Path, default=None)
+    parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--path-rate", type=parse_rate, default=DEFAULT_RATE)
+    parser.add_argument("--port", choices=("vhost", "local"), default="vhost")
+    parser.add_argument("--build", type=pathlib.Path)
+    return parser.parse_args()
+
+
+def parse_rate(text):
+    """Bits per second of "200Mbps" or "1Gbps"."""
+    for unit, factor in (("Mbps", 1e6), ("Gbps", 1e9)):
+        if text.endswith(unit):
+            return float(text[: -len(unit)]) * factor
+    raise argparse.ArgumentTypeError(f"'{text}': a rate is like 200Mbps or 1Gbps")
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="scripts/demo")
-    parser.add_argument("--json", type=pathlib.Path)
-    parser.add_argument("--wire", action="append", choices=WIRES, default=[])
-    parser.add_argument("--build", type=pathlib.Path)
-    arguments = parser.parse_args()
+    options = parse_arguments()
     screen = Screen()
-    report = Report("scripts/demo", {"messages": SIZES, "check": CHECK})
-    table = []
+    unit = options.path_rate / 1e9 * demo_cases.PAYLOAD_SHARE
+    report = Report("scripts/demo", {
+        "path_rate_bps": options.path_rate, "paths": 4, "port": options.port,
+        "message_bytes": demo_cases.MESSAGE_BYTES, "mtu_bytes": demo_cases.MTU_BYTES,
+        "overhead_bytes": demo_cases.OVERHEAD_BYTES, "path_goodput_max_gbps": unit,
+        "runs": options.runs, "check": CHECK,
+    })  # fmt: skip
+    rounds = []
     try:
-        directory = arguments.build.resolve() if arguments.build else build(screen)
+        directory = options.build.resolve() if options.build else build(screen)
+        for number in range(1, options.runs + 1):
+            rounds.append(run_cases(directory, options, screen, number))
     except Failure as failure:
         screen.clear()
-        sys.exit(f"demo: {failure}")
-    for name in arguments.wire or ("local", "virtio"):
-        try_wire(name, directory, screen, report, table)
-    print_table(screen, table, report)
-    if arguments.json:
-        report.write(arguments.json)
+        reason = str(failure)
+        for name, what, target, _ in CLAIMS:
+            report.missing(name, what, target, "x", reason)
+        if options.json:
+            report.write(options.json)
+        sys.exit(f"demo: {reason}")
+    add_claims(report, rounds, unit)
+    add_series(report, rounds)
+    print_table(screen, report, rounds, unit)
+    png = options.png or directory / "demo.png"
+    not_drawn = demo_plot.draw(list(rounds[-1][0].values()), unit, png)
+    print(f"\npicture: {not_drawn or os.path.relpath(png)}")
+    if options.json:
+        report.write(options.json)
     return 0 if report.good else 1
 
 

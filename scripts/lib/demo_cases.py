@@ -1,0 +1,168 @@
+"""The five cases of the demo: what happens to the network while ib_write_bw runs over it."""
+
+import dataclasses
+import re
+import time
+from collections.abc import Callable
+
+import perftest
+from fabric_wire import Sampler
+from hosts import Failure, wait_until
+
+PATHS = ("path1", "path2", "path3", "path4")
+MESSAGE_BYTES = 65536
+MTU_BYTES = 4096
+# A WRITE packet on the wire besides its payload: preamble, gap and FCS 24, Ethernet 14, IPv4 20,
+# UDP 8, BTH 12, data extension 16, RETH 16, ICRC 4 (docs/wire-format.md).
+OVERHEAD_BYTES = 114
+PAYLOAD_SHARE = MTU_BYTES / (MTU_BYTES + OVERHEAD_BYTES)
+MARGIN_S = 1  # perftest measures from this long after the start until this long before the end
+
+
+@dataclasses.dataclass
+class Event:
+    """At a time after the first byte, something happens to a link."""
+
+    at_s: float
+    link: str
+    change: str
+    path_speed: float  # what is left of the path, of its full rate
+
+
+@dataclasses.dataclass
+class Case:
+    """One run of ib_write_bw."""
+
+    name: str
+    title: str
+    seconds: int
+    paths: int = 4
+    before: tuple = ()  # changes of links before it starts: Event with at_s 0
+    events: tuple = ()
+    environment: dict = dataclasses.field(default_factory=dict)
+
+    def paths_up(self):
+        """How many paths are up on average over the time that perftest measures."""
+        if self.paths == 1:
+            return 1.0
+        total = 0.0
+        for path in PATHS:
+            changes = sorted((e for e in (*self.before, *self.events) if e.link == path),
+                             key=lambda e: e.at_s)  # fmt: skip
+            now, speed = MARGIN_S, 1.0
+            for change in changes:
+                at = min(max(change.at_s, MARGIN_S), self.seconds - MARGIN_S)
+                total += speed * (at - now)
+                now, speed = at, change.path_speed
+            total += speed * (self.seconds - MARGIN_S - now)
+        return total / (self.seconds - 2 * MARGIN_S)
+
+
+@dataclasses.dataclass
+class Result:
+    case: Case
+    gbps: float
+    series: list  # (seconds since the first byte, [goodput of each path, Gb/s])
+
+
+def all_cases(path_rate):
+    """`path_rate` as `mprdma fabric set` takes it, and a tenth of it for the slow path."""
+    tenth = f"{path_rate / 10 / 1e6:g}Mbps"
+    return (
+        Case("one", "one path", 5, paths=1, environment={"MPRDMA_PATHS": "1"}),
+        Case("four", "four paths", 5),
+        Case("cut", "path 2 is cut after 3 s, back after 6 s", 9, events=(
+            Event(3, "path2", "down", 0.0), Event(6, "path2", "up", 1.0))),
+        Case("loss", "1 % loss on path 3", 5, before=(Event(0, "path3", "loss=1%", 1.0),)),
+        Case("slow", "path 4 at a tenth of its rate", 5, before=(
+            Event(0, "path4", f"rate={tenth}", 0.1),)),
+    )  # fmt: skip
+
+
+def run_case(wire, case, path_rate, progress: Callable[[float], None]):
+    """Runs ib_write_bw under the case's changes; the links are as before afterwards."""
+    for event in case.before:
+        wire.set(event.link, event.change)
+    sampler = Sampler(wire, PATHS, 0.2)
+    try:
+        wire.extra = dict(case.environment)
+        gbps = _run_write_bw(wire, case, sampler, progress)
+    except Failure as failure:
+        raise Failure(f"{failure}\n{last_words(wire)}") from failure
+    finally:
+        wire.extra = {}
+        wire.stop_processes()
+        for event in (*case.before, *case.events):
+            wire.set(event.link, "up", "loss=0%", f"rate={path_rate / 1e6:g}Mbps")
+    return Result(case, gbps, _goodput(sampler.samples))
+
+
+def _run_write_bw(wire, case, sampler, progress):
+    options = ["-s", MESSAGE_BYTES, "-m", MTU_BYTES, "-D", case.seconds, "-f", MARGIN_S]
+    deadline = time.monotonic() + case.seconds + 25
+    port = perftest.free_tcp_port()
+    command = ["ib_write_bw", "-F", "-p", port, *options]
+    server = wire.start(0, command)
+    wait_until(lambda: server.status is not None or server.listens_on(port), deadline,
+               "ib_write_bw listens")  # fmt: skip
+    before = sum(sampler.bytes_now().values())
+    client = wire.start(1, [*command, wire.tcp_address])
+    wait_until(lambda: client.status is not None or
+               sum(sampler.bytes_now().values()) > before + 20 * MTU_BYTES, deadline,
+               "the first bytes pass")  # fmt: skip
+    start = time.monotonic()
+    sampler.start()
+    try:
+        for event in sorted(case.events, key=lambda e: e.at_s):
+            _wait(start, event.at_s, case, client, progress)
+            wire.set(event.link, event.change)
+        _wait(start, case.seconds, case, client, progress)
+        client.wait(deadline)
+        server.wait(deadline)
+    finally:
+        sampler.stop()
+    rows = perftest.parse(client.output())
+    if not rows:
+        raise Failure("ib_write_bw printed no result")
+    return rows[-1].gbps
+
+
+def _wait(start, until_s, case, client, progress):
+    while (now := time.monotonic() - start) < until_s and client.status is None:
+        progress(now / case.seconds)
+        time.sleep(0.05)
+
+
+def _goodput(samples):
+    """Payload per path in Gb/s between one sample and the next."""
+    series = []
+    for (t0, b0), (t1, b1) in zip(samples, samples[1:]):
+        rates = [(b1[p] - b0[p]) * 8 / (t1 - t0) / 1e9 * PAYLOAD_SHARE for p in PATHS]
+        series.append(((t0 + t1) / 2 - samples[0][0], rates))
+    return series
+
+
+def last_words(wire):
+    """The end of what each process of the wire printed."""
+    text = []
+    for process in (*wire.processes, wire.fabric):
+        text += [f"---- {process.name}", *process.output().splitlines()[-12:]]
+    return "\n".join(text)
+
+
+def check_contents(wire, operations, queue_pairs, seconds=40):
+    """Random operations in both directions; how many were verified at both ends."""
+    deadline = time.monotonic() + seconds
+    path = wire.new_path("check")
+    program = wire.build / "tests/integration/verbs_check"
+    options = ["--ops", operations, "--qps", queue_pairs]
+    sides = [wire.start(0, [program, "--server", path, *options])]
+    sides.append(wire.start(1, [program, "--client", path, *options]))
+    verified = 0
+    for side in reversed(sides):
+        side.wait(deadline)
+        found = re.search(r"ok: .* (\d+) QPs, (\d+) operations each", side.output())
+        if found is None:
+            raise Failure(f"{side.name}: no result")
+        verified += int(found.group(1)) * int(found.group(2))
+    return verified
