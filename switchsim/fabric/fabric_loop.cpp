@@ -27,8 +27,8 @@ constexpr Duration kTurn = Duration::us(25);
 // After so long without a frame the ports are asked to wake us.
 constexpr Duration kQuiet = Duration::ms(20);
 constexpr Duration kService = Duration::ms(10);
-// A vhost-user device now and then wakes nobody when a program's first frame comes: how long it may
-// wait for us to look.
+// Whether a vhost-user device always wakes us for a program's first frame lies with DPDK: how long
+// that frame waits at most for us to look by ourselves.
 constexpr Duration kVhostSleepMax = Duration::ms(1);
 // Turns without a sleep, when hosts send faster than a turn takes in.
 constexpr unsigned kBusyTurnsMax = 8;
