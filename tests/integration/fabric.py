@@ -110,6 +110,23 @@ def check_rides_over_changes(wire):
         restore(wire)
 
 
+def ordering(*options):
+    """Data, then a flag that the reader polls, over paths of different length: packets overtake."""
+
+    def run(wire):
+        deadline = time.monotonic() + 90
+        try:
+            for path, delay in zip(PATHS, ("20us", "300us", "800us", "2ms")):
+                wire.set(path, f"delay={delay}")
+            common = ["--ordering", "--ops", "300", "--size-max", "262144", *options]
+            for process in start_check(wire, *common):
+                process.wait(deadline)
+        finally:
+            restore(wire)
+
+    return run
+
+
 def start_bandwidth(wire, seconds, deadline):
     port = perftest.free_tcp_port()
     command = ["ib_write_bw", "-F", "-s", "65536", "-D", seconds, "-p", port]
@@ -195,6 +212,9 @@ CASES = {
     "fabric": [
         *BOTH,
         ("verbs_check rides over loss, cuts and a slow path", check_rides_over_changes),
+        ("a flag after its data, paths of different length", ordering()),
+        ("a flag may overtake relaxed data", ordering("--relaxed", "--expect-stale")),
+        ("a synchronised flag never does", ordering("--relaxed", "--synchronise")),
         ("what cannot be done is said", refusals),
         ("down leaves nothing", leaves_nothing),
     ],
