@@ -465,7 +465,9 @@ void StreamSender::on_timeout(Time now) {
   timer_base_ = now;
   probe_done_ = true;
   if (!timeout_open_) window_before_timeout_ = window_;
-  if (params_.timeout_shrinks_window) window_.on_timeout();
+  // Once for each silence: with many dead paths the next timeouts are tries of other paths, and a
+  // window that is halved each time leaves one try at a time, further and further apart.
+  if (params_.timeout_shrinks_window && backoff_ == 1) window_.on_timeout();
   recent_.reset();
   recent_before_.reset();
   end_deferral();

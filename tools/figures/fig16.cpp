@@ -150,8 +150,9 @@ FigureResult join_and_leave(const Figure& figure, const RunOptions& options) {
       if (forms[g].asserted) {
         out.claim(id, what, ">= 0.996", all[g][n].mean, all[g][n].deviation, "");
       } else {
-        out.report(id, what, ">= 0.996", all[g][n].mean, all[g][n].deviation, "",
-                   forms[g].step ? "marking by a step: to compare" : "the paper's letter, to compare");
+        out.report(
+            id, what, ">= 0.996", all[g][n].mean, all[g][n].deviation, "",
+            forms[g].step ? "marking by a step: to compare" : "the paper's letter, to compare");
       }
     }
     const Summary use =

@@ -118,7 +118,7 @@ FigureResult incast(const Figure& figure, const RunOptions& options) {
           }
         }
         if (options.ci()) {
-          for (auto& flow : scenario.flows) flow.message_bytes /= 12;
+          for (auto& flow : scenario.flows) flow.message_bytes /= 3;
         }
         batch.add_one(scenario, options.seed + s);
       }

@@ -135,7 +135,7 @@ FigureResult marking_balance(const Figure& figure, const RunOptions& options) {
   const uint32_t seeds = options.ci() ? 1 : 5;
   for (const Form& form : forms) {
     Scenario scenario = load(figure.scenario, form.overrides);
-    if (options.ci()) shorten(&scenario, 5);
+    if (options.ci()) shorten(&scenario, 2);
     batch.add(scenario, seeds);
   }
   batch.run();

@@ -146,6 +146,12 @@ TEST(StreamSender, ATimeoutHalvesTheWindowButNotAboveTheInitial) {
   s.now = s.sender.next_deadline(true);
   s.sender.on_deadline(s.now);
   EXPECT_EQ(s.window_raw(), 8 * kOne);
+  for (int i = 0; i < 3; ++i) {
+    s.now = s.sender.next_deadline(true);
+    s.sender.on_deadline(s.now);
+  }
+  EXPECT_EQ(s.counters.rto_expired, 4u);
+  EXPECT_EQ(s.window_raw(), 8 * kOne) << "once for each silence";
 }
 
 // ---- In flight, SACK, loss ---------------------------------------------------------------------
