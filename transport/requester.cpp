@@ -13,6 +13,10 @@ using wire::Opcode;
 
 constexpr uint8_t kRnrRetryForever = 7;
 
+// One retry takes between one and four of the verbs' timeouts (IBTA 9.9.2.1). Adapters use up what
+// they are allowed, and a host in software needs it: its peer may be stopped meanwhile.
+constexpr int64_t kTimeoutsPerRetry = 4;
+
 // 4.096 us * 2^code (IBTA 9.9.2.1).
 constexpr Duration timeout_of(uint8_t code) {
   return Duration::ns(4096) * (int64_t{1} << code);
@@ -477,17 +481,20 @@ void Requester::pop_read() {
   read_timed_ = false;
 }
 
-// One of the verbs' retries; they measure the absence of any progress (design 3.1). At least two
-// retransmission timeouts, so that recovery has its chance (IBTA 9.9.2.1 lets us round up).
+// How long a peer is silent before it is asked again. At least two retransmission timeouts, so that
+// recovery has its chance (IBTA 9.9.2.1 lets us round up).
 Duration Requester::retry_interval() const {
   const Duration recovery = sender_.base_rto() * 2;
   if (attributes_.timeout == 0) return std::max(recovery, config_.params.rto_ceiling);
   return std::max(recovery, timeout_of(attributes_.timeout));
 }
 
+// The verbs' retries measure the absence of any progress (design 3.1).
 Time Requester::give_up_after(Time last_progress) const {
   if (attributes_.timeout == 0) return Time::never();
-  return last_progress + retry_interval() * (attributes_.retry_cnt + 1);
+  const Duration interval =
+      std::max(sender_.base_rto() * 2, timeout_of(attributes_.timeout) * kTimeoutsPerRetry);
+  return last_progress + interval * (attributes_.retry_cnt + 1);
 }
 
 Time Requester::requests_give_up_at() const {

@@ -146,7 +146,7 @@ def last_words(wire):
     """The end of what each process of the wire printed."""
     text = []
     for process in (*wire.processes, wire.fabric):
-        text += [f"---- {process.name}", *process.output().splitlines()[-12:]]
+        text += [f"---- {process.name}", *process.output().splitlines()[-40:]]
     return "\n".join(text)
 
 

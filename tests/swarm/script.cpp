@@ -17,11 +17,11 @@ using transport::WorkOpcode;
 
 enum Step : uint64_t { kCut, kError, kReset, kReconnect, kBury };
 
-// How long the requester waits for a silent peer: a timeout for each retry, and each long enough
+// How long the requester waits for a silent peer: four timeouts for each retry, each long enough
 // for recovery to have a chance.
 Duration retry_time(const Scenario& s, const transport::Qp& qp) {
   const Duration timeout = Duration::ns(4096) * (int64_t{1} << s.timeout);
-  return std::max(timeout, qp.requester().sender().base_rto() * 2) * (s.retry_cnt + 1);
+  return std::max(timeout * 4, qp.requester().sender().base_rto() * 2) * (s.retry_cnt + 1);
 }
 
 }  // namespace

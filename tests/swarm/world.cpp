@@ -210,7 +210,7 @@ Duration World::slack() const {
   slack += scenario_.links[0].delay * 64 + scenario_.links[1].delay * 64 + scenario_.connect_skew;
   // A responder that fell silent is asked again once in this time.
   const Duration retry = Duration::ns(4096) * (int64_t{1} << scenario_.timeout);
-  slack += retry * (fatal() ? 16 : 4);
+  slack += retry * (fatal() ? 64 : 16);
   return slack;
 }
 
