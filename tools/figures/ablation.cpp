@@ -76,7 +76,11 @@ std::vector<Case> all_cases(const Figure& figure, bool ci) {
                    ceiling_bps(scenario, bottleneck), senders});
   }
   for (Case& one : out) {
-    if (ci) shorten(&one.scenario, one.senders == 0 ? 20 : 5);
+    if (ci) {
+      shorten(&one.scenario, one.senders == 0 ? 20 : 5);
+    } else if (one.senders == 0) {
+      shorten(&one.scenario, 3);
+    }
   }
   return out;
 }
@@ -87,7 +91,7 @@ FigureResult ablation(const Figure& figure, const RunOptions& options) {
   FigureResult out;
   Batch batch(options);
   const std::vector<Case> cases = all_cases(figure, options.ci());
-  const uint32_t seeds = options.ci() ? 1 : 3;
+  const uint32_t seeds = options.ci() ? 1 : 2;
   for (const Mend& mend : kMends) {
     for (const Case& one : cases) {
       Scenario scenario = one.scenario;

@@ -54,12 +54,12 @@ FigureResult lossy_paths(const Figure& figure, const RunOptions& options) {
   const std::vector<double> losses =
       options.ci() ? std::vector<double>(kLossPercentCi.begin(), kLossPercentCi.end())
                    : std::vector<double>(kLossPercent.begin(), kLossPercent.end());
-  const uint32_t seeds = options.ci() ? 1 : 5;
+  const uint32_t seeds = options.ci() ? 1 : 3;
   for (const Variant* variant : variants) {
     for (const double loss : losses) {
       Scenario scenario = load(figure.scenario, variant->overrides);
       set_loss(loss, &scenario);
-      if (options.ci()) shorten(&scenario, 6);
+      if (options.ci()) shorten(&scenario, 5);
       batch.add(scenario, seeds);
     }
   }

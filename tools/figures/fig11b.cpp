@@ -97,9 +97,7 @@ FigureResult cut_paths(const Figure& figure, const RunOptions& options) {
   const std::array<const Variant*, 3> variants = {&kMp, &kMp128, &kPaper};
   const uint32_t seeds = options.ci() ? 1 : 5;
   for (const Variant* variant : variants) {
-    Scenario scenario = load(figure.scenario, variant->overrides);
-    if (options.ci()) shorten(&scenario, 2);
-    batch.add(scenario, seeds);
+    batch.add(load(figure.scenario, variant->overrides), seeds);
   }
   batch.run();
   const Scenario& first = batch.scenario(0);

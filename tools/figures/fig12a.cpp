@@ -93,7 +93,7 @@ FigureResult permutation(const Figure& figure, const RunOptions& options) {
   FigureResult out;
   Batch batch(options);
   const std::array<const Variant*, 3> variants = {&kMp, &kMp128, &kPaper};
-  const uint32_t seeds = options.ci() ? 1 : 5;
+  const uint32_t seeds = options.ci() ? 1 : 3;
   for (const Variant* variant : variants) {
     Scenario scenario = load(figure.scenario, variant->overrides);
     if (options.ci()) shorten(&scenario, 5);

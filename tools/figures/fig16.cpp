@@ -124,7 +124,7 @@ FigureResult join_and_leave(const Figure& figure, const RunOptions& options) {
       {&kMp128, false, "mp, L = 128, RED (1.0, 20, 40)", "16.mp128", true},
       {&kMp, true, "mp, step at 20 KB", "16.mp-step", false},
       {&kPaper, false, "mp-paper, RED (1.0, 20, 40)", "16.paper", false}};
-  const uint32_t seeds = options.ci() ? 1 : 5;
+  const uint32_t seeds = options.ci() ? 1 : 3;
   for (const Form& form : forms) {
     Scenario scenario = load(figure.scenario, form.variant->overrides);
     if (form.step) {

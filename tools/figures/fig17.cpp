@@ -103,7 +103,7 @@ FigureResult incast(const Figure& figure, const RunOptions& options) {
   const std::vector<uint32_t> degrees =
       options.ci() ? std::vector<uint32_t>{1, 3, 9}
                    : std::vector<uint32_t>{1, 2, 3, 4, 5, 6, 7, 8, kSendersMax};
-  const uint32_t seeds = options.ci() ? 1 : 5;
+  const uint32_t seeds = options.ci() ? 1 : 3;
   const std::array<Form, kForms> forms = all_forms();
   Batch batch(options);
   for (const Form& form : forms) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 #include "tools/figures/batch.hpp"
 #include "tools/figures/list.hpp"
@@ -64,6 +65,18 @@ double spread(const Result& result, const Scenario& scenario) {
   return all.least == 0 ? 0 : all.most / all.least;
 }
 
+// Of each path's mean over the runs: a single run of 60 ms is off by some 5 %.
+double pooled_spread(const Batch& batch, size_t group) {
+  const Scenario& scenario = batch.scenario(group);
+  std::vector<double> means;
+  for (size_t p = 0; p < scenario.paths.size(); ++p) {
+    means.push_back(
+        batch.over(group, [&](const Result& r) { return ratios(r, scenario)[p]; }).mean);
+  }
+  const Summary all = summarise(means);
+  return all.least == 0 ? 0 : all.most / all.least;
+}
+
 // Mean ratio of the four paths against F* = 2 / (cwnd + 2), equation 6 at rest.
 double against_theory(const Result& result, const Scenario& scenario) {
   double window = 0;
@@ -80,7 +93,8 @@ double mean_window(const Result& result) {
 
 void add_claims(const Batch& batch, size_t group, const Form& form, FigureResult* out) {
   const Scenario& scenario = batch.scenario(group);
-  const Summary ratio = batch.over(group, [&](const Result& r) { return spread(r, scenario); });
+  Summary ratio = batch.over(group, [&](const Result& r) { return spread(r, scenario); });
+  ratio.mean = pooled_spread(batch, group);
   const Summary theory =
       batch.over(group, [&](const Result& r) { return against_theory(r, scenario); });
   const Summary window = batch.over(group, mean_window);
@@ -131,17 +145,18 @@ Panel time_panel(const Result& result, const Scenario& scenario, const std::stri
 FigureResult marking_balance(const Figure& figure, const RunOptions& options) {
   FigureResult out;
   Batch batch(options);
-  const std::vector<Form>& forms = all_forms();
-  const uint32_t seeds = options.ci() ? 1 : 5;
+  // A test runs what it asserts: the first two.
+  const std::span<const Form> forms = std::span(all_forms()).first(options.ci() ? 2 : 4);
+  const uint32_t seeds = options.ci() ? 2 : 5;
   for (const Form& form : forms) {
     Scenario scenario = load(figure.scenario, form.overrides);
-    if (options.ci()) shorten(&scenario, 2);
     batch.add(scenario, seeds);
   }
   batch.run();
   for (size_t g = 0; g < forms.size(); ++g) add_claims(batch, g, forms[g], &out);
   const Scenario& first = batch.scenario(0);
-  for (const size_t g : {size_t{0}, size_t{2}}) {
+  for (const size_t g : {size_t{0}, forms.size() - 2}) {
+    if (!out.panels.empty() && g == 0) break;
     const Result& result = batch.group(g)[0];
     out.panels.push_back(time_panel(result, first, forms[g].name, 2 / (mean_window(result) + 2)));
     out.panels.back().ymax = 0.15;

@@ -74,7 +74,7 @@ const Figure* find_figure(const std::string& id);
 // "12 >= 10" is true. False for a target that is none.
 bool holds(double value, const std::string& target);
 
-// The schema of docs/testing.md.
+// The schema of results that programs read, as the other commands write it.
 nlohmann::json to_json(const Figure& figure, const RunOptions& options, const FigureResult& result);
 
 }  // namespace mprdma::figures

@@ -145,16 +145,16 @@ std::string clause(const Panel& panel, size_t index, const std::string& data) {
       curve.legend && panel.legend ? fmt::format("title {}", quoted(curve.name)) : "notitle";
   const std::string dash = curve.dashed ? " dt (12,6)" : "";
   const bool errors = !curve.error.empty();
-  std::string out;
   switch (curve.stroke) {
     case Stroke::kBars:
-      out = fmt::format("${} using 1:2:4 with boxes fs solid 0.85 noborder lc rgb '{}' {}", data,
-                        rgb, name);
       if (errors) {
-        out += fmt::format(
-            ", ${} using 1:2:3 with yerrorbars lc rgb '#222222' lw 1.2 pt 7 ps 0 notitle", data);
+        return fmt::format(
+            "${} using 1:2:3:4 with boxerrorbars fs solid 0.85 border rgb '#333333' lw 1 "
+            "lc rgb '{}' {}",
+            data, rgb, name);
       }
-      return out;
+      return fmt::format("${} using 1:2:4 with boxes fs solid 0.85 noborder lc rgb '{}' {}", data,
+                         rgb, name);
     case Stroke::kSteps:
       return fmt::format("${} using 1:2 with steps lc rgb '{}' lw 2{} {}", data, rgb, dash, name);
     case Stroke::kLine:
@@ -165,13 +165,9 @@ std::string clause(const Panel& panel, size_t index, const std::string& data) {
     case Stroke::kLinePoints:
       break;
   }
-  out = fmt::format("${} using 1:2 with linespoints lc rgb '{}' lw 2 pt {} ps 1.1{} {}", data, rgb,
-                    point, dash, name);
-  if (errors) {
-    out += fmt::format(", ${} using 1:2:3 with yerrorbars lc rgb '{}' lw 1.2 pt 7 ps 0 notitle",
-                       data, rgb);
-  }
-  return out;
+  return fmt::format("${} using {} lc rgb '{}' lw 2 pt {} ps 1.1{} {}", data,
+                     errors ? "1:2:3 with yerrorlines" : "1:2 with linespoints", rgb, point, dash,
+                     name);
 }
 
 // The line of each mark reaches from side to side; its text stands above it, at the left if it is
@@ -273,8 +269,7 @@ std::string script(const Picture& picture, const std::string& base, bool svg) {
   out += fmt::format("set output {}\nset encoding utf8\n", quoted(base + (svg ? ".svg" : ".png")));
   out +=
       "set border 3 lc rgb '#444444'\nset grid ytics xtics lc rgb '#E3E3E3' lt 1 lw 1\n"
-      "set ytics nomirror out font ',10'\nset tics textcolor rgb '#222222'\nset boxwidth 0.25\n"
-      "set pointintervalbox 0\n";
+      "set ytics nomirror out font ',10'\nset tics textcolor rgb '#222222'\nset boxwidth 0.25\n";
   for (size_t p = 0; p < picture.panels.size(); ++p) {
     for (size_t c = 0; c < picture.panels[p].curves.size(); ++c) {
       out += data_block(fmt::format("d{}_{}", p, c), picture.panels[p], c);

@@ -64,7 +64,7 @@ FigureResult tail_drop(const Figure& figure, const RunOptions& options) {
   FigureResult out;
   Batch batch(options);
   const std::array<const Variant*, 3> variants = {&kMp128, &kMp, &kPaper};
-  const uint32_t seeds = options.ci() ? 1 : 5;
+  const uint32_t seeds = options.ci() ? 1 : 3;
   for (const Variant* variant : variants) {
     for (const uint32_t senders : kSenders) {
       for (const uint32_t buffer_kb : kBufferKb) {
