@@ -125,8 +125,11 @@ bool StreamSender::advance(Time now, Psn aack) {
   ooh_ = psn_max(ooh_, una_);
   epoch_psn_ = psn_max(epoch_psn_, una_);
   old_psn_ = psn_max(old_psn_, una_);
-  if (timeout_end_.at_or_before(una_)) timeout_open_ = false;
-  timeout_end_ = psn_max(timeout_end_, una_);
+  if (timeout_end_.at_or_before(una_)) {
+    timeout_open_ = false;
+    timed_out_.reset();
+    timeout_end_ = una_;
+  }
   if (paused()) {  // the receiver went on: it is ready again
     paused_until_ = Time::never();
     timer_base_ = now;
@@ -438,11 +441,11 @@ void StreamSender::on_deadline(Time now) {
   }
 }
 
-// An acknowledgement of something that was outstanding at the last timeout. It says which copy
-// came: the original, then the timeout was too early (Eifel, RFC 3522); a later one, then nothing
-// is known and it stands.
+// An acknowledgement of something that was outstanding at the timeout. It says which copy came: the
+// original, then the timeout was too early (Eifel, RFC 3522); a later one, then nothing is known
+// and it stands. What was SACKed before may come again (a network makes copies) and proves nothing.
 void StreamSender::judge_timeout(const wire::MpAckExt& ext) {
-  if (ext.sack.at_or_after(timeout_end_)) return;
+  if (ext.sack.at_or_after(timeout_end_) || sacked_.test(ext.sack.value())) return;
   if ((ext.flags & wire::kMpAckReTx) == 0) undo_timeout();
   timeout_open_ = false;
   timed_out_.reset();
@@ -452,7 +455,7 @@ void StreamSender::undo_timeout() {
   ++counters_->timeouts_undone;
   ++stats_.timeouts_undone;
   window_ = window_before_timeout_;
-  for (Psn psn = una_; psn.before(timeout_end_); ++psn) {
+  for (Psn psn = una_; psn.before(nxt_); ++psn) {
     if (timed_out_.test(psn.value())) clear_lost(psn);
   }
 }
@@ -464,15 +467,18 @@ void StreamSender::on_timeout(Time now) {
   ++backoff_;
   timer_base_ = now;
   probe_done_ = true;
-  if (!timeout_open_) window_before_timeout_ = window_;
+  if (!timeout_open_) {
+    // What is sent from here on says nothing of this timeout, nor of those that follow it.
+    window_before_timeout_ = window_;
+    timeout_end_ = nxt_;
+    timeout_open_ = params_.adapt_timeout && params_.sack_map;
+  }
   // Once for each silence: with many dead paths the next timeouts are tries of other paths, and a
   // window that is halved each time leaves one try at a time, further and further apart.
   if (params_.timeout_shrinks_window && backoff_ == 1) window_.on_timeout();
   recent_.reset();
   recent_before_.reset();
   end_deferral();
-  timeout_open_ = params_.adapt_timeout && params_.sack_map;
-  timeout_end_ = nxt_;
   if (params_.sack_map) {
     mark_holes_below(nxt_, Cause::kTimeout);
   } else {

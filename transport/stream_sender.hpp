@@ -179,7 +179,7 @@ class StreamSender {
   Psn epoch_psn_;
   Psn old_psn_;
 
-  // The last timeout, until an acknowledgement tells whether it was right.
+  // The first timeout of a row, until an acknowledgement tells whether it was right.
   bool timeout_open_ = false;
   Psn timeout_end_;  // snd_nxt then; never before snd_una
   Map timed_out_;    // marked lost by it

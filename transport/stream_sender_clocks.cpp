@@ -81,6 +81,7 @@ void StreamSender::on_backlog(Time now) {
   if (!has_rtt_) last_backlog_ = now;  // pauses are counted from the beginning
   if (restart_due(now)) {
     window_.reset();
+    window_before_timeout_ = window_;  // undoing a timeout must not bring back what was before
     paper_.on_restart();
     paths_.clear();
     last_backlog_ = now;

@@ -374,6 +374,22 @@ TEST(Restart, NoBacklogForThreeRttsMeansTheInitialWindow) {
   EXPECT_EQ(s.sends(), 8);
 }
 
+TEST(Restart, AnUndoneTimeoutDoesNotBringBackTheWindowOfBefore) {
+  Stream s(params_with(16));
+  s.sends(4);
+  s.backlog = false;
+  for (int i = 0; i < 3; ++i) s.ack(i + 1, i, 60'000, wire::kMpAckEce);
+  ASSERT_LT(s.window(), 16u);
+  s.time_out();
+  s.pass(Duration::us(100));
+  s.sender.on_backlog(s.now);
+  ASSERT_EQ(s.counters.window_restarts, 1u);
+  s.backlog = true;
+  s.ack(4, 3);  // the original
+  EXPECT_EQ(s.counters.timeouts_undone, 1u);
+  EXPECT_EQ(s.window_raw(), 16 * kOne);
+}
+
 TEST(Restart, AStreamThatWaitsForTheWireDoesNotRestart) {
   Stream s(params_with(4));
   s.send();

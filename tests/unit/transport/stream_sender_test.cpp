@@ -373,6 +373,35 @@ TEST(StreamSender, ATimeoutStandsWhenACopyIsAcknowledgedFirstOrOnlyNewData) {
   EXPECT_EQ(t.counters.timeouts_undone, 0u);
 }
 
+TEST(StreamSender, ATimeoutStandsWhenACopyMadeByTheNetworkComes) {
+  Sender s(params_with(20));
+  s.send(10);
+  s.ack(0, 1);
+  s.now += Duration::us(500);
+  s.sender.on_deadline(s.now);
+  ASSERT_EQ(s.counters.rto_expired, 1u);
+  s.send(1);
+  s.ack(2, 1);  // packet 1 once more: SACKed before the timeout
+  EXPECT_EQ(s.counters.timeouts_undone, 0u);
+  EXPECT_LE(s.sender.window().packets(), 11u);
+}
+
+TEST(StreamSender, WhatIsSentAfterATimeoutDoesNotUndoIt) {
+  Sender s(params_with(20));
+  s.send(2);
+  s.now += Duration::us(500);
+  s.sender.on_deadline(s.now);
+  ASSERT_EQ(s.send(3), 3);  // both again, lost again, and packet 2
+  s.now += Duration::ms(1);
+  s.sender.on_deadline(s.now);
+  ASSERT_EQ(s.counters.rto_expired, 2u);
+  s.ack(0, 2);
+  EXPECT_EQ(s.counters.timeouts_undone, 0u);
+  EXPECT_LE(s.sender.window().packets(), 11u);
+  s.ack(1, 0);  // now it is known
+  EXPECT_EQ(s.counters.timeouts_undone, 1u);
+}
+
 TEST(StreamSender, TheTimeoutAllowsForTheVarianceOfTheRoundTrip) {
   Sender s(params_with(20));
   s.send(2);
