@@ -60,6 +60,19 @@ std::array<Form, kForms> all_forms() {
            {&kPaper, true, "mp-paper, step at 20 KB", "17.paper", ""}}};
 }
 
+Scenario scenario_for(const Figure& figure, const Form& form, uint32_t degree, uint64_t seed,
+                      bool ci) {
+  Scenario scenario = load(figure.scenario, form.variant->overrides);
+  choose_senders(degree, seed, &scenario);
+  for (auto& link : scenario.topology.links) {
+    if (!form.step) break;
+    link.ab.red.kmax_bytes = link.ab.red.kmin_bytes;
+    link.ba.red.kmax_bytes = link.ba.red.kmin_bytes;
+  }
+  for (auto& flow : scenario.flows) flow.message_bytes /= ci ? 3 : 1;
+  return scenario;
+}
+
 // Drops of all switch ports.
 double drops(const Result& result) {
   double sum = 0;
@@ -109,18 +122,8 @@ FigureResult incast(const Figure& figure, const RunOptions& options) {
   for (const Form& form : forms) {
     for (const uint32_t degree : degrees) {
       for (uint32_t s = 0; s < seeds; ++s) {
-        Scenario scenario = load(figure.scenario, form.variant->overrides);
-        choose_senders(degree, options.seed + s, &scenario);
-        if (form.step) {
-          for (auto& link : scenario.topology.links) {
-            link.ab.red.kmax_bytes = link.ab.red.kmin_bytes;
-            link.ba.red.kmax_bytes = link.ba.red.kmin_bytes;
-          }
-        }
-        if (options.ci()) {
-          for (auto& flow : scenario.flows) flow.message_bytes /= 3;
-        }
-        batch.add_one(scenario, options.seed + s);
+        const uint64_t seed = options.seed + s;
+        batch.add_one(scenario_for(figure, form, degree, seed, options.ci()), seed);
       }
     }
   }
