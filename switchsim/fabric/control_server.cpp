@@ -52,7 +52,7 @@ std::string ControlServer::open(const std::string& path) {
   fchmod(fd, 0600);
   if (bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
       listen(fd, 8) != 0) {
-    const std::string error = failed(path.c_str());
+    std::string error = failed(path.c_str());
     close(fd);
     return error;
   }

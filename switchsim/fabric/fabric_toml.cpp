@@ -1,6 +1,7 @@
 // The TOML of a fabric. A misspelt key that is silently ignored is worse than a fabric that does
 // not start.
 #include <fmt/format.h>
+#include <cmath>
 
 #include <algorithm>
 #include <set>
@@ -144,15 +145,16 @@ void read_port(Reader* reader, bool rate_required, PortConfig* out) {
   });
   reader->value("red", "[pmax, kmin_kb, kmax_kb], like [1.0, 20, 60], or \"off\"", false,
                 [&](const toml::node& node) { return take_red(node, &out->red); });
-  reader->value("loss", "a share in 0..1, or a string like \"1%\"", false,
-                [&](const toml::node& node) {
-                  if (const auto* text = node.as_string()) {
-                    return parse_loss(text->get(), &out->loss_ppm);
-                  }
-                  const double share = number_of(node);
-                  out->loss_ppm = static_cast<uint32_t>(share * 1e6 + 0.5);
-                  return share >= 0 && share <= 1;
-                });
+  reader->value(
+      "loss", "a share in 0..1, or a string like \"1%\"", false, [&](const toml::node& node) {
+        if (const auto* text = node.as_string()) {
+          return parse_loss(text->get(), &out->loss_ppm);
+        }
+        const double share = number_of(node);
+        out->loss_ppm =
+            share >= 0 && share <= 1 ? static_cast<uint32_t>(std::lround(share * 1e6)) : 0;
+        return share >= 0 && share <= 1;
+      });
 }
 
 class Parser {

@@ -1,6 +1,7 @@
 #include "switchsim/sim/scenario_toml.hpp"
 
 #include <fmt/format.h>
+#include <cmath>
 
 #include <charconv>
 #include <fstream>
@@ -38,7 +39,7 @@ void read_red(TomlReader& reader, RedConfig* red) {
     reader.refuse("red", "[pmax in 0..1, kmin bytes, kmax bytes], or false");
     return;
   }
-  red->pmax_ppm = static_cast<uint32_t>(*pmax * 1e6 + 0.5);
+  red->pmax_ppm = static_cast<uint32_t>(std::lround(*pmax * 1e6));
   red->kmin_bytes = static_cast<uint32_t>(*kmin);
   red->kmax_bytes = static_cast<uint32_t>(*kmax);
 }
@@ -257,7 +258,7 @@ void read_timed_messages(TomlReader& reader, FlowSpec* flow) {
     const std::optional<int64_t> bytes = pair->get(1)->value_exact<int64_t>();
     if (!us || !bytes || *us < 0 || *bytes <= 0) return reader.refuse("at", expected);
     flow->timed_messages.push_back(
-        {SimTime::from_ps(static_cast<int64_t>(*us * 1e6 + 0.5)), static_cast<uint64_t>(*bytes)});
+        {SimTime::from_ps(std::llround(*us * 1e6)), static_cast<uint64_t>(*bytes)});
   }
 }
 
@@ -418,7 +419,7 @@ std::string parse_scenario(const std::string& text, const std::string& path,
     return errors.first;
   }
   for (const std::string& line : overrides) {
-    const std::string error = apply_override(line, parsed.table());
+    std::string error = apply_override(line, parsed.table());
     if (!error.empty()) return error;
   }
   return read_document(parsed.table(), path, out);

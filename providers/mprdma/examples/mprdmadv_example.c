@@ -271,10 +271,8 @@ static int post_round(struct endpoint* end, uint32_t bytes, const uint64_t* roun
 
 static int await_completion(struct endpoint* end) {
   struct ibv_wc wc;
-  int n = 0;
-  while (n == 0) {
-    n = ibv_poll_cq(end->cq, 1, &wc);
-  }
+  int n = ibv_poll_cq(end->cq, 1, &wc);
+  while (n == 0) n = ibv_poll_cq(end->cq, 1, &wc);
   if (n < 0 || wc.status != IBV_WC_SUCCESS) {
     fprintf(stderr, "mprdmadv_example: completion: %s\n",
             n < 0 ? "no queue" : ibv_wc_status_str(wc.status));
