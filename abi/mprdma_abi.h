@@ -40,11 +40,11 @@ extern "C" {
 #define MPRDMA_ABI_FEATURE_SRQ (1ull << 3)
 #define MPRDMA_ABI_FEATURE_ATOMIC (1ull << 4)
 #define MPRDMA_ABI_FEATURE_MEMORY_WINDOW (1ull << 5)
-#define MPRDMA_ABI_FEATURE_RELAXED_ORDERING (1ull << 6)
-#define MPRDMA_ABI_FEATURE_SYNCHRONISE (1ull << 7)     /* MPRDMA_ABI_WQE_SYNCHRONISE */
-#define MPRDMA_ABI_FEATURE_QP_TRANSPORT (1ull << 8)    /* mprdma_abi_create_qp_ex; minor 1 */
-#define MPRDMA_ABI_FEATURE_QP_STATS (1ull << 9)        /* QUERY_QP_STATS; minor 1 */
-#define MPRDMA_ABI_FEATURE_RELAXED_ALWAYS (1ull << 10) /* placement in no order whatever the MR */
+#define MPRDMA_ABI_FEATURE_RELAXED_ORDERING (1ull << 6) /* the access flag has an effect */
+#define MPRDMA_ABI_FEATURE_SYNCHRONISE (1ull << 7)      /* MPRDMA_ABI_WQE_SYNCHRONISE */
+#define MPRDMA_ABI_FEATURE_QP_TRANSPORT (1ull << 8)     /* mprdma_abi_create_qp_ex; minor 1 */
+#define MPRDMA_ABI_FEATURE_QP_STATS (1ull << 9)         /* QUERY_QP_STATS; minor 1 */
+#define MPRDMA_ABI_FEATURE_RELAXED_ALWAYS (1ull << 10)  /* placement in no order whatever the MR */
 
 /* ---- Send queue ------------------------------------------------------------------------------
  * A slot is one mprdma_abi_send_wqe followed by max_sge mprdma_abi_sge entries or by max_inline

@@ -133,7 +133,7 @@ int Commands::create_qp(const mprdma_abi_client* client, const Call& call) {
   }
   // A longer input says how its packets travel; one without is as the device was configured.
   mprdma_abi_create_qp_ex longer{};
-  (void)read_input(call, &longer);
+  if (!read_input(call, &longer) && call.in_bytes != sizeof(in)) return EINVAL;
   transport::Params params;
   const int refused = choose_params(longer.transport, worker_.config().params, &params);
   if (refused != 0) return refused;

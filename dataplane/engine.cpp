@@ -23,6 +23,18 @@ namespace {
 constexpr uint64_t kFeatures = MPRDMA_ABI_FEATURE_RC | MPRDMA_ABI_FEATURE_SYNCHRONISE |
                                MPRDMA_ABI_FEATURE_QP_TRANSPORT | MPRDMA_ABI_FEATURE_QP_STATS;
 
+uint64_t placement_features(transport::PlacementPolicy policy) {
+  switch (policy) {
+    case transport::PlacementPolicy::kStandard:
+      return MPRDMA_ABI_FEATURE_RELAXED_ORDERING;
+    case transport::PlacementPolicy::kRelaxed:
+      return MPRDMA_ABI_FEATURE_RELAXED_ORDERING | MPRDMA_ABI_FEATURE_RELAXED_ALWAYS;
+    case transport::PlacementPolicy::kOrdered:
+      return 0;
+  }
+  return 0;
+}
+
 WorkerConfig worker_config(const Config& config, uint64_t seed) {
   WorkerConfig out;
   out.mac = config.mac;
@@ -103,9 +115,7 @@ EngineClient* Engine::connect(const mprdma_abi_client& callbacks, mprdma_abi_cha
   channel->abi_major = MPRDMA_ABI_MAJOR;
   channel->abi_minor = MPRDMA_ABI_MINOR;
   channel->features = kFeatures;
-  if (worker_.config().params.placement == transport::PlacementPolicy::kRelaxed) {
-    channel->features |= MPRDMA_ABI_FEATURE_RELAXED_ALWAYS;
-  }
+  channel->features |= placement_features(worker_.config().params.placement);
   channel->engine = raw;
   channel->doorbells = &worker_.doorbells();
   channel->execute = &execute_entry;

@@ -13,6 +13,8 @@ using transport::StreamStats;
 
 namespace {
 
+constexpr uint32_t kReorderDeltaMin = 8;  // packets, transport/params.hpp
+
 // A mode is the algorithm and its numbers; what the device was told of its network's times and of
 // placement stays.
 Params preset_on(const Params& configured, Params preset) {
@@ -56,7 +58,8 @@ bool good_params(const Params& params) {
   const bool window = params.initial_window >= 1 && params.initial_window <= params.window_slots &&
                       params.window_max >= params.initial_window &&
                       params.window_max <= transport::kSendSpanMax;
-  const bool delta = params.reorder_delta >= 8 && params.reorder_delta <= params.window_slots;
+  const bool delta =
+      params.reorder_delta >= kReorderDeltaMin && params.reorder_delta <= params.window_slots;
   const bool trigger = params.loss_trigger == 0 ||
                        (params.loss_trigger >= 8 && params.loss_trigger <= params.window_slots);
   return slots && window && delta && trigger;
@@ -107,7 +110,8 @@ int choose_params(const mprdma_abi_qp_transport& wanted, const Params& configure
     params.window_slots = wanted.window_slots;
     // A smaller window brings down what has to lie within it, unless that was named as well.
     params.initial_window = std::min(params.initial_window, params.window_slots);
-    params.reorder_delta = std::min(params.reorder_delta, params.window_slots / 2);
+    params.reorder_delta =
+        std::min(params.reorder_delta, std::max(params.window_slots / 2, kReorderDeltaMin));
     if (params.loss_trigger >= params.window_slots) params.loss_trigger = 0;
   }
   if (wanted.window_max != 0) {

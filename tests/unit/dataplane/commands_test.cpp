@@ -137,7 +137,26 @@ TEST_F(QpTransport, NumbersOutOfRangeOrAtOddsAreInvalid) {
   EXPECT_EQ(attempt(ask(0, 0, 0, 0, 48)), EINVAL);
   EXPECT_EQ(attempt(ask(0, 0, 0, 0, 256)), EINVAL);
   EXPECT_EQ(attempt(ask(0, 17, 0, 0, 16)), EINVAL);
+  EXPECT_EQ(attempt(ask(0, 0, 0, 0, 8)), 0) << "the least that is in range";
   EXPECT_EQ(attempt(ask(0, 0, 0, 0, 16)), 0) << "what lies within the window shrinks with it";
+}
+
+TEST_F(QpTransport, InputBetweenTheTwoLengthsIsInvalidLongerIsOfALaterVersion) {
+  struct Longer {
+    mprdma_abi_create_qp_ex known;
+    uint64_t unknown;
+  };
+  const auto made_with = [&](size_t bytes) {
+    HostQp qp;
+    const Longer in{{host_.describe(qp, *cq_), ask(MPRDMA_ABI_MODE_MP)}, 7};
+    mprdma_abi_create_qp_out out{};
+    return host_.execute_raw(MPRDMA_ABI_CREATE_QP, &in, bytes, &out, sizeof(out));
+  };
+  EXPECT_EQ(made_with(sizeof(mprdma_abi_create_qp)), 0);
+  EXPECT_EQ(made_with(sizeof(mprdma_abi_create_qp) + 8), EINVAL);
+  EXPECT_EQ(made_with(sizeof(mprdma_abi_create_qp_ex) - 4), EINVAL);
+  EXPECT_EQ(made_with(sizeof(mprdma_abi_create_qp_ex)), 0);
+  EXPECT_EQ(made_with(sizeof(Longer)), 0);
 }
 
 TEST_F(QpTransport, TheWindowBeginsAsAskedFor) {

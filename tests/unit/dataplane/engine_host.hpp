@@ -91,6 +91,12 @@ class Host {
   static uint32_t ip(int side) { return 0x0a490001 + static_cast<uint32_t>(side); }
   MemoryPort& port() { return *port_; }
 
+  // With lengths of the caller's choice.
+  int execute_raw(uint32_t command, const void* in, size_t in_bytes, void* out, size_t out_bytes) {
+    const Commands::Call call{command, in, in_bytes, out, out_bytes};
+    const int error = Commands::prepare(call);
+    return error != 0 ? error : commands->execute(&client_, call, now);
+  }
   template <class In, class Out>
   int execute(uint32_t command, const In& in, Out* out) {
     const Commands::Call call{command, &in, sizeof(in), out, sizeof(*out)};

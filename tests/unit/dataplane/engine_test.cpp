@@ -33,6 +33,8 @@ TEST(EngineFeatures, SayWhetherDataIsPlacedInNoOrderWhateverTheRegion) {
   EXPECT_EQ(features_with(PlacementPolicy::kStandard) & MPRDMA_ABI_FEATURE_RELAXED_ALWAYS, 0u);
   EXPECT_EQ(features_with(PlacementPolicy::kOrdered) & MPRDMA_ABI_FEATURE_RELAXED_ALWAYS, 0u);
   EXPECT_NE(features_with(PlacementPolicy::kRelaxed) & MPRDMA_ABI_FEATURE_RELAXED_ALWAYS, 0u);
+  EXPECT_NE(features_with(PlacementPolicy::kStandard) & MPRDMA_ABI_FEATURE_RELAXED_ORDERING, 0u);
+  EXPECT_EQ(features_with(PlacementPolicy::kOrdered) & MPRDMA_ABI_FEATURE_RELAXED_ORDERING, 0u);
   const uint64_t all = MPRDMA_ABI_FEATURE_RC | MPRDMA_ABI_FEATURE_SYNCHRONISE |
                        MPRDMA_ABI_FEATURE_QP_TRANSPORT | MPRDMA_ABI_FEATURE_QP_STATS;
   EXPECT_EQ(features_with(PlacementPolicy::kStandard) & all, all);
