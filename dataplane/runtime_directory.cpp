@@ -12,7 +12,7 @@ std::string runtime_directory(const Environment& environment, unsigned uid) {
   const char* runtime = environment("XDG_RUNTIME_DIR");
   struct stat status {};
   if (runtime != nullptr && runtime[0] == '/' && stat(runtime, &status) == 0 &&
-      S_ISDIR(status.st_mode)) {
+      S_ISDIR(status.st_mode) && status.st_uid == uid) {
     return std::string(runtime) + "/mprdma";
   }
   return "/tmp/mprdma-" + std::to_string(uid);
@@ -22,6 +22,10 @@ std::string make_private_directory(const std::string& path) {
   if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
     return "cannot make " + path + ": " + std::strerror(errno);
   }
+  return check_private_directory(path);
+}
+
+std::string check_private_directory(const std::string& path) {
   struct stat status {};
   if (lstat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
     return path + " is not a directory: remove it";

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "dataplane/clock.hpp"
 #include "dataplane/runtime_directory.hpp"
@@ -60,8 +61,10 @@ bool TopServer::open(const std::string& directory) {
     return false;
   }
   path_ = path;
+  // Edge-triggered: a connection that cannot be accepted (the process has no descriptor left) must
+  // not keep the engine's thread awake.
   epoll_event event{};
-  event.events = EPOLLIN;
+  event.events = EPOLLIN | EPOLLET;
   event.data.ptr = nullptr;
   return listen(listen_fd_, kBacklog) == 0 &&
          epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, listen_fd_, &event) == 0;
@@ -100,7 +103,8 @@ void TopServer::serve() {
 }
 
 void TopServer::accept_readers() {
-  for (size_t i = 0; i < kReadersMax; ++i) {
+  // All that wait now; who comes after this wakes us again.
+  for (int i = 0; i <= kBacklog; ++i) {
     const int fd = accept4(listen_fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) return;
     const Time now = clock_now();
@@ -168,8 +172,9 @@ void TopServer::refill(Reader& reader) {
 }
 
 void TopServer::close_reader(Reader& reader) {
-  if (reader.fd >= 0) close(reader.fd);
-  reader.fd = -1;
+  // Forgotten first: a fork in between must not close what has the number next.
+  const int fd = std::exchange(reader.fd, -1);
+  if (fd >= 0) close(fd);
   reader.buffer = {};
   reader.sent = 0;
 }

@@ -13,6 +13,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "dataplane/runtime_directory.hpp"
 #include "switchsim/fabric/fabric_process.hpp"
 #include "tools/fabric_client.hpp"
 #include "tools/fabric_table.hpp"
@@ -47,8 +48,8 @@ std::string make_directories(const std::string& name, std::string* directory) {
   const std::string runtime =
       runtime_directory([](const char* variable) { return std::getenv(variable); }, geteuid());
   *directory = fabric_directory(runtime, name);
-  std::string error = make_private_directory(runtime);
-  if (error.empty()) error = make_private_directory(*directory);
+  std::string error = dataplane::make_private_directory(runtime);
+  if (error.empty()) error = dataplane::make_private_directory(*directory);
   return error;
 }
 

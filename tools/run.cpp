@@ -7,10 +7,10 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "dataplane/runtime_directory.hpp"
 #include "tools/fabric_client.hpp"
 #include "tools/locations.hpp"
 #include "tools/run_plan.hpp"
-#include "tools/runtime_directory.hpp"
 #include "tools/subcommands.hpp"
 
 namespace mprdma::tools {
@@ -46,7 +46,8 @@ int run(RunOptions options, const Program& program, const std::string* fabric) {
   error = plan_run(
       options, locations, [](const char* name) { return std::getenv(name); }, geteuid(), &plan);
   if (error.empty() && !plan.wire_directory.empty()) {
-    error = make_private_directory(plan.wire_directory);
+    error = dataplane::make_private_directory(plan.wire_directory);
+    if (!error.empty()) error += "; or name another wire with --port local:PATH";
   }
   if (!error.empty()) return fail(error);
   for (const auto& [name, value] : plan.variables) setenv(name.c_str(), value.c_str(), 1);

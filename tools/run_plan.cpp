@@ -130,7 +130,8 @@ std::string plan_run(const RunOptions& options, const Locations& locations,
     variables["MPRDMA_CONFIG"] = std::filesystem::absolute(options.config, ignored).string();
   }
   variables["MPRDMA_ADDRESS"] = fmt::format("{}/{}", text_of(config.ipv4), config.prefix_bits);
-  variables["MPRDMA_MAC"] = text_of(config.mac);
+  // One that nobody chose follows from the address, also where a nested `mprdma run` has another.
+  if (config.mac_set) variables["MPRDMA_MAC"] = text_of(config.mac);
   variables["MPRDMA_MTU"] = std::to_string(config.mtu);
   variables["MPRDMA_DEVICE"] = config.device_name;
   variables["MPRDMA_PORT"] = config.port_spec;

@@ -3,12 +3,9 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 
 #include "dataplane/runtime_directory.hpp"
@@ -48,24 +45,6 @@ std::vector<std::string> running_fabrics(const std::string& runtime_directory) {
   }
   std::sort(names.begin(), names.end());
   return names;
-}
-
-std::string make_private_directory(const std::string& path) {
-  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
-    return fmt::format("cannot make {}: {}; name another wire with --port local:PATH", path,
-                       std::strerror(errno));
-  }
-  struct stat status {};
-  if (lstat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
-    return fmt::format("{} is not a directory: remove it, or use --port local:PATH", path);
-  }
-  if (status.st_uid != geteuid() || (status.st_mode & 0022) != 0) {
-    return fmt::format(
-        "{} belongs to or can be written by others: remove it, or use --port "
-        "local:PATH",
-        path);
-  }
-  return {};
 }
 
 }  // namespace mprdma::tools

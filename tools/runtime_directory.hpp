@@ -1,5 +1,5 @@
 // Where the sockets of this user's wires and fabrics are: $XDG_RUNTIME_DIR/mprdma, or
-// /tmp/mprdma-UID where there is no such directory.
+// /tmp/mprdma-UID where there is no such directory. dataplane/runtime_directory.hpp makes it.
 #pragma once
 
 #include <string>
@@ -15,9 +15,5 @@ std::string runtime_directory(const dataplane::Environment& environment, unsigne
 std::string fabric_directory(const std::string& runtime_directory, const std::string& name);
 // The fabrics that run, by name.
 std::vector<std::string> running_fabrics(const std::string& runtime_directory);
-
-// Ours alone: what connects to a socket in it may put anything into our frames. Empty, or what
-// stands in the way.
-std::string make_private_directory(const std::string& path);
 
 }  // namespace mprdma::tools

@@ -8,12 +8,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
 
 #include "dataplane/clock.hpp"
+#include "dataplane/runtime_directory.hpp"
 
 namespace mprdma::tools {
 
@@ -37,6 +39,8 @@ bool is_top_socket(const std::string& name) {
 
 std::vector<std::string> list_sockets(const std::string& directory) {
   std::vector<std::string> paths;
+  // Whoever can write there could show us anything, and have us remove what is not ours.
+  if (!dataplane::check_private_directory(directory).empty()) return paths;
   DIR* open = opendir(directory.c_str());
   if (open == nullptr) return paths;
   while (const dirent* entry = readdir(open)) {
@@ -78,6 +82,14 @@ struct Asked {
   std::string bytes;
   bool done = false;
 };
+
+// A program may be called anything: neither a terminal nor JSON is to be upset by it.
+template <size_t N>
+void make_printable(std::array<char, N>& text) {
+  for (char& c : text) {
+    if (c != '\0' && (c < ' ' || c > '~')) c = '?';
+  }
+}
 
 uint32_t pid_in(const std::string& path) {
   const size_t name = path.rfind('/') + 1 + std::strlen(dataplane::kTopPrefix);
@@ -137,6 +149,8 @@ bool parse_answer(const std::string& bytes, TopProcess* out) {
   const size_t record_bytes = head.record_bytes;
   std::memcpy(static_cast<void*>(&head), bytes.data(), std::min(head_bytes, sizeof(head)));
   head.program.back() = head.device.back() = '\0';
+  make_printable(head.program);
+  make_printable(head.device);
   out->head = head;
   for (size_t at = head_bytes; at < bytes.size(); at += record_bytes) {
     TopRecord record{};

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -132,6 +133,34 @@ TEST(TopServer, ReadersThatDoNotReadAreNotWaitedForAndAreFew) {
   for (int turn = 0; turn < 100; ++turn) server->serve();
   EXPECT_EQ(recv(readers[0], &byte, 1, MSG_DONTWAIT), 1) << "a place was free again";
   for (const int fd : readers) close(fd);
+}
+
+// accept() fails and the connection stays in the queue: the engine's thread, which waits for fd(),
+// must not run for ever.
+TEST(TopServer, WithoutADescriptorLeftItSleepsAndServesTheNext) {
+  const TemporaryDirectory directory;
+  Queues queues(1);
+  auto server = TopServer::create(directory.inside(), queues);
+  ASSERT_NE(server, nullptr);
+  const int first = connect_to(server->path());
+  ASSERT_GE(first, 0);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{0, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  server->serve();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  pollfd waiting{server->fd(), POLLIN, 0};
+  EXPECT_EQ(poll(&waiting, 1, 0), 0) << "it would be woken without end";
+  const int second = connect_to(server->path());
+  ASSERT_GE(second, 0);
+  for (int turn = 0; turn < 100; ++turn) server->serve();
+  for (const int fd : {first, second}) {
+    std::string bytes;
+    EXPECT_TRUE(drain(fd, &bytes));
+    EXPECT_EQ(numbers_in(bytes).size(), 1u);
+    close(fd);
+  }
 }
 
 TEST(TopServer, TheFileGoesWithTheServerAndStaysForTheParentOfAFork) {

@@ -2,6 +2,7 @@
 #include "tools/run_plan.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstdlib>
 #include <fstream>
@@ -16,27 +17,57 @@ Locations locations() {
 }
 
 // The error, or empty and the plan.
-std::string plan(const RunOptions& options, const Variables& environment, RunPlan* out) {
+std::string plan(const RunOptions& options, const Variables& environment, RunPlan* out,
+                 unsigned uid = 1000) {
   return plan_run(
       options, locations(),
       [&](const char* name) {
         const auto it = environment.find(name);
         return it != environment.end() ? it->second.c_str() : nullptr;
       },
-      1000, out);
+      uid, out);
+}
+
+unsigned owner_of(const char* path) {
+  struct stat status {};
+  EXPECT_EQ(stat(path, &status), 0);
+  return status.st_uid;
 }
 
 TEST(RunPlan, WithoutAnythingItIsHostZeroOnThePrivateWire) {
   RunPlan out;
-  ASSERT_EQ(plan({}, {{"XDG_RUNTIME_DIR", "/tmp"}}, &out), "");
+  ASSERT_EQ(plan({}, {{"XDG_RUNTIME_DIR", "/tmp"}}, &out, owner_of("/tmp")), "");
   EXPECT_EQ(out.variables["MPRDMA_ADDRESS"], "10.73.0.1/24");
-  EXPECT_EQ(out.variables["MPRDMA_MAC"], "02:4d:52:49:00:01");
   EXPECT_EQ(out.variables["MPRDMA_PORT"], "local:/tmp/mprdma/wire.sock");
   EXPECT_EQ(out.variables["MPRDMA_MTU"], "4096");
   EXPECT_EQ(out.variables["LD_PRELOAD"], "/b/pre.so");
   EXPECT_EQ(out.variables["IBV_DRIVERS"], "/b/prov");
   EXPECT_EQ(out.wire_directory, "/tmp/mprdma");
   EXPECT_NE(out.note.find("--host h1"), std::string::npos);
+}
+
+// A root shell that kept the user's environment would put its sockets where the user can change
+// them, and leave a directory there that the user's programs refuse.
+TEST(RunPlan, RuntimeDirectoryOfSomebodyElseIsNotUsed) {
+  RunPlan out;
+  const unsigned uid = owner_of("/tmp") + 1;
+  ASSERT_EQ(plan({}, {{"XDG_RUNTIME_DIR", "/tmp"}}, &out, uid), "");
+  EXPECT_EQ(out.wire_directory, "/tmp/mprdma-" + std::to_string(uid));
+}
+
+TEST(RunPlan, HostWithinARunOfTheOtherHostHasAnEthernetAddressOfItsOwn) {
+  RunPlan outer;
+  ASSERT_EQ(plan({}, {}, &outer), "");
+  EXPECT_EQ(outer.variables.count("MPRDMA_MAC"), 0u) << "it follows from the address";
+  RunOptions options;
+  options.host = "h1";
+  RunPlan inner;
+  ASSERT_EQ(plan(options, outer.variables, &inner), "");
+  EXPECT_EQ(inner.variables["MPRDMA_ADDRESS"], "10.73.0.2/24");
+  EXPECT_EQ(inner.variables.count("MPRDMA_MAC"), 0u);
+  options.mac = "02:00:00:00:00:07";
+  ASSERT_EQ(plan(options, outer.variables, &inner), "");
+  EXPECT_EQ(inner.variables["MPRDMA_MAC"], options.mac);
 }
 
 TEST(RunPlan, TheOtherHostSharesTheWire) {

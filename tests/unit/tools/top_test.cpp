@@ -61,6 +61,18 @@ TEST(TopAnswer, OfAnEarlierVersionHasZeroWhereItSaysNothing) {
   EXPECT_EQ(process.qps[0].bytes_out, 0u);
 }
 
+// A name cut off within a character, or chosen to move the cursor.
+TEST(TopAnswer, NamesUpsetNeitherATerminalNorJson) {
+  TopHead head = head_of(7);
+  std::strcpy(head.program.data(), "caf\xc3\x1b[2J");
+  TopProcess process;
+  ASSERT_TRUE(parse_answer(bytes_of(head), &process));
+  process.answered = true;
+  const auto rows = compare({}, {process});
+  EXPECT_EQ(as_table(rows, 10).find('\x1b'), std::string::npos);
+  EXPECT_NO_THROW(EXPECT_NE(as_json(rows).dump().find("caf??[2J"), std::string::npos));
+}
+
 TEST(TopAnswer, ThatIsNoneIsRefused) {
   TopProcess process;
   EXPECT_FALSE(parse_answer("", &process));
@@ -161,6 +173,17 @@ TEST_F(TopSockets, OfTheDeadAreRemovedOthersAreNot) {
   EXPECT_FALSE(exists("top-1-a.sock"));
   EXPECT_TRUE(exists("top-2-b.sock")) << "it may be about to listen";
   EXPECT_TRUE(exists("wire.sock")) << "not ours to judge";
+}
+
+TEST_F(TopSockets, InADirectoryThatOthersCanWriteAreNotTouched) {
+  close(bind_socket("top-1-a.sock"));
+  make_old("top-1-a.sock");
+  const int served = bind_socket("top-2-b.sock");
+  listen(served, 4);
+  ASSERT_EQ(chmod(directory_.c_str(), 0777), 0);
+  EXPECT_TRUE(read_processes({directory_}, Duration::ms(50)).empty());
+  EXPECT_TRUE(exists("top-1-a.sock"));
+  close(served);
 }
 
 TEST_F(TopSockets, ThatNobodyServesCostTheirTimeOnceAndAreSaidToBeSilent) {
