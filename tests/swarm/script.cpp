@@ -163,18 +163,12 @@ bool World::script_post(Node& node, uint32_t q) {
   return true;
 }
 
-void World::post_bad_request(Node& node, uint32_t q) {
-  App& a = app(node, q);
+// Makes `op`, of which the length is drawn, break the rule that the scenario is about.
+void World::break_rule(Node& node, uint32_t q, Op& op, Sge& sge) {
   Prng& prng = script_prng_;
-  Op op = draw_op(node, q);
-  op.flags &= static_cast<uint16_t>(~(transport::kInline | transport::kFence));
-  op.length = static_cast<uint32_t>(prng.range(1, scenario_.message_max));
   const Areas& areas = node.areas[q];
   const Areas& there = peer_of(node).areas[q];
-  Sge sge{areas.source.iova, op.length, areas.source.key};
-  Area target = there.target;
-  op.remote_iova = target.iova;
-  op.rkey = target.key;
+  const Area& target = there.target;
   if (scenario_.kind == Kind::kAccess) {
     op.opcode = prng.chance(1, 2)   ? WorkOpcode::kRead
                 : prng.chance(1, 2) ? WorkOpcode::kWrite
@@ -210,6 +204,21 @@ void World::post_bad_request(Node& node, uint32_t q) {
   if (op.is_read() && scenario_.kind == Kind::kAccess) {
     sge = {areas.sink.iova, op.length, areas.sink.key};
   }
+}
+
+void World::post_bad_request(Node& node, uint32_t q) {
+  App& a = app(node, q);
+  Prng& prng = script_prng_;
+  Op op = draw_op(node, q);
+  op.flags &= static_cast<uint16_t>(~(transport::kInline | transport::kFence));
+  op.length = static_cast<uint32_t>(prng.range(1, scenario_.message_max));
+  const Areas& areas = node.areas[q];
+  const Areas& there = peer_of(node).areas[q];
+  Sge sge{areas.source.iova, op.length, areas.source.key};
+  const Area& target = there.target;
+  op.remote_iova = target.iova;
+  op.rkey = target.key;
+  break_rule(node, q, op, sge);
   const auto bytes =
       op.is_read() ? peer_of(node).model(there.target.addr, op.length)
                    : node.bytes(areas.source.addr + (sge.addr - areas.source.iova), op.length);

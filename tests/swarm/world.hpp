@@ -144,6 +144,7 @@ class World {
   void start_script();
   void script_step(uint64_t step);
   bool script_post(Node& node, uint32_t q);
+  void break_rule(Node& node, uint32_t q, Op& op, transport::Sge& sge);
   void post_bad_request(Node& node, uint32_t q);
   void check_script_end();
   void reconnect(uint32_t q);
