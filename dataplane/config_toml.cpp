@@ -206,6 +206,8 @@ constexpr Knob kTransport[] = {
      [](const toml::node& n, Config& c) { return take_us(n, 1, 100'000, &c.params.initial_rtt); }},
     {"timeout_shrinks_window", "true or false",
      [](const toml::node& n, Config& c) { return take_bool(n, &c.params.timeout_shrinks_window); }},
+    {"adapt_timeout", "true or false",
+     [](const toml::node& n, Config& c) { return take_bool(n, &c.params.adapt_timeout); }},
     {"sack_map", "true or false",
      [](const toml::node& n, Config& c) { return take_bool(n, &c.params.sack_map); }},
     {"path_window_reduction", "true or false",

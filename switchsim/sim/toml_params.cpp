@@ -42,6 +42,7 @@ void read_mends(TomlReader& reader, Params* p) {
   reader.boolean("limit_growth", &p->limit_growth);
   reader.boolean("loss_shrinks_window", &p->loss_shrinks_window);
   reader.boolean("timeout_shrinks_window", &p->timeout_shrinks_window);
+  reader.boolean("adapt_timeout", &p->adapt_timeout);
   reader.boolean("early_retransmit", &p->early_retransmit);
   reader.boolean("tail_probe", &p->tail_probe);
   reader.boolean("sack_map", &p->sack_map);

@@ -452,6 +452,39 @@ MUTANTS = [
         "a window of several times what the network holds, and no answer to loss",
         killer="unit",
     ),
+    # ---- Timeouts that are undone
+    _mutant(
+        "timeout-undone-by-any-copy",
+        "stream_sender.cpp",
+        "  if ((ext.flags & wire::kMpAckReTx) == 0) undo_timeout();\n",
+        "  undo_timeout();\n",
+        "congestion that ends in a timeout costs no window",
+        killer="unit",
+    ),
+    _mutant(
+        "timeout-undone-by-what-was-known",
+        "stream_sender.cpp",
+        " || sacked_.test(ext.sack.value())) return;\n",
+        ") return;\n",
+        "a network that makes copies gives the window back",
+        killer="unit",
+    ),
+    _mutant(
+        "timeout-undone-by-new-data",
+        "stream_sender.cpp",
+        "  if (!timeout_open_) {\n    // What is sent",
+        "  if (params_.sack_map) {\n    // What is sent",
+        "a window that a real timeout took comes back",
+        killer="unit",
+    ),
+    _mutant(
+        "undone-timeout-sends-all-again",
+        "stream_sender.cpp",
+        "    if (timed_out_.test(psn.value())) clear_lost(psn);\n",
+        "",
+        "a host that was stopped sends a whole window twice",
+        killer="unit",
+    ),
     # ---- The paper's own recovery
     _mutant(
         "sweep-falls-behind",

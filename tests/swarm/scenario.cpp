@@ -121,6 +121,7 @@ transport::Params draw_params(Prng prng, uint32_t window_slots) {
   p.limit_growth = prng.chance(3, 4);
   p.loss_shrinks_window = prng.chance(3, 4);
   p.timeout_shrinks_window = prng.chance(3, 4);
+  p.adapt_timeout = prng.split("adapt").chance(3, 4);
   p.early_retransmit = prng.chance(3, 4);
   p.tail_probe = prng.chance(3, 4);
   p.rto_floor = log_duration(prng, Duration::us(50), Duration::ms(20));
@@ -353,11 +354,12 @@ std::string to_string(const Scenario& s) {
           p.rto_floor.count_ns() / 1000, p.rto_ceiling.count_ns() / 1000,
           p.probe_floor.count_ns() / 1000, p.initial_rtt.count_ns() / 1000);
       text += fmt::format(
-          "  paths {} probing {} grow {} loss {} rto {} early {} probe {} map {} reduce {} back {} "
+          "  paths {} probing {} grow {} loss {} rto {} adapt {} early {} probe {} map {} reduce "
+          "{} back {} "
           "restart {}\n",
           p.path_policy == transport::PathPolicy::kSingle ? "one" : "many", p.path_probe_per_mille,
-          p.limit_growth, p.loss_shrinks_window, p.timeout_shrinks_window, p.early_retransmit,
-          p.tail_probe, p.sack_map, p.path_window_reduction, p.window_give_back,
+          p.limit_growth, p.loss_shrinks_window, p.timeout_shrinks_window, p.adapt_timeout,
+          p.early_retransmit, p.tail_probe, p.sack_map, p.path_window_reduction, p.window_give_back,
           static_cast<int>(p.restart));
       text += fmt::format(
           "  placement {} relaxed target {} sink {} synchronise {} ppm, policy {} alpha {}/2\n",

@@ -46,6 +46,7 @@ probe_floor_us = 100
 initial_rtt_us = 7
 mode = "mp-single"
 timeout_shrinks_window = false
+adapt_timeout = false
 path_window_reduction = false
 window_give_back = false
 sync_policy = "stop-and-wait"
@@ -75,8 +76,8 @@ fault = "seed=3,loss=0.25"
   EXPECT_EQ(config.params.probe_floor, Duration::us(100));
   EXPECT_EQ(config.params.initial_rtt, Duration::us(7));
   EXPECT_EQ(config.params.path_policy, transport::PathPolicy::kSingle);
-  EXPECT_FALSE(config.params.timeout_shrinks_window || config.params.path_window_reduction ||
-               config.params.window_give_back);
+  EXPECT_FALSE(config.params.timeout_shrinks_window || config.params.adapt_timeout ||
+               config.params.path_window_reduction || config.params.window_give_back);
   EXPECT_EQ(config.params.restart, transport::RestartRule::kIdle);
   EXPECT_EQ(config.params.path_probe_per_mille, 3u);
   EXPECT_EQ(config.params.placement, transport::PlacementPolicy::kRelaxed) << "whatever the mode";
