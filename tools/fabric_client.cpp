@@ -11,6 +11,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "dataplane/runtime_directory.hpp"
 #include "switchsim/fabric/fabric_process.hpp"
 #include "tools/runtime_directory.hpp"
 
@@ -30,6 +31,10 @@ std::string joined(const std::vector<std::string>& names) {
 
 // Empty, or why there is none of that name.
 std::string choose(const std::string& runtime, std::string* name) {
+  if (access(runtime.c_str(), F_OK) == 0) {
+    const std::string error = dataplane::check_private_directory(runtime);
+    if (!error.empty()) return error;
+  }
   const std::vector<std::string> running = running_fabrics(runtime);
   if (running.empty()) {
     return "no fabric is up; start one with `mprdma fabric up TOPOLOGY.toml`";

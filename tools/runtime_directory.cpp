@@ -37,6 +37,8 @@ std::string fabric_directory(const std::string& runtime_directory, const std::st
 
 std::vector<std::string> running_fabrics(const std::string& runtime_directory) {
   std::vector<std::string> names;
+  // A fabric that somebody else put there would be given our programs' frames.
+  if (!dataplane::check_private_directory(runtime_directory).empty()) return names;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(runtime_directory, error)) {
     const std::string name = entry.path().filename();

@@ -13,7 +13,7 @@ std::string runtime_directory(const dataplane::Environment& environment, unsigne
 
 // Of one fabric, inside it.
 std::string fabric_directory(const std::string& runtime_directory, const std::string& name);
-// The fabrics that run, by name.
+// The fabrics that run, by name; none where others can write (check_private_directory()).
 std::vector<std::string> running_fabrics(const std::string& runtime_directory);
 
 }  // namespace mprdma::tools

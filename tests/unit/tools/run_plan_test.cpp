@@ -1,11 +1,17 @@
 // What `mprdma run` hands to a program, and what it says when it cannot.
 #include "tools/run_plan.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
+
+#include "tools/runtime_directory.hpp"
 
 namespace mprdma::tools {
 namespace {
@@ -80,6 +86,22 @@ TEST(RunPlan, TheOtherHostSharesTheWire) {
   EXPECT_EQ(h0.variables["MPRDMA_PORT"], h1.variables["MPRDMA_PORT"]);
   EXPECT_EQ(h0.wire_directory, "/tmp/mprdma-1000");
   EXPECT_EQ(h1.variables["MPRDMA_ADDRESS"], "10.73.0.2/24");
+}
+
+TEST(RunningFabrics, AreThoseThatHoldTheirLockWhereNobodyElseCanWrite) {
+  char name[] = "/tmp/mprdma-fabrics-XXXXXX";
+  const std::string directory = mkdtemp(name);
+  for (const char* fabric : {"/fabric-dead", "/fabric-up"}) {
+    std::filesystem::create_directory(directory + fabric);
+    std::ofstream(directory + fabric + "/lock") << "";
+  }
+  const int lock = open((directory + "/fabric-up/lock").c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_EQ(flock(lock, LOCK_EX), 0);
+  EXPECT_EQ(running_fabrics(directory), std::vector<std::string>{"up"});
+  ASSERT_EQ(chmod(directory.c_str(), 0777), 0);
+  EXPECT_TRUE(running_fabrics(directory).empty()) << "anybody may have made it";
+  close(lock);
+  std::filesystem::remove_all(directory);
 }
 
 TEST(RunPlan, CommandLineWinsOverEnvironmentAndEnvironmentOverTheFile) {
