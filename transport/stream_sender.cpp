@@ -104,7 +104,7 @@ void StreamSender::news(Time now) {
   last_progress_ = now;
   backoff_ = 0;
   probe_done_ = false;
-  probe_due_ = probe_head_ = false;
+  if (!probe_head_) probe_due_ = false;
 }
 
 // Moves snd_una and drops what the maps say of the PSNs that it passes.
@@ -121,6 +121,7 @@ bool StreamSender::advance(Time now, Psn aack) {
     map->clear_range(una_.value(), left);
   }
   una_ = aack;
+  if (probe_head_) probe_due_ = probe_head_ = false;
   if (!params_.sack_map) paper_.on_advance(una_, left);
   ooh_ = psn_max(ooh_, una_);
   epoch_psn_ = psn_max(epoch_psn_, una_);

@@ -334,6 +334,27 @@ TEST(StreamSender, AnUnreadyReceiverIsAskedAgainAfterTheWait) {
   EXPECT_EQ(s.index(s.last.psn), 0);
 }
 
+TEST(StreamSender, AQuestionToAnUnreadyReceiverIsAskedUntilTheHeadOfLineMoves) {
+  Sender s(params_with(4));
+  s.send();
+  s.sender.pause(s.now + Duration::ms(1));
+  s.now = s.sender.next_deadline(true);
+  s.sender.on_deadline(s.now);
+  s.ack(0, 1);  // news, but not of the head of line
+  ASSERT_EQ(s.send(1), 1);
+  EXPECT_EQ(s.last.kind, Kind::kProbe);
+  EXPECT_EQ(s.index(s.last.psn), 0);
+
+  Sender t(params_with(4));
+  t.send();
+  t.sender.pause(t.now + Duration::ms(1));
+  t.now = t.sender.next_deadline(true);
+  t.sender.on_deadline(t.now);
+  t.ack(1, 0);
+  ASSERT_EQ(t.send(1), 1);
+  EXPECT_EQ(t.last.kind, Kind::kNew) << "it moved";
+}
+
 TEST(StreamSender, ATimeoutThatTheOriginalOutlivesIsUndone) {
   Sender s(params_with(20));
   s.send();
