@@ -175,11 +175,13 @@ def port_in_use(wire):
     """A third process on a wire that has two."""
     deadline = time.monotonic() + 60
     ports = [perftest.free_tcp_port(), perftest.free_tcp_port()]
-    server = wire.start(0, ["ib_write_bw", "-F", "-D", "20", "-p", str(ports[0])])
+    command = ["ib_write_bw", "-F", "-D", "60", "-p", str(ports[0])]
+    engines_before = direct.sockets(wire)
+    server = wire.start(0, command)
     wait_until(lambda: server.listens_on(ports[0]), deadline, "a server")
-    client = wire.start(1, ["ib_write_bw", "-F", "-D", "20", "-p", str(ports[0]), wire.tcp_address])
-    wait_until(lambda: not server.listens_on(ports[0]), deadline, "a connection")
-    time.sleep(1.5)  # until both have opened their ports: a third one is an error only then
+    client = wire.start(1, [*command, wire.tcp_address])
+    # A third one is an error only when both have opened their ports.
+    wait_until(lambda: len(direct.sockets(wire) - engines_before) == 2, deadline, "two engines")
     third = wire.start(1, ["ibv_rc_pingpong", "-d", "mprdma0", "-g", "1", "-p", str(ports[1])])
     expect(third.wait_status(deadline) > 0, "a third process got a port")
     expect(re.search(r"in use|busy|taken|two", third.output()), "it does not say that it is in use")

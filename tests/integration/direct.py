@@ -70,7 +70,8 @@ def top(wire, *options):
 
 
 def sockets(wire):
-    return sorted((wire.directory / "mprdma").glob("top-*.sock"))
+    """Of the engines that run, and of those that were killed since the last `mprdma top`."""
+    return set((wire.directory / "mprdma").glob("top-*.sock"))
 
 
 def all_at_work(processes):
@@ -148,10 +149,11 @@ def top_of_the_killed(wire):
     deadline = time.monotonic() + 120
     port = perftest.free_tcp_port()
     options = ["-F", "-p", str(port), "-D", "30"]  # both, or it ends at once
+    earlier = sockets(wire)
     server = wire.start(0, ["ib_write_bw", *options])
     wait_until(lambda: server.listens_on(port), deadline, "a server")
     client = wire.start(1, ["ib_write_bw", *options, wire.tcp_address])
-    wait_until(lambda: len(sockets(wire)) == 2, deadline, "two sockets")
+    wait_until(lambda: len(sockets(wire) - earlier) == 2, deadline, "two sockets")
     client.kill()
     server.kill()
     while sockets(wire):
