@@ -70,11 +70,11 @@ def all_cases(path_rate):
     tenth = f"{path_rate / 10 / 1e6:g}Mbps"
     return (
         Case("one", "one path", 5, paths=1, environment={"MPRDMA_PATHS": "1"}),
-        Case("four", "four paths", 5),
+        Case("four", "four paths", 7),
         Case("cut", "path 2 is cut after 3 s, back after 6 s", 9, events=(
             Event(3, "path2", "down", 0.0), Event(6, "path2", "up", 1.0))),
-        Case("loss", "1 % loss on path 3", 5, before=(Event(0, "path3", "loss=1%", 1.0),)),
-        Case("slow", "path 4 at a tenth of its rate", 5, before=(
+        Case("loss", "1 % loss on path 3", 7, before=(Event(0, "path3", "loss=1%", 1.0),)),
+        Case("slow", "path 4 at a tenth of its rate", 9, before=(
             Event(0, "path4", f"rate={tenth}", 0.1),)),
     )  # fmt: skip
 
