@@ -32,7 +32,7 @@ std::string joined(const std::vector<std::string>& names) {
 // Empty, or why there is none of that name.
 std::string choose(const std::string& runtime, std::string* name) {
   if (access(runtime.c_str(), F_OK) == 0) {
-    const std::string error = dataplane::check_private_directory(runtime);
+    std::string error = dataplane::check_private_directory(runtime);
     if (!error.empty()) return error;
   }
   const std::vector<std::string> running = running_fabrics(runtime);
@@ -61,7 +61,7 @@ std::string FabricClient::connect(const std::string& name) {
   const std::string runtime =
       runtime_directory([](const char* variable) { return std::getenv(variable); }, geteuid());
   name_ = name;
-  const std::string error = choose(runtime, &name_);
+  std::string error = choose(runtime, &name_);
   if (!error.empty()) return error;
   directory_ = fabric_directory(runtime, name_);
   const std::string path = switchsim::control_path(directory_);

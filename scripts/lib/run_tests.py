@@ -119,7 +119,10 @@ def steps(only, quick):
         yield "gcc", lambda tally: build_and_test(tally, GCC, suites, asked_for=bool(only))
     wanted = [s for s in STEPS if s in only or not (only or quick)]
     if "sanitize" in wanted:
-        yield "sanitize", lambda tally: build_and_test(tally, SANITIZE, SANITIZED)
+        yield (
+            "sanitize",
+            lambda tally: build_and_test(tally, SANITIZE, SANITIZED, False, "sanitize" in only),
+        )
     if "tsan" in wanted:
         yield (
             "tsan",

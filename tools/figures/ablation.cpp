@@ -21,12 +21,13 @@ struct Mend {
   void (*switch_off)(Params*);
 };
 
-constexpr std::array<Mend, 11> kMends = {{
+constexpr std::array<Mend, 12> kMends = {{
     {"all", "all\non", "all on", [](Params*) {}},
     {"growth", "growth\nlimit", "growth limit", [](Params* p) { p->limit_growth = false; }},
     {"loss", "loss\ncounts", "loss counts", [](Params* p) { p->loss_shrinks_window = false; }},
     {"timeout", "RTO\ncounts", "timeout counts",
      [](Params* p) { p->timeout_shrinks_window = false; }},
+    {"adapt", "RTO\nadapts", "timeout adapts", [](Params* p) { p->adapt_timeout = false; }},
     {"trigger", "trigger", "sender's trigger", [](Params* p) { p->loss_trigger = 0; }},
     {"early", "early\nretr.", "early retransmission",
      [](Params* p) { p->early_retransmit = false; }},

@@ -11,7 +11,6 @@ namespace mprdma::figures {
 
 namespace {
 
-using switchsim::FlowResult;
 using switchsim::Result;
 using switchsim::Scenario;
 using switchsim::SimSpan;
