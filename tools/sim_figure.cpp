@@ -60,8 +60,15 @@ bool write_file(const std::string& path, const std::string& text) {
   return false;
 }
 
+// Before the simulations, which take minutes.
+bool make_directory(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) fmt::print(stderr, "mprdma sim: {}: {}\n", path, error.message());
+  return !error;
+}
+
 bool draw(const Figure& figure, const FigureResult& result, const std::string& directory) {
-  std::filesystem::create_directories(directory);
   const std::string base = directory + "/" + figure.id;
   std::string error;
   if (figures::draw(figures::picture_of(figure, result), base, &error)) return true;
@@ -76,6 +83,7 @@ int draw_figure(const Arguments& arguments) {
                arguments.id);
     return kExitUsage;
   }
+  if (!make_directory(arguments.out)) return kExitFailed;
   const figures::RunOptions options = run_options(arguments);
   const FigureResult result = figure->run(*figure, options);
   fmt::print("{}: {}\n{}\n{}\n", figure->id, figure->title, result.setup,
@@ -90,6 +98,8 @@ int draw_figure(const Arguments& arguments) {
 }
 
 int write_report(const Arguments& arguments) {
+  const std::string pictures = arguments.out + "/figures";
+  if (!make_directory(pictures)) return kExitFailed;
   const figures::RunOptions options = run_options(arguments);
   std::string page = figures::markdown_head(options);
   bool good = true;
@@ -98,7 +108,6 @@ int write_report(const Arguments& arguments) {
     const FigureResult result = figure.run(figure, options);
     page += figures::markdown_section(figure, options, result);
     good = result.ok() && good;
-    const std::string pictures = arguments.out + "/figures";
     if (!draw(figure, result, pictures)) return 1;
     std::filesystem::remove(pictures + "/" + figure.id + ".png");
     std::filesystem::remove(pictures + "/" + figure.id + ".csv");

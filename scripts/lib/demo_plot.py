@@ -42,8 +42,9 @@ def _script(results, path_gbps, png, directory):
         _write_capacity(result.case, path_gbps, capacity)
         lines.append(f"set title '{result.case.title}' font ',11'")
         lines.append(f"set xrange [0:{result.case.seconds}]")
-        if index == len(results) - 1:
-            lines.append("set key inside bottom right vertical opaque samplen 1 font ',9'")
+        # The first case leaves room for it.
+        key = "set key inside center right vertical samplen 1 font ',9'"
+        lines.append(key if index == 0 else "unset key")
         areas = [
             f"'{data}' using 1:{2 + path}:{3 + path} with filledcurves lc rgb '{COLOURS[path]}' "
             f"title 'path {path + 1}'"

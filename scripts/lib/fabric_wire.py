@@ -107,7 +107,11 @@ class Sampler(threading.Thread):
 
     def bytes_now(self):
         links = {link["name"]: link for link in self.wire.show()["links"]}
-        return {path: max(d["bytes"] for d in links[path]["directions"]) for path in self.paths}
+        directions = [
+            {path: links[path]["directions"][way]["bytes"] for path in self.paths} for way in (0, 1)
+        ]
+        # The data's direction; the other one carries the acknowledgements.
+        return max(directions, key=lambda way: sum(way.values()))
 
     def stop(self):
         self._ended.set()

@@ -137,7 +137,7 @@ void HostSet::connect(uint32_t flow, Prng prng) {
   const FlowSpec& spec = scenario_.flows[flow];
   const Psn psn[2] = {Psn(static_cast<uint32_t>(prng.below(kPsnMask + 1))),
                       Psn(static_cast<uint32_t>(prng.below(kPsnMask + 1)))};
-  const uint16_t vp = choose_path(spec, prng);
+  const uint16_t vp = choose_path(flows_[flow], prng);
   for (uint32_t side = 0; side < 2; ++side) {
     Endpoint& endpoint = *endpoints_[2 * flow + side];
     transport::QpAttributes attributes;
@@ -165,7 +165,8 @@ void HostSet::connect(uint32_t flow, Prng prng) {
 }
 
 // The one path of a kSingle flow: drawn, or drawn until it crosses the link that is asked for.
-uint16_t HostSet::choose_path(const FlowSpec& spec, Prng& prng) const {
+uint16_t HostSet::choose_path(Flow& flow, Prng& prng) const {
+  const FlowSpec& spec = *flow.spec;
   const bool poster_sends = spec.operation != FlowOperation::kRead;
   const NodeId from = poster_sends ? spec.from : spec.to;
   const NodeId to = poster_sends ? spec.to : spec.from;
@@ -179,8 +180,9 @@ uint16_t HostSet::choose_path(const FlowSpec& spec, Prng& prng) const {
       if (ports[hop] / 2 == *spec.pinned_link) return vp;
     }
   }
-  CHECK(!"no virtual path crosses the link that a flow is pinned to");
-  return 0;
+  flow.failed = true;
+  flow.failure = "no path crosses the link that it is pinned to";
+  return wire::kVirtualPathMin;
 }
 
 void HostSet::forget_paths() {

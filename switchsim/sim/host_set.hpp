@@ -90,7 +90,7 @@ class HostSet {
 
   void make_endpoint(uint32_t number);
   void connect(uint32_t flow, Prng prng);
-  [[nodiscard]] uint16_t choose_path(const FlowSpec& spec, Prng& prng) const;
+  [[nodiscard]] uint16_t choose_path(Flow& flow, Prng& prng) const;
   [[nodiscard]] static uint64_t flow_of(NodeId from, NodeId to, uint16_t vp);
 
   // The application.

@@ -231,6 +231,15 @@ TEST(Traffic, APinnedFlowTakesItsPath) {
   }
 }
 
+TEST(Traffic, AFlowPinnedToALinkThatItCannotCrossIsAnError) {
+  Scenario scenario = permutation(transport::Params::mp_single());
+  scenario.flows.resize(1);
+  scenario.flows[0].pinned_link = scenario.link("a5");
+  const Result result = simulate(scenario);
+  ASSERT_EQ(result.errors.size(), 1U);
+  EXPECT_NE(result.errors[0].find("no path crosses"), std::string::npos);
+}
+
 TEST(Traffic, FlowsJoinAndLeave) {
   Scenario scenario = permutation();
   scenario.flows.resize(1);
