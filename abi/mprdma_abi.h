@@ -30,8 +30,8 @@ extern "C" {
 #define MPRDMA_ABI_ALIGNED64 _Alignas(64)
 #endif
 
-#define MPRDMA_ABI_MAJOR 1u
-#define MPRDMA_ABI_MINOR 1u
+#define MPRDMA_ABI_MAJOR 2u
+#define MPRDMA_ABI_MINOR 0u
 
 /* Feature bits, mprdma_abi_channel.features. */
 #define MPRDMA_ABI_FEATURE_RC (1ull << 0)
@@ -42,9 +42,14 @@ extern "C" {
 #define MPRDMA_ABI_FEATURE_MEMORY_WINDOW (1ull << 5)
 #define MPRDMA_ABI_FEATURE_RELAXED_ORDERING (1ull << 6) /* the access flag has an effect */
 #define MPRDMA_ABI_FEATURE_SYNCHRONISE (1ull << 7)      /* MPRDMA_ABI_WQE_SYNCHRONISE */
-#define MPRDMA_ABI_FEATURE_QP_TRANSPORT (1ull << 8)     /* mprdma_abi_create_qp_ex; minor 1 */
-#define MPRDMA_ABI_FEATURE_QP_STATS (1ull << 9)         /* QUERY_QP_STATS; minor 1 */
+#define MPRDMA_ABI_FEATURE_QP_TRANSPORT (1ull << 8)     /* mprdma_abi_create_qp.transport */
+#define MPRDMA_ABI_FEATURE_QP_STATS (1ull << 9)         /* QUERY_QP_STATS */
 #define MPRDMA_ABI_FEATURE_RELAXED_ALWAYS (1ull << 10)  /* placement in no order whatever the MR */
+#define MPRDMA_ABI_FEATURE_XRC (1ull << 11)             /* XRC queue pairs, domains and SRQs */
+#define MPRDMA_ABI_FEATURE_MULTICAST (1ull << 12)       /* ATTACH_MCAST, DETACH_MCAST */
+#define MPRDMA_ABI_FEATURE_CQ_MODERATION (1ull << 13)   /* MODIFY_CQ */
+#define MPRDMA_ABI_FEATURE_ATOMIC_WRITE (1ull << 14)    /* MPRDMA_ABI_ATOMIC_WRITE */
+#define MPRDMA_ABI_FEATURE_ON_DEMAND (1ull << 15)       /* MPRDMA_ABI_MR_ON_DEMAND */
 
 /* ---- Send queue ------------------------------------------------------------------------------
  * A slot is one mprdma_abi_send_wqe followed by max_sge mprdma_abi_sge entries or by max_inline
@@ -61,6 +66,7 @@ enum mprdma_abi_send_opcode {
   MPRDMA_ABI_FETCH_ADD = 7,
   MPRDMA_ABI_LOCAL_INVALIDATE = 8,
   MPRDMA_ABI_BIND_MW = 9,
+  MPRDMA_ABI_ATOMIC_WRITE = 10, /* RC, XRC: a WRITE of 8 aligned bytes, which change at once */
 };
 
 #define MPRDMA_ABI_WQE_SIGNALED (1u << 0)
@@ -69,6 +75,10 @@ enum mprdma_abi_send_opcode {
 #define MPRDMA_ABI_WQE_INLINE (1u << 3)      /* inline_bytes of data follow instead of SGEs */
 #define MPRDMA_ABI_WQE_SYNCHRONISE (1u << 4) /* memory is updated after everything before it */
 
+/* LOCAL_INVALIDATE: imm_or_rkey is the key to invalidate.
+ * BIND_MW: rkey is the window's key now, imm_or_rkey the one that it gets (type 2: with the
+ * application's key byte), remote_addr and compare_add the range's address and length (0: unbind),
+ * swap the lkey of the memory region, remote_qkey the MPRDMA_ABI_ACCESS_* bits. */
 struct mprdma_abi_send_wqe {
   uint64_t wr_id;
   uint8_t opcode; /* enum mprdma_abi_send_opcode */
@@ -83,7 +93,7 @@ struct mprdma_abi_send_wqe {
   uint32_t ah;         /* UD: handle of the address handle */
   uint32_t remote_qpn; /* UD */
   uint32_t remote_qkey;
-  uint32_t reserved;
+  uint32_t xrc_srqn; /* XRC: number of the remote SRQ */
 };
 MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_send_wqe) == 64);
 
@@ -94,7 +104,8 @@ struct mprdma_abi_sge {
 };
 MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_sge) == 16);
 
-/* ---- Receive queue: a slot is this header followed by max_sge SGEs; stride a multiple of 16. */
+/* ---- Receive queue, also a shared one: a slot is this header followed by max_sge SGEs; stride a
+ * multiple of 16. */
 struct mprdma_abi_recv_wqe {
   uint64_t wr_id;
   uint32_t num_sge;
@@ -104,8 +115,8 @@ MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_recv_wqe) == 16);
 
 /* ---- Doorbell record of a send or receive queue, in the provider's memory. --------------------
  * producer: slots written by the provider (store-release after the slot).
- * consumer: slots that the engine no longer needs (send: completed, with or without a CQE;
- *           receive: taken). producer - consumer <= depth always.
+ * consumer: slots whose request has completed, with or without a CQE; of a shared receive queue,
+ *           slots that a message took. producer - consumer <= depth always.
  */
 struct mprdma_abi_queue_dbr {
   MPRDMA_ABI_ALIGNED64 uint32_t producer;
@@ -144,6 +155,7 @@ enum mprdma_abi_wc_opcode {
   MPRDMA_ABI_WC_FETCH_ADD = 4,
   MPRDMA_ABI_WC_BIND_MW = 5,
   MPRDMA_ABI_WC_LOCAL_INVALIDATE = 6,
+  MPRDMA_ABI_WC_ATOMIC_WRITE = 9,
   MPRDMA_ABI_WC_RECV = 128,
   MPRDMA_ABI_WC_RECV_WRITE_IMM = 129,
 };
@@ -214,11 +226,15 @@ enum mprdma_abi_event_type {
   MPRDMA_ABI_EVENT_PORT_ACTIVE = 7, /* cookie = port number */
   MPRDMA_ABI_EVENT_PORT_ERR = 8,
   MPRDMA_ABI_EVENT_DEVICE_FATAL = 9,
+  MPRDMA_ABI_EVENT_SRQ_ERR = 10, /* cookie = mprdma_abi_create_srq.cookie */
+  MPRDMA_ABI_EVENT_SRQ_LIMIT_REACHED = 11,
+  MPRDMA_ABI_EVENT_QP_LAST_WQE_REACHED = 12, /* a QP with an SRQ entered ERR and takes no more */
+  MPRDMA_ABI_EVENT_GID_CHANGE = 13,          /* cookie = port number */
 };
 
 struct mprdma_abi_event {
-  uint32_t type; /* enum mprdma_abi_event_type */
-  uint32_t reserved;
+  uint32_t type;       /* enum mprdma_abi_event_type */
+  uint32_t arm_serial; /* COMPLETION: the serial in `arm` of the request that it answers; else 0 */
   uint64_t cookie;
 };
 MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_event) == 16);
@@ -252,6 +268,18 @@ enum mprdma_abi_command {
   MPRDMA_ABI_DESTROY_AH = 15,
   MPRDMA_ABI_QUERY_COUNTERS = 16,
   MPRDMA_ABI_QUERY_QP_STATS = 17,
+  MPRDMA_ABI_REREG_MR = 18,
+  MPRDMA_ABI_ALLOC_MW = 19,
+  MPRDMA_ABI_DEALLOC_MW = 20,
+  MPRDMA_ABI_CREATE_SRQ = 21,
+  MPRDMA_ABI_MODIFY_SRQ = 22,
+  MPRDMA_ABI_QUERY_SRQ = 23,
+  MPRDMA_ABI_DESTROY_SRQ = 24,
+  MPRDMA_ABI_ALLOC_XRCD = 25, /* no input; output: mprdma_abi_handle */
+  MPRDMA_ABI_FREE_XRCD = 26,
+  MPRDMA_ABI_ATTACH_MCAST = 27,
+  MPRDMA_ABI_DETACH_MCAST = 28,
+  MPRDMA_ABI_MODIFY_CQ = 29,
 };
 
 /* What a command without input or output uses; handles are small integers chosen by the engine. */
@@ -280,8 +308,16 @@ struct mprdma_abi_device_info { /* QUERY_DEVICE, output */
   uint32_t max_rd_atomic; /* per QP, as responder and as initiator */
   uint32_t max_ahs;
   uint32_t modes; /* bit 1 << enum mprdma_abi_transport_mode for each that CREATE_QP takes */
+  uint32_t max_srqs;
+  uint32_t max_srq_wr;
+  uint32_t max_srq_sge;
+  uint32_t max_mws;
+  uint32_t max_xrcds;
+  uint32_t max_mcast_groups;
+  uint32_t max_mcast_qps; /* attached to one group */
+  uint32_t features; /* MPRDMA_ABI_FEATURE_*, those below 1 << 32: known without a connection */
 };
-MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_device_info) == 64);
+MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_device_info) == 96);
 
 struct mprdma_abi_port_info { /* QUERY_PORT, output */
   uint32_t active;            /* 1: link up */
@@ -300,7 +336,14 @@ MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_port_info) == 72);
 #define MPRDMA_ABI_ACCESS_REMOTE_WRITE (1u << 1)
 #define MPRDMA_ABI_ACCESS_REMOTE_READ (1u << 2)
 #define MPRDMA_ABI_ACCESS_REMOTE_ATOMIC (1u << 3)
+#define MPRDMA_ABI_ACCESS_MW_BIND (1u << 4)
+#define MPRDMA_ABI_ACCESS_ZERO_BASED (1u << 5) /* of a window: addresses count from its start */
 #define MPRDMA_ABI_ACCESS_RELAXED_ORDERING (1u << 20)
+
+#define MPRDMA_ABI_MR_NULL (1u << 0) /* no memory: reads zeros, drops writes; any address */
+/* The range may be mapped later, or never: it is not looked at before it is used. Address 0 with
+ * length UINT64_MAX: all memory of the process. */
+#define MPRDMA_ABI_MR_ON_DEMAND (1u << 1)
 
 struct mprdma_abi_reg_mr { /* REG_MR, input */
   uint64_t addr;           /* address in the process */
@@ -308,8 +351,10 @@ struct mprdma_abi_reg_mr { /* REG_MR, input */
   uint64_t iova; /* address by which remote and local work requests name it */
   uint32_t pd;
   uint32_t access; /* MPRDMA_ABI_ACCESS_* */
+  uint32_t flags;  /* MPRDMA_ABI_MR_* */
+  uint32_t reserved;
 };
-MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_reg_mr) == 32);
+MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_reg_mr) == 40);
 struct mprdma_abi_reg_mr_out {
   uint32_t handle;
   uint32_t lkey;
@@ -317,6 +362,35 @@ struct mprdma_abi_reg_mr_out {
   uint32_t reserved;
 };
 MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_reg_mr_out) == 16);
+
+/* REREG_MR, input; output: mprdma_abi_reg_mr_out with the keys that it had, so that those who know
+ * them go on. EBUSY: windows are bound to it. After any error the region stays as it was. */
+#define MPRDMA_ABI_REREG_TRANSLATION (1u << 0) /* addr, length, iova */
+#define MPRDMA_ABI_REREG_PD (1u << 1)
+#define MPRDMA_ABI_REREG_ACCESS (1u << 2)
+struct mprdma_abi_rereg_mr {
+  uint32_t handle;
+  uint32_t what; /* MPRDMA_ABI_REREG_* */
+  struct mprdma_abi_reg_mr mr;
+};
+MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_rereg_mr) == 48);
+
+/* ALLOC_MW, input; output: mprdma_abi_mw_out. A window opens nothing before it is bound by a send
+ * request. DEREG_MR of a region with bound windows is EBUSY; DEALLOC_MW unbinds. */
+enum mprdma_abi_mw_type { /* as enum ibv_mw_type */
+                          MPRDMA_ABI_MW_TYPE_1 = 1,
+                          MPRDMA_ABI_MW_TYPE_2 = 2,
+};
+struct mprdma_abi_alloc_mw {
+  uint32_t pd;
+  uint32_t type; /* enum mprdma_abi_mw_type */
+};
+MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_alloc_mw) == 8);
+struct mprdma_abi_mw_out {
+  uint32_t handle;
+  uint32_t rkey; /* its upper 24 bits stay; the low byte changes with each bind */
+};
+MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_mw_out) == 8);
 
 struct mprdma_abi_create_cq { /* CREATE_CQ, input; output: mprdma_abi_handle */
   uint64_t ring;              /* depth entries, 64-byte aligned, zeroed by the provider */
@@ -326,6 +400,16 @@ struct mprdma_abi_create_cq { /* CREATE_CQ, input; output: mprdma_abi_handle */
   uint32_t reserved;
 };
 MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_create_cq) == 32);
+
+/* MODIFY_CQ: an armed queue raises its event after `count` entries or `period_us` after the first,
+ * whichever comes first; what is solicited (if it is armed for that) or an error does not wait.
+ * 0 and 1 entries, and 0 us: at once. */
+struct mprdma_abi_modify_cq {
+  uint32_t handle;
+  uint16_t count;
+  uint16_t period_us;
+};
+MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_modify_cq) == 8);
 
 /* RESIZE_CQ: the engine moves unread entries into the new ring (renumbered from index 0), after
  * which the provider polls the new ring; the doorbell record is the new one. */
@@ -337,10 +421,13 @@ struct mprdma_abi_resize_cq {
 };
 MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_resize_cq) == 24);
 
-enum mprdma_abi_qp_type {
-  MPRDMA_ABI_QP_RC = 2,
-  MPRDMA_ABI_QP_UC = 3,
-  MPRDMA_ABI_QP_UD = 4,
+enum mprdma_abi_qp_type { /* as enum ibv_qp_type */
+                          MPRDMA_ABI_QP_RC = 2,
+                          MPRDMA_ABI_QP_UC = 3,
+                          MPRDMA_ABI_QP_UD = 4,
+                          MPRDMA_ABI_QP_XRC_SEND = 9, /* no receive queue */
+                          MPRDMA_ABI_QP_XRC_RECV =
+                              10, /* no queues; its SRQs are named by packets */
 };
 
 struct mprdma_abi_queue { /* a send or receive ring in the provider's memory */
@@ -353,18 +440,6 @@ struct mprdma_abi_queue { /* a send or receive ring in the provider's memory */
 };
 MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_queue) == 32);
 
-struct mprdma_abi_create_qp { /* CREATE_QP, input */
-  uint32_t type;              /* enum mprdma_abi_qp_type */
-  uint32_t pd;
-  uint32_t send_cq;
-  uint32_t recv_cq;
-  uint32_t srq;        /* 0: none */
-  uint32_t signal_all; /* sq_sig_all */
-  uint64_t cookie;
-  struct mprdma_abi_queue sq;
-  struct mprdma_abi_queue rq;
-};
-MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_create_qp) == 96);
 struct mprdma_abi_create_qp_out {
   uint32_t handle;
   uint32_t qpn;
@@ -394,13 +469,84 @@ struct mprdma_abi_qp_transport {
 };
 MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_qp_transport) == 32);
 
-/* CREATE_QP, longer input of minor 1 (MPRDMA_ABI_FEATURE_QP_TRANSPORT). EOPNOTSUPP: a mode that
- * this engine has not; EINVAL: no such mode, a number out of range, reserved not 0. */
-struct mprdma_abi_create_qp_ex {
-  struct mprdma_abi_create_qp base;
+/* CREATE_QP, input. EOPNOTSUPP: a type or a mode that this engine has not; EINVAL: a wrong handle,
+ * a number out of range, reserved not 0. */
+#define MPRDMA_ABI_QP_BLOCK_SELF_MCAST (1u << 0) /* own multicast packets do not come back */
+struct mprdma_abi_create_qp {
+  uint32_t type; /* enum mprdma_abi_qp_type */
+  uint32_t pd;   /* XRC_RECV: 0 */
+  uint32_t send_cq;
+  uint32_t recv_cq;
+  uint32_t srq;        /* 0: none */
+  uint32_t signal_all; /* sq_sig_all */
+  uint32_t xrcd;       /* XRC_RECV; else 0 */
+  uint32_t flags;      /* MPRDMA_ABI_QP_* creation flags */
+  uint64_t cookie;
+  struct mprdma_abi_queue sq;
+  struct mprdma_abi_queue rq; /* depth 0 with an SRQ */
   struct mprdma_abi_qp_transport transport;
 };
-MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_create_qp_ex) == 128);
+MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_create_qp) == 136);
+
+/* Shared receive queues. The engine reads the producer index when a message needs a receive, so
+ * posting needs no doorbell; `consumer` advances as entries are taken. */
+enum mprdma_abi_srq_type { /* as enum ibv_srq_type */
+                           MPRDMA_ABI_SRQ_BASIC = 0,
+                           MPRDMA_ABI_SRQ_XRC = 1,
+};
+struct mprdma_abi_create_srq { /* CREATE_SRQ, input */
+  uint32_t type;               /* enum mprdma_abi_srq_type */
+  uint32_t pd;
+  uint32_t recv_cq; /* XRC; else 0 */
+  uint32_t xrcd;    /* XRC; else 0 */
+  uint32_t limit;   /* 0: no event */
+  uint32_t reserved;
+  uint64_t cookie;
+  struct mprdma_abi_queue rq;
+};
+MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_create_srq) == 64);
+struct mprdma_abi_srq_out {
+  uint32_t handle;
+  uint32_t srqn; /* by which XRC packets name it */
+};
+MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_srq_out) == 8);
+/* MODIFY_SRQ. With a ring: entries that were not taken move into it (renumbered from index 0) and
+ * it is used from then on; EINVAL if they do not fit. The provider posts nothing meanwhile.
+ * LIMIT: the event is raised once when fewer receives than that are left; then it is disarmed. */
+#define MPRDMA_ABI_SRQ_LIMIT (1u << 0)
+#define MPRDMA_ABI_SRQ_RING (1u << 1)
+struct mprdma_abi_modify_srq {
+  uint32_t handle;
+  uint32_t mask; /* MPRDMA_ABI_SRQ_* */
+  uint32_t limit;
+  uint32_t reserved;
+  struct mprdma_abi_queue rq;
+};
+MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_modify_srq) == 48);
+struct mprdma_abi_srq_info { /* QUERY_SRQ, output; input: mprdma_abi_handle */
+  uint32_t limit;            /* 0: not armed */
+  uint32_t depth;
+};
+MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_srq_info) == 8);
+
+/* CREATE_AH, input; output: mprdma_abi_handle. */
+struct mprdma_abi_create_ah {
+  uint32_t pd;
+  uint32_t flow_label;
+  uint8_t sgid_index;
+  uint8_t traffic_class;
+  uint8_t hop_limit;
+  uint8_t reserved[5];
+  uint8_t dgid[16]; /* a multicast group: its Ethernet address follows from it (RFC 1112, 2464) */
+};
+MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_create_ah) == 32);
+
+struct mprdma_abi_mcast { /* ATTACH_MCAST, DETACH_MCAST, input */
+  uint32_t qp;            /* handle; UD */
+  uint32_t reserved;
+  uint8_t mgid[16];
+};
+MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_mcast) == 24);
 
 enum mprdma_abi_qp_state { /* as enum ibv_qp_state */
                            MPRDMA_ABI_QPS_RESET = 0,
@@ -426,6 +572,7 @@ enum mprdma_abi_qp_state { /* as enum ibv_qp_state */
 #define MPRDMA_ABI_QP_MAX_RD_ATOMIC (1u << 11)
 #define MPRDMA_ABI_QP_MAX_DEST_RD_ATOMIC (1u << 12)
 #define MPRDMA_ABI_QP_SQD_NOTIFY (1u << 13)
+#define MPRDMA_ABI_QP_QKEY (1u << 14)
 
 /* The provider checks the standard's mask for each transition; the engine checks values. */
 struct mprdma_abi_qp_attr {
@@ -448,7 +595,8 @@ struct mprdma_abi_qp_attr {
   uint8_t sq_draining; /* QUERY_QP */
   uint8_t reserved0[2];
   uint8_t dgid[16];
-  uint8_t reserved1[8];
+  uint32_t qkey;       /* UD */
+  uint32_t flow_label; /* of the path */
 };
 MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_qp_attr) == 64);
 
@@ -492,7 +640,7 @@ struct mprdma_abi_qp_stats {
   uint32_t qpn;
   uint32_t dest_qpn;
   uint32_t state;     /* enum mprdma_abi_qp_state */
-  uint32_t mode;      /* enum mprdma_abi_transport_mode, never DEFAULT */
+  uint32_t mode;      /* enum mprdma_abi_transport_mode; DEFAULT: not agreed with the peer yet */
   uint8_t dgid[16];   /* the peer; 0 before RTR */
   uint64_t bytes_out; /* payload sent, each byte once; requests and READ data together */
   uint64_t bytes_in;  /* payload placed in memory */

@@ -1,4 +1,5 @@
-// Device, protection domains, memory regions, completion queues. Queue pairs: commands_qp.cpp.
+// Device, protection domains, completion queues. Memory: commands_memory.cpp; queue pairs:
+// commands_qp.cpp; shared receive queues and XRC domains: commands_srq.cpp.
 #include "dataplane/commands.hpp"
 
 #include <bit>
@@ -9,26 +10,19 @@
 #include <vector>
 
 #include "dataplane/command_io.hpp"
-#include "dataplane/memory_probe.hpp"
 #include "dataplane/telemetry.hpp"
 
 namespace mprdma::dataplane {
 
 namespace {
 
-constexpr uint32_t kAllAccess = MPRDMA_ABI_ACCESS_LOCAL_WRITE | MPRDMA_ABI_ACCESS_REMOTE_WRITE |
-                                MPRDMA_ABI_ACCESS_REMOTE_READ | MPRDMA_ABI_ACCESS_REMOTE_ATOMIC |
-                                MPRDMA_ABI_ACCESS_RELAXED_ORDERING;
-static_assert(MPRDMA_ABI_ACCESS_LOCAL_WRITE == transport::kLocalWrite);
-static_assert(MPRDMA_ABI_ACCESS_REMOTE_WRITE == transport::kRemoteWrite);
-static_assert(MPRDMA_ABI_ACCESS_REMOTE_READ == transport::kRemoteRead);
-static_assert(MPRDMA_ABI_ACCESS_REMOTE_ATOMIC == transport::kRemoteAtomic);
-static_assert(MPRDMA_ABI_ACCESS_RELAXED_ORDERING == transport::kRelaxedOrdering);
-
-bool writes(uint32_t access) {
-  return (access & (MPRDMA_ABI_ACCESS_LOCAL_WRITE | MPRDMA_ABI_ACCESS_REMOTE_WRITE |
-                    MPRDMA_ABI_ACCESS_REMOTE_ATOMIC)) != 0;
-}
+// Of every engine, whatever its configuration.
+constexpr uint64_t kFeatures =
+    MPRDMA_ABI_FEATURE_RC | MPRDMA_ABI_FEATURE_UC | MPRDMA_ABI_FEATURE_UD |
+    MPRDMA_ABI_FEATURE_MULTICAST | MPRDMA_ABI_FEATURE_SRQ | MPRDMA_ABI_FEATURE_SYNCHRONISE |
+    MPRDMA_ABI_FEATURE_QP_TRANSPORT | MPRDMA_ABI_FEATURE_QP_STATS |
+    MPRDMA_ABI_FEATURE_CQ_MODERATION | MPRDMA_ABI_FEATURE_ON_DEMAND | MPRDMA_ABI_FEATURE_ATOMIC |
+    MPRDMA_ABI_FEATURE_ATOMIC_WRITE | MPRDMA_ABI_FEATURE_MEMORY_WINDOW | MPRDMA_ABI_FEATURE_XRC;
 
 bool good_ring(uint64_t ring, uint64_t dbr, uint32_t depth) {
   return ring != 0 && ring % alignof(mprdma_abi_cqe) == 0 && dbr != 0 && std::has_single_bit(depth);
@@ -48,22 +42,25 @@ mprdma_abi_device_info device_limits() {
   info.max_cqe = 1u << 22;
   info.max_mrs = kMaxMrs - 2;
   info.max_pds = 32768;
-  info.max_rd_atomic = 16;
-  info.max_ahs = 0;
+  // As many as Soft-RoCE offers: its requesters take their own number for ours (perftest does).
+  info.max_rd_atomic = transport::kMaxRdAtomic;
+  info.max_ahs = AddressHandleTable::kCapacityMax;
+  info.max_mcast_groups = McastTable::kGroupsMax;
+  info.max_mcast_qps = McastTable::kQpsMax;
+  info.features = static_cast<uint32_t>(kFeatures);
+  info.max_srqs = HandleTable<Srq>::kCapacityMax;
+  info.max_srq_wr = info.max_qp_wr;
+  info.max_srq_sge = info.max_sge;
+  info.max_mws = kMaxMrs - 2;  // they share the regions' table
+  info.max_xrcds = 16384;
   info.modes = 1u << MPRDMA_ABI_MODE_DEFAULT | 1u << MPRDMA_ABI_MODE_MP |
-               1u << MPRDMA_ABI_MODE_MP_PAPER | 1u << MPRDMA_ABI_MODE_MP_SINGLE;
+               1u << MPRDMA_ABI_MODE_MP_PAPER | 1u << MPRDMA_ABI_MODE_MP_SINGLE |
+               1u << MPRDMA_ABI_MODE_ROCE;
   return info;
 }
 
 Commands::~Commands() {
   for (auto& [qpn, qp] : qps_) worker_.detach(qp.get(), Time());
-}
-
-int Commands::prepare(const Call& call) {
-  mprdma_abi_reg_mr in;
-  if (call.command != MPRDMA_ABI_REG_MR) return 0;
-  if (!read_input(call, &in)) return EINVAL;
-  return probe_memory(in.addr, in.length, writes(in.access));
 }
 
 int Commands::execute(const mprdma_abi_client* client, const Call& call, Time now) {
@@ -81,12 +78,32 @@ int Commands::execute(const mprdma_abi_client* client, const Call& call, Time no
       return reg_mr(client, call);
     case MPRDMA_ABI_DEREG_MR:
       return dereg_mr(client, call);
+    case MPRDMA_ABI_REREG_MR:
+      return rereg_mr(client, call);
+    case MPRDMA_ABI_ALLOC_MW:
+      return alloc_mw(client, call);
+    case MPRDMA_ABI_DEALLOC_MW:
+      return dealloc_mw(client, call);
     case MPRDMA_ABI_CREATE_CQ:
       return create_cq(client, call);
     case MPRDMA_ABI_RESIZE_CQ:
       return resize_cq(client, call);
     case MPRDMA_ABI_DESTROY_CQ:
       return destroy_cq(client, call);
+    case MPRDMA_ABI_MODIFY_CQ:
+      return modify_cq(client, call);
+    case MPRDMA_ABI_CREATE_SRQ:
+      return create_srq(client, call);
+    case MPRDMA_ABI_MODIFY_SRQ:
+      return modify_srq(client, call);
+    case MPRDMA_ABI_QUERY_SRQ:
+      return query_srq(client, call);
+    case MPRDMA_ABI_DESTROY_SRQ:
+      return destroy_srq(client, call);
+    case MPRDMA_ABI_ALLOC_XRCD:
+      return alloc_xrcd(client, call);
+    case MPRDMA_ABI_FREE_XRCD:
+      return free_xrcd(client, call);
     case MPRDMA_ABI_CREATE_QP:
       return create_qp(client, call);
     case MPRDMA_ABI_MODIFY_QP:
@@ -96,8 +113,13 @@ int Commands::execute(const mprdma_abi_client* client, const Call& call, Time no
     case MPRDMA_ABI_DESTROY_QP:
       return destroy_qp(client, call, now);
     case MPRDMA_ABI_CREATE_AH:
+      return create_ah(client, call, now);
     case MPRDMA_ABI_DESTROY_AH:
-      return EOPNOTSUPP;
+      return destroy_ah(client, call, now);
+    case MPRDMA_ABI_ATTACH_MCAST:
+      return attach_mcast(client, call);
+    case MPRDMA_ABI_DETACH_MCAST:
+      return detach_mcast(client, call);
     case MPRDMA_ABI_QUERY_COUNTERS:
       return query_counters(call);
     case MPRDMA_ABI_QUERY_QP_STATS:
@@ -122,6 +144,7 @@ int Commands::query_port(const Call& call) {
   info.active_mtu = worker_.config().mtu;
   info.link_mbps = static_cast<uint32_t>(port.link_mbps);
   info.bad_pkeys = worker_.counters().drop_bad_pkey;
+  info.qkey_violations = worker_.transport_counters().drop_bad_qkey;
   std::memcpy(info.mac, worker_.config().mac.data(), sizeof(info.mac));
   for (unsigned i = 0; i < 2; ++i) std::memcpy(info.gid[i], worker_.gid(i).data(), 16);
   return write_output(call, info);
@@ -152,45 +175,6 @@ int Commands::free_pd(const mprdma_abi_client* client, const Call& call) {
   return 0;
 }
 
-// ---- Memory regions ----------------------------------------------------------------------------
-
-int Commands::reg_mr(const mprdma_abi_client* client, const Call& call) {
-  mprdma_abi_reg_mr in;
-  if (!read_input(call, &in) || call.out_bytes < sizeof(mprdma_abi_reg_mr_out)) return EINVAL;
-  Pd* pd = find_pd(client, in.pd);
-  uint64_t end = 0;
-  const bool wraps = __builtin_add_overflow(in.addr, in.length, &end) ||
-                     __builtin_add_overflow(in.iova, in.length, &end);
-  if (pd == nullptr || wraps || (in.access & ~kAllAccess) != 0) return EINVAL;
-  if (in.length > device_limits().max_mr_bytes) return EINVAL;
-  // Who lets a peer write must be allowed to write (IBTA 10.6.3.1).
-  const bool remote_writes =
-      (in.access & (MPRDMA_ABI_ACCESS_REMOTE_WRITE | MPRDMA_ABI_ACCESS_REMOTE_ATOMIC)) != 0;
-  if (remote_writes && (in.access & MPRDMA_ABI_ACCESS_LOCAL_WRITE) == 0) return EINVAL;
-  transport::MemoryRegion region;
-  region.iova = in.iova;
-  region.addr = in.addr;
-  region.length = in.length;
-  region.pd = in.pd;
-  region.access = in.access;
-  const uint32_t key = worker_.mrs().add(region);
-  if (key == 0) return ENOMEM;
-  mrs_[key] = {client, in.pd};
-  ++pd->users;
-  return write_output(call, mprdma_abi_reg_mr_out{key, key, key, 0});
-}
-
-int Commands::dereg_mr(const mprdma_abi_client* client, const Call& call) {
-  mprdma_abi_handle in;
-  if (!read_input(call, &in)) return EINVAL;
-  const auto it = mrs_.find(in.handle);
-  if (it == mrs_.end() || it->second.client != client) return EINVAL;
-  worker_.mrs().remove(in.handle);
-  --pds_[it->second.pd].users;
-  mrs_.erase(it);
-  return 0;
-}
-
 // ---- Completion queues -------------------------------------------------------------------------
 
 Cq* Commands::find_cq(const mprdma_abi_client* client, uint32_t handle) {
@@ -216,6 +200,15 @@ int Commands::resize_cq(const mprdma_abi_client* client, const Call& call) {
   if (cq == nullptr || !good_ring(in.ring, in.dbr, in.depth)) return EINVAL;
   if (in.depth > device_limits().max_cqe) return EINVAL;
   return cq->resize(in);
+}
+
+int Commands::modify_cq(const mprdma_abi_client* client, const Call& call) {
+  mprdma_abi_modify_cq in;
+  if (!read_input(call, &in)) return EINVAL;
+  Cq* cq = find_cq(client, in.handle);
+  if (cq == nullptr) return EINVAL;
+  cq->moderate(in.count, in.period_us);
+  return 0;
 }
 
 int Commands::destroy_cq(const mprdma_abi_client* client, const Call& call) {
@@ -282,11 +275,14 @@ void Commands::forget_client(const mprdma_abi_client* client, Time now) {
     if (qp->client == client) qps.push_back(qp.get());
   }
   for (QpContext* qp : qps) drop_qp(qp, now);
-  std::erase_if(mrs_, [&](const auto& mr) {
-    if (mr.second.client != client) return false;
-    worker_.mrs().remove(mr.first);
-    return true;
+  drop_ahs(client);
+  std::vector<uint32_t> srqs;
+  worker_.srqs().for_each([&](uint32_t handle, const Srq& srq) {
+    if (srq.client() == client) srqs.push_back(handle);
   });
+  for (const uint32_t handle : srqs) drop_srq(handle);
+  std::erase_if(xrcds_, [&](const auto& xrcd) { return xrcd.second.client == client; });
+  forget_memory(client);
   std::erase_if(cqs_, [&](const auto& cq) {
     if (cq.second->client() != client) return false;
     worker_.forget_cq(cq.second.get());

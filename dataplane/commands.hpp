@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
+#include <vector>
 
 #include "abi/mprdma_abi.h"
 #include "dataplane/cq.hpp"
@@ -22,6 +23,9 @@ namespace mprdma::dataplane {
 
 // Limits, also for queries without an engine.
 mprdma_abi_device_info device_limits();
+
+// A send or receive ring of a command: aligned, within the limits, its slots large enough.
+bool good_queue(const mprdma_abi_queue& queue, size_t header_bytes);
 
 class Commands {
  public:
@@ -48,9 +52,28 @@ class Commands {
     const mprdma_abi_client* client = nullptr;
     uint32_t users = 0;
   };
-  struct Mr {
+  struct Mr {  // a region or a window
     const mprdma_abi_client* client = nullptr;
     uint32_t pd = 0;
+    bool on_demand = false;
+  };
+
+  // An XRC domain (IBTA 14.4): the queue pairs that packets come to, and the SRQs that they name.
+  struct Xrcd {
+    const mprdma_abi_client* client = nullptr;
+    uint32_t qps = 0;
+    uint32_t srqs = 0;
+    // SRQs that were destroyed while a queue pair of the domain may have filled a receive of
+    // theirs; gone with the last of its queue pairs.
+    std::vector<std::unique_ptr<Srq>> retired;
+  };
+  // What a new queue pair refers to; nullptr: nothing of the kind.
+  struct QpParts {
+    Pd* pd = nullptr;
+    Cq* send_cq = nullptr;
+    Cq* recv_cq = nullptr;
+    Srq* srq = nullptr;
+    Xrcd* xrcd = nullptr;
   };
 
   int query_device(const Call& call);
@@ -59,9 +82,23 @@ class Commands {
   int free_pd(const mprdma_abi_client* client, const Call& call);
   int reg_mr(const mprdma_abi_client* client, const Call& call);
   int dereg_mr(const mprdma_abi_client* client, const Call& call);
+  int rereg_mr(const mprdma_abi_client* client, const Call& call);
+  int alloc_mw(const mprdma_abi_client* client, const Call& call);
+  int dealloc_mw(const mprdma_abi_client* client, const Call& call);
   int create_cq(const mprdma_abi_client* client, const Call& call);
   int resize_cq(const mprdma_abi_client* client, const Call& call);
   int destroy_cq(const mprdma_abi_client* client, const Call& call);
+  int modify_cq(const mprdma_abi_client* client, const Call& call);
+  int create_srq(const mprdma_abi_client* client, const Call& call);
+  int modify_srq(const mprdma_abi_client* client, const Call& call);
+  int query_srq(const mprdma_abi_client* client, const Call& call);
+  int destroy_srq(const mprdma_abi_client* client, const Call& call);
+  int alloc_xrcd(const mprdma_abi_client* client, const Call& call);
+  int free_xrcd(const mprdma_abi_client* client, const Call& call);
+  int create_ah(const mprdma_abi_client* client, const Call& call, Time now);
+  int destroy_ah(const mprdma_abi_client* client, const Call& call, Time now);
+  int attach_mcast(const mprdma_abi_client* client, const Call& call);
+  int detach_mcast(const mprdma_abi_client* client, const Call& call);
   int create_qp(const mprdma_abi_client* client, const Call& call);
   int modify_qp(const mprdma_abi_client* client, const Call& call, Time now);
   int query_qp(const mprdma_abi_client* client, const Call& call);
@@ -72,15 +109,25 @@ class Commands {
   Pd* find_pd(const mprdma_abi_client* client, uint32_t handle);
   Cq* find_cq(const mprdma_abi_client* client, uint32_t handle);
   QpContext* find_qp(const mprdma_abi_client* client, uint32_t handle);
+  Srq* find_srq(const mprdma_abi_client* client, uint32_t handle);
+  Xrcd* find_xrcd(const mprdma_abi_client* client, uint32_t handle);
+  bool find_parts(const mprdma_abi_client* client, const mprdma_abi_create_qp& in, QpParts* out);
+  QpContext* add_qp(const transport::QpConfig& config, const mprdma_abi_create_qp& in);
   void drop_qp(QpContext* qp, Time now);
+  void drop_srq(uint32_t handle);
+  void drop_ahs(const mprdma_abi_client* client);
+  void forget_memory(const mprdma_abi_client* client);
   void warn_of_own_address();
 
   Worker& worker_;
   uint32_t next_pd_ = 1;
   uint32_t next_cq_ = 1;
+  uint32_t next_xrcd_ = 1;
   std::unordered_map<uint32_t, Pd> pds_;
   std::unordered_map<uint32_t, Mr> mrs_;  // by key
+  std::unordered_map<uint32_t, Mr> mws_;  // by slot: the key changes with each bind
   std::unordered_map<uint32_t, std::unique_ptr<Cq>> cqs_;
+  std::unordered_map<uint32_t, Xrcd> xrcds_;
   std::unordered_map<uint32_t, std::unique_ptr<QpContext>> qps_;  // by queue pair number
   bool said_own_address_ = false;
 };

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <new>
 
 #include "dataplane/command_io.hpp"
 #include "dataplane/commands.hpp"
@@ -21,18 +22,6 @@ namespace {
 
 constexpr uint32_t kRemoteAccess = MPRDMA_ABI_ACCESS_REMOTE_WRITE | MPRDMA_ABI_ACCESS_REMOTE_READ |
                                    MPRDMA_ABI_ACCESS_REMOTE_ATOMIC;
-
-bool good_queue(const mprdma_abi_queue& queue, size_t header_bytes, const char* kind) {
-  (void)kind;
-  if (queue.depth == 0) return true;
-  const mprdma_abi_device_info limits = device_limits();
-  const size_t sge_bytes = queue.max_sge * sizeof(mprdma_abi_sge);
-  const size_t body = sge_bytes > queue.max_inline ? sge_bytes : queue.max_inline;
-  return queue.ring != 0 && queue.ring % 16 == 0 && queue.dbr != 0 &&
-         std::has_single_bit(queue.depth) && queue.depth <= limits.max_qp_wr &&
-         queue.max_sge <= limits.max_sge && queue.max_inline <= limits.max_inline_bytes &&
-         queue.stride % 16 == 0 && queue.stride >= header_bytes + body;
-}
 
 bool has(const mprdma_abi_qp_attr& attr, uint32_t bit) {
   return (attr.mask & bit) != 0;
@@ -65,7 +54,9 @@ void merge(const mprdma_abi_qp_attr& from, mprdma_abi_qp_attr* to) {
     to->sgid_index = from.sgid_index;
     to->traffic_class = from.traffic_class;
     to->hop_limit = from.hop_limit;
+    to->flow_label = from.flow_label;
   }
+  if (has(from, MPRDMA_ABI_QP_QKEY)) to->qkey = from.qkey;
   if (has(from, MPRDMA_ABI_QP_PATH_MTU)) to->path_mtu = from.path_mtu;
   if (has(from, MPRDMA_ABI_QP_DEST_QPN)) to->dest_qpn = from.dest_qpn;
   if (has(from, MPRDMA_ABI_QP_RQ_PSN)) to->rq_psn = from.rq_psn;
@@ -83,6 +74,7 @@ void merge(const mprdma_abi_qp_attr& from, mprdma_abi_qp_attr* to) {
 QpAttributes to_transport(const mprdma_abi_qp_attr& attr, uint16_t vp, uint64_t path_seed) {
   QpAttributes out;
   out.access = attr.access & kRemoteAccess;
+  out.qkey = attr.qkey;
   out.path_mtu = attr.path_mtu;
   out.dest_qpn = attr.dest_qpn;
   out.rq_psn = Psn(attr.rq_psn);
@@ -106,6 +98,34 @@ mprdma_abi_qp_attr initial_attributes(uint32_t mtu) {
   return attr;
 }
 
+// 0, EINVAL, or EOPNOTSUPP.
+int choose_service(uint32_t type, transport::QpService* out) {
+  switch (type) {
+    case MPRDMA_ABI_QP_RC:
+      return *out = transport::QpService::kRc, 0;
+    case MPRDMA_ABI_QP_UC:
+      return *out = transport::QpService::kUc, 0;
+    case MPRDMA_ABI_QP_UD:
+      return *out = transport::QpService::kUd, 0;
+    case MPRDMA_ABI_QP_XRC_SEND:
+      return *out = transport::QpService::kXrcSend, 0;
+    case MPRDMA_ABI_QP_XRC_RECV:
+      return *out = transport::QpService::kXrcReceive, 0;
+    default:
+      return EINVAL;
+  }
+}
+
+// The other services travel as the standard says, whatever the device's mode.
+void set_mode_facts(const transport::QpConfig& config, QpContext* qp) {
+  if (config.service != transport::QpService::kRc) {
+    qp->mode = MPRDMA_ABI_MODE_ROCE;
+    return;
+  }
+  qp->pair = PairNegotiation(pair_facts(config.params, config.mode_undecided));
+  if (!config.mode_undecided) qp->mode = mode_of(config.params);
+}
+
 // With virtual paths of its own.
 QpAttributes first_attributes(const mprdma_abi_qp_attr& attr, Prng& prng) {
   const uint64_t vp = prng.range(wire::kVirtualPathMin, wire::kVirtualPathMax);
@@ -114,55 +134,105 @@ QpAttributes first_attributes(const mprdma_abi_qp_attr& attr, Prng& prng) {
 
 }  // namespace
 
+bool good_queue(const mprdma_abi_queue& queue, size_t header_bytes) {
+  if (queue.depth == 0) return true;
+  const mprdma_abi_device_info limits = device_limits();
+  const size_t sge_bytes = queue.max_sge * sizeof(mprdma_abi_sge);
+  const size_t body = sge_bytes > queue.max_inline ? sge_bytes : queue.max_inline;
+  return queue.ring != 0 && queue.ring % 16 == 0 && queue.dbr != 0 && queue.dbr % 4 == 0 &&
+         std::has_single_bit(queue.depth) && queue.depth <= limits.max_qp_wr &&
+         queue.max_sge <= limits.max_sge && queue.max_inline <= limits.max_inline_bytes &&
+         queue.stride % 16 == 0 && queue.stride >= header_bytes + body;
+}
+
 QpContext* Commands::find_qp(const mprdma_abi_client* client, uint32_t handle) {
   const auto it = qps_.find(handle);
   return it != qps_.end() && it->second->client == client ? it->second.get() : nullptr;
 }
 
+// False: a handle of nothing, or of something that this type has not.
+bool Commands::find_parts(const mprdma_abi_client* client, const mprdma_abi_create_qp& in,
+                          QpParts* out) {
+  if (in.type == MPRDMA_ABI_QP_XRC_RECV) {
+    out->xrcd = find_xrcd(client, in.xrcd);
+    return out->xrcd != nullptr && in.srq == 0 && in.sq.depth == 0 && in.rq.depth == 0;
+  }
+  out->pd = find_pd(client, in.pd);
+  out->send_cq = find_cq(client, in.send_cq);
+  if (out->pd == nullptr || out->send_cq == nullptr || in.xrcd != 0) return false;
+  if (in.type == MPRDMA_ABI_QP_XRC_SEND) return in.srq == 0 && in.rq.depth == 0;
+  out->recv_cq = find_cq(client, in.recv_cq);
+  if (in.srq != 0) {
+    out->srq = find_srq(client, in.srq);
+    if (out->srq == nullptr || out->srq->is_xrc() || in.rq.depth != 0) return false;
+  }
+  return out->recv_cq != nullptr;
+}
+
 int Commands::create_qp(const mprdma_abi_client* client, const Call& call) {
   mprdma_abi_create_qp in;
   if (!read_input(call, &in) || call.out_bytes < sizeof(mprdma_abi_create_qp_out)) return EINVAL;
-  if (in.type == MPRDMA_ABI_QP_UC || in.type == MPRDMA_ABI_QP_UD || in.srq != 0) return EOPNOTSUPP;
-  Pd* pd = find_pd(client, in.pd);
-  Cq* send_cq = find_cq(client, in.send_cq);
-  Cq* recv_cq = find_cq(client, in.recv_cq);
-  if (in.type != MPRDMA_ABI_QP_RC || pd == nullptr || send_cq == nullptr || recv_cq == nullptr ||
-      !good_queue(in.sq, sizeof(mprdma_abi_send_wqe), "send") ||
-      !good_queue(in.rq, sizeof(mprdma_abi_recv_wqe), "receive")) {
+  transport::QpConfig config;
+  const int refused_type = choose_service(in.type, &config.service);
+  if (refused_type != 0) return refused_type;
+  const uint32_t flags_known = in.type == MPRDMA_ABI_QP_UD ? MPRDMA_ABI_QP_BLOCK_SELF_MCAST : 0;
+  QpParts parts;
+  if ((in.flags & ~flags_known) != 0 || !find_parts(client, in, &parts) ||
+      !good_queue(in.sq, sizeof(mprdma_abi_send_wqe)) ||
+      !good_queue(in.rq, sizeof(mprdma_abi_recv_wqe))) {
     return EINVAL;
   }
-  // A longer input says how its packets travel; one without is as the device was configured.
-  mprdma_abi_create_qp_ex longer{};
-  if (!read_input(call, &longer) && call.in_bytes != sizeof(in)) return EINVAL;
-  transport::Params params;
-  const int refused = choose_params(longer.transport, worker_.config().params, &params);
+  const int refused = choose_params(in.transport, worker_.config().params, &config.params);
   if (refused != 0) return refused;
-  const uint32_t qpn = worker_.qps().allocate();
-  if (qpn == 0) return ENOMEM;
-  transport::QpConfig config;
-  config.qpn = qpn;
+  config.qpn = worker_.qps().allocate();
+  if (config.qpn == 0) return ENOMEM;
   config.pd = in.pd;
   config.send_depth = in.sq.depth;
   config.recv_depth = in.rq.depth;
   config.max_send_sge = std::max(in.sq.max_sge, 1u);
   config.max_recv_sge = std::max(in.rq.max_sge, 1u);
   config.signal_all = in.signal_all != 0;
-  config.params = params;
-  auto qp = std::make_unique<QpContext>(config, worker_.device(), in);
+  config.xrcd = in.xrcd;
+  config.shared = parts.srq != nullptr ? parts.srq->shared() : nullptr;
+  config.mode_undecided = worker_.config().agree_modes &&
+                          config.service == transport::QpService::kRc &&
+                          in.transport.mode == MPRDMA_ABI_MODE_DEFAULT;
+  QpContext* qp = add_qp(config, in);
+  if (qp == nullptr) {
+    worker_.qps().release(config.qpn);
+    return ENOMEM;
+  }
   qp->client = client;
-  qp->send_cq = send_cq;
-  qp->recv_cq = recv_cq;
-  qp->pd = in.pd;
-  qp->mode = mode_of(params);
+  qp->send_cq = parts.send_cq;
+  qp->recv_cq = parts.recv_cq;
+  qp->srq = parts.srq;
+  qp->pd = parts.pd != nullptr ? in.pd : 0;
+  qp->xrcd = in.xrcd;
+  qp->wanted = in.transport;
+  set_mode_facts(config, qp);
   qp->attr = initial_attributes(worker_.config().mtu);
   qp->qp.set_attributes(first_attributes(qp->attr, worker_.prng()));
-  QpContext* raw = qp.get();
-  qps_[qpn] = std::move(qp);  // the last step that may fail for want of memory
-  ++pd->users;
-  ++send_cq->users;
-  ++recv_cq->users;
-  worker_.attach(raw);
-  return write_output(call, mprdma_abi_create_qp_out{qpn, qpn, QpTable::slot_of(qpn), 0});
+  if (parts.pd != nullptr) ++parts.pd->users;
+  if (parts.send_cq != nullptr) ++parts.send_cq->users;
+  if (parts.recv_cq != nullptr) ++parts.recv_cq->users;
+  if (parts.srq != nullptr) ++parts.srq->users;
+  if (parts.xrcd != nullptr) ++parts.xrcd->qps;
+  worker_.attach(qp);
+  const uint32_t doorbell = QpTable::slot_of(config.qpn);
+  return write_output(call, mprdma_abi_create_qp_out{config.qpn, config.qpn, doorbell, 0});
+}
+
+// The steps that may fail for want of memory; nullptr: they did, and nothing is left.
+QpContext* Commands::add_qp(const transport::QpConfig& config, const mprdma_abi_create_qp& in) {
+  try {
+    auto qp = std::make_unique<QpContext>(config, worker_.device(), in);
+    QpContext* raw = qp.get();
+    qps_[config.qpn] = std::move(qp);
+    return raw;
+  } catch (const std::bad_alloc&) {
+    qps_.erase(config.qpn);
+    return nullptr;
+  }
 }
 
 // Both sides were started as the same host: easily done, and otherwise seen only as a timeout.
@@ -200,7 +270,8 @@ int Commands::modify_qp(const mprdma_abi_client* client, const Call& call, Time 
   qp->qp.set_attributes(attributes);
   int error = 0;
   if (has(in.attr, MPRDMA_ABI_QP_PATH)) error = worker_.set_path(*qp, now);
-  const bool needs_path = to_state && (state == QpState::kRtr || state == QpState::kRts);
+  const bool needs_path = qp->type != MPRDMA_ABI_QP_UD && to_state &&
+                          (state == QpState::kRtr || state == QpState::kRts);
   if (error == 0 && needs_path && qp->path == PathState::kNone) error = EINVAL;
   if (error == 0 && to_state && !worker_.set_state(*qp, now, state)) error = EINVAL;
   if (error != 0) {
@@ -227,7 +298,7 @@ int Commands::query_qp(const mprdma_abi_client* client, const Call& call) {
   const QpContext* qp = find_qp(client, in.handle);
   if (qp == nullptr) return EINVAL;
   mprdma_abi_qp_attr out = qp->attr;
-  out.mask = (MPRDMA_ABI_QP_SQD_NOTIFY << 1) - 1;
+  out.mask = (MPRDMA_ABI_QP_QKEY << 1) - 1;
   out.state = static_cast<uint32_t>(qp->qp.state());
   out.sq_draining = qp->qp.sq_draining() ? 1 : 0;
   return write_output(call, out);
@@ -245,10 +316,13 @@ int Commands::query_qp_stats(const mprdma_abi_client* client, const Call& call, 
 
 void Commands::drop_qp(QpContext* qp, Time now) {
   worker_.detach(qp, now);
-  --qp->send_cq->users;
-  --qp->recv_cq->users;
-  --pds_[qp->pd].users;
+  if (qp->send_cq != nullptr) --qp->send_cq->users;
+  if (qp->recv_cq != nullptr) --qp->recv_cq->users;
+  if (qp->srq != nullptr) --qp->srq->users;
+  if (qp->pd != 0) --pds_[qp->pd].users;
+  const auto xrcd = xrcds_.find(qp->xrcd);
   qps_.erase(qp->qp.qpn());
+  if (xrcd != xrcds_.end() && --xrcd->second.qps == 0) xrcd->second.retired.clear();
 }
 
 int Commands::destroy_qp(const mprdma_abi_client* client, const Call& call, Time now) {
@@ -256,6 +330,7 @@ int Commands::destroy_qp(const mprdma_abi_client* client, const Call& call, Time
   if (!read_input(call, &in)) return EINVAL;
   QpContext* qp = find_qp(client, in.handle);
   if (qp == nullptr) return EINVAL;
+  if (worker_.mcast().attached(qp)) return EBUSY;
   drop_qp(qp, now);
   return 0;
 }

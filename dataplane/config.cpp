@@ -21,7 +21,7 @@ bool valid_device_name(const std::string& name) {
   return true;
 }
 
-bool parse_mode(const std::string& text, transport::Params* params) {
+bool parse_mode(const std::string& text, transport::Params* params, bool* agree_modes) {
   const transport::PlacementPolicy placement = params->placement;  // the device's, not the mode's
   if (text == "mp") {
     *params = transport::Params::mp();
@@ -29,10 +29,13 @@ bool parse_mode(const std::string& text, transport::Params* params) {
     *params = transport::Params::mp_single();
   } else if (text == "mp-paper") {
     *params = transport::Params::mp_paper();
+  } else if (text == "roce") {
+    *params = transport::Params::roce();
   } else {
     return false;
   }
   params->placement = placement;
+  *agree_modes = text == "mp";
   return true;
 }
 
@@ -108,13 +111,16 @@ std::string apply_environment(const Environment& environment, Config* out) {
     out->device_name = value;
   }
   if (const char* value = variable(environment, "MPRDMA_MODE")) {
-    if (!parse_mode(value, &out->params)) {
-      return wrong("MPRDMA_MODE", value, "expected mp, mp-single or mp-paper");
+    if (!parse_mode(value, &out->params, &out->agree_modes)) {
+      return wrong("MPRDMA_MODE", value, "expected mp, mp-single, mp-paper or roce");
     }
   }
   if (const char* value = variable(environment, "MPRDMA_PATHS")) {
     if (!parse_paths(value, &out->params)) {
       return wrong("MPRDMA_PATHS", value, "expected 1 or all");
+    }
+    if (out->params.protocol == transport::Protocol::kRoce && value[0] != '1') {
+      return wrong("MPRDMA_PATHS", value, "mode roce has one path");
     }
     if (!out->params.sack_map && out->params.path_policy == transport::PathPolicy::kSingle) {
       return wrong("MPRDMA_PATHS", value, "mode mp-paper needs all paths");

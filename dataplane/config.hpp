@@ -8,7 +8,7 @@
 //   MPRDMA_MAC      "02:4d:52:49:00:01"                         [device] mac
 //   MPRDMA_MTU      1024, 2048 or 4096                          [device] mtu
 //   MPRDMA_DEVICE   name of the device                          [device] name
-//   MPRDMA_MODE     "mp", "mp-single" or "mp-paper"             [transport], all of it
+//   MPRDMA_MODE     "mp", "mp-single", "mp-paper" or "roce"     [transport], all of it
 //   MPRDMA_PATHS    "1" or "all"                                [transport] paths
 //   MPRDMA_PLACEMENT "standard", "relaxed" or "ordered"         [device] placement
 //   MPRDMA_FAULT    "seed=7,loss=0.01,..."                      [test] fault
@@ -35,6 +35,8 @@ struct Config {
   std::string port_spec;
   uint32_t held_frames = 1024;  // most frames that wait for their turn, all queue pairs together
   transport::Params params;
+  // Mode mp: with a peer that is none of ours a queue pair speaks roce. Another mode is pinned.
+  bool agree_modes = true;
   FaultSpec fault;
 };
 
@@ -50,8 +52,8 @@ std::string load_config_partial(const Environment& environment, Config* out);
 std::string apply_toml(const std::string& text, const std::string& path, Config* out);
 std::string apply_environment(const Environment& environment, Config* out);
 
-// "mp", "mp-single", "mp-paper": a preset of transport/params.hpp.
-bool parse_mode(const std::string& text, transport::Params* params);
+// "mp", "mp-single", "mp-paper", "roce": a preset of transport/params.hpp, pinned but for mp.
+bool parse_mode(const std::string& text, transport::Params* params, bool* agree_modes);
 // "1" or "all".
 bool parse_paths(const std::string& text, transport::Params* params);
 // "standard", "relaxed" or "ordered".

@@ -95,8 +95,7 @@ bool set_window_slots(const toml::node& node, Config& config) {
 bool set_mode(const toml::node& node, Config& config) {
   std::string text;
   transport::Params preset;
-  (void)config;
-  return take_string(node, &text) && parse_mode(text, &preset);
+  return take_string(node, &text) && parse_mode(text, &preset, &config.agree_modes);
 }
 
 bool set_paths(const toml::node& node, Config& config) {
@@ -164,7 +163,7 @@ constexpr Knob kPort[] = {
 };
 
 constexpr Knob kTransport[] = {
-    {"mode", "\"mp\", \"mp-single\" or \"mp-paper\"", set_mode},
+    {"mode", "\"mp\", \"mp-single\", \"mp-paper\" or \"roce\"", set_mode},
     {"paths", "\"all\" or 1", set_paths},
     {"window_slots", "a power of two in 8..128", set_window_slots},
     {"initial_window", "packets, 1..128",
@@ -301,6 +300,9 @@ std::string check_relations(const std::string& path, const Config& config) {
   if (p.reorder_delta > p.window_slots) {
     return path + ": transport.reorder_delta exceeds transport.window_slots";
   }
+  if (p.protocol == transport::Protocol::kRoce && p.path_policy != transport::PathPolicy::kSingle) {
+    return path + ": transport.mode = \"roce\" has one path";
+  }
   if (!p.sack_map && p.path_policy == transport::PathPolicy::kSingle) {
     return path + ": transport.sack_map = false needs transport.paths = \"all\"";
   }
@@ -319,7 +321,7 @@ std::string apply_toml(const std::string& text, const std::string& path, Config*
   }
   const toml::table& table = parsed.table();
   if (const auto mode = table["transport"]["mode"].value<std::string>()) {
-    parse_mode(*mode, &out->params);
+    parse_mode(*mode, &out->params, &out->agree_modes);
   }
   for (auto&& [key, node] : table) {
     std::string error = apply_section(key, node, path, out);

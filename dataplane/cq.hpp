@@ -5,6 +5,9 @@
 // more; the engine stores the entry, then (after a full fence) looks at `arm`. Whoever comes
 // second sees the other. The fence is paid once for each queue and burst (fire()).
 //
+// Moderation (MODIFY_CQ) keeps an event back until enough entries wait or a time is over; whoever
+// calls fire() calls expire() then, so a moderated event may be late and is never lost.
+//
 // Called by the holder of the worker's lock.
 #pragma once
 
@@ -12,16 +15,19 @@
 
 #include "abi/mprdma_abi.h"
 #include "abi/mprdma_ring.h"
+#include "base/units.hpp"
 #include "dataplane/engine_counters.hpp"
+#include "dataplane/timing_wheel.hpp"
 
 namespace mprdma::dataplane {
 
 // Where asynchronous events go: the client that made the object.
 inline void raise_event(const mprdma_abi_client* client, mprdma_abi_event_type type,
-                        uint64_t cookie) {
+                        uint64_t cookie, uint32_t arm_serial = 0) {
   if (client == nullptr || client->on_event == nullptr) return;
   mprdma_abi_event event{};
   event.type = type;
+  event.arm_serial = arm_serial;
   event.cookie = cookie;
   client->on_event(client->context, &event);
 }
@@ -30,13 +36,15 @@ class Cq {
  public:
   Cq(const mprdma_abi_create_cq& command, const mprdma_abi_client* client);
 
-  // Writes `entry` (its sequence is filled here). `urgent`: solicited, or an error, which counts
-  // as solicited (IBTA 11.4.2.2). False: the ring is full, the entry is lost; the first time raises
-  // a CQ error.
-  bool push(mprdma_abi_cqe& entry, bool urgent, EngineCounters& counters);
+  // Writes `entry` (its sequence is filled here). An error counts as solicited (IBTA 11.4.2.2).
+  // False: the ring is full, the entry is lost; the first time raises a CQ error.
+  bool push(const mprdma_abi_cqe& entry, bool solicited, EngineCounters& counters);
 
-  // Once at the end of a burst for each queue that got an entry.
-  void fire(EngineCounters& counters);
+  // Once at the end of a burst for each queue that got an entry. When to call expire(); never:
+  // there is nothing to wait for.
+  [[nodiscard]] Time fire(Time now, EngineCounters& counters);
+  void expire(EngineCounters& counters);
+  void moderate(uint16_t count, uint16_t period_us);
 
   // Moves unread entries into a new ring. EINVAL: they do not fit.
   int resize(const mprdma_abi_resize_cq& command);
@@ -47,10 +55,14 @@ class Cq {
   // Of the worker: queues that got an entry in this burst.
   Cq* next_touched = nullptr;
   bool touched = false;
-  // Queue pairs that use it; a queue in use is not destroyed.
+  TimerNode timer;
+  // Queue pairs and XRC SRQs that use it; a queue in use is not destroyed.
   uint32_t users = 0;
 
  private:
+  [[nodiscard]] bool may_wait(uint32_t waiting) const;
+  void raise(uint32_t serial, EngineCounters& counters);
+
   mprdma_abi_cqe* ring_;
   mprdma_abi_cq_dbr* dbr_;
   const mprdma_abi_client* client_;
@@ -59,7 +71,13 @@ class Cq {
   uint32_t producer_ = 0;
   uint32_t consumer_seen_ = 0;
   uint32_t fired_serial_ = 0;
-  bool urgent_ = false;
+  uint32_t count_ = 0;                  // moderation
+  Duration period_ = Duration::zero();  // moderation
+  uint32_t waiting_since_ = 0;          // first entry that the next event is about
+  Time due_ = Time::never();            // of an event that waits
+  uint32_t due_serial_ = 0;             // .. and what asked for it
+  bool solicited_ = false;
+  bool failed_ = false;  // an entry with an error came in this burst
   bool overrun_ = false;
 };
 

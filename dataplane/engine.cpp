@@ -19,10 +19,6 @@ namespace mprdma::dataplane {
 
 namespace {
 
-// An operation with the synchronise flag: under ordered placement it has nothing to wait for.
-constexpr uint64_t kFeatures = MPRDMA_ABI_FEATURE_RC | MPRDMA_ABI_FEATURE_SYNCHRONISE |
-                               MPRDMA_ABI_FEATURE_QP_TRANSPORT | MPRDMA_ABI_FEATURE_QP_STATS;
-
 uint64_t placement_features(transport::PlacementPolicy policy) {
   switch (policy) {
     case transport::PlacementPolicy::kStandard:
@@ -43,6 +39,7 @@ WorkerConfig worker_config(const Config& config, uint64_t seed) {
   out.held_frames = config.held_frames;
   out.seed = seed;
   out.params = config.params;
+  out.agree_modes = config.agree_modes;
   return out;
 }
 
@@ -114,7 +111,7 @@ EngineClient* Engine::connect(const mprdma_abi_client& callbacks, mprdma_abi_cha
   *channel = mprdma_abi_channel{};
   channel->abi_major = MPRDMA_ABI_MAJOR;
   channel->abi_minor = MPRDMA_ABI_MINOR;
-  channel->features = kFeatures;
+  channel->features = device_limits().features;
   channel->features |= placement_features(worker_.config().params.placement);
   channel->engine = raw;
   channel->doorbells = &worker_.doorbells();

@@ -27,12 +27,24 @@ namespace mprdma::dataplane {
   X(drop_unknown_qp, "packets for a queue pair number that is not in use")                \
   X(drop_bad_pkey, "packets with a foreign partition key")                                \
   X(drop_no_path, "packets to send while the peer's Ethernet address cannot be resolved") \
+  X(drop_no_address,                                                                      \
+    "datagrams whose address handle was destroyed, or is of another protection domain")   \
+  X(drop_no_group, "datagrams to a group that no queue pair is attached to")              \
+  X(drop_group_no_room, "own datagrams to a group that found the loop full")              \
   X(drop_ack_no_room, "acknowledgements that found the wire full")                        \
+  X(drop_bad_mad, "datagrams to queue pair 1 that are not for us, or answer no question") \
   X(arp_requests_sent, "ARP requests sent")                                               \
   X(arp_replies_sent, "ARP replies sent")                                                 \
   X(arp_received, "ARP packets taken in")                                                 \
   X(arp_conflicts, "ARP packets in which somebody else claims our address")               \
   X(arp_not_for_us, "ARP requests for other addresses")                                   \
+  X(pair_questions_sent, "questions to peers about the mode of a pair of queue pairs")    \
+  X(pair_questions_received, "such questions of peers")                                   \
+  X(pair_answers_sent, "answers to them")                                                 \
+  X(pair_answers_received, "answers of peers")                                            \
+  X(pair_peers_silent, "peers that did not answer")                                       \
+  X(pair_modes_changed, "decisions for a mode that were taken back")                      \
+  X(memory_absent, "accesses to memory registered on demand that was not there")          \
   X(bad_work_requests, "work requests that the transport refused")                        \
   X(completions, "completion entries written")                                            \
   X(completion_events, "completion events raised")                                        \

@@ -187,6 +187,8 @@ int EthdevPort::configure(std::string* message) {
   if (error != 0) return failed("no transmit queue", error, message);
   error = rte_eth_dev_start(port_id_);
   if (error != 0) return failed("the device does not start", error, message);
+  // Groups that a queue pair attached to; a device without a filter may not know the request.
+  (void)rte_eth_allmulticast_enable(port_id_);
   started_ = true;
   return 0;
 }

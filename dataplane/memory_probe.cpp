@@ -52,7 +52,9 @@ int probe_memory(uint64_t addr, uint64_t length, bool writable) {
   if (last < end) return EFAULT;
   const int advice = writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
   if (madvise(reinterpret_cast<void*>(first), last - first, advice) == 0) return 0;
-  // An old kernel, a device's memory, or really nothing there.
+  // Nothing there, or mapped with nothing behind it: a file that became shorter.
+  if (errno == ENOMEM || errno == EFAULT || errno == EHWPOISON) return EFAULT;
+  // An old kernel, or a device's memory.
   return probe_maps(addr, end, writable);
 }
 

@@ -1,4 +1,4 @@
-// The copy from a frame to the application's memory.
+// What a packet does to the application's memory: the copy from a frame, and the atomics.
 //
 // An application may poll on the last byte of a WRITE instead of a completion (design, idea 6), so
 // the last bytes must not become visible before those in front of them. A library memcpy promises
@@ -37,6 +37,20 @@ inline void copy_tail_last(unsigned char* to, const unsigned char* from, uint32_
   } else {
     __atomic_store_n(to + middle, from[middle], __ATOMIC_RELEASE);
   }
+}
+
+// An atomic of the peer and the processor's own instructions see each other's as one access (the
+// device's atomic capability is "global" for this reason). 8 aligned bytes, host byte order; what
+// was there before.
+inline uint64_t compare_swap(unsigned char* at, uint64_t compare, uint64_t swap) {
+  uint64_t found = compare;
+  __atomic_compare_exchange_n(reinterpret_cast<uint64_t*>(at), &found, swap, false,
+                              __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+  return found;
+}
+
+inline uint64_t fetch_add(unsigned char* at, uint64_t add) {
+  return __atomic_fetch_add(reinterpret_cast<uint64_t*>(at), add, __ATOMIC_SEQ_CST);
 }
 
 }  // namespace mprdma::dataplane

@@ -3,8 +3,6 @@
 #include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +12,7 @@
 #include <system_error>
 
 #include "dataplane/progress.hpp"
+#include "dataplane/prompt_thread.hpp"
 
 namespace mprdma::dataplane {
 
@@ -22,30 +21,6 @@ namespace {
 constexpr uint64_t kTagPort = 1;
 constexpr uint64_t kTagKick = 2;
 constexpr uint64_t kTagSideJob = 3;
-
-// The layout of the kernel's struct sched_attr, version 0 (sched_setattr(2)).
-struct SchedAttr {
-  uint32_t size = sizeof(SchedAttr);
-  uint32_t policy = SCHED_OTHER;
-  uint64_t flags = 0;
-  int32_t nice = 0;
-  uint32_t priority = 0;
-  uint64_t runtime_ns = 0;
-  uint64_t deadline_ns = 0;
-  uint64_t period_ns = 0;
-};
-
-// The helper runs for microseconds and has to run at once: a short slice lets it in before an
-// application that spins (EEVDF, Linux 6.12; ignored by older kernels), and the default slack of
-// 50 us would be added to each of its timers.
-void make_prompt() {
-  prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
-  SchedAttr attr;
-  if (syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0) != 0) return;
-  if (attr.policy != SCHED_OTHER) return;
-  attr.runtime_ns = 100'000;
-  (void)syscall(SYS_sched_setattr, 0, &attr, 0);
-}
 
 bool watch(int epoll_fd, int fd, uint32_t events, uint64_t tag) {
   epoll_event event{};

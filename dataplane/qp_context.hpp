@@ -6,31 +6,15 @@
 
 #include "abi/mprdma_abi.h"
 #include "dataplane/cq.hpp"
+#include "dataplane/negotiation.hpp"
 #include "dataplane/timing_wheel.hpp"
+#include "dataplane/work_ring.hpp"
 #include "transport/qp.hpp"
 #include "wire/frame.hpp"
 
 namespace mprdma::dataplane {
 
-// A send or receive ring in the provider's memory.
-struct WorkRing {
-  void* ring = nullptr;
-  mprdma_abi_queue_dbr* dbr = nullptr;
-  uint32_t depth = 0;  // 0: no such queue
-  uint32_t stride = 0;
-  uint32_t max_sge = 0;
-  uint32_t max_inline = 0;
-  uint32_t next = 0;       // first slot that the transport has not been given
-  uint32_t completed = 0;  // send queue: first slot that has not completed
-
-  explicit WorkRing(const mprdma_abi_queue& queue)
-      : ring(reinterpret_cast<void*>(queue.ring)),
-        dbr(reinterpret_cast<mprdma_abi_queue_dbr*>(queue.dbr)),
-        depth(queue.depth),
-        stride(queue.stride),
-        max_sge(queue.max_sge),
-        max_inline(queue.max_inline) {}
-};
+class Srq;
 
 enum class PathState : uint8_t {
   kNone,       // no address was set
@@ -42,20 +26,33 @@ enum class PathState : uint8_t {
 struct QpContext {
   QpContext(const transport::QpConfig& config, const transport::Device& device,
             const mprdma_abi_create_qp& command)
-      : qp(config, device), cookie(command.cookie), sq(command.sq), rq(command.rq) {
+      : qp(config, device),
+        cookie(command.cookie),
+        type(command.type),
+        flags(command.flags),
+        sq(command.sq),
+        rq(command.rq) {
     timer.owner = this;
   }
 
   transport::Qp qp;
   uint64_t cookie;
   const mprdma_abi_client* client = nullptr;
+  // nullptr: a queue that this type has not (XRC).
   Cq* send_cq = nullptr;
   Cq* recv_cq = nullptr;
-  uint32_t pd = 0;
+  Srq* srq = nullptr;
+  uint32_t pd = 0;    // 0: of its shared receive queues (XRC receive)
+  uint32_t xrcd = 0;  // XRC receive
+  uint32_t type = MPRDMA_ABI_QP_RC;
+  uint32_t flags = 0;  // MPRDMA_ABI_QP_* creation flags
   WorkRing sq;
   WorkRing rq;
   mprdma_abi_qp_attr attr{};
-  uint32_t mode = MPRDMA_ABI_MODE_DEFAULT;  // what the transport's parameters amount to
+  // What the transport's parameters amount to; DEFAULT: not agreed with the peer yet.
+  uint32_t mode = MPRDMA_ABI_MODE_DEFAULT;
+  mprdma_abi_qp_transport wanted{};  // as the queue pair was made
+  PairNegotiation pair;
 
   // Since the queue pair was made or reset: payload bytes, each once, and those sent again.
   uint64_t bytes_out = 0;
@@ -67,6 +64,11 @@ struct QpContext {
   PathState path = PathState::kNone;
   bool loop = false;  // the peer's address is our own
 
+  // Memory that it copies from or to was not there.
+  bool memory_lost = false;
+  bool send_memory_lost = false;  // for its oldest send request
+  // A completion of it found its queue full and is lost.
+  bool completion_lost = false;
   // Work requests wait in a ring because the transport's queue was full.
   bool backlog = false;
   // Counted in the worker's number of busy queue pairs.
@@ -75,6 +77,8 @@ struct QpContext {
   // Scheduler, timer, and the list of those touched in this burst.
   QpContext* next_active = nullptr;
   bool active = false;
+  QpContext* next_negotiating = nullptr;
+  bool negotiating = false;
   QpContext* next_touched = nullptr;
   bool touched = false;
   TimerNode timer;

@@ -42,8 +42,10 @@ int choose_preset(uint32_t mode, const Params& configured, Params* out) {
     case MPRDMA_ABI_MODE_MP_SINGLE:
       *out = preset_on(configured, Params::mp_single());
       return 0;
-    case MPRDMA_ABI_MODE_IRN:
     case MPRDMA_ABI_MODE_ROCE:
+      *out = preset_on(configured, Params::roce());
+      return 0;
+    case MPRDMA_ABI_MODE_IRN:
       return EOPNOTSUPP;
     default:
       return EINVAL;
@@ -130,7 +132,37 @@ int choose_params(const mprdma_abi_qp_transport& wanted, const Params& configure
   return 0;
 }
 
+int agreed_params(const mprdma_abi_qp_transport& wanted, const Params& configured, uint32_t mode,
+                  uint32_t window_slots, Params* out) {
+  if (mode == MPRDMA_ABI_MODE_ROCE) return choose_params({mode, 0, 0, 0, 0, {}}, configured, out);
+  mprdma_abi_qp_transport agreed = wanted;
+  // mp with one path is still mp to the peer: how many are used is the sender's business.
+  const bool as_configured =
+      configured.protocol == transport::Protocol::kMp && mode == MPRDMA_ABI_MODE_MP;
+  agreed.mode = as_configured ? uint32_t{MPRDMA_ABI_MODE_DEFAULT} : mode;
+  Params preset;
+  const int error = choose_preset(agreed.mode, configured, &preset);
+  if (error != 0) return error;
+  agreed.window_slots = window_slots != preset.window_slots ? window_slots : 0;
+  // What was asked for had room in our window; the peer's may be smaller.
+  agreed.initial_window = std::min<uint32_t>(agreed.initial_window, window_slots);
+  agreed.reorder_delta = std::min<uint32_t>(agreed.reorder_delta, window_slots);
+  return choose_params(agreed, configured, out);
+}
+
+PairNegotiation::Facts pair_facts(const Params& params, bool agrees) {
+  PairNegotiation::Facts facts;
+  facts.negotiates = true;
+  facts.abilities = 1u << MPRDMA_ABI_MODE_MP | 1u << MPRDMA_ABI_MODE_MP_PAPER |
+                    1u << MPRDMA_ABI_MODE_MP_SINGLE | 1u << MPRDMA_ABI_MODE_ROCE;
+  facts.pinned = agrees ? wire::PairMode::kNone : static_cast<wire::PairMode>(mode_of(params));
+  facts.window_slots = static_cast<uint16_t>(params.window_slots);
+  facts.ordered = params.placement == transport::PlacementPolicy::kOrdered;
+  return facts;
+}
+
 mprdma_abi_transport_mode mode_of(const Params& params) {
+  if (params.protocol == transport::Protocol::kRoce) return MPRDMA_ABI_MODE_ROCE;
   if (params.path_policy == PathPolicy::kSingle) return MPRDMA_ABI_MODE_MP_SINGLE;
   return params.sack_map ? MPRDMA_ABI_MODE_MP : MPRDMA_ABI_MODE_MP_PAPER;
 }

@@ -15,6 +15,14 @@ namespace mprdma::dataplane {
 int choose_params(const mprdma_abi_qp_transport& wanted, const transport::Params& configured,
                   transport::Params* out);
 
+// The same for a mode and a window that were agreed with the peer: what the queue pair was made
+// with and the device's configuration stay as far as they mean something in that mode.
+int agreed_params(const mprdma_abi_qp_transport& wanted, const transport::Params& configured,
+                  uint32_t mode, uint32_t window_slots, transport::Params* out);
+
+// What a peer is told of a queue pair with these. `agrees`: RC, and no mode is pinned.
+PairNegotiation::Facts pair_facts(const transport::Params& params, bool agrees);
+
 // The mode that these amount to, never MPRDMA_ABI_MODE_DEFAULT.
 mprdma_abi_transport_mode mode_of(const transport::Params& params);
 

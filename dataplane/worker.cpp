@@ -24,9 +24,14 @@ bool Worker::run(Time now) {
     touch(qp);
     worked = true;
   });
+  cq_wheel_.advance(now, [this, &worked](TimerNode& node) {
+    static_cast<Cq*>(node.owner)->expire(counters_);
+    worked = true;
+  });
   flush_released();
   if (arp_.next_deadline() <= now) worked |= resolve_neighbours(now);
   finish_touched();
+  worked |= negotiate(now);
   worked |= transmit(now);
   // A request that fails while it is being sent completes without a packet: its event is due, too.
   worked |= touched_cqs_ != nullptr;

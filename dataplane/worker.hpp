@@ -1,12 +1,14 @@
 // The worker: everything between a port and the transport's queue pairs, one burst at a time.
 //
 // Whoever holds the engine's lock calls it: an application's thread that polls, or the engine's own
-// thread. It reads no clock, takes no lock, makes no system call and allocates nothing in run();
-// time is an argument. What is declared here is implemented in
+// thread. It reads no clock, takes no lock, makes no system call (but for memory that was
+// registered on demand) and allocates nothing in run(); time is an argument. Implemented in
 //   worker.cpp           the loop, and only the loop
 //   worker_receive.cpp   frame -> decode -> queue pair -> placements
 //   worker_transmit.cpp  scheduler -> packet -> frame; acknowledgements; ARP
 //   worker_queues.cpp    doorbells, work requests in, completions out
+//   worker_datagrams.cpp what is different about UD: addresses of packets, groups, the GRH
+//   worker_negotiation.cpp  the mode of a queue pair is agreed with the peer
 //   worker_paths.cpp     addresses, neighbours, link state, life of a queue pair
 //
 // Ownership: a borrowed frame belongs to the port and stands in frames_ until its payload is
@@ -22,16 +24,20 @@
 
 #include "abi/mprdma_abi.h"
 #include "base/prng.hpp"
+#include "dataplane/address_handle.hpp"
 #include "dataplane/arp.hpp"
 #include "dataplane/cq.hpp"
 #include "dataplane/engine_counters.hpp"
 #include "dataplane/frame_table.hpp"
+#include "dataplane/handle_table.hpp"
 #include "dataplane/loop_port.hpp"
+#include "dataplane/mcast_table.hpp"
 #include "dataplane/mr_table.hpp"
 #include "dataplane/port.hpp"
 #include "dataplane/qp_context.hpp"
 #include "dataplane/qp_table.hpp"
 #include "dataplane/scheduler.hpp"
+#include "dataplane/srq.hpp"
 #include "dataplane/timing_wheel.hpp"
 #include "dataplane/tx_batch.hpp"
 #include "transport/held_pool.hpp"
@@ -48,6 +54,9 @@ struct WorkerConfig {
   uint32_t mtu = 4096;
   uint32_t held_frames = 1024;  // most frames that wait for their turn
   uint64_t seed = 0;            // queue pair numbers, keys, virtual paths
+  // The mode of an RC queue pair that names none is agreed with its peer; else it is that of
+  // params.
+  bool agree_modes = false;
   transport::Params params;
 };
 
@@ -86,6 +95,10 @@ class Worker {
   void detach(QpContext* qp, Time now);
   // Address and neighbour of qp->attr; EINVAL: an address that cannot be reached from here.
   int set_path(QpContext& qp, Time now);
+  // What an address handle says: `address`, `path`, `loop` and `group` of *out. EINVAL as above.
+  int resolve_address(const mprdma_abi_create_ah& to, Time now, AddressHandle* out);
+  // Address handles came or went: datagrams that wait for one are looked at again.
+  void touch_datagram_qps();
   bool set_state(QpContext& qp, Time now, transport::QpState state);
   // After any change of a queue pair by a command: completions, events, timers, sending.
   void settle(Time now);
@@ -98,6 +111,9 @@ class Worker {
   [[nodiscard]] Port& port() { return *port_; }
   [[nodiscard]] QpTable& qps() { return qps_; }
   [[nodiscard]] MrTable& mrs() { return mrs_; }
+  [[nodiscard]] HandleTable<Srq>& srqs() { return srqs_; }
+  [[nodiscard]] AddressHandleTable& ahs() { return ahs_; }
+  [[nodiscard]] McastTable& mcast() { return mcast_; }
   [[nodiscard]] ArpTable& arp() { return arp_; }
   [[nodiscard]] Prng& prng() { return prng_; }
   [[nodiscard]] const WorkerConfig& config() const { return config_; }
@@ -121,20 +137,54 @@ class Worker {
   unsigned receive(Port& port, TxBatch& answers, Time now);
   bool receive_frame(Port& port, const RxFrame& frame, TxBatch& answers, Time now);
   void receive_arp(const RxFrame& frame, TxBatch& answers);
+  bool addressed_to_us(const wire::FrameAddress& address);
   QpContext* accept(const wire::DecodedFrame& decoded, bool from_loop);
+  // The default partition; the top bit only says who is a full member (IBTA 10.9.3).
+  static bool good_pkey(uint16_t p_key) {
+    return (p_key & 0x7fff) == (wire::kDefaultPKey & 0x7fff);
+  }
   void perform(QpContext& qp, TxBatch* answers);
   void place(QpContext& qp, const transport::Placement& placement);
+  bool memory_there(QpContext& qp, uint64_t addr, uint64_t bytes, bool writes);
   void release(transport::FrameHandle handle);
   void flush_released();
 
   // worker_transmit.cpp
   bool transmit(Time now);
   void take_turn(QpContext& qp, TxBatch& batch, unsigned* budget, Time now);
-  void send_packet(QpContext& qp, const transport::TxPacket& packet, TxFrame& frame);
+  bool send_packet(QpContext& qp, const wire::FrameAddress& address, bool loop,
+                   const transport::TxPacket& packet, TxFrame& frame);
   void send_ack(QpContext& qp, TxBatch& answers);
   bool send_arp(wire::ArpOperation operation, const wire::MacAddress& to_mac, uint32_t to_ip,
                 TxBatch& batch);
   bool resolve_neighbours(Time now);
+
+  // worker_datagrams.cpp
+  static void apply_neighbour(AddressHandle& ah, const ArpTable::Entry& entry);
+  void ah_path_changed(const wire::IpAddress& peer, const ArpTable::Entry& entry);
+  [[nodiscard]] bool can_send(const QpContext& qp) const;
+  bool take_datagram_turn(QpContext& qp, TxBatch& wire_batch, TxBatch& loop_batch, unsigned* budget,
+                          Time now);
+  bool receive_group(const RxFrame& frame, Port& port, TxBatch& answers, Time now);
+  void place_grh(const transport::Placement& placement);
+
+  // worker_negotiation.cpp
+  void begin_negotiation(QpContext& qp, Time now);
+  void end_negotiation(QpContext& qp);
+  [[nodiscard]] PairNegotiation default_pair() const;
+  void apply_mode(QpContext& qp);
+  void do_step(QpContext& qp, const PairNegotiation::Step& step, Time now, TxBatch& batch);
+  [[nodiscard]] Time pair_deadline(const QpContext& qp) const;
+  void push_negotiating(QpContext& qp);
+  bool negotiate(Time now);
+  bool send_pair_mad(const wire::FrameAddress& address, uint16_t vp, const wire::PairMad& mad,
+                     TxBatch& batch);
+  bool send_question(QpContext& qp, TxBatch& batch);
+  void answer_question(const wire::PairMad& question, Time now, TxBatch& answers);
+  void take_answer(const wire::PairMad& answer, Time now, TxBatch& answers);
+  void receive_management(const RxFrame& frame, TxBatch& answers, Time now);
+  void note_packet_mode(QpContext& qp, bool mp, Time now, TxBatch& answers);
+  void warn_of_wrong_mode(const QpContext& qp, bool mp);
 
   // worker_queues.cpp
   bool take_doorbells(Time now);
@@ -145,13 +195,17 @@ class Worker {
                                  Time now);
   void refuse_wqe(QpContext& qp, const mprdma_abi_send_wqe& wqe, Time now);
   bool drain_completions(QpContext& qp);
+  Cq* cq_of(QpContext& qp, const transport::Completion& completion);
   void write_completion(QpContext& qp, const transport::Completion& completion);
   void drain_events(QpContext& qp);
   void fire_events();
 
   // worker_paths.cpp
+  static const transport::SharedReceives* find_xrc_srq(void* host, uint32_t xrcd, uint32_t srqn);
   void finish(QpContext& qp);
+  void fail(QpContext& qp);
   void fail_if_cq_lost(QpContext& qp);
+  void fail_if_memory_lost(QpContext& qp);
   void finish_touched();
   void path_changed(uint32_t ip);
   void apply_neighbour(QpContext& qp, const ArpTable::Entry& entry);
@@ -166,10 +220,18 @@ class Worker {
   std::unique_ptr<mprdma_abi_doorbell_page> doorbells_;
   QpTable qps_;
   MrTable mrs_;
+  HandleTable<Srq> srqs_;
+  AddressHandleTable ahs_;
+  McastTable mcast_;
+  SilentPeers silent_peers_;
+  QpContext* negotiating_ = nullptr;  // whose time to ask the peer has come
+  Psn mad_psn_;
+  bool said_wrong_mode_ = false;
   ArpTable arp_;
   transport::HeldPool held_;
   FrameTable frames_;
-  TimingWheel wheel_;
+  TimingWheel wheel_;     // of queue pairs
+  TimingWheel cq_wheel_;  // of completion queues whose event waits
   Scheduler<QpContext> scheduler_;
   transport::TransportCounters transport_counters_;
   transport::Device device_;
@@ -182,6 +244,7 @@ class Worker {
   std::unique_ptr<transport::FrameHandle[]> released_;
   transport::RxActions actions_;
   wire::DecodedFrame decoded_;
+  const unsigned char* rx_frame_ = nullptr;  // what decoded_ was made of; nullptr: none is taken
   transport::TxPacket tx_packet_;
 
   // Of one burst.
@@ -195,6 +258,7 @@ class Worker {
   uint32_t busy_qps_ = 0;
   uint64_t send_completions_ = 0;
   bool link_up_ = false;
+  bool said_memory_lost_ = false;
   bool burst_was_full_ = false;  // the last one ended by its budget, not by the wire
 };
 

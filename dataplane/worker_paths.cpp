@@ -50,6 +50,7 @@ Worker::Worker(const WorkerConfig& config, std::unique_ptr<Port> port, Time now)
       held_(std::max(config.held_frames, 1u)),
       frames_(held_.budget() + kBurst),
       wheel_(now),
+      cq_wheel_(now),
       placements_(std::make_unique<transport::Placement[]>(transport::kMaxPlacements)),
       released_(std::make_unique<transport::FrameHandle[]>(transport::kMaxReleased)),
       actions_(std::span(placements_.get(), transport::kMaxPlacements),
@@ -60,14 +61,21 @@ Worker::Worker(const WorkerConfig& config, std::unique_ptr<Port> port, Time now)
   device_.memory = &mrs_.memory();
   device_.held = &held_;
   device_.counters = &transport_counters_;
+  device_.host = this;
+  device_.find_xrc_srq = &find_xrc_srq;
   link_up_ = port_->link_up();
   held_.set_limit(held_limit(port_info_));
 }
 
 Worker::~Worker() = default;
 
+const transport::SharedReceives* Worker::find_xrc_srq(void* host, uint32_t xrcd, uint32_t srqn) {
+  const Srq* srq = static_cast<Worker*>(host)->srqs_.find(srqn);
+  return srq != nullptr && srq->is_xrc() && srq->xrcd() == xrcd ? srq->shared() : nullptr;
+}
+
 Time Worker::next_deadline() const {
-  return std::min(wheel_.next_deadline(), arp_.next_deadline());
+  return std::min({wheel_.next_deadline(), cq_wheel_.next_deadline(), arp_.next_deadline()});
 }
 
 bool Worker::doorbells_pending() const {
@@ -94,11 +102,15 @@ void Worker::detach(QpContext* qp, Time now) {
       break;
     }
   }
+  mcast_.forget(qp);
+  end_negotiation(*qp);
   if (qp->busy) --busy_qps_;
+  mrs_.memory().forget_queue_pair(qp->qp.qpn());
   qps_.release(qp->qp.qpn());
 }
 
 void Worker::forget_cq(Cq* cq) {
+  cq_wheel_.cancel(cq->timer);
   for (Cq** link = &touched_cqs_; *link != nullptr; link = &(*link)->next_touched) {
     if (*link == cq) {
       *link = cq->next_touched;
@@ -118,10 +130,12 @@ bool Worker::set_state(QpContext& qp, Time now, transport::QpState state) {
   flush_released();
   touch(qp);
   if (!done) return false;
+  if (state == transport::QpState::kRtr) begin_negotiation(qp, now);
+  if (state == transport::QpState::kReset) end_negotiation(qp);
   if (state == transport::QpState::kReset || from == transport::QpState::kReset) {
     // What was posted is forgotten; whatever indices the provider starts from, the rings are empty.
     qp.path = PathState::kNone;
-    qp.backlog = false;
+    qp.backlog = qp.completion_lost = qp.memory_lost = qp.send_memory_lost = false;
     empty_ring(qp.sq);
     empty_ring(qp.rq);
   } else {
@@ -132,33 +146,56 @@ bool Worker::set_state(QpContext& qp, Time now, transport::QpState state) {
 }
 
 int Worker::set_path(QpContext& qp, Time now) {
-  if (qp.attr.sgid_index > 1) return EINVAL;
+  mprdma_abi_create_ah to{};
+  to.sgid_index = qp.attr.sgid_index;
+  to.traffic_class = qp.attr.traffic_class;
+  to.hop_limit = qp.attr.hop_limit;
+  std::memcpy(to.dgid, qp.attr.dgid, sizeof(to.dgid));
+  AddressHandle found;
+  const int error = resolve_address(to, now, &found);
+  if (error != 0) return error;
+  if (found.group) return EINVAL;
+  qp.address = found.address;
+  // What answers to congestion says so on the wire.
+  if (qp.mode != MPRDMA_ABI_MODE_ROCE) qp.address.ecn = wire::Ecn::kEct0;
+  qp.path = found.path;
+  qp.loop = found.loop;
+  touch(qp);
+  return 0;
+}
+
+int Worker::resolve_address(const mprdma_abi_create_ah& to, Time now, AddressHandle* out) {
+  if (to.sgid_index > 1) return EINVAL;
   wire::IpAddress peer;
-  std::memcpy(peer.data(), qp.attr.dgid, peer.size());
-  const wire::IpAddress& own = gids_[qp.attr.sgid_index];
+  std::memcpy(peer.data(), to.dgid, peer.size());
   const bool ipv4 = wire::is_mapped_ipv4(peer);
+  out->group = is_group(peer);
+  // A group decides the IP version: programs name any of our GIDs as the source.
+  const wire::IpAddress& own = gids_[out->group ? (ipv4 ? 1 : 0) : to.sgid_index];
   if (ipv4 != wire::is_mapped_ipv4(own)) return EINVAL;
-  qp.address = wire::FrameAddress{};
-  qp.address.src_mac = config_.mac;
-  qp.address.is_ipv6 = !ipv4;
-  qp.address.src_ip = own;
-  qp.address.dst_ip = peer;
-  qp.address.dscp = qp.attr.traffic_class >> 2;
+  out->address = wire::FrameAddress{};
+  out->address.src_mac = config_.mac;
+  out->address.is_ipv6 = !ipv4;
+  out->address.src_ip = own;
+  out->address.dst_ip = peer;
+  out->address.dscp = to.traffic_class >> 2;
+  out->address.ecn = static_cast<wire::Ecn>(to.traffic_class & 3);
   // A hop limit of 0 would end at the first router; verbs programs leave it at 0.
-  qp.address.ttl = qp.attr.hop_limit > 1 ? qp.attr.hop_limit : wire::kDefaultTtl;
-  qp.loop = peer == gids_[0] || peer == gids_[1];
-  qp.path = PathState::kReady;
-  if (qp.loop) {
-    qp.address.dst_mac = config_.mac;
+  out->address.ttl = to.hop_limit > 1 ? to.hop_limit : wire::kDefaultTtl;
+  out->loop = peer == gids_[0] || peer == gids_[1];
+  out->path = PathState::kReady;
+  if (out->loop) {
+    out->address.dst_mac = config_.mac;
+  } else if (out->group) {
+    out->address.dst_mac = mac_of_group(peer);
   } else if (!ipv4) {
-    if (!is_link_local(peer) || !mac_of_link_local(peer, &qp.address.dst_mac)) return EINVAL;
+    if (!is_link_local(peer) || !mac_of_link_local(peer, &out->address.dst_mac)) return EINVAL;
   } else {
     const ArpTable::Entry* entry = arp_.resolve(wire::unmap_ipv4(peer), now);
     if (entry == nullptr) return ENOMEM;
-    qp.path = PathState::kResolving;
-    apply_neighbour(qp, *entry);
+    out->path = PathState::kResolving;
+    apply_neighbour(*out, *entry);
   }
-  touch(qp);
   return 0;
 }
 
@@ -171,6 +208,7 @@ void Worker::path_changed(uint32_t ip) {
     if (qp.path == PathState::kNone || qp.loop || qp.address.dst_ip != peer) return;
     apply_neighbour(qp, *entry);
   });
+  ah_path_changed(peer, *entry);
 }
 
 void Worker::apply_neighbour(QpContext& qp, const ArpTable::Entry& entry) {
@@ -193,6 +231,7 @@ void Worker::touch(QpContext& qp) {
 void Worker::settle(Time now) {
   now_ = now;
   finish_touched();
+  if (negotiate(now)) port_->flush();
   fire_events();
 }
 
@@ -205,30 +244,51 @@ void Worker::finish_touched() {
   }
 }
 
+// What still lies in the ring (the mode was not agreed yet) is flushed as well.
+void Worker::fail(QpContext& qp) {
+  qp.qp.set_state(now_, transport::QpState::kErr, actions_);
+  perform(qp, nullptr);
+  mprdma_abi_ring_doorbell(doorbells_.get(), QpTable::slot_of(qp.qp.qpn()));
+}
+
 // A completion that its queue could not take is lost, and with it the order of work: the queue pair
 // can't go on (IBTA 11.6.3.1: the CQ error; 10.10.2: its queue pairs).
 void Worker::fail_if_cq_lost(QpContext& qp) {
   const transport::QpState state = qp.qp.state();
   if (state == transport::QpState::kErr || state == transport::QpState::kReset) return;
-  if (!qp.send_cq->overrun() && !qp.recv_cq->overrun()) return;
-  qp.qp.set_state(now_, transport::QpState::kErr, actions_);
-  perform(qp, nullptr);
+  const bool overrun = (qp.send_cq != nullptr && qp.send_cq->overrun()) ||
+                       (qp.recv_cq != nullptr && qp.recv_cq->overrun());
+  if (!overrun && !qp.completion_lost) return;
+  qp.completion_lost = false;
+  fail(qp);
   drain_completions(qp);
   raise_event(qp.client, MPRDMA_ABI_EVENT_QP_FATAL, qp.cookie);
 }
 
+// What was to be copied was not (memory_there()): what has not completed yet must not succeed.
+void Worker::fail_if_memory_lost(QpContext& qp) {
+  const transport::QpState state = qp.qp.state();
+  if (!qp.memory_lost || state == transport::QpState::kErr) return;
+  if (state == transport::QpState::kReset) return;
+  fail(qp);
+  raise_event(qp.client, MPRDMA_ABI_EVENT_QP_ACCESS_ERR, qp.cookie);
+}
+
 // After any fact or command: completions, events, and what the queue pair waits for now.
 void Worker::finish(QpContext& qp) {
+  fail_if_memory_lost(qp);
   const bool completed = drain_completions(qp);
   drain_events(qp);
   fail_if_cq_lost(qp);
   if (qp.backlog && completed) {
     mprdma_abi_ring_doorbell(doorbells_.get(), QpTable::slot_of(qp.qp.qpn()));
   }
-  const bool can_send = qp.path == PathState::kReady || qp.path == PathState::kFailed;
-  if (can_send && qp.qp.wants_to_send()) scheduler_.push(qp);
+  if (qp.qp.wants_to_send() && can_send(qp)) scheduler_.push(qp);
   // A timer that stands too early costs one look when it fires; only an earlier deadline moves it.
-  wheel_.schedule_no_later(qp.timer, qp.qp.next_deadline());
+  const Time pair_deadline_at = pair_deadline(qp);
+  if (pair_deadline_at <= now_) push_negotiating(qp);
+  const Time next = pair_deadline_at <= now_ ? Time::never() : pair_deadline_at;
+  wheel_.schedule_no_later(qp.timer, std::min(qp.qp.next_deadline(), next));
   const bool busy = qp.qp.busy();
   if (busy != qp.busy) {
     qp.busy = busy;
@@ -254,6 +314,10 @@ void Worker::set_link(bool up, Time now) {
     batch.finish();
     port_->flush();
     arp_.restart(now);
+    // Whoever waited for the link to ask its peer does so now.
+    qps_.for_each([this](QpContext& qp) {
+      if (!qp.pair.next_deadline().is_never()) touch(qp);
+    });
   }
   for (const mprdma_abi_client* client : clients_) {
     raise_event(client, up ? MPRDMA_ABI_EVENT_PORT_ACTIVE : MPRDMA_ABI_EVENT_PORT_ERR, 1);

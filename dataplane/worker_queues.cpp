@@ -1,5 +1,6 @@
 // Doorbells and work requests in, completions and events out.
 #include <bit>
+#include <utility>
 
 #include "abi/mprdma_ring.h"
 #include "dataplane/worker.hpp"
@@ -27,13 +28,21 @@ static_assert(MPRDMA_ABI_WC_RNR_RETRY_EXC_ERR ==
 
 namespace {
 
-// An entry in shared-by-contract memory is read once: the provider may have bugs, we may not.
-uint32_t read_sges(const void* first, uint32_t num_sge, std::array<Sge, transport::kMaxSge>& out) {
-  const auto* sges = static_cast<const mprdma_abi_sge*>(first);
-  for (uint32_t i = 0; i < num_sge; ++i) {
-    out[i] = {sges[i].addr, sges[i].length, sges[i].lkey};
+// The slot of the request that completes next still says what it was.
+uint8_t wc_opcode(const WorkRing& sq, const Completion& completion) {
+  if (!completion.is_recv && completion.opcode == transport::WcOpcode::kWrite &&
+      mprdma_abi_send_slot(sq.ring, sq.depth, sq.stride, sq.completed)->opcode ==
+          MPRDMA_ABI_ATOMIC_WRITE) {
+    return MPRDMA_ABI_WC_ATOMIC_WRITE;
   }
-  return num_sge;
+  return static_cast<uint8_t>(completion.opcode);
+}
+
+uint16_t cqe_flags(const Completion& completion) {
+  return static_cast<uint16_t>((completion.has_grh ? MPRDMA_ABI_CQE_GRH : 0) |
+                               (completion.has_imm ? MPRDMA_ABI_CQE_IMM : 0) |
+                               (completion.invalidated ? MPRDMA_ABI_CQE_INVALIDATED : 0) |
+                               (completion.solicited ? MPRDMA_ABI_CQE_SOLICITED : 0));
 }
 
 }  // namespace
@@ -72,6 +81,7 @@ bool Worker::take_receives(QpContext& qp, Time now) {
   WorkRing& rq = qp.rq;
   if (rq.depth == 0 || qp.qp.state() == QpState::kReset) return false;
   const uint32_t producer = mprdma_abi_load_acquire(&rq.dbr->producer);
+  const uint32_t completed_before = rq.completed;
   unsigned taken = 0;
   // A message that waited for a receive is acknowledged now.
   TxBatch answers(qp.loop ? &loop_ : port_.get());
@@ -81,27 +91,33 @@ bool Worker::take_receives(QpContext& qp, Time now) {
     const uint32_t num_sge = slot->num_sge < rq.max_sge ? slot->num_sge : rq.max_sge;
     transport::RecvRequest request;
     request.wr_id = slot->wr_id;
-    request.sges = std::span<const Sge>(sges.data(), read_sges(slot + 1, num_sge, sges));
+    request.sges = std::span<const Sge>(sges.data(), read_sges(slot + 1, num_sge, sges.data()));
     const PostResult result = qp.qp.post_recv(now, request, actions_);
     perform(qp, &answers);
     if (result == PostResult::kQueueFull) {
       qp.backlog = true;
       break;
     }
-    if (result != PostResult::kOk) ++counters_.bad_work_requests;
+    if (result != PostResult::kOk) {
+      ++counters_.bad_work_requests;
+      ++rq.completed;
+    }
     ++rq.next;
     ++taken;
   }
-  if (taken > 0) mprdma_abi_store_release(&rq.dbr->consumer, rq.next);
+  if (rq.completed != completed_before) {
+    mprdma_abi_store_release(&rq.dbr->consumer, rq.completed);
+  }
   return taken == kWqesPerDoorbell && rq.next != producer;
 }
 
 bool Worker::take_sends(QpContext& qp, Time now) {
   WorkRing& sq = qp.sq;
   const QpState state = qp.qp.state();
-  // Before RTS requests wait in the ring.
-  const bool takes = state == QpState::kRts || state == QpState::kSqd || state == QpState::kSqe ||
-                     state == QpState::kErr;
+  // Before RTS, and before the mode is agreed with the peer, requests wait in the ring.
+  const bool takes = (state == QpState::kRts || state == QpState::kSqd || state == QpState::kSqe ||
+                      state == QpState::kErr) &&
+                     qp.qp.decided();
   if (sq.depth == 0 || !takes) return false;
   const uint32_t producer = mprdma_abi_load_acquire(&sq.dbr->producer);
   unsigned taken = 0;
@@ -121,7 +137,10 @@ bool Worker::take_sends(QpContext& qp, Time now) {
 }
 
 PostResult Worker::post_wqe(QpContext& qp, const mprdma_abi_send_wqe& wqe, void* body, Time now) {
-  if (wqe.opcode >= static_cast<uint8_t>(transport::WorkOpcode::kCount)) {
+  // On the wire a WRITE of 8 bytes, which every host of ours stores at once (placement.hpp); on
+  // its own in the ring and in its completion.
+  const bool atomic_write = wqe.opcode == MPRDMA_ABI_ATOMIC_WRITE;
+  if (!atomic_write && wqe.opcode >= static_cast<uint8_t>(transport::WorkOpcode::kCount)) {
     return PostResult::kBadRequest;
   }
   std::array<Sge, transport::kMaxSge> sges;
@@ -133,17 +152,29 @@ PostResult Worker::post_wqe(QpContext& qp, const mprdma_abi_send_wqe& wqe, void*
     num_sge = wqe.inline_bytes > 0 ? 1 : 0;
   } else {
     if (wqe.num_sge > qp.sq.max_sge) return PostResult::kBadRequest;
-    num_sge = read_sges(body, wqe.num_sge, sges);
+    num_sge = read_sges(body, wqe.num_sge, sges.data());
   }
   transport::SendRequest request;
   request.wr_id = wqe.wr_id;
   request.opcode = static_cast<transport::WorkOpcode>(wqe.opcode);
+  if (atomic_write) {
+    const bool reliable = qp.type != MPRDMA_ABI_QP_UC && qp.type != MPRDMA_ABI_QP_UD;
+    const bool aligned = wqe.remote_addr % sizeof(uint64_t) == 0;
+    if (!reliable || !aligned || num_sge != 1 || sges[0].length != sizeof(uint64_t)) {
+      return PostResult::kBadRequest;
+    }
+    request.opcode = transport::WorkOpcode::kWrite;
+  }
   request.flags = wqe.flags;
   request.imm_or_rkey = wqe.imm_or_rkey;
   request.rkey = wqe.rkey;
   request.remote_addr = wqe.remote_addr;
   request.compare_add = wqe.compare_add;
   request.swap = wqe.swap;
+  request.ah = wqe.ah;
+  request.remote_qpn = wqe.remote_qpn;
+  request.remote_qkey = wqe.remote_qkey;
+  request.xrc_srqn = wqe.xrc_srqn;
   request.sges = std::span<const Sge>(sges.data(), num_sge);
   return qp.qp.post_send(now, request);
 }
@@ -159,6 +190,15 @@ void Worker::refuse_wqe(QpContext& qp, const mprdma_abi_send_wqe& wqe, Time now)
   completion.wr_id = wqe.wr_id;
   completion.status = transport::WcStatus::kLocalQpOperationError;
   write_completion(qp, completion);
+}
+
+// nullptr: that of a shared receive queue that was destroyed meanwhile (XRC).
+Cq* Worker::cq_of(QpContext& qp, const Completion& completion) {
+  if (!completion.is_recv) return qp.send_cq;
+  if (completion.shared == nullptr) return qp.recv_cq;
+  Srq* srq = Srq::from(completion.shared);
+  srq->completed();
+  return srq->is_xrc() ? srq->cq() : qp.recv_cq;
 }
 
 // True if there was one.
@@ -177,29 +217,37 @@ bool Worker::drain_completions(QpContext& qp) {
 }
 
 void Worker::write_completion(QpContext& qp, const Completion& completion) {
+  const uint8_t opcode = wc_opcode(qp.sq, completion);
   if (!completion.is_recv) {
     ++qp.sq.completed;
     ++send_completions_;
   }
-  if (!completion.emit) return;
+  if (!completion.emit && !qp.memory_lost) return;
   // The slot is free before the entry says so: who polls the entry may post at once.
-  if (!completion.is_recv) mprdma_abi_store_release(&qp.sq.dbr->consumer, qp.sq.completed);
+  if (!completion.is_recv) {
+    mprdma_abi_store_release(&qp.sq.dbr->consumer, qp.sq.completed);
+  } else if (completion.shared == nullptr) {
+    mprdma_abi_store_release(&qp.rq.dbr->consumer, ++qp.rq.completed);
+  }
   mprdma_abi_cqe entry{};
   entry.wr_id = completion.wr_id;
   entry.byte_len = completion.byte_len;
   entry.imm_or_rkey = completion.imm;
   entry.qpn = qp.qp.qpn();
-  entry.src_qpn = qp.attr.dest_qpn;
+  entry.src_qpn = completion.src_qpn != 0 ? completion.src_qpn : qp.attr.dest_qpn;
   entry.status = static_cast<uint8_t>(completion.status);
-  entry.opcode = static_cast<uint8_t>(completion.opcode);
-  entry.flags = static_cast<uint16_t>((completion.has_imm ? MPRDMA_ABI_CQE_IMM : 0) |
-                                      (completion.solicited ? MPRDMA_ABI_CQE_SOLICITED : 0));
+  const bool first_send = !completion.is_recv && std::exchange(qp.send_memory_lost, false);
+  if (qp.memory_lost && (first_send || completion.status == transport::WcStatus::kSuccess)) {
+    entry.status = MPRDMA_ABI_WC_LOC_PROT_ERR;
+  }
+  entry.opcode = opcode;
+  entry.flags = cqe_flags(completion);
   entry.vendor_err = completion.vendor_err;
   entry.timestamp_ns = static_cast<uint64_t>(now_.ns());
   entry.qp_cookie = qp.cookie;
-  Cq* cq = completion.is_recv ? qp.recv_cq : qp.send_cq;
-  const bool urgent = completion.solicited || completion.status != transport::WcStatus::kSuccess;
-  cq->push(entry, urgent, counters_);
+  Cq* cq = cq_of(qp, completion);
+  if (cq == nullptr) return;
+  qp.completion_lost |= !cq->push(entry, completion.solicited, counters_);
   if (!cq->touched) {
     cq->touched = true;
     cq->next_touched = touched_cqs_;
@@ -227,6 +275,9 @@ void Worker::drain_events(QpContext& qp) {
       case QpEvent::kSqDrained:
         type = MPRDMA_ABI_EVENT_SQ_DRAINED;
         break;
+      case QpEvent::kLastWqeReached:
+        type = MPRDMA_ABI_EVENT_QP_LAST_WQE_REACHED;
+        break;
     }
     raise_event(qp.client, type, qp.cookie);
   }
@@ -237,7 +288,7 @@ void Worker::fire_events() {
     Cq* cq = touched_cqs_;
     touched_cqs_ = cq->next_touched;
     cq->touched = false;
-    cq->fire(counters_);
+    cq_wheel_.schedule(cq->timer, cq->fire(now_, counters_));
   }
 }
 

@@ -1,5 +1,8 @@
 // Frame -> decode -> queue pair -> placements, frames back, acknowledgement.
+#include <cstdio>
+
 #include "dataplane/fault_report.hpp"
+#include "dataplane/memory_probe.hpp"
 #include "dataplane/placement.hpp"
 #include "dataplane/worker.hpp"
 
@@ -21,6 +24,7 @@ unsigned Worker::receive(Port& port, TxBatch& answers, Time now) {
     release_cookies_[release_count_++] = frames[i].cookie;
   }
   flush_released();
+  rx_frame_ = nullptr;
   return n;
 }
 
@@ -39,8 +43,23 @@ bool Worker::receive_frame(Port& port, const RxFrame& frame, TxBatch& answers, T
     ++wire_drops_[reason];
     return false;
   }
-  QpContext* qp = accept(decoded_, &port == &loop_);
+  rx_frame_ = frame.data;
+  if ((decoded_.address.dst_mac[0] & 1) != 0 && is_group(decoded_.address.dst_ip)) {
+    return receive_group(frame, port, answers, now);
+  }
+  const bool from_loop = &port == &loop_;
+  if (decoded_.packet.dest_qpn == wire::kGeneralServicesQpn && !from_loop &&
+      addressed_to_us(decoded_.address)) {
+    receive_management(frame, answers, now);
+    return false;
+  }
+  QpContext* qp = accept(decoded_, from_loop);
   if (qp == nullptr) return false;
+  const wire::TransportService service = decoded_.packet.info().transport;
+  const bool mp = service == wire::TransportService::kMp;
+  if (qp->pair.wants_packet(mp) && (mp || service == wire::TransportService::kRc)) {
+    note_packet_mode(*qp, mp, now, answers);
+  }
 
   const transport::FrameHandle handle =
       frames_.borrow(frame.data + decoded_.payload_offset, frame.cookie, &port);
@@ -51,31 +70,37 @@ bool Worker::receive_frame(Port& port, const RxFrame& frame, TxBatch& answers, T
   return true;
 }
 
-// The queue pair that a packet is for; nullptr: a counted drop.
-QpContext* Worker::accept(const wire::DecodedFrame& decoded, bool from_loop) {
-  const wire::FrameAddress& address = decoded.address;
+// False: a counted drop.
+bool Worker::addressed_to_us(const wire::FrameAddress& address) {
   if (address.dst_mac != config_.mac) {
     ++counters_.drop_wrong_mac;
-    return nullptr;
+    return false;
   }
   if (address.dst_ip != gids_[1] && address.dst_ip != gids_[0]) {
     ++counters_.drop_wrong_destination;
-    return nullptr;
+    return false;
   }
+  return true;
+}
+
+// The queue pair that a packet is for; nullptr: a counted drop.
+QpContext* Worker::accept(const wire::DecodedFrame& decoded, bool from_loop) {
+  const wire::FrameAddress& address = decoded.address;
+  if (!addressed_to_us(address)) return nullptr;
   QpContext* qp = qps_.find(decoded.packet.dest_qpn);
   if (qp == nullptr) {
     ++counters_.drop_unknown_qp;
     return nullptr;
   }
-  // A queue pair without a path has no peer yet: the transport drops what comes in that state.
+  // A queue pair without a path has no peer yet: the transport drops what comes in that state; one
+  // for datagrams never has.
   if (qp->path != PathState::kNone &&
       (address.src_ip != qp->address.dst_ip || address.dst_ip != qp->address.src_ip ||
        from_loop != qp->loop)) {
     ++counters_.drop_wrong_source;
     return nullptr;
   }
-  // The default partition; the top bit only says who is a full member (IBTA 10.9.3).
-  if ((decoded.packet.p_key & 0x7fff) != (wire::kDefaultPKey & 0x7fff)) {
+  if (!good_pkey(decoded.packet.p_key)) {
     ++counters_.drop_bad_pkey;
     return nullptr;
   }
@@ -85,18 +110,64 @@ QpContext* Worker::accept(const wire::DecodedFrame& decoded, bool from_loop) {
 void Worker::perform(QpContext& qp, TxBatch* answers) {
   for (const transport::Placement& placement : actions_.placements) place(qp, placement);
   for (const transport::FrameHandle handle : actions_.released) release(handle);
-  if (actions_.has_ack && answers != nullptr) send_ack(qp, *answers);
+  // Nobody is told that something arrived which has nowhere to go.
+  if (actions_.has_ack && answers != nullptr && !qp.memory_lost) send_ack(qp, *answers);
   actions_.clear();
 }
 
 void Worker::place(QpContext& qp, const transport::Placement& placement) {
-  const BorrowedFrame& frame = frames_[placement.frame];
-  begin_copy(placement.addr, placement.length, qp.qp.qpn());
-  copy_tail_last(reinterpret_cast<unsigned char*>(placement.addr),
-                 frame.payload + placement.payload_offset, placement.length);
+  using transport::PlacementKind;
+  const bool atomic =
+      placement.kind == PlacementKind::kCompareSwap || placement.kind == PlacementKind::kFetchAdd;
+  const uint32_t bytes = atomic ? sizeof(uint64_t) : placement.length;
+  if (!memory_there(qp, placement.addr, bytes, true)) {
+    if (atomic) *placement.original = 0;
+    // What a new receive let in was no response, whatever packet came last.
+    qp.send_memory_lost =
+        rx_frame_ != nullptr && decoded_.packet.info().stream == wire::PacketStream::kResponse;
+    return;
+  }
+  begin_copy(placement.addr, bytes, qp.qp.qpn());
+  auto* const to = reinterpret_cast<unsigned char*>(placement.addr);
+  switch (placement.kind) {
+    case PlacementKind::kPayload:
+      copy_tail_last(to, frames_[placement.frame].payload + placement.payload_offset, bytes);
+      break;
+    case PlacementKind::kGrh:
+      place_grh(placement);
+      break;
+    case PlacementKind::kCompareSwap:
+      *placement.original = compare_swap(to, placement.compare, placement.swap_add);
+      break;
+    case PlacementKind::kFetchAdd:
+      *placement.original = fetch_add(to, placement.swap_add);
+      break;
+    case PlacementKind::kValue:
+      copy_tail_last(
+          to, reinterpret_cast<const unsigned char*>(&placement.compare) + placement.payload_offset,
+          bytes);
+      break;
+  }
   end_copy();
-  counters_.payload_bytes_in += placement.length;
-  qp.bytes_in += placement.length;
+  counters_.payload_bytes_in += bytes;
+  qp.bytes_in += bytes;
+}
+
+// Memory that was registered on demand is looked at whenever it is used: whoever names it may name
+// what is not mapped, and that must not end the process.
+bool Worker::memory_there(QpContext& qp, uint64_t addr, uint64_t bytes, bool writes) {
+  if (qp.memory_lost) return false;
+  if (!mrs_.is_on_demand(addr, bytes) || probe_memory(addr, bytes, writes) == 0) return true;
+  ++counters_.memory_absent;
+  qp.memory_lost = true;
+  touch(qp);
+  if (said_memory_lost_) return false;
+  said_memory_lost_ = true;
+  std::fprintf(stderr,
+               "mprdma: address 0x%llx was registered on demand, but cannot be %s: queue pair "
+               "0x%06x goes to the error state\n",
+               static_cast<unsigned long long>(addr), writes ? "written" : "read", qp.qp.qpn());
+  return false;
 }
 
 void Worker::release(transport::FrameHandle handle) {

@@ -21,8 +21,14 @@ bool Worker::transmit(Time now) {
     if (qp == nullptr) break;
     TxBatch& batch = qp->loop ? loop_batch : wire_batch;
     const unsigned before = budget;
-    take_turn(*qp, batch, &budget, now);
-    if (budget == before && batch.full()) --refusals_left;
+    bool refused = false;
+    if (qp->qp.service() == transport::QpService::kUd) {
+      refused = take_datagram_turn(*qp, wire_batch, loop_batch, &budget, now);
+    } else {
+      take_turn(*qp, batch, &budget, now);
+      refused = batch.full();
+    }
+    if (budget == before && refused) --refusals_left;
     finish(*qp);
   }
   burst_was_full_ = budget == 0 && !scheduler_.empty();
@@ -47,17 +53,26 @@ void Worker::take_turn(QpContext& qp, TxBatch& batch, unsigned* budget, Time now
       batch.put_back();
       return;
     }
-    send_packet(qp, tx_packet_, *frame);
+    if (!send_packet(qp, qp.address, qp.loop, tx_packet_, *frame)) {
+      batch.put_back();
+      return;
+    }
     --*budget;
   }
 }
 
-void Worker::send_packet(QpContext& qp, const transport::TxPacket& packet, TxFrame& frame) {
+// False: the memory that it comes from is not there; the frame is as good as before.
+bool Worker::send_packet(QpContext& qp, const wire::FrameAddress& address, bool loop,
+                         const transport::TxPacket& packet, TxFrame& frame) {
   const uint32_t payload_bytes = packet.header.payload_len;
   CHECK(payload_bytes + kFrameTailroom <= frame.capacity);
   uint32_t copied = 0;
   for (uint32_t i = 0; i < packet.num_segments; ++i) {
     const transport::Segment& segment = packet.segments[i];
+    if (!memory_there(qp, segment.addr, segment.length, false)) {
+      qp.send_memory_lost = packet.header.info().stream == wire::PacketStream::kRequest;
+      return false;
+    }
     begin_copy(segment.addr, segment.length, qp.qp.qpn());
     std::memcpy(frame.payload + copied, reinterpret_cast<const void*>(segment.addr),
                 segment.length);
@@ -65,15 +80,15 @@ void Worker::send_packet(QpContext& qp, const transport::TxPacket& packet, TxFra
     copied += segment.length;
   }
   CHECK(copied == payload_bytes);
-  const size_t header_bytes = wire::encode_frame(qp.address, packet.header, frame.payload);
+  const size_t header_bytes = wire::encode_frame(address, packet.header, frame.payload);
   frame.header_bytes = static_cast<uint32_t>(header_bytes);
-  frame.frame_bytes =
-      static_cast<uint32_t>(wire::finish_frame(frame.payload - header_bytes, header_bytes,
-                                               payload_bytes, !qp.loop && port_info_.can_corrupt));
+  frame.frame_bytes = static_cast<uint32_t>(wire::finish_frame(
+      frame.payload - header_bytes, header_bytes, payload_bytes, !loop && port_info_.can_corrupt));
   counters_.payload_bytes_out += payload_bytes;
   const bool again = (packet.header.mp_data.flags & wire::kMpDataReTx) != 0;
   (again ? qp.bytes_retransmitted : qp.bytes_out) += payload_bytes;
   ++counters_.frames_out;
+  return true;
 }
 
 void Worker::send_ack(QpContext& qp, TxBatch& answers) {

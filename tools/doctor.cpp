@@ -2,15 +2,13 @@
 #include "tools/doctor.hpp"
 
 #include <fmt/format.h>
-#include <sys/utsname.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/revision.hpp"
+#include "tools/results.hpp"
 #include "tools/subcommands.hpp"
 
 namespace mprdma::tools {
@@ -32,14 +30,6 @@ const char* text_of(Health health) {
 void print(const Finding& finding) {
   fmt::print("{:4}  {}: {}\n", text_of(finding.health), finding.what, finding.detail);
   if (!finding.remedy.empty()) fmt::print("      -> {}\n", finding.remedy);
-}
-
-nlohmann::json machine_json() {
-  utsname name{};
-  uname(&name);
-  return {{"kernel", name.release},
-          {"architecture", name.machine},
-          {"cpus", sysconf(_SC_NPROCESSORS_ONLN)}};
 }
 
 // The schema of docs/testing.md: a claim for each check.
@@ -66,11 +56,7 @@ nlohmann::json to_json(const std::vector<Finding>& findings) {
 
 bool write_json(const std::string& path, const std::vector<Finding>& findings) {
   if (path.empty()) return true;
-  std::ofstream file(path);
-  file << to_json(findings).dump(2) << "\n";
-  if (file.flush()) return true;
-  fmt::print(stderr, "mprdma doctor: cannot write {}\n", path);
-  return false;
+  return write_result("mprdma doctor", path, to_json(findings).dump(2) + "\n");
 }
 
 int examine(const std::string& json_path) {

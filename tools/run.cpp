@@ -75,7 +75,9 @@ void add_run(CLI::App& app, const Program& program, int* exit_code) {
   sub->add_option("--mac", options->mac, "Ethernet address (default: from the IPv4 address)");
   sub->add_option("--mtu", options->mtu, "RoCE path MTU: 1024, 2048 or 4096");
   sub->add_option("--device", options->device, "Name of the device (default mprdma0)");
-  sub->add_option("--mode", options->mode, "Transport: mp (default), mp-single or mp-paper");
+  sub->add_option(
+      "--mode", options->mode,
+      "Transport: mp (default; roce with peers that are no mprdma), mp-single, mp-paper or roce");
   sub->add_option("--paths", options->paths, "Network paths of a connection: all (default) or 1");
   sub->add_option("--config", options->config, "TOML file; see mprdma(1)");
   sub->add_option("--fault", options->fault,

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,7 +19,9 @@ constexpr std::string_view kFabricPrefix = "fabric-";
 bool runs(const std::string& directory) {
   const int fd = open((directory + "/lock").c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return false;
-  const bool held = flock(fd, LOCK_SH | LOCK_NB) != 0;
+  struct flock asked {};
+  asked.l_type = F_WRLCK;
+  const bool held = fcntl(fd, F_OFD_GETLK, &asked) == 0 && asked.l_type != F_UNLCK;
   close(fd);
   return held;
 }

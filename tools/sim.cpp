@@ -9,13 +9,13 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 
 #include "base/revision.hpp"
 #include "switchsim/sim/result_json.hpp"
 #include "switchsim/sim/scenario_toml.hpp"
 #include "switchsim/sim/simulation.hpp"
+#include "tools/results.hpp"
 #include "tools/sim_figure.hpp"
 #include "tools/subcommands.hpp"
 
@@ -129,24 +129,12 @@ void print_result(const Result& result) {
   for (const std::string& error : result.errors) fmt::print(stderr, "error: {}\n", error);
 }
 
-bool write_file(const std::string& path, const std::string& text) {
-  if (path == "-") {
-    fmt::print("{}", text);
-    return true;
-  }
-  std::ofstream file(path);
-  file << text;
-  if (file.flush()) return true;
-  fmt::print(stderr, "mprdma sim: cannot write {}\n", path);
-  return false;
-}
-
 bool write_results(const Arguments& arguments, const Result& result) {
   bool good = true;
   const auto json = [&](bool with_series) {
     return switchsim::to_json(result, "mprdma sim run", revision(), with_series).dump(1) + "\n";
   };
-  if (!arguments.json.empty()) good = write_file(arguments.json, json(true));
+  if (!arguments.json.empty()) good = write_result("mprdma sim", arguments.json, json(true));
   if (arguments.out.empty()) return good;
   std::error_code error;
   std::filesystem::create_directories(arguments.out, error);
@@ -154,9 +142,9 @@ bool write_results(const Arguments& arguments, const Result& result) {
                                ? std::filesystem::path(arguments.scenario).stem().string()
                                : result.scenario;
   const std::string base = (std::filesystem::path(arguments.out) / name).string();
-  return write_file(base + ".json", json(true)) &&
-         write_file(base + "-flows.csv", switchsim::flows_csv(result)) &&
-         write_file(base + "-ports.csv", switchsim::ports_csv(result)) && good;
+  return write_result("mprdma sim", base + ".json", json(true)) &&
+         write_result("mprdma sim", base + "-flows.csv", switchsim::flows_csv(result)) &&
+         write_result("mprdma sim", base + "-ports.csv", switchsim::ports_csv(result)) && good;
 }
 
 int run_scenario(const Arguments& arguments) {

@@ -6,11 +6,11 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <thread>
 
 #include "tools/figures/figure.hpp"
 #include "tools/figures/report.hpp"
+#include "tools/results.hpp"
 #include "tools/subcommands.hpp"
 
 namespace mprdma::tools {
@@ -48,18 +48,6 @@ void add_options(CLI::App* app, const std::shared_ptr<Arguments>& arguments) {
       ->capture_default_str();
 }
 
-bool write_file(const std::string& path, const std::string& text) {
-  if (path == "-") {
-    fmt::print("{}", text);
-    return true;
-  }
-  std::ofstream file(path);
-  file << text;
-  if (file.flush()) return true;
-  fmt::print(stderr, "mprdma sim: cannot write {}\n", path);
-  return false;
-}
-
 // Before the simulations, which take minutes.
 bool make_directory(const std::string& path) {
   std::error_code error;
@@ -92,7 +80,7 @@ int draw_figure(const Arguments& arguments) {
   if (written) fmt::print("{0}/{1}.png {0}/{1}.svg {0}/{1}.csv\n", arguments.out, figure->id);
   if (!arguments.json.empty()) {
     const std::string text = figures::to_json(*figure, options, result).dump(2) + "\n";
-    written = write_file(arguments.json, text) && written;
+    written = write_result("mprdma sim", arguments.json, text) && written;
   }
   return result.ok() && written ? 0 : 1;
 }
@@ -112,7 +100,7 @@ int write_report(const Arguments& arguments) {
     std::filesystem::remove(pictures + "/" + figure.id + ".png");
     std::filesystem::remove(pictures + "/" + figure.id + ".csv");
   }
-  return write_file(arguments.out + "/results.md", page) && good ? 0 : 1;
+  return write_result("mprdma sim", arguments.out + "/results.md", page) && good ? 0 : 1;
 }
 
 void print_list() {

@@ -30,12 +30,21 @@ namespace mprdma::transport {
   X(packets_placed_early, "data packets placed ahead of their turn")                             \
   X(rnr_sent, "receiver-not-ready NACKs made")                                                   \
   X(rnr_received, "receiver-not-ready NACKs taken")                                              \
+  X(naks_implied, "RoCE responses that a later answer proves lost: asked for again")             \
+  X(reads_again, "duplicate RoCE READ requests: executed anew")                                  \
+  X(atomics_replayed, "duplicate RoCE atomic requests: answered with the first result")          \
+  X(cnps_received, "congestion notification packets taken")                                      \
   X(drop_duplicate, "data packets that had arrived before")                                      \
   X(drop_window_overflow, "data packets beyond the receive window")                              \
   X(drop_sync_too_early, "synchronise packets that came before what they follow")                \
   X(drop_held_budget, "out-of-order packets that found the held-frame budget spent")             \
   X(drop_bad_state, "packets for a queue pair that cannot take them in its state")               \
+  X(drop_undecided, "packets for a queue pair whose mode is not agreed yet")                     \
   X(drop_wrong_mode, "packets of a transport mode that the queue pair does not speak")           \
+  X(drop_bad_qkey, "datagrams with a Q_Key that is not the queue pair's")                        \
+  X(drop_no_receive, "unreliable messages that found no receive")                                \
+  X(drop_message_cut, "packets of unreliable messages of which one before was lost or refused")  \
+  X(drop_out_of_sequence, "RoCE requests and responses that came after one that is missing")     \
   X(drop_ghost_ack, "acknowledgements of what was never sent")                                   \
   X(drop_stale_ack, "acknowledgements that say nothing new")                                     \
   X(drop_bad_packet, "packets whose fields contradict each other")                               \

@@ -10,6 +10,12 @@
 
 namespace mprdma::transport {
 
+// Whose rules a reliable connection follows (design 3).
+enum class Protocol : uint8_t {
+  kMp,    // streams with selective acknowledgement; the extended opcodes
+  kRoce,  // RoCEv2 as the standard has it: go-back-N, one PSN space, one path
+};
+
 enum class PathPolicy : uint8_t {
   kSingle,      // one fixed virtual path, drawn when the queue pair connects
   kAckClocked,  // what an acknowledgement allows leaves on the path that it echoes (paper 3.2)
@@ -58,7 +64,9 @@ struct Params {
   static constexpr Params mp_single();
   static constexpr Params mp_figures();
   static constexpr Params mp_paper();
+  static constexpr Params roce();
 
+  Protocol protocol = Protocol::kMp;
   // L: slots of the receive window. Both peers use the same; 64 as in the paper, 128 in software.
   // Range 8..128, a power of two.
   uint32_t window_slots = 128;
@@ -143,6 +151,17 @@ constexpr Params Params::mp_paper() {
   p.sack_map = false;
   p.window_give_back = false;
   p.restart = RestartRule::kIdle;
+  return p;
+}
+
+// Of the numbers only window_max (packets that may be unacknowledged) and rto_floor (the shortest
+// transport timer) mean something here.
+constexpr Params Params::roce() {
+  Params p;
+  p.protocol = Protocol::kRoce;
+  p.path_policy = PathPolicy::kSingle;
+  p.window_max = 64;
+  p.initial_window = 64;
   return p;
 }
 

@@ -1,14 +1,21 @@
 #include "transport/qp.hpp"
 
 #include <algorithm>
+#include <bit>
+
+#include "transport/work_opcode.hpp"
 
 namespace mprdma::transport {
 
 namespace {
 
-// The transitions that the standard knows for RC (IBTA 10.3.1, figure 126); to RESET and to ERR
-// every state may go.
-constexpr bool transition_exists(QpState from, QpState to) {
+constexpr bool has_sqe(QpService service) {
+  return service == QpService::kUc || service == QpService::kUd;
+}
+
+// The transitions that the standard knows (IBTA 10.3.1, figure 126); to RESET and to ERR every
+// state may go.
+constexpr bool transition_exists(QpService service, QpState from, QpState to) {
   if (to == QpState::kReset || to == QpState::kErr) return true;
   switch (from) {
     case QpState::kReset:
@@ -20,66 +27,127 @@ constexpr bool transition_exists(QpState from, QpState to) {
     case QpState::kRts:
     case QpState::kSqd:
       return to == QpState::kRts || to == QpState::kSqd;
+    case QpState::kSqe:
+      return has_sqe(service) && to == QpState::kRts;
     default:
       return false;
   }
 }
 
-constexpr bool receives_packets(QpState state) {
-  return state == QpState::kRtr || state == QpState::kRts || state == QpState::kSqd;
-}
-
-constexpr bool sends_requests(QpState state) {
-  return state == QpState::kRts || state == QpState::kSqd;
+// What a service has (IBTA 10.8.3, table 101).
+constexpr bool offers(QpService service, WorkOpcode opcode) {
+  switch (service) {
+    case QpService::kRc:
+    case QpService::kXrcSend:
+      return true;
+    case QpService::kUc:
+      return !is_answered(opcode) && opcode != WorkOpcode::kSendInvalidate;
+    case QpService::kUd:
+      return opcode == WorkOpcode::kSend || opcode == WorkOpcode::kSendImm;
+    case QpService::kXrcReceive:
+      return false;
+  }
+  return false;
 }
 
 }  // namespace
 
 Qp::Qp(const QpConfig& config, const Device& device)
-    : config_(config),
-      device_(device),
-      requester_(config_, device_, attributes_),
-      responder_(config_, device_, attributes_) {
+    : core_(config, device), connection_(std::in_place_type<NoConnection>, core_) {
   CHECK(device.memory != nullptr && device.held != nullptr && device.counters != nullptr);
   CHECK(config.max_send_sge >= 1 && config.max_send_sge <= kMaxSge);
   CHECK(config.max_recv_sge >= 1 && config.max_recv_sge <= kMaxSge);
+  // Only RC has modes: the extended opcodes carry no XRC header.
+  if (config.service != QpService::kRc) core_.config.mode_undecided = false;
+  const bool xrc =
+      config.service == QpService::kXrcSend || config.service == QpService::kXrcReceive;
+  if (xrc && config.params.protocol != Protocol::kRoce) core_.config.params = Params::roce();
+  if (!core_.config.mode_undecided) make_connection();
+}
+
+void Qp::make_connection() {
+  switch (core_.config.service) {
+    case QpService::kUc:
+      connection_.emplace<UcConnection>(core_);
+      return;
+    case QpService::kUd:
+      connection_.emplace<UdConnection>(core_);
+      return;
+    default:
+      if (core_.config.params.protocol == Protocol::kRoce) {
+        connection_.emplace<RoceConnection>(core_);
+      } else {
+        connection_.emplace<MpConnection>(core_);
+      }
+      return;
+  }
 }
 
 // ---- Commands ----------------------------------------------------------------------------------
 
 void Qp::set_attributes(const QpAttributes& attributes) {
-  attributes_ = attributes;
+  core_.attributes = attributes;
+}
+
+void Qp::set_mode(const Params& params) {
+  CHECK(!decided());
+  core_.config.params = params;
+  make_connection();
+  const QpState state = core_.state;
+  visit([&](auto& c) {
+    if (receives_packets(state)) c.enter_rtr();
+    if (sends_requests(state)) c.enter_rts();
+    if (state == QpState::kSqd) c.set_draining(true);
+    if (state == QpState::kErr) c.fail();
+  });
+}
+
+void Qp::change_mode(const Params& params, RxActions& actions) {
+  CHECK(core_.config.mode_undecided && decided());
+  if (const auto* c = std::get_if<MpConnection>(&connection_)) {
+    core_.local_work_done += c->requester().local_work_done();
+  } else if (const auto* roce = std::get_if<RoceConnection>(&connection_)) {
+    core_.local_work_done += roce->requester().local_work_done();
+  }
+  visit([&](auto& c) { c.reset(actions); });
+  connection_.emplace<NoConnection>(core_);
+  set_mode(params);
 }
 
 bool Qp::set_state(Time now, QpState next, RxActions& actions) {
-  if (!transition_exists(state_, next)) return false;
-  const QpState from = state_;
+  const QpState from = core_.state;
+  if (!transition_exists(core_.config.service, from, next)) return false;
   if (next == QpState::kErr) {
     enter_error();
     clean_up_after_error(actions);
     return true;
   }
-  state_ = next;
+  core_.state = next;
   now_ = now;
   switch (next) {
     case QpState::kReset:
-      requester_.reset(actions);
-      responder_.reset(actions);
-      event_ = QpEvent::kNone;
-      clean_up_due_ = drain_event_due_ = false;
-      heard_peer_ = false;
+      visit([&](auto& c) { c.reset(actions); });
+      core_.receives.clear();
+      core_.heard_peer = false;
+      core_.local_work_done = 0;
+      events_ = 0;
+      clean_up_due_ = drain_event_due_ = last_wqe_event_due_ = false;
+      if (core_.config.mode_undecided) connection_.emplace<NoConnection>(core_);
       break;
     case QpState::kRtr:
-      responder_.connect();
+      visit([](auto& c) { c.enter_rtr(); });
       break;
     case QpState::kRts:
-      if (from == QpState::kRtr) requester_.connect();
-      requester_.set_draining(false);
+      visit([&](auto& c) {
+        if (from == QpState::kRtr) c.enter_rts();
+        if (from == QpState::kSqe) c.resume_sends();
+        c.set_draining(false);
+      });
       drain_event_due_ = false;
       break;
     case QpState::kSqd:
-      requester_.set_draining(true);
-      drain_event_due_ = attributes_.sqd_notify && (drain_event_due_ || from != QpState::kSqd);
+      visit([](auto& c) { c.set_draining(true); });
+      drain_event_due_ = core_.attributes.sqd_notify && (drain_event_due_ || from != QpState::kSqd);
       break;
     default:
       break;
@@ -88,35 +156,32 @@ bool Qp::set_state(Time now, QpState next, RxActions& actions) {
 }
 
 PostResult Qp::post_send(Time now, const SendRequest& request) {
-  if (state_ == QpState::kReset || state_ == QpState::kInit || state_ == QpState::kRtr) {
+  const QpState state = core_.state;
+  if (state == QpState::kReset || state == QpState::kInit || state == QpState::kRtr) {
     return PostResult::kBadState;
   }
-  if (request.sges.size() > config_.max_send_sge) return PostResult::kBadRequest;
-  switch (request.opcode) {
-    case WorkOpcode::kSend:
-    case WorkOpcode::kSendImm:
-    case WorkOpcode::kWrite:
-    case WorkOpcode::kWriteImm:
-      break;
-    case WorkOpcode::kRead:
-      if ((request.flags & kInline) != 0 || attributes_.max_rd_atomic == 0) {
-        return PostResult::kBadRequest;
-      }
-      break;
-    default:
-      return request.opcode < WorkOpcode::kCount ? PostResult::kNotSupported
-                                                 : PostResult::kBadRequest;
+  if (!decided()) return PostResult::kBadState;
+  if (request.opcode >= WorkOpcode::kCount || request.sges.size() > core_.config.max_send_sge ||
+      total_bytes(request.sges) > kMaxMessageBytes) {
+    return PostResult::kBadRequest;
   }
-  if (total_bytes(request.sges) > kMaxMessageBytes) return PostResult::kBadRequest;
-  return requester_.post_send(now, request) ? PostResult::kOk : PostResult::kQueueFull;
+  if (!offers(core_.config.service, request.opcode)) return PostResult::kBadRequest;
+  if (is_answered(request.opcode) &&
+      ((request.flags & kInline) != 0 || core_.attributes.max_rd_atomic == 0)) {
+    return PostResult::kBadRequest;
+  }
+  return visit([&](auto& c) {
+    if (!c.supports(request.opcode)) return PostResult::kNotSupported;
+    return c.post_send(now, request) ? PostResult::kOk : PostResult::kQueueFull;
+  });
 }
 
 PostResult Qp::post_recv(Time now, const RecvRequest& request, RxActions& actions) {
-  if (state_ == QpState::kReset) return PostResult::kBadState;
-  if (request.sges.size() > config_.max_recv_sge) return PostResult::kBadRequest;
-  if (!responder_.post_recv(request)) return PostResult::kQueueFull;
-  if (receives_packets(state_)) {
-    responder_.resume(now, actions);
+  if (core_.state == QpState::kReset) return PostResult::kBadState;
+  if (request.sges.size() > core_.config.max_recv_sge) return PostResult::kBadRequest;
+  if (!core_.receives.post(request)) return PostResult::kQueueFull;
+  if (receives_packets(core_.state)) {
+    visit([&](auto& c) { c.resume(now, actions); });
     react_to_refusal();
   }
   return PostResult::kOk;
@@ -128,144 +193,99 @@ RxVerdict Qp::on_packet(Time now, const wire::Packet& packet, FrameHandle frame,
                         RxActions& actions) {
   now_ = now;
   clean_up_after_error(actions);
-  const wire::OpcodeInfo& info = packet.info();
-  if (info.transport != wire::TransportService::kMp) {
-    ++device_.counters->drop_wrong_mode;
-    return RxVerdict::kDone;
-  }
-  if (!accepts(info.stream, packet)) {
-    ++device_.counters->drop_bad_state;
-    return RxVerdict::kDone;
-  }
-  if (state_ == QpState::kRtr && !heard_peer_) {
-    heard_peer_ = true;
+  const bool heard = core_.heard_peer;
+  const RxVerdict verdict =
+      visit([&](auto& c) { return c.on_packet(now, packet, frame, actions); });
+  if (!heard && core_.heard_peer && core_.state == QpState::kRtr) {
     raise(QpEvent::kCommEstablished);
-  }
-  responder_.on_sign_of_life(now);
-  RxVerdict verdict = RxVerdict::kDone;
-  switch (info.stream) {
-    case wire::PacketStream::kRequest:
-      verdict = responder_.on_request(now, packet, frame, actions);
-      break;
-    case wire::PacketStream::kResponse:
-      verdict = requester_.on_response(now, packet, frame, actions);
-      break;
-    default:
-      if ((packet.mp_ack.flags & wire::kMpAckResponseStream) != 0) {
-        responder_.on_response_ack(now, packet);
-      } else {
-        requester_.on_ack(now, packet);
-      }
-      break;
   }
   react_to_refusal();
   return verdict;
 }
 
-// In the error state a responder that refused still says so to who asks again, and a response that
-// ends in an error still waits for its acknowledgement.
-bool Qp::accepts(wire::PacketStream stream, const wire::Packet& packet) const {
-  const bool response_ack =
-      stream == wire::PacketStream::kAck && (packet.mp_ack.flags & wire::kMpAckResponseStream) != 0;
-  if (state_ == QpState::kErr) {
-    return (stream == wire::PacketStream::kRequest && responder_.repeats_nak()) ||
-           (response_ack && responder_.refused());
-  }
-  if (stream == wire::PacketStream::kRequest || response_ack) return receives_packets(state_);
-  return sends_requests(state_);
-}
-
 void Qp::on_deadline(Time now, RxActions& actions) {
   now_ = now;
   clean_up_after_error(actions);
-  if (sends_requests(state_)) requester_.on_deadline(now);
-  if (responder_sends()) responder_.on_deadline(now);
+  visit([&](auto& c) { c.on_deadline(now, actions); });
 }
 
 void Qp::enter_error() {
-  if (state_ == QpState::kErr) return;
-  state_ = QpState::kErr;
-  requester_.fail();
-  responder_.fail();
+  if (core_.state == QpState::kErr) return;
+  core_.state = QpState::kErr;
+  // What was posted before the mode was agreed is flushed like anything else.
+  if (!decided()) make_connection();
+  visit([](auto& c) { c.fail(); });
   clean_up_due_ = true;
+  drain_event_due_ = false;  // what is flushed did not drain
+  last_wqe_event_due_ = core_.config.shares_receives();
 }
 
 void Qp::clean_up_after_error(RxActions& actions) {
   if (!clean_up_due_) return;
   clean_up_due_ = false;
-  requester_.release_held(actions);
-  responder_.release_held(actions);
+  visit([&](auto& c) { c.clean_up(actions); });
 }
 
 void Qp::react_to_refusal() {
   QpEvent event = QpEvent::kNone;
-  if (!responder_.take_refusal(&event)) return;
+  if (!visit([&](auto& c) { return c.take_refusal(&event); })) return;
   if (event != QpEvent::kNone) raise(event);
   enter_error();
 }
 
-void Qp::raise(QpEvent event) {
-  // One place is enough: what is newer is worse.
-  event_ = event;
-}
-
 // ---- Work out ----------------------------------------------------------------------------------
-
-bool Qp::responder_sends() const {
-  return receives_packets(state_) || (state_ == QpState::kErr && responder_.refused());
-}
-
-bool Qp::wants_to_send() const {
-  return (sends_requests(state_) && requester_.wants_to_send()) ||
-         (responder_sends() && responder_.wants_to_send());
-}
 
 bool Qp::poll_packet(Time now, TxPacket& out) {
   now_ = now;
-  responses_first_ = !responses_first_;
-  for (int turn = 0; turn < 2; ++turn) {
-    const bool response = (turn == 0) == responses_first_;
-    if (response && responder_sends() && responder_.poll_packet(now, out)) {
-      react_to_refusal();
-      return true;
-    }
-    if (!response && sends_requests(state_) && requester_.poll_packet(now, out)) return true;
-  }
-  return false;
+  if (!visit([&](auto& c) { return c.poll_packet(now, out); })) return false;
+  react_to_refusal();
+  return true;
 }
 
 bool Qp::poll_completion(Completion& out) {
-  if (responder_.poll_completion(out)) return true;
-  if (!requester_.poll_completion(out)) return false;
-  if (requester_.failed()) enter_error();
+  if (core_.receives.poll(core_.state == QpState::kErr, out)) return true;
+  if (!visit([&](auto& c) { return c.poll_completion(out); })) return false;
+  if (visit([](auto& c) { return c.sends_failed(); })) {
+    // An error of the send queue alone stops that (IBTA 10.3.1.6), where the service has it.
+    if (!has_sqe(core_.config.service)) {
+      enter_error();
+    } else if (core_.state != QpState::kErr) {
+      core_.state = QpState::kSqe;
+      drain_event_due_ = false;
+    }
+  }
   return true;
 }
 
 QpEvent Qp::poll_event() {
-  if (event_ == QpEvent::kNone && drain_event_due_ && requester_.drained()) {
+  if (events_ != 0) {
+    const int first = std::countr_zero(events_);
+    events_ &= events_ - 1;
+    return static_cast<QpEvent>(first);
+  }
+  if (drain_event_due_ && visit([](auto& c) { return c.drained(); })) {
     drain_event_due_ = false;
     return QpEvent::kSqDrained;
   }
-  const QpEvent event = event_;
-  event_ = QpEvent::kNone;
-  return event;
+  // What it took from the shared queue has completed by then (IBTA 11.6.3.2).
+  if (last_wqe_event_due_ && core_.receives.empty()) {
+    last_wqe_event_due_ = false;
+    return QpEvent::kLastWqeReached;
+  }
+  return QpEvent::kNone;
 }
 
 Time Qp::next_deadline() const {
   if (clean_up_due_) return Time();
-  Time next = Time::never();
-  if (sends_requests(state_)) next = requester_.next_deadline();
-  if (responder_sends()) next = std::min(next, responder_.next_deadline());
-  return next;
+  return visit([](const auto& c) { return c.next_deadline(); });
 }
 
 bool Qp::sq_draining() const {
-  return state_ == QpState::kSqd && !requester_.drained();
+  return core_.state == QpState::kSqd && !visit([](const auto& c) { return c.drained(); });
 }
 
 bool Qp::busy() const {
-  return (sends_requests(state_) && requester_.outstanding() > 0) ||
-         (responder_sends() && responder_.busy()) || clean_up_due_;
+  return clean_up_due_ || visit([](const auto& c) { return c.busy(); });
 }
 
 }  // namespace mprdma::transport

@@ -16,16 +16,17 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
+#include <variant>
 
 #include "base/units.hpp"
-#include "transport/counters.hpp"
-#include "transport/held_pool.hpp"
-#include "transport/memory_table.hpp"
-#include "transport/params.hpp"
-#include "transport/qp_config.hpp"
-#include "transport/requester.hpp"
-#include "transport/responder.hpp"
+#include "transport/mp_connection.hpp"
+#include "transport/no_connection.hpp"
+#include "transport/qp_core.hpp"
+#include "transport/roce_connection.hpp"
 #include "transport/types.hpp"
+#include "transport/uc_connection.hpp"
+#include "transport/ud_connection.hpp"
 
 namespace mprdma::transport {
 
@@ -38,6 +39,16 @@ enum class PostResult : uint8_t {
 };
 
 class Qp {
+  // One place that knows all connections; the tag decides, nothing is virtual.
+  template <class Call>
+  decltype(auto) visit(Call&& call) {
+    return std::visit(std::forward<Call>(call), connection_);
+  }
+  template <class Call>
+  decltype(auto) visit(Call&& call) const {
+    return std::visit(std::forward<Call>(call), connection_);
+  }
+
  public:
   Qp(const QpConfig& config, const Device& device);
   Qp(const Qp&) = delete;
@@ -45,12 +56,20 @@ class Qp {
 
   // ---- Commands
   // Values that may change in a state; kept until the next modify.
-  [[nodiscard]] const QpAttributes& attributes() const { return attributes_; }
+  [[nodiscard]] const QpAttributes& attributes() const { return core_.attributes; }
   void set_attributes(const QpAttributes& attributes);
   // Moves to `next`; false (and no change) if the standard knows no such transition. To kReset:
   // held frames come back in actions.released and everything queued is forgotten. To kErr: the
   // queued work comes out of poll_completion as flushed.
   bool set_state(Time now, QpState next, RxActions& actions);
+  // The mode that was agreed with the peer; once, where config.mode_undecided asked for it.
+  // Entering RESET makes the queue pair undecided again.
+  [[nodiscard]] bool decided() const { return !std::holds_alternative<NoConnection>(connection_); }
+  void set_mode(const Params& params);
+  // Takes a decision back while no packet of the peer has come in its mode: what was sent is
+  // forgotten, held frames come back, and the host posts again what did not complete.
+  void change_mode(const Params& params, RxActions& actions);
+  // Before the mode is decided no send request is taken: kBadState, but in ERR.
   PostResult post_send(Time now, const SendRequest& request);
   // A receive may let a waiting SEND in: `actions` as for on_packet.
   PostResult post_recv(Time now, const RecvRequest& request, RxActions& actions);
@@ -59,10 +78,14 @@ class Qp {
   RxVerdict on_packet(Time now, const wire::Packet& packet, FrameHandle frame, RxActions& actions);
   void on_deadline(Time now, RxActions& actions);
   // The wire could not take what this queue pair wanted to send: the window is not the limit.
-  void on_back_pressure() { requester_.on_back_pressure(), responder_.on_back_pressure(); }
+  void on_back_pressure() {
+    visit([](auto& c) { c.on_back_pressure(); });
+  }
 
   // ---- Work out
-  [[nodiscard]] bool wants_to_send() const;
+  [[nodiscard]] bool wants_to_send() const {
+    return visit([](const auto& c) { return c.wants_to_send(); });
+  }
   // The next packet in `out`; false when there is nothing to send now.
   bool poll_packet(Time now, TxPacket& out);
   bool poll_completion(Completion& out);
@@ -70,40 +93,48 @@ class Qp {
   [[nodiscard]] Time next_deadline() const;
 
   // ---- Getters
-  [[nodiscard]] uint32_t qpn() const { return config_.qpn; }
-  [[nodiscard]] QpState state() const { return state_; }
+  [[nodiscard]] uint32_t qpn() const { return core_.config.qpn; }
+  [[nodiscard]] QpService service() const { return core_.config.service; }
+  [[nodiscard]] const Params& params() const { return core_.config.params; }
+  [[nodiscard]] QpState state() const { return core_.state; }
   [[nodiscard]] bool sq_draining() const;
   // Work requests, responses or acknowledgements are outstanding: somebody has to keep polling.
   [[nodiscard]] bool busy() const;
   // Send requests posted and not yet completed.
-  [[nodiscard]] uint32_t sends_outstanding() const { return requester_.outstanding(); }
-  [[nodiscard]] const Requester& requester() const { return requester_; }
-  [[nodiscard]] const Responder& responder() const { return responder_; }
+  [[nodiscard]] uint32_t sends_outstanding() const {
+    return visit([](const auto& c) { return c.outstanding(); });
+  }
   // Of the requests, and of the READ data, that this queue pair sends.
-  [[nodiscard]] StreamStats request_stats() const { return requester_.sender().stats(); }
-  [[nodiscard]] StreamStats response_stats() const { return responder_.response_sender().stats(); }
+  [[nodiscard]] StreamStats request_stats() const {
+    return visit([](const auto& c) { return c.request_stats(); });
+  }
+  [[nodiscard]] StreamStats response_stats() const {
+    return visit([](const auto& c) { return c.response_stats(); });
+  }
+  // UD, while wants_to_send(): the address of the next packet. A host that does not know the way
+  // there yet keeps back the queue.
+  [[nodiscard]] uint32_t next_ah() const {
+    const auto* ud = std::get_if<UdConnection>(&connection_);
+    return ud != nullptr ? ud->next_ah() : 0;
+  }
+  // For tests and the simulator; nullptr in another mode.
+  [[nodiscard]] const MpConnection* mp() const { return std::get_if<MpConnection>(&connection_); }
 
  private:
+  void make_connection();
   void enter_error();
   void clean_up_after_error(RxActions& actions);
   void react_to_refusal();
-  void raise(QpEvent event);
-  [[nodiscard]] bool accepts(wire::PacketStream stream, const wire::Packet& packet) const;
-  [[nodiscard]] bool responder_sends() const;
+  void raise(QpEvent event) { events_ |= 1u << static_cast<unsigned>(event); }
 
-  QpConfig config_;
-  Device device_;
-  QpAttributes attributes_;
-  QpState state_ = QpState::kReset;
-  Requester requester_;
-  Responder responder_;
-  QpEvent event_ = QpEvent::kNone;
-  Time now_;  // of the call in progress
-  bool heard_peer_ = false;
+  QpCore core_;
+  std::variant<NoConnection, MpConnection, RoceConnection, UcConnection, UdConnection> connection_;
+  uint32_t events_ = 0;  // bit 1 << QpEvent for each that was not taken
+  Time now_;             // of the call in progress
   bool drain_event_due_ = false;
+  bool last_wqe_event_due_ = false;
   // The error state was entered where no frames could be given back; next_deadline() is due.
   bool clean_up_due_ = false;
-  bool responses_first_ = false;
 };
 
 }  // namespace mprdma::transport

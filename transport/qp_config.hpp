@@ -13,11 +13,18 @@
 
 namespace mprdma::transport {
 
+struct SharedReceives;
+
+enum class QpService : uint8_t { kRc, kUc, kUd, kXrcSend, kXrcReceive };
+
 // What the queue pairs of a device share. Outlives them.
 struct Device {
-  const MemoryTable* memory = nullptr;
+  MemoryTable* memory = nullptr;  // BIND_MW and invalidation change it
   HeldPool* held = nullptr;
   TransportCounters* counters = nullptr;
+  // XRC: the shared receive queue of a number in a domain, nullptr if there is none.
+  void* host = nullptr;
+  const SharedReceives* (*find_xrc_srq)(void* host, uint32_t xrcd, uint32_t srqn) = nullptr;
 };
 
 struct QpConfig {
@@ -28,13 +35,23 @@ struct QpConfig {
   uint32_t max_send_sge = 1;
   uint32_t max_recv_sge = 1;
   bool signal_all = false;
+  QpService service = QpService::kRc;
+  uint32_t xrcd = 0;                       // XRC receive
+  const SharedReceives* shared = nullptr;  // instead of an own receive queue
+  // RC: the mode (params) is not known before set_mode(), see NoConnection. XRC is always `roce`.
+  bool mode_undecided = false;
   Params params;
+
+  [[nodiscard]] bool shares_receives() const {
+    return shared != nullptr || service == QpService::kXrcReceive;
+  }
 };
 
 // Attributes as modify_qp sets them; what a transition needs must have been set by then. The host
 // has checked the standard's masks.
 struct QpAttributes {
   uint32_t access = 0;  // kRemote*
+  uint32_t qkey = 0;    // UD
   uint32_t path_mtu = 1024;
   uint32_t dest_qpn = 0;
   Psn rq_psn;

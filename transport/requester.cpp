@@ -2,16 +2,13 @@
 
 #include <algorithm>
 
-#include "wire/rnr_timer.hpp"
+#include "transport/local_work.hpp"
+#include "transport/mp_opcode.hpp"
+#include "transport/work_search.hpp"
 
 namespace mprdma::transport {
 
 namespace {
-
-using wire::NackCode;
-using wire::Opcode;
-
-constexpr uint8_t kRnrRetryForever = 7;
 
 // One retry takes between one and four of the verbs' timeouts (IBTA 9.9.2.1). Adapters use up what
 // they are allowed, and a host in software needs it: its peer may be stopped meanwhile.
@@ -22,69 +19,17 @@ constexpr Duration timeout_of(uint8_t code) {
   return Duration::ns(4096) * (int64_t{1} << code);
 }
 
-constexpr bool consumes_receive(WorkOpcode opcode) {
-  return opcode == WorkOpcode::kSend || opcode == WorkOpcode::kSendImm ||
-         opcode == WorkOpcode::kWriteImm;
-}
-
-constexpr WcOpcode wc_opcode(WorkOpcode opcode) {
-  switch (opcode) {
-    case WorkOpcode::kWrite:
-    case WorkOpcode::kWriteImm:
-      return WcOpcode::kWrite;
-    case WorkOpcode::kRead:
-      return WcOpcode::kRead;
-    default:
-      return WcOpcode::kSend;
-  }
-}
-
-constexpr Opcode send_opcode(bool imm, bool first, bool last) {
-  if (first && last) return imm ? Opcode::kMpSendOnlyImm : Opcode::kMpSendOnly;
-  if (first) return Opcode::kMpSendFirst;
-  if (last) return imm ? Opcode::kMpSendLastImm : Opcode::kMpSendLast;
-  return Opcode::kMpSendMiddle;
-}
-
-constexpr Opcode write_opcode(bool imm, bool first, bool last) {
-  if (first && last) return imm ? Opcode::kMpWriteOnlyImm : Opcode::kMpWriteOnly;
-  if (first) return Opcode::kMpWriteFirst;
-  if (last) return imm ? Opcode::kMpWriteLastImm : Opcode::kMpWriteLast;
-  return Opcode::kMpWriteMiddle;
-}
-
-constexpr WcStatus status_of(NackCode code) {
-  switch (code) {
-    case NackCode::kRemoteAccessError:
-      return WcStatus::kRemoteAccessError;
-    case NackCode::kRemoteOperationalError:
-      return WcStatus::kRemoteOperationError;
-    default:
-      return WcStatus::kRemoteInvalidRequestError;
-  }
-}
-
-constexpr WcStatus status_of_syndrome(uint8_t syndrome) {
-  switch (static_cast<wire::NakCode>(wire::aeth_value(syndrome))) {
-    case wire::NakCode::kRemoteAccessError:
-      return WcStatus::kRemoteAccessError;
-    case wire::NakCode::kRemoteOperationalError:
-      return WcStatus::kRemoteOperationError;
-    default:
-      return WcStatus::kRemoteInvalidRequestError;
-  }
-}
-
 }  // namespace
 
-Requester::Requester(const QpConfig& config, const Device& device, const QpAttributes& attributes)
-    : config_(config),
-      device_(device),
-      attributes_(attributes),
-      sender_(config.params, device.counters),
-      response_receiver_(config.params, wire::kMpAckResponseStream, device),
-      queue_(std::max(config.send_depth, 1u)),
-      sges_(std::make_unique<Sge[]>(size_t{queue_.capacity()} * config.max_send_sge)),
+Requester::Requester(QpCore& core)
+    : core_(core),
+      config_(core.config),
+      device_(core.device),
+      attributes_(core.attributes),
+      sender_(config_.params, device_.counters),
+      response_receiver_(config_.params, wire::kMpAckResponseStream, device_),
+      queue_(std::max(config_.send_depth, 1u)),
+      sges_(std::make_unique<Sge[]>(size_t{queue_.capacity()} * config_.max_send_sge)),
       reads_(kMaxRdAtomic) {}
 
 void Requester::connect() {
@@ -124,14 +69,26 @@ bool Requester::post_send(Time now, const SendRequest& request) {
   work.imm = request.imm_or_rkey;
   work.remote_addr = request.remote_addr;
   work.rkey = request.rkey;
-  work.length = static_cast<uint32_t>(total_bytes(request.sges));
-  const uint32_t packets = work.length == 0 ? 1 : (work.length - 1) / attributes_.path_mtu + 1;
-  const bool is_read = request.opcode == WorkOpcode::kRead;
-  work.packets = is_read ? 1 : packets;
-  work.response_packets = is_read ? packets : 0;
+  work.compare_add = request.compare_add;
+  work.swap = request.swap;
+  work.bind_access = request.remote_qkey;
+  size_work(work, static_cast<uint32_t>(total_bytes(request.sges)));
   queue_.push(work);
   note_backlog();
   return true;
+}
+
+void Requester::size_work(Work& work, uint32_t bytes) const {
+  if (is_local_work(work.opcode)) {
+    // Nothing is sent, so there is nothing that it could be too early for.
+    work.flags &= static_cast<uint16_t>(~kSynchronise);
+    return;
+  }
+  work.length = is_atomic(work.opcode) ? std::min(bytes, wire::kAtomicBytes) : bytes;
+  const uint32_t packets = work.length == 0 ? 1 : (work.length - 1) / attributes_.path_mtu + 1;
+  const bool answered = is_answered(work.opcode);
+  work.packets = answered ? 1 : packets;
+  work.response_packets = answered ? packets : 0;
 }
 
 // ---- Sending -----------------------------------------------------------------------------------
@@ -140,8 +97,7 @@ bool Requester::may_begin(const Work& work) const {
   if (draining_) return false;
   if ((work.flags & kFence) != 0 && !reads_.empty()) return false;
   if (now_ < sync_release(work)) return false;
-  if (work.opcode != WorkOpcode::kRead) return true;
-  if (reads_.empty()) return true;
+  if (!is_answered(work.opcode) || reads_.empty()) return true;
   return reads_.size() < std::min<uint32_t>(attributes_.max_rd_atomic, kMaxRdAtomic) &&
          open_response_packets_ + work.response_packets <= kStreamSpanMax;
 }
@@ -172,7 +128,9 @@ bool Requester::has_new() const {
   const Work& oldest = queue_.front();
   const auto span_max = static_cast<int32_t>(kStreamSpanMax);
   if (oldest.begun && oldest.first.distance_to(sender_.nxt()) >= span_max) return false;
-  return next_packet_ > 0 || may_begin(queue_.at_index(next_));
+  if (next_packet_ > 0) return true;
+  const Work& next = queue_.at_index(next_);
+  return !is_local_work(next.opcode) && may_begin(next);
 }
 
 void Requester::begin(Work& work) {
@@ -180,7 +138,7 @@ void Requester::begin(Work& work) {
   work.first = sender_.nxt();
   work.message_number = receive_number_ & kPsnMask;
   if (consumes_receive(work.opcode)) ++receive_number_;
-  if (work.opcode == WorkOpcode::kRead) {
+  if (is_answered(work.opcode)) {
     work.message_number = read_number_++ & kPsnMask;
     work.response_first = response_end_;
     reads_.push(next_);
@@ -191,23 +149,13 @@ void Requester::begin(Work& work) {
 
 // The work request of an outstanding PSN; they lie in the ring in PSN order.
 uint32_t Requester::index_of(Psn psn) const {
-  uint32_t low = queue_.head_index();
-  uint32_t count = next_ - low + (next_packet_ > 0 ? 1 : 0);
-  while (count > 1) {
-    const uint32_t half = count / 2;
-    if (queue_.at_index(low + half).first.at_or_before(psn)) {
-      low += half;
-      count -= half;
-    } else {
-      count = half;
-    }
-  }
-  return low;
+  return index_of_psn(queue_, next_ - queue_.head_index() + (next_packet_ > 0 ? 1 : 0), psn);
 }
 
 // Tells the sender when there is something new to send and was nothing before: the end of a pause
 // of the application, of a fence, of a wait for READ data.
 void Requester::note_backlog() {
+  run_local_work();
   const bool has = has_new();
   if (has && !had_new_) sender_.on_backlog(now_);
   had_new_ = has;
@@ -248,6 +196,7 @@ bool Requester::poll_packet(Time now, TxPacket& out) {
     next_packet_ = 0;
   }
   out.header.vp = sender_.on_sent(now, choice);
+  run_local_work();
   had_new_ = has_new();
   return true;
 }
@@ -263,9 +212,9 @@ bool Requester::fill_request(uint32_t index, uint32_t packet_index, TxPacket& ou
   header.mp_data.message_number = work.message_number;
   if ((work.flags & kSynchronise) != 0) header.mp_data.flags |= wire::kMpDataSync;
   header.reth = {.va = work.remote_addr, .rkey = work.rkey, .dma_len = work.length};
-  if (work.opcode == WorkOpcode::kRead) {
-    header.opcode = Opcode::kMpReadRequest;
-    return true;
+  if (is_answered(work.opcode)) {
+    header.opcode = mp_opcode(work.opcode, true, true);
+    return !is_atomic(work.opcode) || fill_atomic(index, header);
   }
   const bool first = packet_index == 0;
   const bool last = packet_index + 1 == work.packets;
@@ -273,26 +222,34 @@ bool Requester::fill_request(uint32_t index, uint32_t packet_index, TxPacket& ou
   header.mp_data.offset = offset;
   header.payload_len = std::min(work.length - offset, attributes_.path_mtu);
   header.solicited_event = last && (work.flags & kSolicited) != 0;
-  header.immdt = work.imm;
-  const bool imm = work.opcode == WorkOpcode::kSendImm || work.opcode == WorkOpcode::kWriteImm;
-  const bool is_write = work.opcode == WorkOpcode::kWrite || work.opcode == WorkOpcode::kWriteImm;
-  header.opcode = is_write ? write_opcode(imm, first, last) : send_opcode(imm, first, last);
-  if (gather(work, index, offset, header.payload_len, out)) return true;
+  header.immdt = header.ieth_rkey = work.imm;
+  header.opcode = mp_opcode(work.opcode, first, last);
+  if (gather_payload(sges_of(index).first(work.num_sge), offset, header.payload_len,
+                     (work.flags & kInline) != 0, *device_.memory, config_.pd, out)) {
+    return true;
+  }
   fail_work(index, WcStatus::kLocalProtectionError, 0);
   return false;
 }
 
-bool Requester::gather(const Work& work, uint32_t index, uint32_t offset, uint32_t length,
-                       TxPacket& out) const {
-  return walk_sges(sges_of(index).first(work.num_sge), offset, length, [&](const Sge& piece) {
-    uint64_t addr = piece.addr;
-    if ((work.flags & kInline) == 0 &&
-        !device_.memory->translate(piece.lkey, config_.pd, piece.addr, piece.length, 0, &addr)) {
-      return false;
-    }
-    out.segments[out.num_segments++] = {.addr = addr, .length = piece.length};
+// The place for the result is checked before the request leaves: what was executed cannot be taken
+// back.
+bool Requester::fill_atomic(uint32_t index, wire::Packet& header) {
+  const Work& work = queue_.at_index(index);
+  const bool swaps = work.opcode == WorkOpcode::kCompareSwap;
+  header.reth.dma_len = wire::kAtomicBytes;
+  header.atomic_compare = swaps ? work.compare_add : 0;
+  header.atomic_swap_add = swaps ? work.swap : work.compare_add;
+  if (work.length < wire::kAtomicBytes) {
+    fail_work(index, WcStatus::kLocalLengthError, 0);
+    return false;
+  }
+  if (all_open(sges_of(index).first(work.num_sge), 0, wire::kAtomicBytes, *device_.memory,
+               config_.pd, kLocalWrite)) {
     return true;
-  });
+  }
+  fail_work(index, WcStatus::kLocalProtectionError, 0);
+  return false;
 }
 
 // An acknowledgement of the response stream that answers no packet: "I am still waiting".
@@ -301,168 +258,6 @@ void Requester::make_nudge(TxPacket& out) {
   out.num_segments = 0;
   response_receiver_.make_plain_ack(sender_.draw_path(), out.header);
   ++device_.counters->acks_sent;
-}
-
-// ---- Acknowledgements --------------------------------------------------------------------------
-
-void Requester::on_ack(Time now, const wire::Packet& ack) {
-  now_ = now;
-  const NackCode code = ack.mp_ack.nack;
-  const StreamSender::AckResult result = sender_.on_ack(now, ack, has_new());
-  TransportCounters& counters = *device_.counters;
-  if (result == StreamSender::AckResult::kGhost) {
-    ++counters.drop_ghost_ack;
-    return;
-  }
-  // What says nothing new may be old, or not from the peer.
-  if (result == StreamSender::AckResult::kNews) {
-    peer_in_order_ = (ack.mp_ack.flags & wire::kMpAckOrderedPlacement) != 0;
-  }
-  ++(code == NackCode::kNone ? counters.acks_received : counters.nacks_received);
-  if (result == StreamSender::AckResult::kStale && code == NackCode::kNone) {
-    ++counters.drop_stale_ack;
-  }
-  time_oldest_read();
-  // What follows speaks of the oldest packet that is outstanding, or is stale.
-  if (ack.psn != sender_.una() || sender_.idle()) return;
-  if (code == NackCode::kRnr) {
-    on_rnr(now, ack);
-  } else if (code >= NackCode::kInvalidRequest) {
-    on_terminal_nak(ack);
-  }
-}
-
-void Requester::on_rnr(Time now, const wire::Packet& ack) {
-  if (sender_.paused()) return;  // a duplicate: the wait is on already
-  ++device_.counters->rnr_received;
-  // Each message has its own retries; only getting past it says that the receiver was ready.
-  if (ack.psn != rnr_psn_) rnr_left_ = attributes_.rnr_retry;
-  rnr_psn_ = ack.psn;
-  if (attributes_.rnr_retry != kRnrRetryForever) {
-    if (rnr_left_ == 0) {
-      ++device_.counters->rnr_retry_exceeded;
-      stopped_ = true;
-      fail_work(index_of(ack.psn), WcStatus::kRnrRetryExceeded,
-                static_cast<uint32_t>(NackCode::kRnr));
-      return;
-    }
-    --rnr_left_;
-  }
-  sender_.pause(now + wire::rnr_timer(ack.mp_ack.detail));
-}
-
-void Requester::on_terminal_nak(const wire::Packet& ack) {
-  if (stopped_) return;
-  stopped_ = true;
-  fail_work(index_of(ack.psn), status_of(ack.mp_ack.nack), static_cast<uint32_t>(ack.mp_ack.nack));
-}
-
-void Requester::fail_work(uint32_t index, WcStatus status, uint32_t vendor_err) {
-  Work& work = queue_.at_index(index);
-  blocked_ = true;
-  if (work.status != WcStatus::kSuccess) return;
-  work.status = status;
-  work.vendor_err = vendor_err;
-  ++device_.counters->errors_local;
-}
-
-// ---- Responses ---------------------------------------------------------------------------------
-
-RxVerdict Requester::on_response(Time now, const wire::Packet& packet, FrameHandle frame,
-                                 RxActions& actions) {
-  now_ = now;
-  if (packet.psn.at_or_after(response_end_)) {
-    ++device_.counters->drop_bad_packet;  // nobody asked for it
-    return RxVerdict::kDone;
-  }
-  const RxVerdict verdict =
-      response_receiver_.receive(packet, frame, actions, ResponseStream{*this, actions});
-  // A packet ahead of its turn is progress, too: the responder lives and sends.
-  if (response_receiver_.took_packet()) last_response_ = now;
-  time_oldest_read();
-  note_backlog();
-  return verdict;
-}
-
-// READ data may be placed as it arrives where all the memory that it goes to, or the device, allows
-// that. What does not fit the READ that it names waits, so that it is judged in its turn.
-Early Requester::place_response(const wire::Packet& packet, FrameHandle frame,
-                                RxActions& actions) const {
-  if (packet.info().operation != wire::Operation::kReadResponse || packet.payload_len == 0 ||
-      reads_.empty()) {
-    return Early::kWait;
-  }
-  // Open READs have consecutive numbers.
-  const uint32_t oldest = queue_.at_index(reads_.front()).message_number;
-  const uint32_t which = (packet.mp_data.message_number - oldest) & kPsnMask;
-  if (which >= reads_.size()) return Early::kWait;
-  const uint32_t index = reads_[which];
-  const Work& work = queue_.at_index(index);
-  const uint32_t offset = packet.mp_data.offset;
-  if (work.status != WcStatus::kSuccess || offset % attributes_.path_mtu != 0 ||
-      !response_fits(work, offset, packet) ||
-      work.response_first + offset / attributes_.path_mtu != packet.psn) {
-    return Early::kWait;
-  }
-  // Memory here is updated after everything before it: it waits for its turn.
-  if ((work.flags & kSynchronise) != 0 &&
-      response_receiver_.rcv_nxt().before(work.response_first)) {
-    return Early::kWait;
-  }
-  const bool forced = config_.params.placement == PlacementPolicy::kRelaxed;
-  const std::span<const Sge> sges = sges_of(index).first(work.num_sge);
-  const uint32_t access = forced ? kLocalWrite : kLocalWrite | kRelaxedOrdering;
-  if (!all_open(sges, offset, packet.payload_len, *device_.memory, config_.pd, access)) {
-    return Early::kWait;
-  }
-  scatter_payload(sges, offset, packet.payload_len, frame, *device_.memory, config_.pd, actions);
-  return Early::kPlaced;
-}
-
-// Is it the packet of the READ's data that belongs at `offset`?
-bool Requester::response_fits(const Work& work, uint32_t offset, const wire::Packet& packet) const {
-  if (packet.mp_data.offset != offset || offset > work.length) return false;
-  const uint32_t left = work.length - offset;
-  const uint32_t expected = std::min(left, attributes_.path_mtu);
-  return packet.payload_len == expected && packet.info().starts_message() == (offset == 0) &&
-         packet.info().ends_message() == (left == expected);
-}
-
-Outcome Requester::execute_response(const wire::Packet& packet, FrameHandle frame, bool placed,
-                                    RxActions& actions) {
-  // A READ that failed takes no more than it asked for; nothing comes after it.
-  if (reads_.empty()) return {};
-  const uint32_t index = reads_.front();
-  Work& work = queue_.at_index(index);
-  // A response shows that its request, and everything before it, has arrived.
-  sender_.on_implied_ack(now_, work.first + 1);
-  const wire::OpcodeInfo& info = packet.info();
-  if (info.operation == wire::Operation::kResponseError) {
-    return end_response(index, status_of_syndrome(packet.aeth.syndrome), packet.aeth.syndrome);
-  }
-  if (info.operation != wire::Operation::kReadResponse ||
-      packet.mp_data.message_number != work.message_number ||
-      !response_fits(work, work.response_offset, packet)) {
-    return end_response(index, WcStatus::kBadResponseError, 0);
-  }
-  const std::span<const Sge> sges = sges_of(index).first(work.num_sge);
-  const bool open = placed ? all_open(sges, work.response_offset, packet.payload_len,
-                                      *device_.memory, config_.pd, kLocalWrite)
-                           : scatter_payload(sges, work.response_offset, packet.payload_len, frame,
-                                             *device_.memory, config_.pd, actions);
-  if (!open) return end_response(index, WcStatus::kLocalProtectionError, 0);
-  work.response_offset += packet.payload_len;
-  if (info.ends_message()) {
-    work.response_done = true;
-    pop_read();
-  }
-  return {};
-}
-
-// The READ fails; its stream is taken as it comes until the queue pair is in error.
-Outcome Requester::end_response(uint32_t index, WcStatus status, uint32_t vendor_err) {
-  fail_work(index, status, vendor_err);
-  return {};
 }
 
 // ---- Time --------------------------------------------------------------------------------------
@@ -540,13 +335,17 @@ Time Requester::next_deadline() const {
 bool Requester::complete(const Work& work) const {
   if (!work.begun || work.status != WcStatus::kSuccess) return false;
   if ((work.first + work.packets).after(sender_.una())) return false;
-  return work.opcode != WorkOpcode::kRead || work.response_done;
+  return !is_answered(work.opcode) || work.response_done;
 }
 
 bool Requester::completion_ready() const {
   if (queue_.empty()) return false;
   const Work& work = queue_.front();
   return complete(work) || work.status != WcStatus::kSuccess || flushing_;
+}
+
+uint32_t Requester::local_work_done() const {
+  return count_local_work_done(queue_);
 }
 
 bool Requester::drained() const {
@@ -559,7 +358,7 @@ bool Requester::poll_completion(Completion& out) {
   const bool success = !failed_ && complete(work);  // after an error even what arrived is flushed
   out = Completion{};
   out.wr_id = work.wr_id;
-  out.opcode = wc_opcode(work.opcode);
+  out.opcode = completion_opcode(work.opcode);
   out.byte_len = work.length;
   if (!success) {
     // One cause; whatever follows it is flushed.

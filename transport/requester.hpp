@@ -2,7 +2,8 @@
 // into the request stream, takes the response stream, and completes work in posting order.
 //
 // A work request's packets have consecutive PSNs, given when its first packet is sent. It is
-// complete when all of them are acknowledged and, for a READ, when its data is placed. An error
+// complete when all of them are acknowledged and, for a READ or an atomic, when its data is placed.
+// Work that never leaves the host (LOCAL_INV, BIND_MW) is executed when its turn comes. An error
 // belongs to one work request; it is reported when everything before that one is complete, and the
 // queue pair enters the error state with it, so that what follows is flushed in order.
 #pragma once
@@ -12,7 +13,7 @@
 
 #include "base/ring.hpp"
 #include "base/units.hpp"
-#include "transport/qp_config.hpp"
+#include "transport/qp_core.hpp"
 #include "transport/sge_list.hpp"
 #include "transport/stream_receiver.hpp"
 #include "transport/stream_sender.hpp"
@@ -20,13 +21,12 @@
 
 namespace mprdma::transport {
 
-// READs that may be outstanding at most, whatever is configured.
+// READs and atomics that may be outstanding at most, whatever is configured.
 inline constexpr uint32_t kMaxRdAtomic = 128;
 
 class Requester {
  public:
-  // The arguments outlive the requester.
-  Requester(const QpConfig& config, const Device& device, const QpAttributes& attributes);
+  explicit Requester(QpCore& core);
 
   // Entering RTS from RTR.
   void connect();
@@ -36,7 +36,10 @@ class Requester {
   void fail() { flushing_ = true; }
   void release_held(RxActions& actions) { response_receiver_.release_held(actions); }
   // SQD: work requests that have not begun wait.
-  void set_draining(bool draining) { draining_ = draining; }
+  void set_draining(bool draining) {
+    draining_ = draining;
+    run_local_work();
+  }
   // Everything that has begun is complete.
   [[nodiscard]] bool drained() const;
 
@@ -62,6 +65,8 @@ class Requester {
   [[nodiscard]] Time next_deadline() const;
 
   [[nodiscard]] uint32_t outstanding() const { return queue_.size(); }
+  // Outstanding local work that has run.
+  [[nodiscard]] uint32_t local_work_done() const;
   [[nodiscard]] const StreamSender& sender() const { return sender_; }
   [[nodiscard]] uint32_t reads_outstanding() const { return reads_.size(); }
 
@@ -69,19 +74,22 @@ class Requester {
   struct Work {
     uint64_t wr_id = 0;
     uint64_t remote_addr = 0;
+    uint64_t compare_add = 0;
+    uint64_t swap = 0;
     uint32_t length = 0;
     uint32_t rkey = 0;
-    uint32_t imm = 0;
+    uint32_t imm = 0;  // or the key of SendRequest::imm_or_rkey
+    uint32_t bind_access = 0;
     WorkOpcode opcode = WorkOpcode::kSend;
     WcStatus status = WcStatus::kSuccess;  // an error is reported when this is the oldest
     uint16_t flags = 0;
     uint16_t num_sge = 0;
     bool begun = false;
-    bool response_done = false;  // READ
-    Psn first;                   // valid once begun
-    uint32_t packets = 0;
-    uint32_t response_packets = 0;  // READ
-    Psn response_first;             // READ: PSN of its data's first packet
+    bool response_done = false;     // READ, atomic
+    Psn first;                      // valid once begun
+    uint32_t packets = 0;           // 0: it never leaves the host
+    uint32_t response_packets = 0;  // READ, atomic
+    Psn response_first;             // READ, atomic: PSN of the answer's first packet
     uint32_t message_number = 0;
     uint32_t response_offset = 0;  // READ: bytes placed
     uint32_t vendor_err = 0;
@@ -100,15 +108,17 @@ class Requester {
     }
   };
 
+  void size_work(Work& work, uint32_t bytes) const;
   void note_backlog();
+  void run_local_work();
+  void execute_local(uint32_t index);
   [[nodiscard]] bool may_begin(const Work& work) const;
   [[nodiscard]] Time sync_release(const Work& work) const;
   [[nodiscard]] Time next_release() const;
   void begin(Work& work);
   uint32_t index_of(Psn psn) const;
   bool fill_request(uint32_t index, uint32_t packet_index, TxPacket& out);
-  bool gather(const Work& work, uint32_t index, uint32_t offset, uint32_t length,
-              TxPacket& out) const;
+  bool fill_atomic(uint32_t index, wire::Packet& header);
   void make_nudge(TxPacket& out);
   void fail_work(uint32_t index, WcStatus status, uint32_t vendor_err);
   void on_rnr(Time now, const wire::Packet& ack);
@@ -118,6 +128,7 @@ class Requester {
   Early place_response(const wire::Packet& packet, FrameHandle frame, RxActions& actions) const;
   [[nodiscard]] bool response_fits(const Work& work, uint32_t offset,
                                    const wire::Packet& packet) const;
+  Outcome execute_atomic_response(const wire::Packet& packet, RxActions& actions);
   Outcome end_response(uint32_t index, WcStatus status, uint32_t vendor_err);
   [[nodiscard]] bool complete(const Work& work) const;
   [[nodiscard]] std::span<Sge> sges_of(uint32_t index) const {
@@ -134,6 +145,7 @@ class Requester {
   [[nodiscard]] Time reads_give_up_at() const;
   void give_up(uint32_t index);
 
+  QpCore& core_;
   const QpConfig& config_;
   const Device& device_;
   const QpAttributes& attributes_;
@@ -141,7 +153,7 @@ class Requester {
   StreamReceiver response_receiver_;
   Ring<Work> queue_;
   std::unique_ptr<Sge[]> sges_;  // queue_.capacity() x max_send_sge, by ring slot
-  Ring<uint32_t> reads_;         // indices of begun READs whose data is not complete
+  Ring<uint32_t> reads_;         // indices of begun READs and atomics without a complete answer
   uint32_t next_ = 0;            // index of the work request that is being sent
   uint32_t next_packet_ = 0;     // packets of it that were sent
   uint32_t receive_number_ = 0;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "transport/work_opcode.hpp"
+
 namespace mprdma::transport {
 
 namespace {
@@ -20,14 +22,13 @@ constexpr uint32_t div_round_up(uint32_t a, uint32_t b) {
 
 }  // namespace
 
-Responder::Responder(const QpConfig& config, const Device& device, const QpAttributes& attributes)
-    : config_(config),
-      device_(device),
-      attributes_(attributes),
-      receiver_(config.params, 0, device),
-      response_sender_(config.params, device.counters),
-      receives_(std::max(config.recv_depth, 1u)),
-      sges_(std::make_unique<Sge[]>(size_t{receives_.capacity()} * config.max_recv_sge)),
+Responder::Responder(QpCore& core)
+    : core_(core),
+      config_(core.config),
+      device_(core.device),
+      attributes_(core.attributes),
+      receiver_(config_.params, 0, device_),
+      response_sender_(config_.params, device_.counters),
       contexts_(kReadContextsMax) {}
 
 void Responder::connect() {
@@ -48,24 +49,10 @@ void Responder::reset(RxActions& actions) {
   response_sender_.reset(Psn());
   response_end_ = Psn();
   contexts_.clear();
-  receives_.clear();
-  next_receive_ = receives_.tail_index();
   message_ = {};
   failed_ = response_failed_ = false;
   refusal_due_ = false;
   refusal_event_ = QpEvent::kNone;
-}
-
-bool Responder::post_recv(const RecvRequest& request) {
-  if (receives_.size() >= config_.recv_depth) return false;
-  std::copy(request.sges.begin(), request.sges.end(), sges_of(receives_.tail_index()).begin());
-  Receive receive;
-  receive.wr_id = request.wr_id;
-  receive.num_sge = static_cast<uint32_t>(request.sges.size());
-  receive.capacity_bytes =
-      static_cast<uint32_t>(std::min<uint64_t>(total_bytes(request.sges), UINT32_MAX));
-  receives_.push(receive);
-  return true;
 }
 
 bool Responder::resume(Time now, RxActions& actions) {
@@ -94,7 +81,7 @@ Early Responder::place(const wire::Packet& packet, FrameHandle frame, RxActions&
   const bool forced = config_.params.placement == PlacementPolicy::kRelaxed;
   const uint32_t access = forced ? kRemoteWrite : kRemoteWrite | kRelaxedOrdering;
   uint64_t base = 0;
-  if (!device_.memory->translate(reth.rkey, config_.pd, reth.va, reth.dma_len, access, &base)) {
+  if (!open_remote(reth, access, &base)) {
     return Early::kWait;
   }
   // A synchronise operation follows all messages before it; its own packets are free among
@@ -117,18 +104,24 @@ Outcome Responder::execute(const wire::Packet& packet, FrameHandle frame, bool p
   const wire::OpcodeInfo& info = packet.info();
   switch (info.operation) {
     case Operation::kSend:
-      return info.has_ieth ? refuse(NackCode::kInvalidRequest)
-                           : execute_send(packet, frame, actions);
+      return execute_send(packet, frame, actions);
     case Operation::kWrite:
       return execute_write(packet, frame, placed, actions);
     case Operation::kReadRequest:
       return execute_read(packet);
+    case Operation::kCompareSwap:
+    case Operation::kFetchAdd:
+      return execute_atomic(packet, actions);
     default:
       return refuse(NackCode::kInvalidRequest);
   }
 }
 
+// A message that has taken a receive ends with it.
 Outcome Responder::refuse(NackCode code) {
+  if (message_.operation == Operation::kSend) {
+    return refuse_receive(WcStatus::kRemoteInvalidRequestError, code);
+  }
   refusal_due_ = true;
   refusal_event_ =
       code == NackCode::kRemoteAccessError ? QpEvent::kAccessError : QpEvent::kRequestError;
@@ -137,9 +130,11 @@ Outcome Responder::refuse(NackCode code) {
 
 // The receive that a message took ends in an error of its own, which says what an event would.
 Outcome Responder::refuse_receive(WcStatus status, NackCode code) {
-  Receive& receive = receives_.at_index(next_receive_++);
-  receive.done = true;
+  Receive& receive = core_.receives.current();
   receive.status = status;
+  receive.vendor_err = static_cast<uint32_t>(code);
+  core_.receives.finish_current();
+  message_ = {};
   refusal_due_ = true;
   return {.nack = code};
 }
@@ -148,20 +143,13 @@ Outcome Responder::not_ready() const {
   return {.nack = NackCode::kRnr, .detail = attributes_.min_rnr_timer};
 }
 
-// First and middle packets are full, last ones not empty (IBTA 9.7.4.1.6).
-bool Responder::length_fits_place(const wire::Packet& packet) const {
-  const wire::OpcodeInfo& info = packet.info();
-  const uint32_t mtu = attributes_.path_mtu;
-  if (info.first || info.middle) return packet.payload_len == mtu;
-  return packet.payload_len <= mtu && (info.only || packet.payload_len > 0);
-}
-
 // Is it the next packet of the message that is arriving, or the first of a new one?
 bool Responder::continues(const wire::Packet& packet, Operation operation) const {
   const bool starts = packet.info().starts_message();
   if (starts != (message_.operation == Operation::kNone)) return false;
   if (!starts && message_.operation != operation) return false;
-  return packet.mp_data.offset == (starts ? 0 : message_.offset) && length_fits_place(packet);
+  return packet.mp_data.offset == (starts ? 0 : message_.offset) &&
+         length_fits_place(packet, attributes_.path_mtu);
 }
 
 Outcome Responder::execute_send(const wire::Packet& packet, FrameHandle frame, RxActions& actions) {
@@ -170,19 +158,25 @@ Outcome Responder::execute_send(const wire::Packet& packet, FrameHandle frame, R
     return refuse(NackCode::kInvalidRequest);
   }
   if (packet.info().starts_message()) {
-    if (!receive_ready()) return not_ready();
+    if (!receive_ready(packet)) return not_ready();
     message_ = {.operation = Operation::kSend, .offset = 0, .reth = {}};
   }
-  Receive& receive = receives_.at_index(next_receive_);
+  const Receive& receive = core_.receives.current();
   if (packet.payload_len > receive.capacity_bytes - message_.offset) {
     return refuse_receive(WcStatus::kLocalLengthError, NackCode::kInvalidRequest);
   }
-  if (!scatter_payload(sges_of(next_receive_).first(receive.num_sge), message_.offset,
-                       packet.payload_len, frame, *device_.memory, config_.pd, actions)) {
+  const uint32_t pd = receive.shared != nullptr ? receive.shared->pd : config_.pd;
+  if (!scatter_payload(core_.receives.current_sges(), message_.offset, packet.payload_len, frame,
+                       *device_.memory, pd, actions)) {
     return refuse_receive(WcStatus::kLocalProtectionError, NackCode::kRemoteOperationalError);
   }
   message_.offset += packet.payload_len;
   if (packet.info().ends_message()) {
+    // Before the completion says so (IBTA 9.4.1.1.4).
+    if (packet.info().has_ieth &&
+        !device_.memory->invalidate(packet.ieth_rkey, config_.pd, config_.qpn)) {
+      return refuse_receive(WcStatus::kRemoteInvalidRequestError, NackCode::kRemoteAccessError);
+    }
     complete_receive(packet, WcOpcode::kRecv, message_.offset);
     message_ = {};
   }
@@ -190,13 +184,14 @@ Outcome Responder::execute_send(const wire::Packet& packet, FrameHandle frame, R
 }
 
 void Responder::complete_receive(const wire::Packet& packet, WcOpcode opcode, uint32_t byte_len) {
-  Receive& receive = receives_.at_index(next_receive_++);
-  receive.done = true;
+  Receive& receive = core_.receives.current();
   receive.opcode = opcode;
   receive.byte_len = byte_len;
   receive.solicited = packet.solicited_event;
   receive.has_imm = packet.info().has_immdt;
-  receive.imm = packet.immdt;
+  receive.invalidated = packet.info().has_ieth;
+  receive.imm = receive.invalidated ? packet.ieth_rkey : packet.immdt;
+  core_.receives.finish_current();
   receiver_.set_msn(++receive_number_);
 }
 
@@ -204,9 +199,9 @@ void Responder::complete_receive(const wire::Packet& packet, WcOpcode opcode, ui
 bool Responder::write_fits(const wire::Packet& packet) const {
   const wire::Reth& reth = packet.reth;
   const uint32_t offset = packet.mp_data.offset;
-  return length_fits_place(packet) && (offset == 0) == packet.info().starts_message() &&
-         reth.dma_len <= kMaxMessageBytes && offset <= reth.dma_len &&
-         packet.payload_len <= reth.dma_len - offset &&
+  return length_fits_place(packet, attributes_.path_mtu) &&
+         (offset == 0) == packet.info().starts_message() && reth.dma_len <= kMaxMessageBytes &&
+         offset <= reth.dma_len && packet.payload_len <= reth.dma_len - offset &&
          (offset + packet.payload_len == reth.dma_len) == packet.info().ends_message();
 }
 
@@ -223,15 +218,14 @@ Outcome Responder::execute_write(const wire::Packet& packet, FrameHandle frame, 
   // A queue pair that does not offer the operation at all: the request is invalid.
   if ((attributes_.access & kRemoteWrite) == 0) return refuse(NackCode::kInvalidRequest);
   uint64_t base = 0;
-  if (reth.dma_len > 0 && !device_.memory->translate(reth.rkey, config_.pd, reth.va, reth.dma_len,
-                                                     kRemoteWrite, &base)) {
+  if (reth.dma_len > 0 && !open_remote(reth, kRemoteWrite, &base)) {
     return refuse(NackCode::kRemoteAccessError);
   }
   if (info.has_immdt) {
     if (packet.mp_data.message_number != (receive_number_ & kPsnMask)) {
       return refuse(NackCode::kInvalidRequest);
     }
-    if (!receive_ready()) return not_ready();
+    if (!receive_ready(packet)) return not_ready();
   }
   if (packet.payload_len > 0 && !placed) {
     actions.placements.push(
@@ -245,36 +239,68 @@ Outcome Responder::execute_write(const wire::Packet& packet, FrameHandle frame, 
 
 Outcome Responder::execute_read(const wire::Packet& packet) {
   const wire::Reth& reth = packet.reth;
-  if (message_.operation != Operation::kNone || packet.payload_len != 0 ||
-      reth.dma_len > kMaxMessageBytes ||
-      packet.mp_data.message_number != (read_number_ & kPsnMask)) {
+  if (!may_be_answered(packet) || reth.dma_len > kMaxMessageBytes ||
+      (attributes_.access & kRemoteRead) == 0) {
     return refuse(NackCode::kInvalidRequest);
   }
-  if ((attributes_.access & kRemoteRead) == 0) return refuse(NackCode::kInvalidRequest);
   uint64_t base = 0;
-  if (reth.dma_len > 0 && !device_.memory->translate(reth.rkey, config_.pd, reth.va, reth.dma_len,
-                                                     kRemoteRead, &base)) {
+  if (reth.dma_len > 0 && !open_remote(reth, kRemoteRead, &base)) {
     return refuse(NackCode::kRemoteAccessError);
   }
+  return add_context(packet, std::max(div_round_up(reth.dma_len, attributes_.path_mtu), 1u));
+}
+
+// Here at the head of line each PSN executes once, and what it found stays in the context for as
+// long as the answer may have to be sent again.
+Outcome Responder::execute_atomic(const wire::Packet& packet, RxActions& actions) {
+  if (!may_be_answered(packet) || (attributes_.access & kRemoteAtomic) == 0) {
+    return refuse(NackCode::kInvalidRequest);
+  }
+  uint64_t addr = 0;
+  if (!open_remote(packet.reth, kRemoteAtomic, &addr)) {
+    return refuse(NackCode::kRemoteAccessError);
+  }
+  // By the name that the peer has for it (IBTA 9.4.5), and here, where it happens.
+  if (packet.reth.va % wire::kAtomicBytes != 0 || addr % wire::kAtomicBytes != 0) {
+    return refuse(NackCode::kInvalidRequest);
+  }
+  const Outcome outcome = add_context(packet, 1);
+  if (outcome.nack != NackCode::kNone) return outcome;
+  const bool swaps = packet.info().operation == Operation::kCompareSwap;
+  actions.placements.push({.addr = addr,
+                           .kind = swaps ? PlacementKind::kCompareSwap : PlacementKind::kFetchAdd,
+                           .compare = packet.atomic_compare,
+                           .swap_add = packet.atomic_swap_add,
+                           .original = &contexts_.back().original});
+  return {};
+}
+
+// A READ or an atomic comes between messages, without payload, and in its own order.
+bool Responder::may_be_answered(const wire::Packet& packet) const {
+  return message_.operation == Operation::kNone && packet.payload_len == 0 &&
+         packet.mp_data.message_number == (read_number_ & kPsnMask);
+}
+
+Outcome Responder::add_context(const wire::Packet& packet, uint32_t packets) {
   free_acknowledged_contexts();
   const uint32_t limit = std::min<uint32_t>(attributes_.max_dest_rd_atomic, kReadContextsMax);
   if (limit == 0) return refuse(NackCode::kInvalidRequest);
   if (contexts_.size() >= limit) {
-    // The peer has at most `limit` READs open, so this one says that the oldest is complete there;
-    // unless it was not even sent, and the peer breaks the rule (IBTA 9.7.7.1).
+    // The peer has at most `limit` of them open, so this one says that the oldest is complete
+    // there; unless it was not even sent, and the peer breaks the rule (IBTA 9.7.7.1).
     const Psn end = contexts_.front().first + contexts_.front().packets;
     if (end.after(response_sender_.nxt())) return refuse(NackCode::kInvalidRequest);
     contexts_.pop();
     response_sender_.on_implied_ack(now_, end);
   }
-  const uint32_t packets = std::max(div_round_up(reth.dma_len, attributes_.path_mtu), 1u);
   // A requester keeps its open READs below that, too.
   const auto unsent = static_cast<uint32_t>(response_sender_.nxt().distance_to(response_end_));
   if (unsent > 0 && unsent + packets > kStreamSpanMax) return refuse(NackCode::kInvalidRequest);
   const bool had_new = has_new();
   contexts_.push({.first = response_end_,
                   .packets = packets,
-                  .reth = reth,
+                  .atomic = packet.info().has_atomic_eth,
+                  .reth = packet.reth,
                   .message_number = read_number_++ & kPsnMask});
   response_end_ += packets;
   if (!had_new) response_sender_.on_backlog(now_);
@@ -316,23 +342,34 @@ bool Responder::poll_packet(Time now, TxPacket& out) {
   if (choice.kind == StreamSender::Choice::Kind::kProbe) {
     out.header.mp_data.flags |= wire::kMpDataTailProbe;
   }
-  fill_response(context, static_cast<uint32_t>(context.first.distance_to(choice.psn)), out);
+  const auto index = static_cast<uint32_t>(context.first.distance_to(choice.psn));
+  fill_response(context, index, choice.again(), out);
   out.header.vp = response_sender_.on_sent(now, choice);
   return true;
 }
 
-void Responder::fill_response(const ReadContext& context, uint32_t index, TxPacket& out) {
+void Responder::fill_response(const ReadContext& context, uint32_t index, bool again,
+                              TxPacket& out) {
   wire::Packet& header = out.header;
+  if (context.atomic) {
+    header.opcode = wire::Opcode::kMpAtomicAck;
+    header.atomic_original = context.original;
+    return;
+  }
   const uint32_t offset = index * attributes_.path_mtu;
   const uint32_t length = std::min(attributes_.path_mtu, context.reth.dma_len - offset);
   uint64_t addr = 0;
   header.mp_data.offset = offset;
-  if (length > 0 &&
-      !device_.memory->translate(context.reth.rkey, config_.pd, context.reth.va + offset, length,
-                                 kRemoteRead, &addr)) {
-    // The region is gone: nothing new follows this packet.
+  wire::Reth part = context.reth;
+  part.va += offset;
+  part.dma_len = length;
+  if (length > 0 && !open_remote(part, kRemoteRead, &addr)) {
     header.opcode = wire::Opcode::kMpResponseError;
     header.aeth.syndrome = wire::nak_syndrome(wire::NakCode::kRemoteAccessError);
+    // Sent again: the peer may have it, and the application closed the memory for that reason. Then
+    // this is a duplicate there, and the stream goes on; else the peer's READ ends.
+    if (again) return;
+    // The region is gone: nothing new follows this packet.
     response_end_ = psn_max(response_sender_.nxt(), header.psn + 1);
     if (!response_failed_) {
       refusal_due_ = true;
@@ -382,26 +419,6 @@ bool Responder::take_refusal(QpEvent* event) {
   refusal_due_ = false;
   *event = refusal_event_;
   refusal_event_ = QpEvent::kNone;
-  return true;
-}
-
-// ---- Completions -------------------------------------------------------------------------------
-
-bool Responder::poll_completion(Completion& out) {
-  if (receives_.empty()) return false;
-  const Receive& receive = receives_.front();
-  if (!receive.done && !failed_) return false;
-  out = Completion{};
-  out.is_recv = true;
-  out.wr_id = receive.wr_id;
-  out.opcode = receive.opcode;
-  out.status = receive.done ? receive.status : WcStatus::kFlushError;
-  out.byte_len = receive.byte_len;
-  out.has_imm = receive.has_imm;
-  out.imm = receive.imm;
-  out.solicited = receive.solicited;
-  if (next_receive_ == receives_.head_index()) ++next_receive_;
-  receives_.pop();
   return true;
 }
 

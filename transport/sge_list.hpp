@@ -43,6 +43,21 @@ inline bool all_open(std::span<const Sge> sges, uint32_t offset, uint32_t length
   });
 }
 
+// Gathers bytes [offset, offset + length) of the list as segments of `out`, which has none yet;
+// false: a local key does not open the memory. Of inline data the addresses are the host's.
+inline bool gather_payload(std::span<const Sge> sges, uint32_t offset, uint32_t length,
+                           bool is_inline, const MemoryTable& memory, uint32_t pd, TxPacket& out) {
+  out.num_segments = 0;
+  return walk_sges(sges, offset, length, [&](const Sge& piece) {
+    uint64_t addr = piece.addr;
+    if (!is_inline && !memory.translate(piece.lkey, pd, piece.addr, piece.length, 0, &addr)) {
+      return false;
+    }
+    out.segments[out.num_segments++] = {.addr = addr, .length = piece.length};
+    return true;
+  });
+}
+
 // Scatters a packet's payload to where bytes from `offset` on of the list lie; false: a local key
 // does not open the memory (placements may have been added before that showed).
 inline bool scatter_payload(std::span<const Sge> sges, uint32_t offset, uint32_t payload_len,
@@ -56,6 +71,26 @@ inline bool scatter_payload(std::span<const Sge> sges, uint32_t offset, uint32_t
     }
     actions.placements.push(
         {.frame = frame, .payload_offset = done, .length = piece.length, .addr = addr});
+    done += piece.length;
+    return true;
+  });
+}
+
+// Scatters the result of an atomic, 8 bytes in the host's byte order, over the start of the list;
+// false as above.
+inline bool scatter_value(std::span<const Sge> sges, uint64_t value, const MemoryTable& memory,
+                          uint32_t pd, RxActions& actions) {
+  uint32_t done = 0;
+  return walk_sges(sges, 0, wire::kAtomicBytes, [&](const Sge& piece) {
+    uint64_t addr = 0;
+    if (!memory.translate(piece.lkey, pd, piece.addr, piece.length, kLocalWrite, &addr)) {
+      return false;
+    }
+    actions.placements.push({.payload_offset = done,
+                             .length = piece.length,
+                             .addr = addr,
+                             .kind = PlacementKind::kValue,
+                             .compare = value});
     done += piece.length;
     return true;
   });

@@ -57,6 +57,8 @@ StreamSender::AckResult StreamSender::on_ack(Time now, const wire::Packet& ack, 
 
   const uint32_t lost_before = lost_count_;
   if (ext.nack == wire::NackCode::kWindowOverflow) take_nack(ack);
+  // What only time marks as lost is no news of whoever happens to say something old meanwhile.
+  const bool names_loss = lost_count_ != lost_before;
   const bool any_news = advanced || sack_is_new;
   const bool slow = sack_is_new && from_slow_path(ext);
   if (any_news) {
@@ -74,7 +76,7 @@ StreamSender::AckResult StreamSender::on_ack(Time now, const wire::Packet& ack, 
   // Behind the timer: what it waits for may be lost, and only a timeout may tell.
   if (sack_valid && ext.nack == wire::NackCode::kSyncTooEarly) defer(now, ack.psn, ext.sack);
   clock_out(now, ack.vp, any_news, slow, has_new);
-  return any_news || lost_count_ != lost_before ? AckResult::kNews : AckResult::kStale;
+  return any_news || names_loss ? AckResult::kNews : AckResult::kStale;
 }
 
 void StreamSender::on_implied_ack(Time now, Psn aack) {

@@ -53,6 +53,7 @@ enum class WcStatus : uint8_t {
   kLocalQpOperationError = 2,
   kLocalProtectionError = 4,
   kFlushError = 5,
+  kMwBindError = 6,
   kBadResponseError = 7,
   kLocalAccessError = 8,
   kRemoteInvalidRequestError = 9,
@@ -79,11 +80,15 @@ struct SendRequest {
   uint64_t wr_id = 0;
   WorkOpcode opcode = WorkOpcode::kSend;
   uint16_t flags = 0;
-  uint32_t imm_or_rkey = 0;
+  uint32_t imm_or_rkey = 0;  // LOCAL_INV and BIND_MW: as in the queue ABI, struct send_wqe
   uint32_t rkey = 0;
   uint64_t remote_addr = 0;
   uint64_t compare_add = 0;
   uint64_t swap = 0;
+  uint32_t ah = 0;  // UD: the host's number of the address
+  uint32_t remote_qpn = 0;
+  uint32_t remote_qkey = 0;   // UD; its top bit set: the queue pair's own (IBTA 10.2.5)
+  uint32_t xrc_srqn = 0;      // XRC
   std::span<const Sge> sges;  // copied by post_send
 };
 
@@ -92,17 +97,23 @@ struct RecvRequest {
   std::span<const Sge> sges;  // copied by post_recv
 };
 
+struct SharedReceives;
+
 struct Completion {
   uint64_t wr_id = 0;
   WcStatus status = WcStatus::kSuccess;
   WcOpcode opcode = WcOpcode::kSend;
   bool has_imm = false;
+  bool invalidated = false;  // imm is the rkey that was invalidated here
   bool solicited = false;
+  bool has_grh = false;
   bool is_recv = false;
   bool emit = true;  // false: an unsignaled success, only its slot is freed
   uint32_t byte_len = 0;
   uint32_t imm = 0;
-  uint32_t vendor_err = 0;  // wire::NackCode or VendorError that caused it
+  uint32_t src_qpn = 0;                    // UD; 0: the connection's peer
+  uint32_t vendor_err = 0;                 // wire::NackCode or VendorError that caused it
+  const SharedReceives* shared = nullptr;  // a receive that came from there
 };
 
 // Affiliated asynchronous events (IBTA 11.6.3).
@@ -113,18 +124,32 @@ enum class QpEvent : uint8_t {
   kAccessError,
   kCommEstablished,
   kSqDrained,
+  kLastWqeReached,  // ERR with a shared receive queue: it takes no more from there
 };
 
 // A frame that the host lent: opaque here, handed back in RxActions::released.
 using FrameHandle = uint64_t;
 
-// Copy `length` bytes at `payload_offset` of the frame's payload to host memory at `addr`
-// (a checked address, translated by the memory table).
+enum class PlacementKind : uint8_t {
+  kPayload,      // copy `length` bytes at `payload_offset` of the frame's payload to `addr`
+  kGrh,          // write bytes [payload_offset, + length) of the packet's 40-byte GRH to `addr`
+                 // (IBTA 11.4.1.2; over IPv4: 20 bytes of zeros and the IPv4 header, annex A17.4.4)
+  kCompareSwap,  // one atomic access to the 8 aligned bytes at `addr`, host byte order; what was
+  kFetchAdd,     // there goes to *original, before the next call of the transport
+  kValue,        // copy `length` bytes at `payload_offset` of `compare`, host byte order, to `addr`
+};
+
+// Host memory to change; `addr` is checked and translated by the memory table. In order. A frame
+// belongs to kPayload and kGrh only, a length to those and kValue.
 struct Placement {
-  FrameHandle frame;
-  uint32_t payload_offset;
-  uint32_t length;
-  uint64_t addr;
+  FrameHandle frame = 0;
+  uint32_t payload_offset = 0;
+  uint32_t length = 0;
+  uint64_t addr = 0;
+  PlacementKind kind = PlacementKind::kPayload;
+  uint64_t compare = 0;
+  uint64_t swap_add = 0;
+  uint64_t* original = nullptr;  // of the transport, which waits for it
 };
 
 // A piece of a packet's payload in host memory (checked and translated).
@@ -135,6 +160,7 @@ struct Segment {
 
 struct TxPacket {
   wire::Packet header;  // payload_len set
+  uint32_t ah = 0;      // UD: the host's number of the address; else the connection's
   uint32_t num_segments = 0;
   std::array<Segment, kMaxSge> segments;
 };

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Completion queues: creation, polling, notification, resizing, destruction. */
-#include "providers/mprdma/mprdma.h"
+#include "providers/mprdma/operations.h"
 
 #include <stdlib.h>
 #include <unistd.h>
+
+#include "providers/mprdma/mprdmadv.h"
 
 /* Entries of a QP that is gone or was reset are skipped, not moved. */
 #define PURGED_COOKIE 0u
@@ -12,10 +14,11 @@ static size_t ring_bytes(uint32_t depth) {
   return (size_t)depth * sizeof(struct mprdma_abi_cqe);
 }
 
-/* Ring and doorbell record in one mapping. */
-static int map_ring(struct mprdma_memory* memory, uint32_t depth, struct mprdma_abi_cqe** ring,
-                    struct mprdma_abi_cq_dbr** dbr) {
-  int error = mprdma_memory_map(memory, ring_bytes(depth) + sizeof(**dbr));
+/* Ring and doorbell record in one piece of memory. */
+static int map_ring(struct mprdma_memory* memory, struct mprdma_pd* from, uint32_t depth,
+                    struct mprdma_abi_cqe** ring, struct mprdma_abi_cq_dbr** dbr) {
+  int error =
+      mprdma_memory_get(memory, from, MPRDMADV_RES_TYPE_CQ, ring_bytes(depth) + sizeof(**dbr));
   if (error == 0) {
     *ring = memory->base;
     *dbr = (struct mprdma_abi_cq_dbr*)(void*)((char*)memory->base + ring_bytes(depth));
@@ -42,8 +45,9 @@ static int create_in_engine(struct mprdma_cq* cq) {
                                           .depth = cq->depth};
   struct mprdma_abi_handle out = {0};
   int error = mprdma_execute(cq->context, MPRDMA_ABI_CREATE_CQ, &in, sizeof(in), &out, sizeof(out));
-  cq->handle = out.handle;
-  cq->engine_pid = getpid();
+  if (error == 0) {
+    mprdma_object_add(&cq->object, MPRDMA_OBJECT_CQ, cq->context, out.handle);
+  }
   return error;
 }
 
@@ -57,7 +61,7 @@ static int create(struct mprdma_cq* cq, int cqe, const struct ibv_comp_channel* 
     error = mprdma_engine_link_connect(cq->context);
   }
   if (error == 0) {
-    error = map_ring(&cq->memory, cq->depth, &cq->ring, &cq->dbr);
+    error = map_ring(&cq->memory, cq->parent_domain, cq->depth, &cq->ring, &cq->dbr);
   }
   if (error == 0 && channel != NULL) {
     error = mprdma_comp_channel_get(cq->context, channel, &cq->comp_channel);
@@ -68,24 +72,29 @@ static int create(struct mprdma_cq* cq, int cqe, const struct ibv_comp_channel* 
   if (error == 0) {
     pthread_spin_init(&cq->lock, PTHREAD_PROCESS_PRIVATE);
     cq->verbs.cq.cqe = (int)cq->depth;
-    cq->verbs.cq.handle = cq->handle;
+    cq->verbs.cq.handle = cq->object.number;
+    if (cq->parent_domain != NULL) {
+      mprdma_pd_count(cq->parent_domain, 1);
+    }
     return 0;
   }
   if (cq->comp_channel != NULL) {
     mprdma_comp_channel_put(cq->context, cq->comp_channel);
   }
-  mprdma_memory_unmap(&cq->memory);
+  mprdma_memory_put(&cq->memory);
   return error;
 }
 
 static struct mprdma_cq* create_or_errno(struct ibv_context* ibv, int cqe,
-                                         const struct ibv_comp_channel* channel, int comp_vector) {
+                                         const struct ibv_comp_channel* channel, int comp_vector,
+                                         struct ibv_pd* parent_domain) {
   struct mprdma_cq* cq = calloc(1, sizeof(*cq));
   if (cq == NULL) {
     errno = ENOMEM;
     return NULL;
   }
   cq->context = to_mprdma_context(ibv);
+  cq->parent_domain = parent_domain != NULL ? to_mprdma_pd(parent_domain) : NULL;
   int error = create(cq, cqe, channel, comp_vector);
   if (error != 0) {
     free(cq);
@@ -97,25 +106,38 @@ static struct mprdma_cq* create_or_errno(struct ibv_context* ibv, int cqe,
 
 struct ibv_cq* mprdma_create_cq(struct ibv_context* ibv, int cqe, struct ibv_comp_channel* channel,
                                 int comp_vector) {
-  struct mprdma_cq* cq = create_or_errno(ibv, cqe, channel, comp_vector);
+  struct mprdma_cq* cq = create_or_errno(ibv, cqe, channel, comp_vector, NULL);
   return cq != NULL ? &cq->verbs.cq : NULL;
 }
 
-struct ibv_cq_ex* mprdma_create_cq_ex(struct ibv_context* ibv, struct ibv_cq_init_attr_ex* attr) {
-  const uint64_t kFlags = IBV_WC_STANDARD_FLAGS; /* no timestamps, VLAN, flow or tag matching */
-  const uint32_t kAttrFlags =
-      IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
-  bool known = (attr->comp_mask & ~(uint32_t)IBV_CQ_INIT_ATTR_MASK_FLAGS) == 0 &&
-               (attr->wc_flags & ~kFlags) == 0;
-  if (known && (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0) {
-    known = (attr->flags & ~kAttrFlags) == 0;
+/* Beside the standard fields the engine's clock, also as the time of day; no VLAN, flow or tag
+ * matching. What is asked for and not known is EOPNOTSUPP; so is IGNORE_OVERRUN, for an overrun
+ * always ends the queue pairs. */
+static int check_ex(const struct ibv_cq_init_attr_ex* attr) {
+  const uint64_t kFields = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+                           IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+  const uint32_t kMask = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
+  const uint32_t kFlags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+  uint32_t flags = (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 ? attr->flags : 0;
+  if ((attr->comp_mask & ~kMask) != 0 || (attr->wc_flags & ~kFields) != 0 ||
+      (flags & ~kFlags) != 0) {
+    return EOPNOTSUPP;
   }
-  if (!known || attr->cqe > INT32_MAX) {
-    errno = known ? EINVAL : EOPNOTSUPP;
+  bool stands_in =
+      (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) == 0 ||
+      (attr->parent_domain != NULL && to_mprdma_pd(attr->parent_domain)->stands_for != NULL);
+  return attr->cqe <= INT32_MAX && stands_in ? 0 : EINVAL;
+}
+
+struct ibv_cq_ex* mprdma_create_cq_ex(struct ibv_context* ibv, struct ibv_cq_init_attr_ex* attr) {
+  int error = check_ex(attr);
+  if (error != 0) {
+    errno = error;
     return NULL;
   }
-  struct mprdma_cq* cq =
-      create_or_errno(ibv, (int)attr->cqe, attr->channel, (int)attr->comp_vector);
+  bool has_pd = (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0;
+  struct mprdma_cq* cq = create_or_errno(ibv, (int)attr->cqe, attr->channel, (int)attr->comp_vector,
+                                         has_pd ? attr->parent_domain : NULL);
   if (cq == NULL) {
     return NULL;
   }
@@ -125,20 +147,24 @@ struct ibv_cq_ex* mprdma_create_cq_ex(struct ibv_context* ibv, struct ibv_cq_ini
 
 int mprdma_destroy_cq(struct ibv_cq* ibv) {
   struct mprdma_cq* cq = to_mprdma_cq(ibv);
-  if (__atomic_load_n(&cq->users, __ATOMIC_ACQUIRE) != 0) {
+  bool is_here = mprdma_object_is_here(&cq->object);
+  if (mprdma_in_use(&cq->users)) {
     return EBUSY;
   }
-  int error = mprdma_execute_handle(cq->context, cq->engine_pid, MPRDMA_ABI_DESTROY_CQ, cq->handle);
+  int error = mprdma_object_destroy(&cq->object);
   if (error != 0) {
     return error;
   }
-  if (cq->engine_pid == getpid()) { /* else the events, too, are the parent's */
+  if (is_here) { /* else the events, too, are the parent's */
     mprdma_drain_cq_events(cq);
   }
   if (cq->comp_channel != NULL) {
     mprdma_comp_channel_put(cq->context, cq->comp_channel);
   }
-  mprdma_memory_unmap(&cq->memory);
+  mprdma_memory_put(&cq->memory);
+  if (cq->parent_domain != NULL) {
+    mprdma_pd_count(cq->parent_domain, (uint32_t)-1);
+  }
   pthread_spin_destroy(&cq->lock);
   free(cq);
   return 0;
@@ -149,7 +175,7 @@ static int resize_locked(struct mprdma_cq* cq, uint32_t depth, struct mprdma_mem
                          struct mprdma_abi_cqe* ring, struct mprdma_abi_cq_dbr* dbr) {
   mprdma_cq_publish(cq);
   dbr->arm = cq->dbr->arm;
-  const struct mprdma_abi_resize_cq in = {.handle = cq->handle,
+  const struct mprdma_abi_resize_cq in = {.handle = cq->object.handle,
                                           .depth = depth,
                                           .ring = (uint64_t)(uintptr_t)ring,
                                           .dbr = (uint64_t)(uintptr_t)dbr};
@@ -173,17 +199,34 @@ int mprdma_resize_cq(struct ibv_cq* ibv, int cqe) {
   struct mprdma_abi_cqe* ring = NULL;
   struct mprdma_abi_cq_dbr* dbr = NULL;
   uint32_t depth = 0;
-  int error = cq->engine_pid == getpid() ? check_depth(cqe, &depth) : EINVAL;
+  int error = mprdma_object_is_here(&cq->object) ? check_depth(cqe, &depth) : EINVAL;
   if (error == 0) {
-    error = map_ring(&memory, depth, &ring, &dbr);
+    error = map_ring(&memory, cq->parent_domain, depth, &ring, &dbr);
   }
   if (error == 0) {
+    /* What the engine would do at the next poll counts already: a queue is not made smaller than
+     * what is about to arrive. */
+    cq->context->channel.progress(cq->context->channel.engine);
     pthread_spin_lock(&cq->lock);
     error = resize_locked(cq, depth, &memory, ring, dbr);
     pthread_spin_unlock(&cq->lock);
   }
-  mprdma_memory_unmap(&memory); /* the old ring, or the new one if that failed */
+  mprdma_memory_put(&memory); /* the old ring, or the new one if that failed */
   return error;
+}
+
+int mprdma_modify_cq(struct ibv_cq* ibv, struct ibv_modify_cq_attr* attr) {
+  struct mprdma_cq* cq = to_mprdma_cq(ibv);
+  if (attr->attr_mask != IBV_CQ_ATTR_MODERATE || !mprdma_object_is_here(&cq->object)) {
+    return EINVAL;
+  }
+  if (!mprdma_has_feature(cq->context, MPRDMA_ABI_FEATURE_CQ_MODERATION)) {
+    return EOPNOTSUPP;
+  }
+  const struct mprdma_abi_modify_cq in = {.handle = cq->object.handle,
+                                          .count = attr->moderate.cq_count,
+                                          .period_us = attr->moderate.cq_period};
+  return mprdma_execute(cq->context, MPRDMA_ABI_MODIFY_CQ, &in, sizeof(in), NULL, 0);
 }
 
 const struct mprdma_abi_cqe* mprdma_cq_peek(struct mprdma_cq* cq) {
@@ -201,8 +244,9 @@ void mprdma_cq_publish(struct mprdma_cq* cq) {
   mprdma_abi_store_release(&cq->dbr->consumer, cq->consumer);
 }
 
+/* A shared QP posts nothing, and its completions may outlive it: its cookie is not looked at. */
 void mprdma_cq_note(const struct mprdma_abi_cqe* cqe) {
-  if (cqe->status != MPRDMA_ABI_WC_SUCCESS) {
+  if (cqe->status != MPRDMA_ABI_WC_SUCCESS && (cqe->qp_cookie & MPRDMA_COOKIE_SHARED) == 0) {
     struct mprdma_qp* qp = (struct mprdma_qp*)(uintptr_t)cqe->qp_cookie;
     __atomic_store_n(&qp->in_error, 1, __ATOMIC_RELEASE);
   }
@@ -210,7 +254,11 @@ void mprdma_cq_note(const struct mprdma_abi_cqe* cqe) {
 
 static void to_wc(const struct mprdma_abi_cqe* cqe, struct ibv_wc* wc) {
   _Static_assert((int)IBV_WC_RDMA_READ == MPRDMA_ABI_WC_READ &&
+                     (int)IBV_WC_BIND_MW == MPRDMA_ABI_WC_BIND_MW &&
                      (int)IBV_WC_LOCAL_INV == MPRDMA_ABI_WC_LOCAL_INVALIDATE &&
+                     (int)IBV_WC_ATOMIC_WRITE == MPRDMA_ABI_WC_ATOMIC_WRITE &&
+                     (int)IBV_WC_COMP_SWAP == MPRDMA_ABI_WC_COMPARE_SWAP &&
+                     (int)IBV_WC_FETCH_ADD == MPRDMA_ABI_WC_FETCH_ADD &&
                      (int)IBV_WC_RECV == MPRDMA_ABI_WC_RECV &&
                      (int)IBV_WC_RECV_RDMA_WITH_IMM == MPRDMA_ABI_WC_RECV_WRITE_IMM,
                  "opcodes of completions are the same numbers on both sides");
@@ -274,9 +322,9 @@ int mprdma_req_notify_cq(struct ibv_cq* ibv, int solicited_only) {
   /* IBTA 11.4.2.2: asking for a solicited one takes back no request for any. */
   bool next = !solicited_only || __atomic_load_n(&cq->next_armed, __ATOMIC_ACQUIRE) != 0;
   uint32_t kind = next ? MPRDMA_ABI_ARM_NEXT : MPRDMA_ABI_ARM_SOLICITED;
-  __atomic_store_n(&cq->next_armed, next, __ATOMIC_RELEASE);
-  cq->arm_serial++;
-  mprdma_abi_store_release(&cq->dbr->arm, (cq->arm_serial << 2) | kind);
+  uint32_t arm = (++cq->arm_serial << 2) | kind;
+  __atomic_store_n(&cq->next_armed, next ? arm : 0, __ATOMIC_RELEASE);
+  mprdma_abi_store_release(&cq->dbr->arm, arm);
   pthread_spin_unlock(&cq->lock);
   cq->context->channel.idle(cq->context->channel.engine);
   return 0;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Extended polling, ibv_start_poll(3): the entry is read in place, between start and end the CQ is
  * locked. */
-#include "providers/mprdma/mprdma.h"
+#include <time.h>
+
+#include "providers/mprdma/operations.h"
 
 static void look_at(struct mprdma_cq* cq, const struct mprdma_abi_cqe* cqe) {
   mprdma_cq_note(cqe);
@@ -89,6 +91,21 @@ static uint8_t read_zero(struct ibv_cq_ex* ibv) {
   return 0;
 }
 
+static int64_t clock_ns(clockid_t clock) {
+  struct timespec now;
+  clock_gettime(clock, &now);
+  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* The engine's clock, when it wrote the entry: CLOCK_MONOTONIC in nanoseconds. */
+static uint64_t read_timestamp(struct ibv_cq_ex* ibv) {
+  return current(ibv)->timestamp_ns;
+}
+static uint64_t read_wallclock(struct ibv_cq_ex* ibv) {
+  int64_t age_ns = clock_ns(CLOCK_MONOTONIC) - (int64_t)current(ibv)->timestamp_ns;
+  return (uint64_t)(clock_ns(CLOCK_REALTIME) - age_ns);
+}
+
 void mprdma_cq_fill_ex(struct mprdma_cq* cq, uint64_t wc_flags) {
   struct ibv_cq_ex* ex = &cq->verbs.cq_ex;
   ex->start_poll = start_poll;
@@ -104,4 +121,8 @@ void mprdma_cq_fill_ex(struct mprdma_cq* cq, uint64_t wc_flags) {
   ex->read_slid = (wc_flags & IBV_WC_EX_WITH_SLID) != 0 ? read_slid : NULL;
   ex->read_sl = (wc_flags & IBV_WC_EX_WITH_SL) != 0 ? read_zero : NULL;
   ex->read_dlid_path_bits = (wc_flags & IBV_WC_EX_WITH_DLID_PATH_BITS) != 0 ? read_zero : NULL;
+  ex->read_completion_ts =
+      (wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP) != 0 ? read_timestamp : NULL;
+  ex->read_completion_wallclock_ns =
+      (wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK) != 0 ? read_wallclock : NULL;
 }

@@ -26,6 +26,7 @@
 
 #define MPRDMA_FACTS_NAME_MAX 64
 #define MPRDMA_FACTS_GIDS 2
+#define MPRDMA_GID_TABLE 8 /* entries of the GID table: those beyond the GIDs are empty */
 
 struct mprdma_device_facts {
   char name[MPRDMA_FACTS_NAME_MAX];

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The embedded engine: libmprdma-engine.so, loaded when first needed and never unloaded (its
- * threads may outlive a context), and the connection of a context to it: once per process, again in
- * a child after fork, because the parent's engine stays with the parent.
+ * threads may outlive a context), and the connection to it: one for all contexts of a process, so
+ * that they can share objects (imports, XRC domains); another in a child after fork, because the
+ * parent's engine stays with the parent.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "providers/mprdma/mprdma.h"
+#include "providers/mprdma/operations.h"
+#include "providers/mprdma/preload_link.h"
 
 struct engine_library {
   int (*connect)(const struct mprdma_abi_client* client, struct mprdma_abi_channel* channel);
@@ -79,6 +81,19 @@ int mprdma_engine_link_limits(struct mprdma_abi_device_info* info) {
   return error;
 }
 
+static pthread_mutex_t link_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct mprdma_abi_channel link_channel; /* valid while link_pid is this process */
+static pid_t link_pid;
+static uint32_t link_users; /* contexts */
+
+/* A thread of the parent may have held it. */
+static void after_fork_in_child(void) {
+  pthread_mutex_init(&link_lock, NULL);
+}
+__attribute__((constructor)) static void watch_forks(void) {
+  pthread_atfork(NULL, NULL, after_fork_in_child);
+}
+
 /* In a child after fork the asynchronous events of the parent are not ours: the same descriptor
  * number gets a pipe of its own. */
 static int renew_async(struct mprdma_context* context) {
@@ -102,62 +117,86 @@ static int renew_async(struct mprdma_context* context) {
   return error;
 }
 
+/* The pipe that libibverbs had made for an imported device. */
+static int open_imported_async(struct mprdma_context* context) {
+  int fds[2];
+  if (mprdma_preload_dup_event_pipe == NULL) {
+    return EOPNOTSUPP;
+  }
+  int error = mprdma_preload_dup_event_pipe(context->verbs.context.async_fd, fds);
+  return error != 0 ? error
+                    : mprdma_event_queue_init(&context->async, fds[0], fds[1],
+                                              sizeof(struct mprdma_async_record));
+}
+
+static int connect_process(void) {
+  const struct mprdma_abi_client client = {.abi_major = MPRDMA_ABI_MAJOR,
+                                           .abi_minor = MPRDMA_ABI_MINOR,
+                                           .context = NULL,
+                                           .on_event = mprdma_on_event};
+  mprdma_port_events_forget_all();
+  link_users = 0;
+  memset(&link_channel, 0, sizeof(link_channel));
+  int error = library.connect(&client, &link_channel);
+  if (error == 0 && link_channel.abi_major != MPRDMA_ABI_MAJOR) {
+    fprintf(stderr, "mprdma: the engine speaks queue ABI %u, this provider %u\n",
+            link_channel.abi_major, MPRDMA_ABI_MAJOR);
+    library.disconnect(&link_channel);
+    error = EPROTONOSUPPORT;
+  }
+  if (error == 0) {
+    link_pid = getpid();
+  }
+  return error;
+}
+
 static int connect_locked(struct mprdma_context* context) {
   pid_t pid = getpid();
   if (context->engine_pid == pid) {
     return 0;
   }
   int error = need_library();
-  if (error == 0 && context->engine_pid != 0) {
+  if (error == 0 && context->async.read_fd < 0) {
+    error = open_imported_async(context);
+  } else if (error == 0 && context->engine_pid != 0) {
     error = renew_async(context);
   }
-  if (error != 0) {
-    return error;
-  }
-  const struct mprdma_abi_client client = {.abi_major = MPRDMA_ABI_MAJOR,
-                                           .abi_minor = MPRDMA_ABI_MINOR,
-                                           .context = context,
-                                           .on_event = mprdma_on_event};
-  memset(&context->channel, 0, sizeof(context->channel));
-  error = library.connect(&client, &context->channel);
-  if (error == 0 && context->channel.abi_major != MPRDMA_ABI_MAJOR) {
-    fprintf(stderr, "mprdma: the engine speaks queue ABI %u, this provider %u\n",
-            context->channel.abi_major, MPRDMA_ABI_MAJOR);
-    library.disconnect(&context->channel);
-    error = EPROTONOSUPPORT;
+  if (error == 0 && link_pid != pid) {
+    error = connect_process();
   }
   if (error == 0) {
-    context->engine_pid = pid;
+    link_users++;
+    context->channel = link_channel;
+    mprdma_port_events_begin(context);
+    __atomic_store_n(&context->engine_pid, pid, __ATOMIC_RELEASE);
   }
   return error;
 }
 
 int mprdma_engine_link_connect(struct mprdma_context* context) {
-  pthread_mutex_lock(&context->engine_lock);
+  if (__atomic_load_n(&context->engine_pid, __ATOMIC_ACQUIRE) == getpid()) {
+    return 0;
+  }
+  pthread_mutex_lock(&link_lock);
   int error = connect_locked(context);
-  pthread_mutex_unlock(&context->engine_lock);
+  pthread_mutex_unlock(&link_lock);
   return error;
 }
 
 void mprdma_engine_link_disconnect(struct mprdma_context* context) {
-  pthread_mutex_lock(&context->engine_lock);
+  pthread_mutex_lock(&link_lock);
   if (context->engine_pid == getpid()) {
-    library.disconnect(&context->channel);
+    mprdma_port_events_end(context);
+    if (--link_users == 0) {
+      library.disconnect(&link_channel);
+      link_pid = 0;
+    }
   }
   context->engine_pid = 0;
-  pthread_mutex_unlock(&context->engine_lock);
+  pthread_mutex_unlock(&link_lock);
 }
 
 int mprdma_execute(struct mprdma_context* context, uint32_t command, const void* in,
                    size_t in_bytes, void* out, size_t out_bytes) {
   return context->channel.execute(context->channel.engine, command, in, in_bytes, out, out_bytes);
-}
-
-int mprdma_execute_handle(struct mprdma_context* context, pid_t engine_pid, uint32_t command,
-                          uint32_t handle) {
-  if (engine_pid != getpid() || context->engine_pid != engine_pid) {
-    return 0;
-  }
-  const struct mprdma_abi_handle in = {.handle = handle};
-  return mprdma_execute(context, command, &in, sizeof(in), NULL, 0);
 }

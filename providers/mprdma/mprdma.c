@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Registration with libibverbs, the device, and the life of a context. */
-#include "providers/mprdma/mprdma.h"
+#include "providers/mprdma/operations.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -20,41 +20,85 @@ static const struct verbs_match_ent kMatchTable[] = {
 
 static void free_context(struct ibv_context* ibv) {
   struct mprdma_context* context = to_mprdma_context(ibv);
+  if (context->engine_pid == getpid()) {
+    mprdma_xrc_leave(context);
+    mprdma_object_destroy_leftovers(context);
+  }
   mprdma_engine_link_disconnect(context);
-  mprdma_event_queue_close(&context->async);
+  if (context->async.read_fd >= 0) {
+    mprdma_event_queue_close(&context->async);
+  }
   while (context->comp_channels != NULL) { /* only if the application leaked CQs */
     context->comp_channels->references = 1;
     mprdma_comp_channel_put(context, context->comp_channels);
   }
-  pthread_mutex_destroy(&context->engine_lock);
+  pthread_mutex_destroy(&context->comp_lock);
   verbs_uninit_context(&context->verbs); /* closes cmd_fd and async_fd */
   free(context);
 }
 
+/* What is missing answers EOPNOTSUPP; README.md says why. */
 static const struct verbs_context_ops kContextOps = {
+    .advise_mr = mprdma_advise_mr,
+    .alloc_dm = mprdma_alloc_dm,
+    .alloc_mw = mprdma_alloc_mw,
+    .alloc_null_mr = mprdma_alloc_null_mr,
+    .alloc_parent_domain = mprdma_alloc_parent_domain,
     .alloc_pd = mprdma_alloc_pd,
+    .alloc_td = mprdma_alloc_td,
     .async_event = mprdma_async_event,
+    .attach_mcast = mprdma_attach_mcast,
+    .bind_mw = mprdma_bind_mw,
+    .close_xrcd = mprdma_close_xrcd,
     .cq_event = mprdma_cq_event,
+    .create_ah = mprdma_create_ah,
     .create_cq = mprdma_create_cq,
     .create_cq_ex = mprdma_create_cq_ex,
     .create_qp = mprdma_create_qp,
     .create_qp_ex = mprdma_create_qp_ex,
+    .create_srq = mprdma_create_srq,
+    .create_srq_ex = mprdma_create_srq_ex,
+    .dealloc_mw = mprdma_dealloc_mw,
     .dealloc_pd = mprdma_dealloc_pd,
+    .dealloc_td = mprdma_dealloc_td,
     .dereg_mr = mprdma_dereg_mr,
+    .destroy_ah = mprdma_destroy_ah,
     .destroy_cq = mprdma_destroy_cq,
     .destroy_qp = mprdma_destroy_qp,
+    .destroy_srq = mprdma_destroy_srq,
+    .detach_mcast = mprdma_detach_mcast,
     .free_context = free_context,
+    .free_dm = mprdma_free_dm,
+    .get_srq_num = mprdma_get_srq_num,
+    .import_dm = mprdma_import_dm,
+    .import_mr = mprdma_import_mr,
+    .import_pd = mprdma_import_pd,
+    .modify_cq = mprdma_modify_cq,
     .modify_qp = mprdma_modify_qp,
+    .modify_srq = mprdma_modify_srq,
+    .open_qp = mprdma_open_qp,
+    .open_xrcd = mprdma_open_xrcd,
     .poll_cq = mprdma_poll_cq,
     .post_recv = mprdma_post_recv,
     .post_send = mprdma_post_send,
+    .post_srq_recv = mprdma_post_srq_recv,
     .query_device_ex = mprdma_query_device_ex,
+    .query_ece = mprdma_query_ece,
     .query_port = mprdma_query_port,
     .query_qp = mprdma_query_qp,
     .query_qp_data_in_order = mprdma_query_qp_data_in_order,
+    .query_rt_values = mprdma_query_rt_values,
+    .query_srq = mprdma_query_srq,
+    .reg_dm_mr = mprdma_reg_dm_mr,
+    .reg_dmabuf_mr = mprdma_reg_dmabuf_mr,
     .reg_mr = mprdma_reg_mr,
     .req_notify_cq = mprdma_req_notify_cq,
+    .rereg_mr = mprdma_rereg_mr,
     .resize_cq = mprdma_resize_cq,
+    .set_ece = mprdma_set_ece,
+    .unimport_dm = mprdma_unimport_dm,
+    .unimport_mr = mprdma_unimport_mr,
+    .unimport_pd = mprdma_unimport_pd,
 };
 
 /* libibverbs reads ibv_context.async_fd; we keep descriptors of our own to write and to purge. */
@@ -80,9 +124,7 @@ static int open_async(struct mprdma_context* context) {
   return 0;
 }
 
-static struct verbs_context* alloc_context(struct ibv_device* device, int cmd_fd,
-                                           void* private_data) {
-  (void)private_data;
+static struct verbs_context* open_context(struct ibv_device* device, int cmd_fd, bool imported) {
   struct mprdma_device_facts facts;
   const char* culprit = NULL;
   int error = mprdma_device_facts_read(&facts, &culprit);
@@ -100,8 +142,10 @@ static struct verbs_context* alloc_context(struct ibv_device* device, int cmd_fd
     return NULL;
   }
   context->facts = facts;
-  pthread_mutex_init(&context->engine_lock, NULL);
-  error = open_async(context);
+  pthread_mutex_init(&context->comp_lock, NULL);
+  context->async.read_fd = -1;
+  context->verbs.context.async_fd = -1;
+  error = imported ? 0 : open_async(context);
   if (error != 0) {
     verbs_uninit_context(&context->verbs);
     free(context);
@@ -111,6 +155,18 @@ static struct verbs_context* alloc_context(struct ibv_device* device, int cmd_fd
   context->verbs.context.num_comp_vectors = 1;
   verbs_set_ops(&context->verbs, &kContextOps);
   return &context->verbs;
+}
+
+static struct verbs_context* alloc_context(struct ibv_device* device, int cmd_fd,
+                                           void* private_data) {
+  (void)private_data;
+  return open_context(device, cmd_fd, false);
+}
+
+/* Whoever has the descriptor may share the objects of the process (ibv_import_device(3)): all its
+ * contexts can, so this one needs to know no more. */
+static struct verbs_context* import_context(struct ibv_device* device, int cmd_fd) {
+  return open_context(device, cmd_fd, true);
 }
 
 static struct verbs_device* alloc_device(struct verbs_sysfs_dev* sysfs) {
@@ -132,6 +188,7 @@ static const struct verbs_device_ops kDeviceOps = {
     .match_max_abi_version = UVERBS_DRIVER_ABI,
     .match_table = kMatchTable,
     .alloc_context = alloc_context,
+    .import_context = import_context,
     .alloc_device = alloc_device,
     .uninit_device = uninit_device,
 };

@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The provider's objects: each embeds the verbs object it stands for and has one converter.
- * C only (rdma_core_private.h).
+ * C only (rdma_core_private.h). The operations are declared in operations.h.
  *
  * Locks, in the order in which they may be taken together:
- *   context.engine_lock  connecting to the engine
- *   cq.lock              one completion ring's consumer side
- *   sq.lock, rq.lock     one work queue's producer side
- *   event_queue.lock     one event descriptor; the engine's on_event callback takes only this one
- * No lock but engine_lock and cq.lock (resize) is held across a call into the engine.
+ *   - pds lock (pd.c): whether the engine knows a domain
+ *   - link lock (engine_link.c): connecting to the engine, the process's list of contexts
+ *   - xrc lock (xrc.c): XRC domains and their shared QPs
+ *   - objects lock (object.c): the registry of everything that exists; no call into the engine
+ *   - cq.lock: one completion ring's consumer side
+ *   - srq.lock, sq.lock, rq.lock: one work queue's producer side
+ *   - shared_qp.lock: the handles of one shared QP
+ *   - contexts lock (engine_event.c): who gets port events
+ *   - event_queue.lock: one event descriptor
+ *
+ * The engine's on_event callback takes only the last three. No lock but pds lock, link lock,
+ * xrc lock, and cq.lock and srq.lock (resize) is held across a call into the engine.
  */
 #pragma once
 
@@ -25,15 +32,43 @@
 #define MPRDMA_PORT 1u
 #define MPRDMA_PKEY_DEFAULT 0xffffu
 
-/* ---- Memory that the engine reads and writes: never shared with a forked child (ring.c). */
+struct mprdma_context;
+struct mprdma_pd;
+
+/* ---- Memory that the engine reads and writes (ring.c): zeroed; from the allocator of the parent
+ * domain if there is one; else never shared with a forked child. */
 struct mprdma_memory {
   void* base;
   size_t bytes;
-  pid_t pid; /* owner: a child must not unmap what it never had */
+  pid_t pid;              /* owner: a child must not unmap what it never had */
+  struct mprdma_pd* from; /* whose allocator gave it; NULL: a mapping of ours */
+  uint64_t type;          /* what it was asked for, enum mprdmadv_res_type */
 };
-int mprdma_memory_map(struct mprdma_memory* memory, size_t bytes); /* zeroed; 0 or errno */
-void mprdma_memory_unmap(struct mprdma_memory* memory);
-uint32_t mprdma_power_of_two(uint32_t at_least); /* 1 <= at_least <= 2^31 */
+
+/* ---- Everything that exists (object.c). The number is what the application sees as handle and may
+ * import; it is unique among the objects of one kind in this process. What the engine knows of it
+ * is `handle`, of the engine of process `pid` (0: nothing yet). */
+enum mprdma_object_kind { /* in the order in which a closed context's leftovers go */
+                          MPRDMA_OBJECT_QP = 0,
+                          MPRDMA_OBJECT_SRQ,
+                          MPRDMA_OBJECT_CQ,
+                          MPRDMA_OBJECT_MW,
+                          MPRDMA_OBJECT_MR,
+                          MPRDMA_OBJECT_AH,
+                          MPRDMA_OBJECT_XRCD,
+                          MPRDMA_OBJECT_PD,
+                          MPRDMA_OBJECT_DM,
+                          MPRDMA_OBJECT_KINDS,
+};
+struct mprdma_object {
+  enum mprdma_object_kind kind;
+  uint32_t number; /* 0: not in the registry */
+  uint32_t handle;
+  pid_t pid;
+  struct mprdma_context* context;
+  struct mprdma_object* next;
+  struct mprdma_object** link;
+};
 
 /* ---- A pipe with fixed-size event records, of which the application has the read end (event.c).
  */
@@ -46,17 +81,6 @@ struct mprdma_event_queue {
   size_t backlog_records;
   size_t backlog_room;
 };
-int mprdma_event_queue_init(struct mprdma_event_queue* queue, int read_fd, int write_fd,
-                            size_t record_bytes);
-void mprdma_event_queue_close(struct mprdma_event_queue* queue);
-/* Adds a record and counts it in *written, under the queue's lock. Never blocks for long. */
-void mprdma_event_queue_push(struct mprdma_event_queue* queue, const void* record,
-                             uint32_t* written);
-void mprdma_event_queue_flush(struct mprdma_event_queue* queue); /* backlog into the pipe */
-/* Removes the records whose first 8 bytes are `element` and that `is_match` accepts (NULL: all);
- * returns how many. */
-uint32_t mprdma_event_queue_purge(struct mprdma_event_queue* queue, uint64_t element,
-                                  bool (*is_match)(const void* record));
 
 /* One for each ibv_comp_channel that has a CQ of ours. */
 struct mprdma_comp_channel {
@@ -69,12 +93,15 @@ struct mprdma_comp_channel {
 struct mprdma_context {
   struct verbs_context verbs;
   struct mprdma_device_facts facts;
-  pthread_mutex_t engine_lock;
-  struct mprdma_abi_channel channel; /* valid while engine_pid is this process */
+  pthread_mutex_t comp_lock;         /* the list of completion channels */
+  struct mprdma_abi_channel channel; /* the process's; valid while engine_pid is this process */
   pid_t engine_pid;                  /* 0: not connected */
   uint32_t port_down;                /* set and cleared by port events */
-  struct mprdma_event_queue async;   /* records: struct mprdma_async_record */
+  /* Records: struct mprdma_async_record. read_fd < 0: imported, not opened yet. */
+  struct mprdma_event_queue async;
   struct mprdma_comp_channel* comp_channels;
+  struct mprdma_context* next; /* of the contexts that get port events */
+  struct mprdma_context** link;
 };
 
 struct mprdma_async_record { /* what ibv_get_async_event() reads */
@@ -83,22 +110,58 @@ struct mprdma_async_record { /* what ibv_get_async_event() reads */
   uint32_t reserved;
 };
 
+/* A protection domain; a parent domain, which stands for one; or one imported from its number. */
 struct mprdma_pd {
   struct ibv_pd ibv;
-  uint32_t users; /* MRs and QPs */
-  pthread_mutex_t lock;
-  uint32_t handle; /* of the engine of `engine_pid`; allocated at first use */
-  pid_t engine_pid;
+  struct mprdma_object object;
+  uint32_t users;               /* objects that name it */
+  uint32_t references;          /* the application's, of each import, and of each user */
+  bool gone;                    /* deallocated; only imports hold it still */
+  struct mprdma_pd* stands_for; /* parent domains and imports */
+  bool imported;
+  struct mprdma_td* td;
+  void* (*alloc)(struct ibv_pd* pd, void* pd_context, size_t size, size_t alignment, uint64_t type);
+  void (*free)(struct ibv_pd* pd, void* pd_context, void* ptr, uint64_t type);
+  void* pd_context;
+};
+
+struct mprdma_td {
+  struct ibv_td ibv;
+  uint32_t users;
 };
 
 struct mprdma_mr {
   struct verbs_mr verbs;
-  uint32_t handle;
-  pid_t engine_pid;
+  struct mprdma_object object;
+  struct mprdma_abi_reg_mr range; /* as the engine was told */
+  struct mprdma_memory mapping;   /* of a dma-buf */
+  struct mprdma_dm* dm;
+};
+
+struct mprdma_mw {
+  struct ibv_mw ibv;
+  struct mprdma_object object;
+};
+
+struct mprdma_dm {
+  struct ibv_dm ibv;
+  struct mprdma_object object;
+  struct mprdma_dm* imported_from;
+  uint32_t references; /* the application's, and one for each import and each MR */
+  uint32_t users;      /* MRs, also those made on an import */
+  char* memory;
+  size_t length;
+  size_t mapped;
+};
+
+struct mprdma_ah {
+  struct ibv_ah ibv;
+  struct mprdma_object object;
 };
 
 struct mprdma_cq {
   struct verbs_cq verbs;
+  struct mprdma_object object;
   struct mprdma_context* context;
   pthread_spinlock_t lock;
   struct mprdma_abi_cqe* ring;
@@ -106,12 +169,12 @@ struct mprdma_cq {
   uint32_t depth;
   uint32_t consumer;
   uint32_t arm_serial;
-  uint32_t next_armed; /* a request for any next completion stands: it covers a solicited one */
-  uint32_t handle;
-  pid_t engine_pid;
+  uint32_t next_armed; /* the request (dbr.arm) for any next completion that stands, or 0: it covers
+                        * a solicited one */
   struct mprdma_memory memory;
   const struct mprdma_abi_cqe* current; /* extended polling: the entry being looked at */
-  uint32_t users;                       /* QPs, counted once for each of the two roles */
+  uint32_t users;                       /* QPs, once for each of the two roles, and XRC SRQs */
+  struct mprdma_pd* parent_domain;
   struct mprdma_comp_channel* comp_channel;
   uint32_t comp_events_written;  /* under comp_channel->events.lock */
   uint32_t async_events_written; /* under context->async.lock */
@@ -121,7 +184,7 @@ struct mprdma_work_queue {
   pthread_spinlock_t lock;
   char* ring;
   struct mprdma_abi_queue_dbr* dbr;
-  uint32_t depth;
+  uint32_t depth; /* 0: no such queue */
   uint32_t stride;
   uint32_t max_sge;
   uint32_t max_inline;
@@ -129,24 +192,77 @@ struct mprdma_work_queue {
   uint32_t consumer_seen; /* last value of dbr->consumer, so that the line is rarely read */
 };
 
+struct mprdma_srq {
+  struct verbs_srq verbs;
+  struct mprdma_object object;
+  struct mprdma_context* context;
+  struct mprdma_work_queue rq;
+  struct mprdma_memory memory;
+  struct mprdma_xrcd* xrcd;
+  uint32_t users;                /* QPs */
+  uint32_t async_events_written; /* under context->async.lock */
+};
+
+/* An XRC domain of this process, by the file that names it; an open of it. */
+struct mprdma_xrc_domain {
+  struct mprdma_object object;
+  bool has_inode; /* else nobody else can open it */
+  dev_t device;
+  ino_t inode;
+  struct mprdma_xrcd* opens; /* under xrc_lock */
+  struct mprdma_shared_qp* qps;
+};
+struct mprdma_xrcd {
+  struct ibv_xrcd ibv;
+  struct mprdma_xrc_domain* domain;
+  struct mprdma_xrcd* next_open;
+  uint32_t users; /* QPs and SRQs */
+};
+
+/* A multicast group that a QP is attached to. */
+struct mprdma_group {
+  union ibv_gid gid;
+  struct mprdma_group* next;
+};
+
+/* An XRC_RECV QP, which every open of its domain may open too: what the handles have in common.
+ * The engine's cookie is its address + MPRDMA_COOKIE_SHARED. */
+struct mprdma_shared_qp {
+  struct mprdma_object object;
+  pthread_mutex_t lock;
+  struct mprdma_qp* handles;
+  struct ibv_qp_attr attr;
+  uint32_t qpn;
+  struct mprdma_xrc_domain* domain;
+  struct mprdma_shared_qp* next;
+};
+#define MPRDMA_COOKIE_SHARED 1u
+
 struct mprdma_qp {
   struct verbs_qp verbs;
+  struct mprdma_object own_object;
+  struct mprdma_object* object; /* own_object, or the one that the handles share */
   struct mprdma_context* context;
   struct mprdma_work_queue sq;
   struct mprdma_work_queue rq;
   uint32_t doorbell;
-  uint32_t handle;
-  pid_t engine_pid;
   uint16_t always_flags; /* MPRDMA_ABI_WQE_SIGNALED if sq_sig_all */
   uint32_t state;        /* enum ibv_qp_state; what the provider was last told */
   uint32_t in_error;     /* an error was seen: posted receives must be flushed at once */
+  uint32_t operations;   /* 1 << enum mprdma_abi_send_opcode for each that may be posted */
   /* ibv_wr_*: the batch under construction, under sq.lock */
   uint32_t batch_producer;
   int batch_error;
   struct mprdma_abi_send_wqe* batch_wqe;
   struct mprdma_memory memory;
-  struct ibv_qp_attr attr; /* what modify_qp set and the engine does not keep */
+  struct ibv_qp_attr own_attr; /* what modify_qp set and the engine does not keep */
+  struct ibv_qp_attr* attr;    /* own_attr, or the one that the handles share */
   struct ibv_qp_init_attr init;
+  struct mprdma_xrcd* xrcd;        /* XRC_RECV */
+  struct mprdma_shared_qp* shared; /* XRC_RECV */
+  struct mprdma_qp* next_handle;   /* XRC_RECV */
+  struct mprdma_group* groups;     /* UD, under sq.lock */
+  uint32_t ece_options;
   uint32_t async_events_written; /* under context->async.lock */
 };
 
@@ -159,14 +275,32 @@ static inline struct mprdma_context* to_mprdma_context(struct ibv_context* conte
 static inline struct mprdma_pd* to_mprdma_pd(struct ibv_pd* pd) {
   return MPRDMA_CONTAINER(pd, struct mprdma_pd, ibv);
 }
+static inline struct mprdma_td* to_mprdma_td(struct ibv_td* td) {
+  return MPRDMA_CONTAINER(td, struct mprdma_td, ibv);
+}
 static inline struct mprdma_mr* to_mprdma_mr(struct verbs_mr* mr) {
   return MPRDMA_CONTAINER(mr, struct mprdma_mr, verbs);
+}
+static inline struct mprdma_mw* to_mprdma_mw(struct ibv_mw* mw) {
+  return MPRDMA_CONTAINER(mw, struct mprdma_mw, ibv);
+}
+static inline struct mprdma_dm* to_mprdma_dm(struct ibv_dm* dm) {
+  return MPRDMA_CONTAINER(dm, struct mprdma_dm, ibv);
+}
+static inline struct mprdma_ah* to_mprdma_ah(struct ibv_ah* ah) {
+  return MPRDMA_CONTAINER(ah, struct mprdma_ah, ibv);
 }
 static inline struct mprdma_cq* to_mprdma_cq(struct ibv_cq* cq) {
   return MPRDMA_CONTAINER(cq, struct mprdma_cq, verbs.cq);
 }
 static inline struct mprdma_cq* to_mprdma_cq_ex(struct ibv_cq_ex* cq) {
   return MPRDMA_CONTAINER(cq, struct mprdma_cq, verbs.cq_ex);
+}
+static inline struct mprdma_srq* to_mprdma_srq(struct ibv_srq* srq) {
+  return MPRDMA_CONTAINER(srq, struct mprdma_srq, verbs.srq);
+}
+static inline struct mprdma_xrcd* to_mprdma_xrcd(struct ibv_xrcd* xrcd) {
+  return MPRDMA_CONTAINER(xrcd, struct mprdma_xrcd, ibv);
 }
 static inline struct mprdma_qp* to_mprdma_qp(struct ibv_qp* qp) {
   return MPRDMA_CONTAINER(qp, struct mprdma_qp, verbs.qp);
@@ -175,94 +309,10 @@ static inline struct mprdma_qp* to_mprdma_qp_ex(struct ibv_qp_ex* qp) {
   return MPRDMA_CONTAINER(qp, struct mprdma_qp, verbs.qp_ex);
 }
 
-/* ---- mprdma.c */
-bool mprdma_is_our_device(struct ibv_device* device);
-
-/* ---- engine_link.c: the engine's library and this context's connection to it. */
-/* Limits without starting an engine. 0 or errno (the library is missing: said once). */
-int mprdma_engine_link_limits(struct mprdma_abi_device_info* info);
-/* Connects if this process is not connected yet. 0 or errno. */
-int mprdma_engine_link_connect(struct mprdma_context* context);
-void mprdma_engine_link_disconnect(struct mprdma_context* context);
-/* One command over a connected context. 0 or errno. */
-int mprdma_execute(struct mprdma_context* context, uint32_t command, const void* in,
-                   size_t in_bytes, void* out, size_t out_bytes);
-/* A command whose input is a handle of the engine of `engine_pid`; nothing if that is another
- * process (the object was made before a fork). */
-int mprdma_execute_handle(struct mprdma_context* context, pid_t engine_pid, uint32_t command,
-                          uint32_t handle);
-
-/* ---- query.c */
-int mprdma_query_device_ex(struct ibv_context* context,
-                           const struct ibv_query_device_ex_input* input,
-                           struct ibv_device_attr_ex* attr, size_t attr_size);
-int mprdma_query_port(struct ibv_context* context, uint8_t port, struct ibv_port_attr* attr);
-enum ibv_mtu mprdma_mtu_to_enum(uint32_t bytes);
-uint32_t mprdma_mtu_to_bytes(enum ibv_mtu mtu); /* 0: not a path MTU */
-
-/* ---- event.c */
-void mprdma_on_event(void* context, const struct mprdma_abi_event* event);
-void mprdma_async_event(struct ibv_context* context, struct ibv_async_event* event);
-void mprdma_cq_event(struct ibv_cq* cq);
-/* The channel object of `ibv`, made at its first CQ. 0 or errno. */
-int mprdma_comp_channel_get(struct mprdma_context* context, const struct ibv_comp_channel* ibv,
-                            struct mprdma_comp_channel** out);
-void mprdma_comp_channel_put(struct mprdma_context* context, struct mprdma_comp_channel* channel);
-void mprdma_drain_cq_events(struct mprdma_cq* cq);
-void mprdma_drain_qp_events(struct mprdma_qp* qp);
-
-/* ---- pd.c, mr.c */
-struct ibv_pd* mprdma_alloc_pd(struct ibv_context* context);
-int mprdma_dealloc_pd(struct ibv_pd* pd);
-/* The engine's handle of the PD, allocated if need be; the context must be connected. */
-int mprdma_pd_handle(struct mprdma_pd* pd, uint32_t* handle);
-struct ibv_mr* mprdma_reg_mr(struct ibv_pd* pd, void* addr, size_t length, uint64_t iova,
-                             int access);
-int mprdma_dereg_mr(struct verbs_mr* mr);
-
-/* ---- cq.c, cq_ex.c */
-struct ibv_cq* mprdma_create_cq(struct ibv_context* context, int cqe,
-                                struct ibv_comp_channel* channel, int comp_vector);
-struct ibv_cq_ex* mprdma_create_cq_ex(struct ibv_context* context,
-                                      struct ibv_cq_init_attr_ex* attr);
-int mprdma_destroy_cq(struct ibv_cq* cq);
-int mprdma_resize_cq(struct ibv_cq* cq, int cqe);
-int mprdma_poll_cq(struct ibv_cq* cq, int num_entries, struct ibv_wc* wc);
-int mprdma_req_notify_cq(struct ibv_cq* cq, int solicited_only);
-void mprdma_cq_fill_ex(struct mprdma_cq* cq, uint64_t wc_flags);
-/* The entry at the consumer index, past purged ones, or NULL. cq->lock held. */
-const struct mprdma_abi_cqe* mprdma_cq_peek(struct mprdma_cq* cq);
-/* Tells the engine how far the ring was read. cq->lock held. */
-void mprdma_cq_publish(struct mprdma_cq* cq);
-/* Notes what an entry says about its QP. */
-void mprdma_cq_note(const struct mprdma_abi_cqe* cqe);
-/* Takes back the unread entries of a QP that is gone or was reset. */
-void mprdma_cq_purge(struct mprdma_cq* cq, const struct mprdma_qp* qp);
-
-/* ---- qp.c, qp_modify.c, post.c, wr_builder.c */
-struct ibv_qp* mprdma_create_qp(struct ibv_pd* pd, struct ibv_qp_init_attr* attr);
-struct ibv_qp* mprdma_create_qp_ex(struct ibv_context* context, struct ibv_qp_init_attr_ex* attr);
-struct ibv_qp* mprdma_create_qp_with(struct ibv_context* context, struct ibv_qp_init_attr_ex* attr,
-                                     const struct mprdma_abi_qp_transport* transport);
-int mprdma_destroy_qp(struct ibv_qp* qp);
-void mprdma_qp_purge_completions(struct mprdma_qp* qp);
-int mprdma_modify_qp(struct ibv_qp* qp, struct ibv_qp_attr* attr, int attr_mask);
-int mprdma_query_qp(struct ibv_qp* qp, struct ibv_qp_attr* attr, int attr_mask,
-                    struct ibv_qp_init_attr* init_attr);
-int mprdma_query_qp_data_in_order(struct ibv_qp* qp, enum ibv_wr_opcode op, uint32_t flags);
-int mprdma_post_send(struct ibv_qp* qp, struct ibv_send_wr* wr, struct ibv_send_wr** bad_wr);
-int mprdma_post_recv(struct ibv_qp* qp, struct ibv_recv_wr* wr, struct ibv_recv_wr** bad_wr);
-/* Verbs send flags, and MPRDMADV_SEND_SYNCHRONISE, as the queue ABI has them. */
-uint16_t mprdma_send_flags(const struct mprdma_qp* qp, unsigned int flags);
-/* May a request with these flags be posted? 0, or EOPNOTSUPP for one that the engine has not. */
-int mprdma_check_send_flags(const struct mprdma_qp* qp, unsigned int flags);
-/* May this state be posted to? 0 or errno. */
-int mprdma_qp_may_send(const struct mprdma_qp* qp);
-/* The next free send slot, or NULL: full. sq.lock held. */
-struct mprdma_abi_send_wqe* mprdma_sq_slot(struct mprdma_work_queue* sq, uint32_t producer);
-/* Publishes the producer index and rings. sq.lock held. */
-void mprdma_sq_publish(struct mprdma_qp* qp, uint32_t producer);
-/* After sq.lock is dropped: lets the engine work. */
-void mprdma_engine_poke(struct mprdma_qp* qp);
-/* Fills the builder's function pointers. 0 or EOPNOTSUPP for an operation we do not have. */
-int mprdma_wr_builder_fill(struct mprdma_qp* qp, uint64_t send_ops);
+/* Counts of users are only ever compared with 0. */
+static inline void mprdma_count(uint32_t* users, uint32_t change) {
+  __atomic_fetch_add(users, change, __ATOMIC_ACQ_REL);
+}
+static inline bool mprdma_in_use(const uint32_t* users) {
+  return __atomic_load_n(users, __ATOMIC_ACQUIRE) != 0;
+}

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "providers/mprdma/mprdma.h"
+#include "providers/mprdma/operations.h"
 
 #define DV_EXPORT __attribute__((visibility("default")))
 
@@ -165,13 +165,13 @@ DV_EXPORT int mprdmadv_query_qp_stats(struct ibv_qp* ibv, struct mprdmadv_qp_sta
     return EINVAL;
   }
   struct mprdma_qp* qp = to_mprdma_qp(ibv);
-  if (qp->engine_pid != getpid() || qp->context->engine_pid != qp->engine_pid) {
+  if (!mprdma_object_is_here(qp->object)) {
     return ENODEV;
   }
   if ((qp->context->channel.features & MPRDMA_ABI_FEATURE_QP_STATS) == 0) {
     return EOPNOTSUPP;
   }
-  const struct mprdma_abi_handle in = {.handle = qp->handle};
+  const struct mprdma_abi_handle in = {.handle = qp->object->handle};
   struct {
     uint64_t comp_mask;
     struct mprdma_abi_qp_stats abi;

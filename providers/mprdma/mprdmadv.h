@@ -39,6 +39,14 @@ extern "C" {
  */
 bool mprdmadv_is_supported(struct ibv_device* device);
 
+/* What the allocator of a parent domain is asked for, its resource_type: the rings of one object.
+ * The memory is zeroed by the provider, and returned when the object is destroyed or resized. */
+enum mprdmadv_res_type {
+  MPRDMADV_RES_TYPE_QP = 1,
+  MPRDMADV_RES_TYPE_SRQ = 2,
+  MPRDMADV_RES_TYPE_CQ = 3,
+};
+
 /* ---- The transport of a QP ------------------------------------------------------------------- */
 
 enum mprdmadv_mode {
@@ -47,7 +55,7 @@ enum mprdmadv_mode {
   MPRDMADV_MODE_MP_PAPER = 2,  /* MP-RDMA to the letter of the paper, for comparison */
   MPRDMADV_MODE_MP_SINGLE = 3, /* as MP, confined to one path */
   MPRDMADV_MODE_IRN = 4,       /* not built: EOPNOTSUPP */
-  MPRDMADV_MODE_ROCE = 5,      /* not built: EOPNOTSUPP */
+  MPRDMADV_MODE_ROCE = 5,      /* RoCEv2 by the standard: what adapters and Soft-RoCE speak */
 };
 
 /* "default", "mp", "mp-paper", ...; "unknown". Never NULL. */
@@ -139,7 +147,7 @@ struct mprdmadv_qp_stats {
   uint32_t qp_num;
   uint32_t dest_qp_num;
   uint32_t qp_state;       /* enum ibv_qp_state */
-  uint32_t mode;           /* enum mprdmadv_mode, never MPRDMADV_MODE_DEFAULT */
+  uint32_t mode;           /* enum mprdmadv_mode; DEFAULT: not agreed with the peer yet */
   union ibv_gid dgid;      /* the peer; all zero before RTR */
   uint64_t bytes_sent;     /* payload, each byte once: requests, and READ data for the peer */
   uint64_t bytes_received; /* payload placed in our memory, each byte once */

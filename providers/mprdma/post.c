@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Posting: work requests into ring slots, one producer update and one doorbell for each list. */
-#include "providers/mprdma/mprdma.h"
 #include "providers/mprdma/mprdmadv.h"
+#include "providers/mprdma/operations.h"
 
 struct mprdma_abi_send_wqe* mprdma_sq_slot(struct mprdma_work_queue* sq, uint32_t producer) {
   if (producer - sq->consumer_seen >= sq->depth) {
@@ -33,12 +33,15 @@ void mprdma_engine_poke(struct mprdma_qp* qp) {
 
 int mprdma_qp_may_send(const struct mprdma_qp* qp) {
   uint32_t state = __atomic_load_n(&qp->state, __ATOMIC_ACQUIRE);
+  if (qp->sq.depth == 0) {
+    return EINVAL;
+  }
   /* IBTA 10.3.1: an error before RTS; in ERR the request is taken and flushed. */
   return state == IBV_QPS_RESET || state == IBV_QPS_INIT || state == IBV_QPS_RTR ? EINVAL : 0;
 }
 
 /* Verbs opcode to ours; -1: not offered. */
-static int send_opcode(enum ibv_wr_opcode opcode, uint64_t features) {
+static int send_opcode(enum ibv_wr_opcode opcode) {
   switch (opcode) {
     case IBV_WR_RDMA_WRITE:
       return MPRDMA_ABI_WRITE;
@@ -48,12 +51,20 @@ static int send_opcode(enum ibv_wr_opcode opcode, uint64_t features) {
       return MPRDMA_ABI_SEND;
     case IBV_WR_SEND_WITH_IMM:
       return MPRDMA_ABI_SEND_IMM;
+    case IBV_WR_SEND_WITH_INV:
+      return MPRDMA_ABI_SEND_INVALIDATE;
     case IBV_WR_RDMA_READ:
       return MPRDMA_ABI_READ;
     case IBV_WR_ATOMIC_CMP_AND_SWP:
-      return (features & MPRDMA_ABI_FEATURE_ATOMIC) != 0 ? MPRDMA_ABI_COMPARE_SWAP : -1;
+      return MPRDMA_ABI_COMPARE_SWAP;
     case IBV_WR_ATOMIC_FETCH_AND_ADD:
-      return (features & MPRDMA_ABI_FEATURE_ATOMIC) != 0 ? MPRDMA_ABI_FETCH_ADD : -1;
+      return MPRDMA_ABI_FETCH_ADD;
+    case IBV_WR_LOCAL_INV:
+      return MPRDMA_ABI_LOCAL_INVALIDATE;
+    case IBV_WR_BIND_MW:
+      return MPRDMA_ABI_BIND_MW;
+    case IBV_WR_ATOMIC_WRITE:
+      return MPRDMA_ABI_ATOMIC_WRITE;
     default:
       return -1;
   }
@@ -68,16 +79,38 @@ uint16_t mprdma_send_flags(const struct mprdma_qp* qp, unsigned int flags) {
   return out;
 }
 
-int mprdma_check_send_flags(const struct mprdma_qp* qp, unsigned int flags) {
-  bool known = (qp->context->channel.features & MPRDMA_ABI_FEATURE_SYNCHRONISE) != 0;
-  return (flags & MPRDMADV_SEND_SYNCHRONISE) != 0 && !known ? EOPNOTSUPP : 0;
+int mprdma_check_send(const struct mprdma_qp* qp, enum mprdma_abi_send_opcode opcode,
+                      unsigned int flags) {
+  bool synchronises = (flags & MPRDMADV_SEND_SYNCHRONISE) != 0;
+  if (synchronises && !mprdma_has_feature(qp->context, MPRDMA_ABI_FEATURE_SYNCHRONISE)) {
+    return EOPNOTSUPP;
+  }
+  if ((qp->operations & 1u << opcode) != 0) {
+    return 0;
+  }
+  /* Is it this type of queue pair that has it not, or nobody? */
+  return (mprdma_qp_operations(qp->context, IBV_QPT_RC) & 1u << opcode) != 0 ? EINVAL : EOPNOTSUPP;
+}
+
+bool mprdma_takes_inline(enum mprdma_abi_send_opcode opcode) {
+  switch (opcode) {
+    case MPRDMA_ABI_SEND:
+    case MPRDMA_ABI_SEND_IMM:
+    case MPRDMA_ABI_SEND_INVALIDATE:
+    case MPRDMA_ABI_WRITE:
+    case MPRDMA_ABI_WRITE_IMM:
+    case MPRDMA_ABI_ATOMIC_WRITE:
+      return true;
+    default:
+      return false;
+  }
 }
 
 static int put_inline(const struct mprdma_qp* qp, struct mprdma_abi_send_wqe* wqe,
                       const struct ibv_send_wr* wr) {
   char* data = (char*)(wqe + 1);
   uint32_t used = 0;
-  if (wr->num_sge < 0 || wqe->opcode == MPRDMA_ABI_READ || wqe->opcode >= MPRDMA_ABI_COMPARE_SWAP) {
+  if (wr->num_sge < 0 || !mprdma_takes_inline((enum mprdma_abi_send_opcode)wqe->opcode)) {
     return EINVAL;
   }
   for (int i = 0; i < wr->num_sge; i++) {
@@ -111,27 +144,77 @@ static int put_sges(const struct mprdma_qp* qp, struct mprdma_abi_send_wqe* wqe,
   return total <= MPRDMA_ABI_MESSAGE_BYTES_MAX ? 0 : EINVAL;
 }
 
+int mprdma_put_destination(struct mprdma_abi_send_wqe* wqe, struct ibv_ah* ah, uint32_t remote_qpn,
+                           uint32_t remote_qkey) {
+  if (ah == NULL || !mprdma_object_is_here(&to_mprdma_ah(ah)->object)) {
+    return EINVAL;
+  }
+  wqe->ah = to_mprdma_ah(ah)->object.handle;
+  wqe->remote_qpn = remote_qpn & 0xffffff;
+  wqe->remote_qkey = remote_qkey;
+  return 0;
+}
+
+/* What an operation says beside its data. */
+static int put_operands(struct mprdma_abi_send_wqe* wqe, const struct ibv_send_wr* wr) {
+  switch (wqe->opcode) {
+    case MPRDMA_ABI_WRITE:
+    case MPRDMA_ABI_WRITE_IMM:
+    case MPRDMA_ABI_READ:
+    case MPRDMA_ABI_ATOMIC_WRITE:
+      wqe->remote_addr = wr->wr.rdma.remote_addr;
+      wqe->rkey = wr->wr.rdma.rkey;
+      return 0;
+    case MPRDMA_ABI_COMPARE_SWAP:
+    case MPRDMA_ABI_FETCH_ADD:
+      wqe->remote_addr = wr->wr.atomic.remote_addr;
+      wqe->rkey = wr->wr.atomic.rkey;
+      wqe->compare_add = wr->wr.atomic.compare_add;
+      wqe->swap = wr->wr.atomic.swap;
+      return 0;
+    case MPRDMA_ABI_BIND_MW:
+      return mprdma_put_bind(wqe, wr->bind_mw.mw, wr->bind_mw.rkey, &wr->bind_mw.bind_info);
+    default:
+      return 0;
+  }
+}
+
+/* 8 bytes in one piece (inline, in any): another length would be an error of the queue pair. */
+static int check_atomic_write(const struct mprdma_abi_send_wqe* wqe, const struct ibv_send_wr* wr) {
+  bool is_inline = (wqe->flags & MPRDMA_ABI_WQE_INLINE) != 0;
+  if (is_inline) {
+    return wqe->inline_bytes == sizeof(uint64_t) ? 0 : EINVAL;
+  }
+  return wqe->num_sge == 1 && wr->sg_list[0].length == sizeof(uint64_t) ? 0 : EINVAL;
+}
+
 static int put_send(const struct mprdma_qp* qp, struct mprdma_abi_send_wqe* wqe,
                     const struct ibv_send_wr* wr) {
-  int opcode = send_opcode(wr->opcode, qp->context->channel.features);
-  if (opcode < 0 || mprdma_check_send_flags(qp, wr->send_flags) != 0) {
-    return EOPNOTSUPP;
+  int opcode = send_opcode(wr->opcode);
+  int error = opcode < 0
+                  ? EOPNOTSUPP
+                  : mprdma_check_send(qp, (enum mprdma_abi_send_opcode)opcode, wr->send_flags);
+  if (error != 0) {
+    return error;
   }
   memset(wqe, 0, sizeof(*wqe));
   wqe->wr_id = wr->wr_id;
   wqe->opcode = (uint8_t)opcode;
   wqe->flags = mprdma_send_flags(qp, wr->send_flags);
   wqe->imm_or_rkey = wr->imm_data;
-  if (opcode == MPRDMA_ABI_WRITE || opcode == MPRDMA_ABI_WRITE_IMM || opcode == MPRDMA_ABI_READ) {
-    wqe->remote_addr = wr->wr.rdma.remote_addr;
-    wqe->rkey = wr->wr.rdma.rkey;
-  } else if (opcode == MPRDMA_ABI_COMPARE_SWAP || opcode == MPRDMA_ABI_FETCH_ADD) {
-    wqe->remote_addr = wr->wr.atomic.remote_addr;
-    wqe->rkey = wr->wr.atomic.rkey;
-    wqe->compare_add = wr->wr.atomic.compare_add;
-    wqe->swap = wr->wr.atomic.swap;
+  error = put_operands(wqe, wr);
+  if (qp->verbs.qp.qp_type == IBV_QPT_XRC_SEND) {
+    wqe->xrc_srqn = wr->qp_type.xrc.remote_srqn;
+  } else if (qp->verbs.qp.qp_type == IBV_QPT_UD && error == 0) {
+    error = mprdma_put_destination(wqe, wr->wr.ud.ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey);
   }
-  return (wr->send_flags & IBV_SEND_INLINE) != 0 ? put_inline(qp, wqe, wr) : put_sges(qp, wqe, wr);
+  bool no_data = opcode == MPRDMA_ABI_BIND_MW || opcode == MPRDMA_ABI_LOCAL_INVALIDATE;
+  if (error != 0 || no_data) {
+    return error;
+  }
+  bool is_inline = (wr->send_flags & IBV_SEND_INLINE) != 0;
+  error = is_inline ? put_inline(qp, wqe, wr) : put_sges(qp, wqe, wr);
+  return error == 0 && opcode == MPRDMA_ABI_ATOMIC_WRITE ? check_atomic_write(wqe, wr) : error;
 }
 
 int mprdma_post_send(struct ibv_qp* ibv, struct ibv_send_wr* wr, struct ibv_send_wr** bad_wr) {
@@ -158,10 +241,10 @@ int mprdma_post_send(struct ibv_qp* ibv, struct ibv_send_wr* wr, struct ibv_send
   return error;
 }
 
-static int put_recv(const struct mprdma_qp* qp, struct mprdma_abi_recv_wqe* wqe,
+static int put_recv(const struct mprdma_work_queue* rq, struct mprdma_abi_recv_wqe* wqe,
                     const struct ibv_recv_wr* wr) {
   struct mprdma_abi_sge* sge = (struct mprdma_abi_sge*)(void*)(wqe + 1);
-  if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->rq.max_sge) {
+  if (wr->num_sge < 0 || (uint32_t)wr->num_sge > rq->max_sge) {
     return EINVAL;
   }
   wqe->wr_id = wr->wr_id;
@@ -183,29 +266,34 @@ static bool rq_has_room(struct mprdma_work_queue* rq, uint32_t producer) {
   return producer - rq->consumer_seen < rq->depth;
 }
 
-int mprdma_post_recv(struct ibv_qp* ibv, struct ibv_recv_wr* wr, struct ibv_recv_wr** bad_wr) {
-  struct mprdma_qp* qp = to_mprdma_qp(ibv);
+int mprdma_put_receives(struct mprdma_work_queue* rq, struct ibv_recv_wr* wr,
+                        struct ibv_recv_wr** bad_wr) {
+  uint32_t producer = rq->producer;
   int error = 0;
-  if (__atomic_load_n(&qp->state, __ATOMIC_ACQUIRE) == IBV_QPS_RESET) {
-    *bad_wr = wr;
-    return EINVAL;
-  }
-  pthread_spin_lock(&qp->rq.lock);
-  uint32_t producer = qp->rq.producer;
   for (; wr != NULL; wr = wr->next) {
-    error =
-        rq_has_room(&qp->rq, producer)
-            ? put_recv(qp, mprdma_abi_recv_slot(qp->rq.ring, qp->rq.depth, qp->rq.stride, producer),
-                       wr)
-            : ENOMEM;
+    error = rq_has_room(rq, producer)
+                ? put_recv(rq, mprdma_abi_recv_slot(rq->ring, rq->depth, rq->stride, producer), wr)
+                : ENOMEM;
     if (error != 0) {
       *bad_wr = wr;
       break;
     }
     producer++;
   }
-  qp->rq.producer = producer;
-  mprdma_abi_store_release(&qp->rq.dbr->producer, producer);
+  rq->producer = producer;
+  mprdma_abi_store_release(&rq->dbr->producer, producer);
+  return error;
+}
+
+int mprdma_post_recv(struct ibv_qp* ibv, struct ibv_recv_wr* wr, struct ibv_recv_wr** bad_wr) {
+  struct mprdma_qp* qp = to_mprdma_qp(ibv);
+  bool has_queue = qp->rq.depth != 0; /* else receives are a shared queue's, or nobody's */
+  if (!has_queue || __atomic_load_n(&qp->state, __ATOMIC_ACQUIRE) == IBV_QPS_RESET) {
+    *bad_wr = wr;
+    return EINVAL;
+  }
+  pthread_spin_lock(&qp->rq.lock);
+  int error = mprdma_put_receives(&qp->rq, wr, bad_wr);
   pthread_spin_unlock(&qp->rq.lock);
   mprdma_abi_ring_doorbell(qp->context->channel.doorbells, qp->doorbell);
   /* A message will wake the engine, and it looks at doorbells before it looks at messages. In ERR

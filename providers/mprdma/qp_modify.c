@@ -1,62 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Queue pair states. The provider checks which attributes a transition must and may carry (IBTA
- * 11.2.5.2, table 95) and whether they can be represented; the engine judges the rest.
+ * Queue pair states. The provider checks which attributes a transition must and may carry
+ * (qp_states.c) and whether they can be represented; the engine judges the rest.
  */
-#include <unistd.h>
-
-#include "providers/mprdma/mprdma.h"
-
-struct transition {
-  enum ibv_qp_state from;
-  enum ibv_qp_state to;
-  int required;
-  int optional;
-};
-
-/* RC. Transitions to RESET and ERR are allowed from anywhere and carry nothing. Alternate paths and
- * automatic migration are not offered (no IBV_DEVICE_AUTO_PATH_MIG), so their attributes are not
- * accepted anywhere. */
-static const struct transition kRcTransitions[] = {
-    {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, 0},
-    {IBV_QPS_INIT, IBV_QPS_INIT, 0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
-    {IBV_QPS_INIT, IBV_QPS_RTR,
-     IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-         IBV_QP_MIN_RNR_TIMER,
-     IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
-    {IBV_QPS_RTR, IBV_QPS_RTS,
-     IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
-     IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER},
-    {IBV_QPS_RTS, IBV_QPS_RTS, 0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER},
-    {IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
-    {IBV_QPS_SQD, IBV_QPS_RTS, 0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER},
-    {IBV_QPS_SQD, IBV_QPS_SQD, 0,
-     IBV_QP_PORT | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-         IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_CUR_STATE |
-         IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER},
-};
-
-static int check_mask(enum ibv_qp_state from, enum ibv_qp_state to, int mask) {
-  if (to == IBV_QPS_RESET || to == IBV_QPS_ERR) {
-    return (mask & ~(IBV_QP_STATE | IBV_QP_CUR_STATE)) == 0 ? 0 : EINVAL;
-  }
-  for (size_t i = 0; i < sizeof(kRcTransitions) / sizeof(kRcTransitions[0]); i++) {
-    const struct transition* t = &kRcTransitions[i];
-    if (t->from == from && t->to == to) {
-      bool complete = (mask & t->required) == t->required;
-      bool nothing_else = (mask & ~(IBV_QP_STATE | t->required | t->optional)) == 0;
-      return complete && nothing_else ? 0 : EINVAL;
-    }
-  }
-  return EINVAL;
-}
-
-static int check_address(const struct ibv_ah_attr* ah) {
-  /* RoCE has no local identifiers: the path is the GID (IBTA annex A17). */
-  bool good =
-      ah->is_global == 1 && ah->grh.sgid_index < MPRDMA_FACTS_GIDS && ah->port_num == MPRDMA_PORT;
-  return good ? 0 : EINVAL;
-}
+#include "providers/mprdma/operations.h"
 
 static int check_values(const struct mprdma_context* context, const struct ibv_qp_attr* attr,
                         int mask) {
@@ -69,7 +16,7 @@ static int check_values(const struct mprdma_context* context, const struct ibv_q
   bool good = true;
   good = good && ((mask & IBV_QP_PORT) == 0 || attr->port_num == MPRDMA_PORT);
   good = good && ((mask & IBV_QP_PKEY_INDEX) == 0 || attr->pkey_index == 0);
-  good = good && ((mask & IBV_QP_AV) == 0 || check_address(&attr->ah_attr) == 0);
+  good = good && ((mask & IBV_QP_AV) == 0 || mprdma_check_address(&attr->ah_attr) == 0);
   good = good && ((mask & IBV_QP_PATH_MTU) == 0 || (mtu > 0 && mtu <= context->facts.mtu_bytes));
   good = good && ((mask & IBV_QP_DEST_QPN) == 0 || attr->dest_qp_num <= 0xffffff);
   good = good && ((mask & IBV_QP_TIMEOUT) == 0 || attr->timeout < 32);
@@ -90,8 +37,8 @@ static void put_address(const struct ibv_ah_attr* from, struct mprdma_abi_qp_att
   memcpy(to->dgid, from->grh.dgid.raw, sizeof(to->dgid));
   to->sgid_index = from->grh.sgid_index;
   to->traffic_class = from->grh.traffic_class;
-  /* 0 is "not said" (ibv_rc_pingpong); the kernel fills in its default likewise. */
-  to->hop_limit = from->grh.hop_limit != 0 ? from->grh.hop_limit : 64;
+  to->hop_limit = mprdma_hop_limit(from);
+  to->flow_label = from->grh.flow_label & 0xfffff;
 }
 
 static void to_abi(const struct ibv_qp_attr* from, int mask, struct mprdma_abi_qp_attr* to) {
@@ -110,7 +57,8 @@ static void to_abi(const struct ibv_qp_attr* from, int mask, struct mprdma_abi_q
                 {IBV_QP_RNR_RETRY, MPRDMA_ABI_QP_RNR_RETRY},
                 {IBV_QP_MIN_RNR_TIMER, MPRDMA_ABI_QP_MIN_RNR_TIMER},
                 {IBV_QP_MAX_QP_RD_ATOMIC, MPRDMA_ABI_QP_MAX_RD_ATOMIC},
-                {IBV_QP_MAX_DEST_RD_ATOMIC, MPRDMA_ABI_QP_MAX_DEST_RD_ATOMIC}};
+                {IBV_QP_MAX_DEST_RD_ATOMIC, MPRDMA_ABI_QP_MAX_DEST_RD_ATOMIC},
+                {IBV_QP_QKEY, MPRDMA_ABI_QP_QKEY}};
   memset(to, 0, sizeof(*to));
   for (size_t i = 0; i < sizeof(kMasks) / sizeof(kMasks[0]); i++) {
     to->mask |= (mask & kMasks[i].verbs) != 0 ? kMasks[i].abi : 0;
@@ -130,26 +78,19 @@ static void to_abi(const struct ibv_qp_attr* from, int mask, struct mprdma_abi_q
   to->min_rnr_timer = from->min_rnr_timer;
   to->max_rd_atomic = from->max_rd_atomic;
   to->max_dest_rd_atomic = from->max_dest_rd_atomic;
+  to->qkey = from->qkey;
   if ((mask & IBV_QP_AV) != 0) {
     put_address(&from->ah_attr, to);
   }
 }
 
-static int query_engine(struct mprdma_qp* qp, struct mprdma_abi_qp_attr* out) {
-  const struct mprdma_abi_handle in = {.handle = qp->handle};
-  if (qp->engine_pid != getpid()) {
-    return EINVAL; /* made before a fork: it lives in the parent */
-  }
-  return mprdma_execute(qp->context, MPRDMA_ABI_QUERY_QP, &in, sizeof(in), out, sizeof(*out));
-}
-
 /* Keeps what the engine has no use for, for ibv_query_qp(). */
 static void remember(struct mprdma_qp* qp, const struct ibv_qp_attr* attr, int mask) {
   if ((mask & IBV_QP_PORT) != 0) {
-    qp->attr.port_num = attr->port_num;
+    qp->attr->port_num = attr->port_num;
   }
   if ((mask & IBV_QP_AV) != 0) {
-    qp->attr.ah_attr = attr->ah_attr;
+    qp->attr->ah_attr = attr->ah_attr;
   }
 }
 
@@ -162,15 +103,15 @@ static void entered_state(struct mprdma_qp* qp, enum ibv_qp_state state) {
     __atomic_store_n(&qp->in_error, 0, __ATOMIC_RELEASE);
     /* The engine has dropped what was posted, by moving its consumer indices to our producers. */
     mprdma_qp_purge_completions(qp);
-    memset(&qp->attr, 0, sizeof(qp->attr));
+    memset(qp->attr, 0, sizeof(*qp->attr));
   }
 }
 
 int mprdma_modify_qp(struct ibv_qp* ibv, struct ibv_qp_attr* attr, int mask) {
   struct mprdma_qp* qp = to_mprdma_qp(ibv);
   struct mprdma_abi_qp_attr now;
-  struct mprdma_abi_modify_qp in = {.handle = qp->handle};
-  int error = query_engine(qp, &now);
+  struct mprdma_abi_modify_qp in = {.handle = qp->object->handle};
+  int error = mprdma_qp_query_engine(qp, &now);
   if (error != 0) {
     return error;
   }
@@ -179,7 +120,7 @@ int mprdma_modify_qp(struct ibv_qp* ibv, struct ibv_qp_attr* attr, int mask) {
     return EINVAL;
   }
   enum ibv_qp_state to = (mask & IBV_QP_STATE) != 0 ? attr->qp_state : from;
-  error = check_mask(from, to, mask);
+  error = mprdma_qp_check_mask(ibv->qp_type, from, to, mask);
   if (error == 0) {
     error = check_values(qp->context, attr, mask);
   }
@@ -195,38 +136,5 @@ int mprdma_modify_qp(struct ibv_qp* ibv, struct ibv_qp_attr* attr, int mask) {
   if ((mask & IBV_QP_STATE) != 0) {
     entered_state(qp, to);
   }
-  return 0;
-}
-
-int mprdma_query_qp(struct ibv_qp* ibv, struct ibv_qp_attr* attr, int mask,
-                    struct ibv_qp_init_attr* init) {
-  struct mprdma_qp* qp = to_mprdma_qp(ibv);
-  struct mprdma_abi_qp_attr now;
-  (void)mask; /* more than was asked for is allowed, ibv_query_qp(3) */
-  int error = query_engine(qp, &now);
-  if (error != 0) {
-    return error;
-  }
-  *attr = qp->attr;
-  attr->qp_state = (enum ibv_qp_state)now.state;
-  attr->cur_qp_state = attr->qp_state;
-  attr->path_mig_state = IBV_MIG_MIGRATED;
-  attr->qp_access_flags = now.access;
-  if (now.path_mtu != 0) {
-    attr->path_mtu = mprdma_mtu_to_enum(now.path_mtu);
-  }
-  attr->dest_qp_num = now.dest_qpn;
-  attr->rq_psn = now.rq_psn;
-  attr->sq_psn = now.sq_psn;
-  attr->timeout = now.timeout;
-  attr->retry_cnt = now.retry_cnt;
-  attr->rnr_retry = now.rnr_retry;
-  attr->min_rnr_timer = now.min_rnr_timer;
-  attr->max_rd_atomic = now.max_rd_atomic;
-  attr->max_dest_rd_atomic = now.max_dest_rd_atomic;
-  attr->sq_draining = now.sq_draining;
-  attr->cap = qp->init.cap;
-  *init = qp->init;
-  init->qp_context = ibv->qp_context;
   return 0;
 }

@@ -109,7 +109,12 @@ struct verbs_srq {
   uint32_t srq_num;
 };
 
-enum ibv_mr_type { MPRDMA_VERBS_MR_TYPE_MR = 0 };
+enum ibv_mr_type {
+  MPRDMA_VERBS_MR_TYPE_MR = 0, /* the only type whose memory the library keeps from a fork */
+  MPRDMA_VERBS_MR_TYPE_NULL = 1,
+  MPRDMA_VERBS_MR_TYPE_IMPORTED = 2,
+  MPRDMA_VERBS_MR_TYPE_DMABUF = 3,
+};
 
 struct verbs_mr {
   struct ibv_mr ibv_mr;
@@ -122,18 +127,20 @@ struct verbs_mr {
 typedef void (*verbs_unused_op)(void);
 
 struct verbs_context_ops {
-  verbs_unused_op advise_mr;
-  verbs_unused_op alloc_dm;
-  verbs_unused_op alloc_mw;
-  verbs_unused_op alloc_null_mr;
-  verbs_unused_op alloc_parent_domain;
+  int (*advise_mr)(struct ibv_pd* pd, enum ibv_advise_mr_advice advice, uint32_t flags,
+                   struct ibv_sge* sg_list, uint32_t num_sges);
+  struct ibv_dm* (*alloc_dm)(struct ibv_context* context, struct ibv_alloc_dm_attr* attr);
+  struct ibv_mw* (*alloc_mw)(struct ibv_pd* pd, enum ibv_mw_type type);
+  struct ibv_mr* (*alloc_null_mr)(struct ibv_pd* pd);
+  struct ibv_pd* (*alloc_parent_domain)(struct ibv_context* context,
+                                        struct ibv_parent_domain_init_attr* attr);
   struct ibv_pd* (*alloc_pd)(struct ibv_context* context);
-  verbs_unused_op alloc_td;
+  struct ibv_td* (*alloc_td)(struct ibv_context* context, struct ibv_td_init_attr* attr);
   void (*async_event)(struct ibv_context* context, struct ibv_async_event* event);
   verbs_unused_op attach_counters_point_flow;
-  verbs_unused_op attach_mcast;
-  verbs_unused_op bind_mw;
-  verbs_unused_op close_xrcd;
+  int (*attach_mcast)(struct ibv_qp* qp, const union ibv_gid* gid, uint16_t lid);
+  int (*bind_mw)(struct ibv_qp* qp, struct ibv_mw* mw, struct ibv_mw_bind* bind);
+  int (*close_xrcd)(struct ibv_xrcd* xrcd);
   void (*cq_event)(struct ibv_cq* cq);
   struct ibv_ah* (*create_ah)(struct ibv_pd* pd, struct ibv_ah_attr* attr);
   verbs_unused_op create_counters;
@@ -148,9 +155,9 @@ struct verbs_context_ops {
   struct ibv_srq* (*create_srq)(struct ibv_pd* pd, struct ibv_srq_init_attr* attr);
   struct ibv_srq* (*create_srq_ex)(struct ibv_context* context, struct ibv_srq_init_attr_ex* attr);
   verbs_unused_op create_wq;
-  verbs_unused_op dealloc_mw;
+  int (*dealloc_mw)(struct ibv_mw* mw);
   int (*dealloc_pd)(struct ibv_pd* pd);
-  verbs_unused_op dealloc_td;
+  int (*dealloc_td)(struct ibv_td* td);
   int (*dereg_mr)(struct verbs_mr* mr);
   int (*destroy_ah)(struct ibv_ah* ah);
   verbs_unused_op destroy_counters;
@@ -161,46 +168,49 @@ struct verbs_context_ops {
   verbs_unused_op destroy_rwq_ind_table;
   int (*destroy_srq)(struct ibv_srq* srq);
   verbs_unused_op destroy_wq;
-  verbs_unused_op detach_mcast;
+  int (*detach_mcast)(struct ibv_qp* qp, const union ibv_gid* gid, uint16_t lid);
   void (*free_context)(struct ibv_context* context);
-  verbs_unused_op free_dm;
-  verbs_unused_op get_srq_num;
-  verbs_unused_op import_dm;
-  verbs_unused_op import_mr;
-  verbs_unused_op import_pd;
-  verbs_unused_op modify_cq;
+  int (*free_dm)(struct ibv_dm* dm);
+  int (*get_srq_num)(struct ibv_srq* srq, uint32_t* srq_num);
+  struct ibv_dm* (*import_dm)(struct ibv_context* context, uint32_t dm_handle);
+  struct ibv_mr* (*import_mr)(struct ibv_pd* pd, uint32_t mr_handle);
+  struct ibv_pd* (*import_pd)(struct ibv_context* context, uint32_t pd_handle);
+  int (*modify_cq)(struct ibv_cq* cq, struct ibv_modify_cq_attr* attr);
   verbs_unused_op modify_flow_action_esp;
   int (*modify_qp)(struct ibv_qp* qp, struct ibv_qp_attr* attr, int attr_mask);
   verbs_unused_op modify_qp_rate_limit;
-  verbs_unused_op modify_srq;
+  int (*modify_srq)(struct ibv_srq* srq, struct ibv_srq_attr* attr, int attr_mask);
   verbs_unused_op modify_wq;
-  verbs_unused_op open_qp;
-  verbs_unused_op open_xrcd;
+  struct ibv_qp* (*open_qp)(struct ibv_context* context, struct ibv_qp_open_attr* attr);
+  struct ibv_xrcd* (*open_xrcd)(struct ibv_context* context, struct ibv_xrcd_init_attr* attr);
   int (*poll_cq)(struct ibv_cq* cq, int num_entries, struct ibv_wc* wc);
   int (*post_recv)(struct ibv_qp* qp, struct ibv_recv_wr* wr, struct ibv_recv_wr** bad_wr);
   int (*post_send)(struct ibv_qp* qp, struct ibv_send_wr* wr, struct ibv_send_wr** bad_wr);
   verbs_unused_op post_srq_ops;
-  verbs_unused_op post_srq_recv;
+  int (*post_srq_recv)(struct ibv_srq* srq, struct ibv_recv_wr* wr, struct ibv_recv_wr** bad_wr);
   int (*query_device_ex)(struct ibv_context* context, const struct ibv_query_device_ex_input* input,
                          struct ibv_device_attr_ex* attr, size_t attr_size);
-  verbs_unused_op query_ece;
+  int (*query_ece)(struct ibv_qp* qp, struct ibv_ece* ece);
   int (*query_port)(struct ibv_context* context, uint8_t port, struct ibv_port_attr* attr);
   int (*query_qp)(struct ibv_qp* qp, struct ibv_qp_attr* attr, int attr_mask,
                   struct ibv_qp_init_attr* init_attr);
   int (*query_qp_data_in_order)(struct ibv_qp* qp, enum ibv_wr_opcode op, uint32_t flags);
-  verbs_unused_op query_rt_values;
-  verbs_unused_op query_srq;
+  int (*query_rt_values)(struct ibv_context* context, struct ibv_values_ex* values);
+  int (*query_srq)(struct ibv_srq* srq, struct ibv_srq_attr* attr);
   verbs_unused_op read_counters;
-  verbs_unused_op reg_dm_mr;
-  verbs_unused_op reg_dmabuf_mr;
+  struct ibv_mr* (*reg_dm_mr)(struct ibv_pd* pd, struct ibv_dm* dm, uint64_t dm_offset,
+                              size_t length, unsigned int access);
+  struct ibv_mr* (*reg_dmabuf_mr)(struct ibv_pd* pd, uint64_t offset, size_t length, uint64_t iova,
+                                  int fd, int access);
   struct ibv_mr* (*reg_mr)(struct ibv_pd* pd, void* addr, size_t length, uint64_t iova, int access);
   int (*req_notify_cq)(struct ibv_cq* cq, int solicited_only);
-  verbs_unused_op rereg_mr;
+  int (*rereg_mr)(struct verbs_mr* mr, int flags, struct ibv_pd* pd, void* addr, size_t length,
+                  int access);
   int (*resize_cq)(struct ibv_cq* cq, int cqe);
-  verbs_unused_op set_ece;
-  verbs_unused_op unimport_dm;
-  verbs_unused_op unimport_mr;
-  verbs_unused_op unimport_pd;
+  int (*set_ece)(struct ibv_qp* qp, struct ibv_ece* ece);
+  void (*unimport_dm)(struct ibv_dm* dm);
+  void (*unimport_mr)(struct ibv_mr* mr);
+  void (*unimport_pd)(struct ibv_pd* pd);
 };
 
 /* ---- The four private functions that this provider imports ---- */
@@ -238,11 +248,14 @@ MPRDMA_OFFSET(struct verbs_device, sysfs, 696);
 MPRDMA_OFFSET(struct verbs_device, core_support, 704);
 
 MPRDMA_LAYOUT(struct verbs_context_ops, 608);
+MPRDMA_OFFSET(struct verbs_context_ops, advise_mr, 0 * 8);
 MPRDMA_OFFSET(struct verbs_context_ops, alloc_pd, 5 * 8);
 MPRDMA_OFFSET(struct verbs_context_ops, async_event, 7 * 8);
 MPRDMA_OFFSET(struct verbs_context_ops, cq_event, 12 * 8);
 MPRDMA_OFFSET(struct verbs_context_ops, create_qp_ex, 20 * 8);
+MPRDMA_OFFSET(struct verbs_context_ops, dealloc_td, 27 * 8);
 MPRDMA_OFFSET(struct verbs_context_ops, free_context, 39 * 8);
+MPRDMA_OFFSET(struct verbs_context_ops, modify_srq, 49 * 8);
 MPRDMA_OFFSET(struct verbs_context_ops, poll_cq, 53 * 8);
 MPRDMA_OFFSET(struct verbs_context_ops, query_device_ex, 58 * 8);
 MPRDMA_OFFSET(struct verbs_context_ops, reg_mr, 68 * 8);

@@ -4,7 +4,7 @@
  * a slot, the setters fill it, wr_complete publishes the batch. The first error in a batch sticks
  * and makes wr_complete fail with nothing posted.
  */
-#include "providers/mprdma/mprdma.h"
+#include "providers/mprdma/operations.h"
 
 static void wr_start(struct ibv_qp_ex* ibv) {
   struct mprdma_qp* qp = to_mprdma_qp_ex(ibv);
@@ -48,7 +48,7 @@ static struct mprdma_abi_send_wqe* open_slot(struct ibv_qp_ex* ibv,
   if (qp->batch_error != 0) {
     return NULL;
   }
-  int error = mprdma_check_send_flags(qp, ibv->wr_flags);
+  int error = mprdma_check_send(qp, opcode, ibv->wr_flags);
   struct mprdma_abi_send_wqe* wqe = error == 0 ? mprdma_sq_slot(&qp->sq, qp->batch_producer) : NULL;
   if (wqe == NULL) {
     fail(qp, error != 0 ? error : ENOMEM);
@@ -94,6 +94,48 @@ static void wr_send_imm(struct ibv_qp_ex* ibv, __be32 imm) {
   struct mprdma_abi_send_wqe* wqe = open_slot(ibv, MPRDMA_ABI_SEND_IMM);
   if (wqe != NULL) {
     wqe->imm_or_rkey = imm;
+  }
+}
+
+static void wr_send_inv(struct ibv_qp_ex* ibv, uint32_t rkey) {
+  struct mprdma_abi_send_wqe* wqe = open_slot(ibv, MPRDMA_ABI_SEND_INVALIDATE);
+  if (wqe != NULL) {
+    wqe->imm_or_rkey = rkey;
+  }
+}
+
+static void wr_local_inv(struct ibv_qp_ex* ibv, uint32_t rkey) {
+  struct mprdma_abi_send_wqe* wqe = open_slot(ibv, MPRDMA_ABI_LOCAL_INVALIDATE);
+  if (wqe != NULL) {
+    wqe->imm_or_rkey = rkey;
+  }
+}
+
+static void wr_bind_mw(struct ibv_qp_ex* ibv, struct ibv_mw* mw, uint32_t rkey,
+                       const struct ibv_mw_bind_info* info) {
+  struct mprdma_abi_send_wqe* wqe = open_slot(ibv, MPRDMA_ABI_BIND_MW);
+  int error = wqe != NULL ? mprdma_put_bind(wqe, mw, rkey, info) : 0;
+  if (error != 0) {
+    fail(to_mprdma_qp_ex(ibv), error);
+  }
+}
+
+static void wr_set_ud_addr(struct ibv_qp_ex* ibv, struct ibv_ah* ah, uint32_t remote_qpn,
+                           uint32_t remote_qkey) {
+  struct mprdma_qp* qp = to_mprdma_qp_ex(ibv);
+  int error = 0;
+  if (qp->batch_wqe != NULL) {
+    error = mprdma_put_destination(qp->batch_wqe, ah, remote_qpn, remote_qkey);
+  }
+  if (error != 0) {
+    fail(qp, error);
+  }
+}
+
+static void wr_set_xrc_srqn(struct ibv_qp_ex* ibv, uint32_t remote_srqn) {
+  struct mprdma_qp* qp = to_mprdma_qp_ex(ibv);
+  if (qp->batch_wqe != NULL) {
+    qp->batch_wqe->xrc_srqn = remote_srqn;
   }
 }
 
@@ -154,8 +196,7 @@ static void wr_set_inline_data_list(struct ibv_qp_ex* ibv, size_t num_buf,
   if (wqe == NULL) {
     return;
   }
-  bool has_data = wqe->opcode <= MPRDMA_ABI_WRITE_IMM; /* SEND and WRITE, the first five opcodes */
-  if (!has_data) {
+  if (!mprdma_takes_inline((enum mprdma_abi_send_opcode)wqe->opcode)) {
     fail(qp, EINVAL);
     return;
   }
@@ -176,17 +217,44 @@ static void wr_set_inline_data(struct ibv_qp_ex* ibv, void* addr, size_t length)
   wr_set_inline_data_list(ibv, 1, &buffer);
 }
 
-int mprdma_wr_builder_fill(struct mprdma_qp* qp, uint64_t send_ops) {
-  const uint64_t kAtomics = IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
-  uint64_t offered = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
-                     IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ;
-  if ((qp->context->channel.features & MPRDMA_ABI_FEATURE_ATOMIC) != 0) {
-    offered |= kAtomics;
+static void wr_atomic_write(struct ibv_qp_ex* ibv, uint32_t rkey, uint64_t remote_addr,
+                            const void* data) {
+  const struct ibv_data_buf buffer = {.addr = (void*)(uintptr_t)data, .length = sizeof(uint64_t)};
+  open_rdma(ibv, MPRDMA_ABI_ATOMIC_WRITE, rkey, remote_addr, 0);
+  wr_set_inline_data_list(ibv, 1, &buffer);
+}
+
+/* Which operation each flag asks for. */
+static const struct {
+  uint64_t flag;
+  enum mprdma_abi_send_opcode opcode;
+} kBuilders[] = {
+    {IBV_QP_EX_WITH_RDMA_WRITE, MPRDMA_ABI_WRITE},
+    {IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, MPRDMA_ABI_WRITE_IMM},
+    {IBV_QP_EX_WITH_SEND, MPRDMA_ABI_SEND},
+    {IBV_QP_EX_WITH_SEND_WITH_IMM, MPRDMA_ABI_SEND_IMM},
+    {IBV_QP_EX_WITH_RDMA_READ, MPRDMA_ABI_READ},
+    {IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, MPRDMA_ABI_COMPARE_SWAP},
+    {IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, MPRDMA_ABI_FETCH_ADD},
+    {IBV_QP_EX_WITH_LOCAL_INV, MPRDMA_ABI_LOCAL_INVALIDATE},
+    {IBV_QP_EX_WITH_BIND_MW, MPRDMA_ABI_BIND_MW},
+    {IBV_QP_EX_WITH_SEND_WITH_INV, MPRDMA_ABI_SEND_INVALIDATE},
+    {IBV_QP_EX_WITH_ATOMIC_WRITE, MPRDMA_ABI_ATOMIC_WRITE},
+};
+
+static uint64_t offered_by(const struct mprdma_qp* qp) {
+  uint64_t offered = 0;
+  for (size_t i = 0; i < sizeof(kBuilders) / sizeof(kBuilders[0]); i++) {
+    offered |= (qp->operations & 1u << kBuilders[i].opcode) != 0 ? kBuilders[i].flag : 0;
   }
-  if ((send_ops & ~offered) != 0) {
+  return offered;
+}
+
+int mprdma_wr_builder_fill(struct mprdma_qp* qp, uint64_t send_ops) {
+  struct ibv_qp_ex* ex = &qp->verbs.qp_ex;
+  if ((send_ops & ~offered_by(qp)) != 0) {
     return EOPNOTSUPP;
   }
-  struct ibv_qp_ex* ex = &qp->verbs.qp_ex;
   ex->wr_start = wr_start;
   ex->wr_complete = wr_complete;
   ex->wr_abort = wr_abort;
@@ -194,15 +262,20 @@ int mprdma_wr_builder_fill(struct mprdma_qp* qp, uint64_t send_ops) {
   ex->wr_set_sge_list = wr_set_sge_list;
   ex->wr_set_inline_data = wr_set_inline_data;
   ex->wr_set_inline_data_list = wr_set_inline_data_list;
-  ex->wr_rdma_write = (send_ops & IBV_QP_EX_WITH_RDMA_WRITE) != 0 ? wr_rdma_write : NULL;
-  ex->wr_rdma_write_imm =
-      (send_ops & IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM) != 0 ? wr_rdma_write_imm : NULL;
-  ex->wr_send = (send_ops & IBV_QP_EX_WITH_SEND) != 0 ? wr_send : NULL;
-  ex->wr_send_imm = (send_ops & IBV_QP_EX_WITH_SEND_WITH_IMM) != 0 ? wr_send_imm : NULL;
-  ex->wr_rdma_read = (send_ops & IBV_QP_EX_WITH_RDMA_READ) != 0 ? wr_rdma_read : NULL;
-  ex->wr_atomic_cmp_swp =
-      (send_ops & IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP) != 0 ? wr_atomic_cmp_swp : NULL;
-  ex->wr_atomic_fetch_add =
-      (send_ops & IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD) != 0 ? wr_atomic_fetch_add : NULL;
+  ex->wr_set_ud_addr = qp->verbs.qp.qp_type == IBV_QPT_UD ? wr_set_ud_addr : NULL;
+  ex->wr_set_xrc_srqn = qp->verbs.qp.qp_type == IBV_QPT_XRC_SEND ? wr_set_xrc_srqn : NULL;
+#define FILL(flag, member) ex->member = (send_ops & IBV_QP_EX_WITH_##flag) != 0 ? member : NULL
+  FILL(RDMA_WRITE, wr_rdma_write);
+  FILL(RDMA_WRITE_WITH_IMM, wr_rdma_write_imm);
+  FILL(SEND, wr_send);
+  FILL(SEND_WITH_IMM, wr_send_imm);
+  FILL(RDMA_READ, wr_rdma_read);
+  FILL(ATOMIC_CMP_AND_SWP, wr_atomic_cmp_swp);
+  FILL(ATOMIC_FETCH_AND_ADD, wr_atomic_fetch_add);
+  FILL(LOCAL_INV, wr_local_inv);
+  FILL(BIND_MW, wr_bind_mw);
+  FILL(SEND_WITH_INV, wr_send_inv);
+  FILL(ATOMIC_WRITE, wr_atomic_write);
+#undef FILL
   return 0;
 }

@@ -3,9 +3,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/epoll.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +13,7 @@
 #include <utility>
 
 #include "dataplane/clock.hpp"
+#include "dataplane/prompt_thread.hpp"
 
 namespace mprdma::switchsim {
 
@@ -35,32 +34,14 @@ constexpr unsigned kBusyTurnsMax = 8;
 constexpr uint64_t kTagSignal = UINT64_MAX;
 constexpr uint64_t kTagControl = UINT64_MAX - 1;
 
-// The layout of the kernel's struct sched_attr, version 0 (sched_setattr(2)).
-struct SchedAttr {
-  uint32_t size = sizeof(SchedAttr);
-  uint32_t policy = SCHED_OTHER;
-  uint64_t flags = 0;
-  int32_t nice = 0;
-  uint32_t priority = 0;
-  uint64_t runtime_ns = 0;
-  uint64_t deadline_ns = 0;
-  uint64_t period_ns = 0;
-};
-
-// The switch runs for microseconds and has to run at once, between applications that spin: a late
-// turn is a network that stands still. Where it is allowed (root, RLIMIT_RTPRIO) it runs in a
-// real-time class, which is safe because it always sleeps (kBusyTurnsMax). Elsewhere a short slice
-// helps (EEVDF, Linux 6.12). Timers are to be exact.
-void make_prompt() {
-  prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+// A late turn of the switch is a network that stands still. Where it is allowed (root,
+// RLIMIT_RTPRIO) it runs in a real-time class, which is safe because it always sleeps
+// (kBusyTurnsMax).
+void make_switch_prompt() {
+  dataplane::make_prompt();
   sched_param lowest{};
   lowest.sched_priority = 1;
-  if (sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &lowest) == 0) return;
-  SchedAttr attr;
-  if (syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0) != 0) return;
-  if (attr.policy != SCHED_OTHER) return;
-  attr.runtime_ns = 100'000;
-  (void)syscall(SYS_sched_setattr, 0, &attr, 0);
+  (void)sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &lowest);
 }
 
 }  // namespace
@@ -103,7 +84,7 @@ std::string FabricLoop::start() {
 }
 
 void FabricLoop::run() {
-  make_prompt();
+  make_switch_prompt();
   status_.started = last_moved_ = next_service_ = clock_now();
   while (!status_.down) {
     const Time now = clock_now();

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,13 +12,6 @@
 #include "dataplane/port_factory.hpp"
 
 namespace mprdma::switchsim {
-
-namespace {
-
-constexpr int kLockTries = 20;
-constexpr useconds_t kLockPauseUs = 5000;
-
-}  // namespace
 
 std::string control_path(const std::string& directory) {
   return directory + "/control.sock";
@@ -40,13 +32,10 @@ std::string FabricProcess::take_lock() {
   const std::string path = directory_ + "/lock";
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return fmt::format("{}: {}", path, std::strerror(errno));
-  // Somebody who only asks whether a fabric runs holds it for a moment.
-  int tries = 0;
-  while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    if (++tries < kLockTries) {
-      usleep(kLockPauseUs);
-      continue;
-    }
+  // Of the open file, so that it outlives a fork; who only asks (F_OFD_GETLK) takes no lock.
+  struct flock whole {};
+  whole.l_type = F_WRLCK;
+  if (fcntl(fd, F_OFD_SETLK, &whole) != 0) {
     close(fd);
     return "a fabric of this name runs already; end it with `mprdma fabric down`, or choose "
            "another --name";

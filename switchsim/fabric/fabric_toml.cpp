@@ -8,19 +8,8 @@
 #include <string>
 #include <string_view>
 
-#define TOML_HEADER_ONLY 1
-#define TOML_EXCEPTIONS 0
-#define TOML_ENABLE_UNRELEASED_FEATURES 0
-#if defined(__GNUC__)
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow"
-#endif
-#include <toml++/toml.h>
-#if defined(__GNUC__)
-#pragma GCC diagnostic pop
-#endif
-
 #include "dataplane/address.hpp"
+#include "switchsim/config/toml_reader.hpp"
 #include "switchsim/fabric/fabric_config.hpp"
 #include "switchsim/fabric/link_change.hpp"
 
@@ -30,91 +19,6 @@ namespace {
 
 constexpr int64_t kHostsMax = 64;
 constexpr int64_t kPathsMax = 64;
-
-// The first error of the file, and where.
-class Errors {
- public:
-  explicit Errors(std::string path) : path_(std::move(path)) {}
-
-  void add(const toml::source_region& where, const std::string& what) {
-    if (!first_.empty()) return;
-    first_ = fmt::format("{}:{}:{}: {}", path_, where.begin.line, where.begin.column, what);
-  }
-  void add(const std::string& what) {
-    if (first_.empty()) first_ = fmt::format("{}: {}", path_, what);
-  }
-  [[nodiscard]] bool any() const { return !first_.empty(); }
-  [[nodiscard]] const std::string& first() const { return first_; }
-
- private:
-  std::string path_;
-  std::string first_;
-};
-
-// The keys of one table; those that nobody asked for are errors at the end.
-class Reader {
- public:
-  Reader(const toml::table& table, std::string name, Errors* errors)
-      : table_(table), name_(std::move(name)), errors_(errors) {}
-
-  const toml::node* find(std::string_view key) {
-    known_.insert(std::string(key));
-    return table_.get(key);
-  }
-  [[nodiscard]] bool has(std::string_view key) const { return table_.contains(key); }
-
-  // `take` is given the node and says whether it is good.
-  template <class Take>
-  void value(std::string_view key, const char* expected, bool required, Take take) {
-    const toml::node* node = find(key);
-    if (node == nullptr) {
-      if (required) errors_->add(table_.source(), fmt::format("{} is missing", full(key)));
-    } else if (!take(*node)) {
-      errors_->add(node->source(), fmt::format("{}: expected {}", full(key), expected));
-    }
-  }
-
-  template <class Take>
-  void text(std::string_view key, const char* expected, bool required, Take take) {
-    value(key, expected, required, [&](const toml::node& node) {
-      const auto* string = node.as_string();
-      return string != nullptr && take(string->get());
-    });
-  }
-
-  template <class T>
-  void integer(std::string_view key, int64_t low, int64_t high, T* out) {
-    const std::string expected = fmt::format("a whole number in {}..{}", low, high);
-    value(key, expected.c_str(), false, [&](const toml::node& node) {
-      const auto* number = node.as_integer();
-      if (number == nullptr || number->get() < low || number->get() > high) return false;
-      *out = static_cast<T>(number->get());
-      return true;
-    });
-  }
-
-  void end() {
-    for (auto&& [key, node] : table_) {
-      if (known_.contains(std::string(key.str()))) continue;
-      std::string names;
-      for (const std::string& name : known_) names += (names.empty() ? "" : ", ") + name;
-      errors_->add(key.source(), fmt::format("unknown key '{}'; known{}: {}", key.str(),
-                                             name_.empty() ? "" : " in " + name_, names));
-    }
-  }
-
-  [[nodiscard]] const toml::source_region& source() const { return table_.source(); }
-
- private:
-  [[nodiscard]] std::string full(std::string_view key) const {
-    return name_.empty() ? std::string(key) : name_ + "." + std::string(key);
-  }
-
-  const toml::table& table_;
-  std::string name_;
-  Errors* errors_;
-  std::set<std::string> known_;
-};
 
 double number_of(const toml::node& node) {
   return node.value<double>().value_or(-1);
@@ -128,9 +32,9 @@ bool take_red(const toml::node& node, RedConfig* out) {
 }
 
 // rate, delay_us, queue_kb, red, loss: one port of a link.
-void read_port(Reader* reader, bool rate_required, PortConfig* out) {
-  reader->text("rate", "a rate like \"200Mbps\", from 100kbps to 1000Gbps", rate_required,
-               [&](const std::string& text) { return parse_rate(text, &out->rate); });
+void read_port(TomlReader* reader, bool rate_required, PortConfig* out) {
+  reader->parsed_text("rate", "a rate like \"200Mbps\", from 100kbps to 1000Gbps", rate_required,
+                      [&](const std::string& text) { return parse_rate(text, &out->rate); });
   reader->value("delay_us", "microseconds, 0..1000000", false, [&](const toml::node& node) {
     const double us = number_of(node);
     if (us < 0 || us > 1e6) return false;
@@ -159,24 +63,25 @@ void read_port(Reader* reader, bool rate_required, PortConfig* out) {
 
 class Parser {
  public:
-  Parser(const toml::table& root, Errors* errors, FabricConfig* out)
+  Parser(const toml::table& root, TomlErrors& errors, FabricConfig* out)
       : top_(root, "", errors), errors_(errors), out_(out) {}
 
   void run() {
     read_globals();
-    if (!errors_->any()) read_switches();
-    if (!errors_->any()) read_hosts();
-    if (!errors_->any()) read_links();
-    if (!errors_->any()) top_.end();
-    if (!errors_->any()) check_reach();
+    if (!errors_.any()) read_switches();
+    if (!errors_.any()) read_hosts();
+    if (!errors_.any()) read_links();
+    if (!errors_.any()) top_.finish();
+    if (!errors_.any()) check_reach();
   }
 
  private:
   void read_globals() {
-    top_.text("name", "up to 32 letters, digits, '-' and '_'", false, [&](const std::string& text) {
-      out_->name = text;
-      return valid_fabric_name(text);
-    });
+    top_.parsed_text("name", "up to 32 letters, digits, '-' and '_'", false,
+                     [&](const std::string& text) {
+                       out_->name = text;
+                       return valid_fabric_name(text);
+                     });
     top_.integer("seed", 0, INT64_MAX, &out_->seed);
     top_.integer("paths", 1, kPathsMax, &paths_);
     int64_t reroute_ms = -1;
@@ -191,10 +96,10 @@ class Parser {
   void read_switches() {
     if (paths_ > 0) {
       for (const char* key : {"switches", "links"}) {
-        if (const toml::node* node = top_.find(key)) {
-          errors_->add(node->source(), fmt::format("{} and paths exclude each other: paths = N "
-                                                   "makes the switches and links itself",
-                                                   key));
+        if (const toml::node* node = top_.node(key)) {
+          errors_.add(node->source(), fmt::format("{} and paths exclude each other: paths = N "
+                                                  "makes the switches and links itself",
+                                                  key));
         }
       }
       out_->switches = {"tor1", "tor2"};
@@ -222,33 +127,34 @@ class Parser {
   }
 
   void read_hosts() {
-    const toml::node* node = top_.find("hosts");
+    const toml::node* node = top_.node("hosts");
     const toml::array* array = node != nullptr ? node->as_array() : nullptr;
     if (array == nullptr || array->size() < 2 || array->size() > kHostsMax) {
       const std::string what = fmt::format("hosts: expected 2 to {} tables [[hosts]]", kHostsMax);
-      return node == nullptr ? errors_->add(what) : errors_->add(node->source(), what);
+      return node == nullptr ? errors_.add(what) : errors_.add(node->source(), what);
     }
     out_->topology.hosts = static_cast<uint32_t>(array->size());
     out_->topology.switches = static_cast<uint32_t>(out_->switches.size());
     for (size_t i = 0; i < array->size(); ++i) {
       const toml::table* table = (*array)[i].as_table();
       if (table == nullptr) {
-        return errors_->add((*array)[i].source(), "hosts: expected tables [[hosts]]");
+        return errors_.add((*array)[i].source(), "hosts: expected tables [[hosts]]");
       }
       read_host(*table, i, array->size());
-      if (errors_->any()) return;
+      if (errors_.any()) return;
     }
   }
 
   void read_host(const toml::table& table, size_t index, size_t count) {
-    Reader reader(table, "hosts", errors_);
+    TomlReader reader(table, "[[hosts]]", errors_);
     HostConfig host;
     read_identity(&reader, &host);
     read_wire(&reader, &host);
     // The first half of the hosts on the one switch, the rest on the other.
     host.switch_index = paths_ > 0 && index >= (count + 1) / 2 ? 1 : 0;
-    reader.text("switch", "the name of a switch", paths_ == 0 && out_->switches.size() > 1,
-                [&](const std::string& text) { return find_switch(text, &host.switch_index); });
+    reader.parsed_text(
+        "switch", "the name of a switch", paths_ == 0 && out_->switches.size() > 1,
+        [&](const std::string& text) { return find_switch(text, &host.switch_index); });
     LinkConfig link;
     link.name = host.name;
     link.a = static_cast<NodeId>(index);
@@ -258,27 +164,28 @@ class Parser {
     link.ab.delay = SimSpan::us(1);
     read_port(&reader, false, &link.ab);
     link.ba = link.ab;
-    reader.end();
+    reader.finish();
     out_->topology.links.push_back(link);
     out_->hosts.push_back(host);
   }
 
-  void read_identity(Reader* reader, HostConfig* host) {
-    reader->text("name", "a new name of up to 32 letters, digits, '-' and '_'", true,
-                 [&](const std::string& text) {
-                   host->name = text;
-                   return fresh_name(text);
-                 });
-    reader->text("ip", "the IPv4 address of no other host, like \"10.73.0.1/24\"", true,
-                 [&](const std::string& text) {
-                   return dataplane::parse_address(text, &host->ipv4, &host->prefix_bits) &&
-                          addresses_.insert(host->ipv4).second;
-                 });
+  void read_identity(TomlReader* reader, HostConfig* host) {
+    reader->parsed_text("name", "a new name of up to 32 letters, digits, '-' and '_'", true,
+                        [&](const std::string& text) {
+                          host->name = text;
+                          return fresh_name(text);
+                        });
+    reader->parsed_text("ip", "the IPv4 address of no other host, like \"10.73.0.1/24\"", true,
+                        [&](const std::string& text) {
+                          return dataplane::parse_address(text, &host->ipv4, &host->prefix_bits) &&
+                                 addresses_.insert(host->ipv4).second;
+                        });
     host->mac = dataplane::derived_mac(host->ipv4);
-    reader->text("mac", "a unicast Ethernet address, like \"02:4d:52:49:00:01\"", false,
-                 [&](const std::string& text) { return dataplane::parse_mac(text, &host->mac); });
-    if (!errors_->any() && !macs_.insert(host->mac).second) {
-      errors_->add(reader->source(), "two hosts have the same Ethernet address; set mac");
+    reader->parsed_text(
+        "mac", "a unicast Ethernet address, like \"02:4d:52:49:00:01\"", false,
+        [&](const std::string& text) { return dataplane::parse_mac(text, &host->mac); });
+    if (!errors_.any() && !macs_.insert(host->mac).second) {
+      errors_.add(reader->table().source(), "two hosts have the same Ethernet address; set mac");
     }
     reader->value("mtu", "1024, 2048 or 4096", false, [&](const toml::node& node) {
       const auto* number = node.as_integer();
@@ -288,18 +195,18 @@ class Parser {
     });
   }
 
-  static void read_wire(Reader* reader, HostConfig* host) {
-    reader->text("port", "\"local\" or \"vhost\"", false, [&](const std::string& text) {
+  static void read_wire(TomlReader* reader, HostConfig* host) {
+    reader->parsed_text("port", "\"local\" or \"vhost\"", false, [&](const std::string& text) {
       host->kind = text == "vhost" ? PortKind::kVhost : PortKind::kLocal;
       return text == "vhost" || text == "local";
     });
     // A comma would end the path in the text of a port.
-    reader->text("path", "an absolute path of up to 100 bytes without a comma", false,
-                 [&](const std::string& text) {
-                   host->path = text;
-                   return text.starts_with('/') && text.size() <= 100 &&
-                          text.find_first_of(",;") == std::string::npos;
-                 });
+    reader->parsed_text("path", "an absolute path of up to 100 bytes without a comma", false,
+                        [&](const std::string& text) {
+                          host->path = text;
+                          return text.starts_with('/') && text.size() <= 100 &&
+                                 text.find_first_of(",;") == std::string::npos;
+                        });
   }
 
   bool find_switch(const std::string& name, uint32_t* index) const {
@@ -311,56 +218,57 @@ class Parser {
 
   void read_links() {
     if (paths_ > 0) return make_paths();
-    const toml::node* node = top_.find("links");
+    const toml::node* node = top_.node("links");
     if (node == nullptr) return;
     const toml::array* array = node->as_array();
-    if (array == nullptr) return errors_->add(node->source(), "links: expected tables [[links]]");
+    if (array == nullptr) return errors_.add(node->source(), "links: expected tables [[links]]");
     for (const toml::node& one : *array) {
       const toml::table* table = one.as_table();
-      if (table == nullptr) return errors_->add(one.source(), "links: expected tables [[links]]");
+      if (table == nullptr) return errors_.add(one.source(), "links: expected tables [[links]]");
       read_link(*table);
-      if (errors_->any()) return;
+      if (errors_.any()) return;
     }
   }
 
   void read_link(const toml::table& table) {
-    Reader reader(table, "links", errors_);
+    TomlReader reader(table, "[[links]]", errors_);
     LinkConfig link;
-    reader.text("name", "a new name of up to 32 letters, digits, '-' and '_'", true,
-                [&](const std::string& text) {
-                  link.name = text;
-                  return fresh_name(text);
-                });
+    reader.parsed_text("name", "a new name of up to 32 letters, digits, '-' and '_'", true,
+                       [&](const std::string& text) {
+                         link.name = text;
+                         return fresh_name(text);
+                       });
     for (const auto& [key, end] : {std::pair{"a", &link.a}, std::pair{"b", &link.b}}) {
-      reader.text(key, "the name of a switch", true, [&, end = end](const std::string& text) {
-        if (!find_switch(text, end)) return false;
-        *end += out_->topology.hosts;
-        return true;
-      });
+      reader.parsed_text(key, "the name of a switch", true,
+                         [&, end = end](const std::string& text) {
+                           if (!find_switch(text, end)) return false;
+                           *end += out_->topology.hosts;
+                           return true;
+                         });
     }
     read_port(&reader, true, &link.ab);
     link.ba = link.ab;
-    reader.end();
-    if (!errors_->any() && link.a == link.b) {
-      errors_->add(table.source(), "links: a and b are the same switch");
+    reader.finish();
+    if (!errors_.any() && link.a == link.b) {
+      errors_.add(table.source(), "links: a and b are the same switch");
     }
     out_->topology.links.push_back(link);
   }
 
   void make_paths() {
-    const toml::node* node = top_.find("path");
+    const toml::node* node = top_.node("path");
     const toml::table* table = node != nullptr ? node->as_table() : nullptr;
-    if (table == nullptr) return errors_->add("paths = N needs a table [path] with a rate");
-    Reader reader(*table, "path", errors_);
+    if (table == nullptr) return errors_.add("paths = N needs a table [path] with a rate");
+    TomlReader reader(*table, "[path]", errors_);
     LinkConfig link;
     read_port(&reader, true, &link.ab);
     link.ba = link.ab;
-    reader.end();
+    reader.finish();
     link.a = out_->topology.hosts;
     link.b = out_->topology.hosts + 1;
     for (int64_t i = 1; i <= paths_; ++i) {
       link.name = fmt::format("path{}", i);
-      if (!fresh_name(link.name)) errors_->add(fmt::format("the name {} is taken", link.name));
+      if (!fresh_name(link.name)) errors_.add(fmt::format("the name {} is taken", link.name));
       out_->topology.links.push_back(link);
     }
   }
@@ -377,13 +285,13 @@ class Parser {
     }
     for (uint32_t host = 0; host < topology.hosts; ++host) {
       if (reached[host]) continue;
-      errors_->add(
+      errors_.add(
           fmt::format("no links lead from {} to {}", out_->hosts[0].name, out_->hosts[host].name));
     }
   }
 
-  Reader top_;
-  Errors* errors_;
+  TomlReader top_;
+  TomlErrors& errors_;
   FabricConfig* out_;
   int64_t paths_ = 0;
   std::set<std::string> names_;
@@ -395,14 +303,14 @@ class Parser {
 
 std::string parse_fabric(const std::string& text, const std::string& path, FabricConfig* out) {
   *out = FabricConfig{};
-  Errors errors(path);
+  TomlErrors errors{.path = path, .first = {}};
   const toml::parse_result parsed = toml::parse(text, path);
   if (!parsed) {
     errors.add(parsed.error().source(), std::string(parsed.error().description()));
-    return errors.first();
+    return errors.first;
   }
-  Parser(parsed.table(), &errors, out).run();
-  return errors.first();
+  Parser(parsed.table(), errors, out).run();
+  return errors.first;
 }
 
 }  // namespace mprdma::switchsim

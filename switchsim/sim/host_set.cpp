@@ -443,8 +443,8 @@ bool HostSet::wire_is_limit(const Endpoint& endpoint) const {
   const FlowSpec& spec = *flows_[endpoint.number / 2].spec;
   if (spec.params.path_policy != transport::PathPolicy::kSingle) return false;
   const transport::StreamSender& sender = spec.operation == FlowOperation::kRead
-                                              ? endpoint.qp.responder().response_sender()
-                                              : endpoint.qp.requester().sender();
+                                              ? endpoint.qp.mp()->responder().response_sender()
+                                              : endpoint.qp.mp()->requester().sender();
   return sender.window().packets() > sender.in_flight() + transport::kWireBacklogMax;
 }
 

@@ -7,9 +7,9 @@
 #include <fstream>
 #include <sstream>
 
+#include "switchsim/config/toml_reader.hpp"
 #include "switchsim/sim/toml_overrides.hpp"
 #include "switchsim/sim/toml_params.hpp"
-#include "switchsim/sim/toml_reader.hpp"
 
 namespace mprdma::switchsim {
 

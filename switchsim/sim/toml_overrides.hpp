@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "switchsim/sim/toml_reader.hpp"
+#include "switchsim/config/toml_reader.hpp"
 
 namespace mprdma::switchsim {
 

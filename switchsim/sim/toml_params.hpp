@@ -1,8 +1,8 @@
 // The transport's tunables from a [transport] table.
 #pragma once
 
+#include "switchsim/config/toml_reader.hpp"
 #include "switchsim/sim/scenario.hpp"
-#include "switchsim/sim/toml_reader.hpp"
 
 namespace mprdma::switchsim {
 

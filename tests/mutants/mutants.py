@@ -13,7 +13,7 @@ from collections import namedtuple
 
 Mutant = namedtuple("Mutant", "name file old new why rebuild killer")
 
-_RECEIVER = ("requester.cpp", "responder.cpp")
+_RECEIVER = ("requester.cpp", "requester_responses.cpp", "responder.cpp")
 
 
 _CLOCKS = ("stream_sender.cpp", "stream_sender_clocks.cpp")
@@ -148,7 +148,7 @@ MUTANTS = [
     ),
     _mutant(
         "strict-memory-of-a-read-placed-early",
-        "requester.cpp",
+        "requester_responses.cpp",
         "  const uint32_t access = forced ? kLocalWrite : kLocalWrite | kRelaxedOrdering;\n",
         "  const uint32_t access = forced ? kLocalWrite : kLocalWrite | 0;\n",
         "who polls on the last byte of a READ reads stale ones",
@@ -156,10 +156,9 @@ MUTANTS = [
     _mutant(
         "early-placement-unchecked",
         "responder.cpp",
-        "  if (!device_.memory->translate(reth.rkey, config_.pd, reth.va, reth.dma_len, access, "
-        "&base)) {\n    return Early::kWait;",
-        "  if (!device_.memory->translate(reth.rkey, config_.pd, reth.va, 1, access, "
-        "&base)) {\n    return Early::kWait;",
+        "  if (!open_remote(reth, access, &base)) {\n    return Early::kWait;",
+        "  if (!open_remote({.va = reth.va, .rkey = reth.rkey, .dma_len = 1}, access, &base)) {\n"
+        "    return Early::kWait;",
         "memory behind the region is overwritten before anybody refuses",
     ),
     _mutant(
@@ -176,7 +175,7 @@ MUTANTS = [
         "                           .payload_offset = 0,\n"
         "                           .length = packet.payload_len,\n"
         "                           .addr = base + packet",
-        "  if (packet.info().has_immdt && receive_ready()) {\n"
+        "  if (packet.info().has_immdt && core_.receives.waiting() > 0) {\n"
         "    const_cast<Responder*>(this)->complete_receive(\n"
         "        packet, WcOpcode::kRecvWriteImm, reth.dma_len);\n"
         "  }\n"
@@ -225,7 +224,7 @@ MUTANTS = [
     ),
     _mutant(
         "synchronise-read-not-checked",
-        "requester.cpp",
+        "requester_responses.cpp",
         "  if ((work.flags & kSynchronise) != 0 &&\n"
         "      response_receiver_.rcv_nxt().before(work.response_first)) {",
         "  if (false && response_receiver_.rcv_nxt().before(work.response_first)) {",
@@ -515,7 +514,7 @@ MUTANTS = [
     # ---- The requester
     _mutant(
         "rnr-timer-ignored",
-        "requester.cpp",
+        "requester_responses.cpp",
         "  sender_.pause(now + wire::rnr_timer(ack.mp_ack.detail));\n",
         "  sender_.pause(now);\n",
         "a receiver that asked for time gets none",
@@ -537,7 +536,7 @@ MUTANTS = [
     _mutant(
         "read-complete-when-acknowledged",
         "requester.cpp",
-        "  return work.opcode != WorkOpcode::kRead || work.response_done;\n",
+        "  return !is_answered(work.opcode) || work.response_done;\n",
         "  return true;\n",
         "a READ completes before its data is there",
     ),
@@ -582,35 +581,32 @@ MUTANTS = [
     _mutant(
         "read-data-from-the-start",
         "responder.cpp",
-        "context.reth.va + offset, length,",
-        "context.reth.va, length,",
+        "  part.va += offset;\n",
+        "",
         "every packet of a READ brings the first bytes",
     ),
     _mutant(
         "rkey-checked-on-first-packet-only",
         "responder.cpp",
-        "  uint64_t base = 0;\n  if (reth.dma_len > 0 && !device_.memory->translate("
-        "reth.rkey, config_.pd, reth.va, reth.dma_len,\n"
-        "                                                     kRemoteWrite",
-        "  uint64_t base = 0;\n  if (reth.dma_len > 0 && info.starts_message() &&\n"
-        "      !device_.memory->translate(reth.rkey, config_.pd, reth.va, reth.dma_len,\n"
-        "                                 kRemoteWrite",
+        "  if (reth.dma_len > 0 && !open_remote(reth, kRemoteWrite, &base)) {",
+        "  if (reth.dma_len > 0 && info.starts_message() &&\n"
+        "      !open_remote(reth, kRemoteWrite, &base)) {",
         "later packets go where nobody allowed",
     ),
     _mutant(
         "access-right-not-checked",
         "responder.cpp",
-        "                                                     kRemoteWrite, &base)) {",
-        "                                                     0, &base)) {",
+        "!open_remote(reth, kRemoteWrite, &base)) {",
+        "!open_remote(reth, 0, &base)) {",
         "a WRITE into memory that is open for reading only",
     ),
     _mutant(
         "last-byte-off-by-one",
         "memory_table.hpp",
-        "if (offset > region->length - length) return false;",
-        "if (offset > region->length - length + 1) return false;",
+        "if (offset > region.length - length) return false;",
+        "if (offset > region.length - length + 1) return false;",
         "one byte beyond the region",
-        ("requester.cpp", "responder.cpp"),
+        _RECEIVER,
     ),
     _mutant(
         "receive-too-short-by-one",
@@ -622,7 +618,8 @@ MUTANTS = [
     _mutant(
         "write-imm-without-receive",
         "responder.cpp",
-        "    if (!receive_ready()) return not_ready();\n  }\n  if (packet.payload_len > 0 && ",
+        "    if (!receive_ready(packet)) return not_ready();\n  }\n"
+        "  if (packet.payload_len > 0 && ",
         "  }\n  if (packet.payload_len > 0 && ",
         "an immediate takes a receive that is not there",
     ),
@@ -639,5 +636,13 @@ MUTANTS = [
         "  if (dormant()) response_sender_.wake(now);\n",
         "",
         "READ data is owed for ever",
+    ),
+    _mutant(
+        "loss-by-time-is-news",
+        "stream_sender.cpp",
+        "  return any_news || names_loss ? ",
+        "  return any_news || lost_count_ != lost_before ? ",
+        "a stale or forged acknowledgement decides how the peer places",
+        killer="unit",
     ),
 ]

@@ -2,7 +2,8 @@
 """Breaks the transport in small ways and asserts that its tests find each of them.
 
 Most are for the swarm. What only slows a connection down, or chooses a worse path, breaks no
-promise that the swarm knows: those are for the unit tests.
+promise that the swarm knows: those are for the unit tests. The rules of the standard are for the
+conformance scripts.
 
 A mutant is an exact replacement in a copy of transport/; only the files that it touches are
 compiled again and linked in front of the library. A text that is not there exactly once is an
@@ -18,7 +19,12 @@ import subprocess
 import sys
 import time
 
-from mutants import MUTANTS
+from mutants import MUTANTS as MP_MUTANTS
+from mutants_roce import MUTANTS as ROCE_MUTANTS
+from mutants_rules import MUTANTS as RULE_MUTANTS
+from mutants_windows import MUTANTS as WINDOW_MUTANTS
+
+MUTANTS = MP_MUTANTS + ROCE_MUTANTS + RULE_MUTANTS + WINDOW_MUTANTS
 
 SECONDS_MAX = 240
 
@@ -32,6 +38,8 @@ def parse_arguments():
     parser.add_argument("--link", nargs="*", default=[], help="libraries of the system")
     parser.add_argument("--unit-tests", required=True, help="the unit tests of the transport")
     parser.add_argument("--unit-libs", required=True, nargs="+", help="what they need")
+    parser.add_argument("--conformance-libs", required=True, nargs="+", help="the scripts' runner")
+    parser.add_argument("--scripts", required=True, help="the directory of the scripts")
     parser.add_argument("--only", help="one mutant")
     parser.add_argument("--seeds", default="1..4000")
     return parser.parse_args()
@@ -68,16 +76,20 @@ def build(arguments, mutant, directory):
     if mutant.killer == "unit":
         command += ["-Wl,--whole-archive", arguments.unit_tests, "-Wl,--no-whole-archive"]
         command += arguments.unit_libs + ["-lgtest_main", "-lgtest"]
+    elif mutant.killer == "conformance":
+        command += ["-Wl,--start-group", *arguments.conformance_libs, "-Wl,--end-group", "-lgtest"]
+        command += ["-l" + library for library in arguments.link]
     else:
         command += arguments.libs + ["-l" + library for library in arguments.link]
     subprocess.run(command, check=True, capture_output=True, text=True)
     return program
 
 
-def hunt_by_unit_tests(program):
+def hunt_by_tests(program, *options):
     """(a test failed, its name). A crash is a finding, too."""
+    command = [str(program), *options]
     try:
-        run = subprocess.run([str(program)], capture_output=True, text=True, timeout=SECONDS_MAX)
+        run = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX)
     except subprocess.TimeoutExpired:
         return True, "hangs"
     failed = [line for line in run.stdout.splitlines() if line.startswith("[  FAILED  ] ")]
@@ -103,7 +115,9 @@ def try_mutant(arguments, mutant):
     try:
         program = build(arguments, mutant, directory)
         if mutant.killer == "unit":
-            killed, finding = hunt_by_unit_tests(program)
+            killed, finding = hunt_by_tests(program)
+        elif mutant.killer == "conformance":
+            killed, finding = hunt_by_tests(program, arguments.scripts, "--gtest_brief=1")
         else:
             killed, finding = hunt(program, arguments.seeds)
     except (ValueError, subprocess.CalledProcessError) as error:

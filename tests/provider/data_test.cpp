@@ -325,11 +325,20 @@ TEST_F(Data, ExtendedPollingReadsInPlace) {
   EXPECT_EQ(ibv_start_poll(ex, &poll), ENOENT);
 }
 
-TEST_F(Data, ExtendedQueueWithTimestampsIsNotSupported) {
+TEST_F(Data, ExtendedQueueRefusesFieldsThatNobodyFills) {
+  for (const uint64_t field :
+       {IBV_WC_EX_WITH_CVLAN, IBV_WC_EX_WITH_FLOW_TAG, IBV_WC_EX_WITH_TM_INFO}) {
+    ibv_cq_init_attr_ex attr{};
+    attr.cqe = 16;
+    attr.wc_flags = field;
+    EXPECT_EQ(ibv_create_cq_ex(context_, &attr), nullptr);
+    EXPECT_EQ(errno, EOPNOTSUPP);
+  }
   ibv_cq_init_attr_ex attr{};
   attr.cqe = 16;
-  attr.wc_flags = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
-  EXPECT_EQ(ibv_create_cq_ex(context_, &attr), nullptr);
+  attr.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
+  attr.flags = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+  EXPECT_EQ(ibv_create_cq_ex(context_, &attr), nullptr) << "an overrun ends the queue pairs";
   EXPECT_EQ(errno, EOPNOTSUPP);
 }
 

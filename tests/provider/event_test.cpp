@@ -93,6 +93,22 @@ TEST_F(Events, SolicitedRequestTakesBackNoRequestForAnyCompletion) {
   EXPECT_FALSE(readable(channel_->fd)) << "the request for any was answered";
 }
 
+TEST_F(Events, RequestAtTheMomentOfAnEventOutlivesASolicitedOne) {
+  static ibv_cq* cq = nullptr;
+  cq = cq_;
+  ASSERT_EQ(ibv_req_notify_cq(cq_, 0), 0);
+  fake_engine_before_event([] { EXPECT_EQ(ibv_req_notify_cq(cq, 0), 0); });
+  deliver();
+  ibv_cq* from = nullptr;
+  void* context = nullptr;
+  ASSERT_TRUE(readable(channel_->fd));
+  ASSERT_EQ(ibv_get_cq_event(channel_, &from, &context), 0);
+  ibv_ack_cq_events(cq_, 1);
+  ASSERT_EQ(ibv_req_notify_cq(cq_, 1), 0);
+  deliver();
+  EXPECT_TRUE(readable(channel_->fd)) << "the second request for any still stood";
+}
+
 TEST_F(Events, UnreadEventsOfADestroyedQueueAreTakenBack) {
   ibv_cq* kept = make_cq(64, channel_);
   ibv_qp* qp = make_qp(kept);

@@ -3,73 +3,24 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
-#include <map>
+#include <ctime>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "abi/mprdma_abi.h"
 #include "abi/mprdma_ring.h"
 #include "dataplane/engine.h"
+#include "tests/provider/fake_engine_state.hpp"
 
 namespace mprdma::provider_test {
 namespace {
 
-constexpr uint64_t kAllFeatures = MPRDMA_ABI_FEATURE_RC | MPRDMA_ABI_FEATURE_SYNCHRONISE |
-                                  MPRDMA_ABI_FEATURE_QP_TRANSPORT | MPRDMA_ABI_FEATURE_QP_STATS;
+void (*before_event)() = nullptr;
+thread_local bool in_before_event = false;  // we hold the mutex and run the queues already
 
-struct Connection {
-  mprdma_abi_client client;
-};
-
-struct Cq {
-  Connection* owner;
-  mprdma_abi_cqe* ring;
-  mprdma_abi_cq_dbr* dbr;
-  uint64_t cookie;
-  uint32_t depth;
-  uint32_t producer = 0;
-  uint32_t fired_arm = 0;
-};
-
-struct Qp {
-  Connection* owner;
-  mprdma_abi_create_qp init;
-  mprdma_abi_qp_attr attr{};
-  uint32_t qpn;
-  FakeQp asked{};
-
-  mprdma_abi_queue_dbr* sq_dbr() const {
-    return reinterpret_cast<mprdma_abi_queue_dbr*>(init.sq.dbr);
-  }
-  mprdma_abi_queue_dbr* rq_dbr() const {
-    return reinterpret_cast<mprdma_abi_queue_dbr*>(init.rq.dbr);
-  }
-};
-
-// One for the process. Everything happens under its mutex, in whoever calls.
-struct Engine {
-  std::mutex mutex;
-  mprdma_abi_doorbell_page doorbells{};
-  std::map<uint32_t, Cq> cqs;
-  std::map<uint32_t, Qp> qps;
-  std::map<uint32_t, mprdma_abi_reg_mr> mrs;
-  uint32_t connections = 0;
-  uint32_t connects = 0;
-  uint32_t pds = 0;
-  uint32_t next_handle = 1;
-  uint64_t progress_calls = 0;
-  bool hold = false;
-  uint64_t features = kAllFeatures;
-  Connection* any = nullptr;
-};
-
-Engine& engine() {
-  static Engine instance;
-  return instance;
-}
-
-void raise(Connection* to, uint32_t type, uint64_t cookie) {
-  const mprdma_abi_event event{type, 0, cookie};
+void raise(Connection* to, uint32_t type, uint64_t cookie, uint32_t arm_serial = 0) {
+  const mprdma_abi_event event{type, arm_serial, cookie};
   to->client.on_event(to->client.context, &event);
 }
 
@@ -78,7 +29,13 @@ void fire_if_armed(Cq& cq, bool solicited_or_error) {
   if (arm == cq.fired_arm) return;
   if ((arm & 3u) == MPRDMA_ABI_ARM_SOLICITED && !solicited_or_error) return;
   cq.fired_arm = arm;
-  raise(cq.owner, MPRDMA_ABI_EVENT_COMPLETION, cq.cookie);
+  // What a thread of the application did at this moment comes before the event.
+  if (before_event != nullptr) {
+    in_before_event = true;
+    std::exchange(before_event, nullptr)();
+    in_before_event = false;
+  }
+  raise(cq.owner, MPRDMA_ABI_EVENT_COMPLETION, cq.cookie, arm >> 2);
 }
 
 void complete(Cq& cq, const mprdma_abi_cqe& cqe) {
@@ -92,6 +49,12 @@ void complete(Cq& cq, const mprdma_abi_cqe& cqe) {
   fire_if_armed(cq, (cqe.flags & MPRDMA_ABI_CQE_SOLICITED) != 0 || cqe.status != 0);
 }
 
+uint64_t now_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
+}
+
 mprdma_abi_cqe make_cqe(const Qp& qp, uint64_t wr_id, uint8_t opcode, uint8_t status,
                         uint32_t bytes) {
   mprdma_abi_cqe cqe{};
@@ -102,6 +65,7 @@ mprdma_abi_cqe make_cqe(const Qp& qp, uint64_t wr_id, uint8_t opcode, uint8_t st
   cqe.qpn = qp.qpn;
   cqe.src_qpn = qp.attr.dest_qpn;
   cqe.qp_cookie = qp.init.cookie;
+  cqe.timestamp_ns = now_ns();
   return cqe;
 }
 
@@ -112,59 +76,71 @@ uint8_t wc_opcode(uint8_t opcode) {
       return MPRDMA_ABI_WC_WRITE;
     case MPRDMA_ABI_READ:
       return MPRDMA_ABI_WC_READ;
+    case MPRDMA_ABI_COMPARE_SWAP:
+      return MPRDMA_ABI_WC_COMPARE_SWAP;
+    case MPRDMA_ABI_FETCH_ADD:
+      return MPRDMA_ABI_WC_FETCH_ADD;
+    case MPRDMA_ABI_BIND_MW:
+      return MPRDMA_ABI_WC_BIND_MW;
+    case MPRDMA_ABI_LOCAL_INVALIDATE:
+      return MPRDMA_ABI_WC_LOCAL_INVALIDATE;
+    case MPRDMA_ABI_ATOMIC_WRITE:
+      return MPRDMA_ABI_WC_ATOMIC_WRITE;
     default:
       return MPRDMA_ABI_WC_SEND;
   }
 }
 
-// A scatter or gather list as pieces of memory.
-struct Pieces {
-  const mprdma_abi_sge* sge;
-  uint32_t count;
-
-  uint64_t bytes() const {
-    uint64_t total = 0;
-    for (uint32_t i = 0; i < count; i++) total += sge[i].length;
-    return total;
+// What a remote key opens: a region, or what a window is bound to.
+const mprdma_abi_reg_mr* opened_by(uint32_t rkey) {
+  const auto found = engine().mrs.find(rkey);
+  if (found != engine().mrs.end()) return &found->second;
+  for (const auto& [handle, window] : engine().windows) {
+    if (window.rkey == rkey && window.bound.length > 0) return &window.bound;
   }
-  void write(const char* from, uint64_t length) const {
-    for (uint32_t i = 0; i < count && length > 0; i++) {
-      const uint64_t part = sge[i].length < length ? sge[i].length : length;
-      std::memcpy(reinterpret_cast<void*>(sge[i].addr), from, part);
-      from += part;
-      length -= part;
-    }
-  }
-  void read(char* to) const {
-    for (uint32_t i = 0; i < count; i++) {
-      std::memcpy(to, reinterpret_cast<const void*>(sge[i].addr), sge[i].length);
-      to += sge[i].length;
-    }
-  }
-};
+  return nullptr;
+}
 
 // Address in the process of a remote range, or nullptr.
 char* remote(const mprdma_abi_send_wqe& wqe, uint64_t bytes, uint32_t need) {
-  const auto found = engine().mrs.find(wqe.rkey);
-  if (found == engine().mrs.end()) return nullptr;
-  const mprdma_abi_reg_mr& mr = found->second;
-  if ((mr.access & need) == 0 || wqe.remote_addr < mr.iova) return nullptr;
-  if (wqe.remote_addr + bytes > mr.iova + mr.length) return nullptr;
-  return reinterpret_cast<char*>(mr.addr + (wqe.remote_addr - mr.iova));
+  const mprdma_abi_reg_mr* mr = opened_by(wqe.rkey);
+  if (mr == nullptr || (mr->access & need) == 0 || wqe.remote_addr < mr->iova) return nullptr;
+  if (wqe.remote_addr + bytes > mr->iova + mr->length) return nullptr;
+  return reinterpret_cast<char*>(mr->addr + (wqe.remote_addr - mr->iova));
+}
+
+// Where messages to this QP go.
+Receives receives_of(const Qp& qp, uint32_t xrc_srqn) {
+  const uint32_t srq = qp.init.type == MPRDMA_ABI_QP_XRC_RECV ? xrc_srqn : qp.init.srq;
+  if (srq == 0) return {qp.init.rq, qp.init.recv_cq};
+  const Srq& shared = engine().srqs.at(srq);
+  return {shared.init.rq,
+          shared.init.type == MPRDMA_ABI_SRQ_XRC ? shared.init.recv_cq : qp.init.recv_cq};
+}
+
+void raise_limit(uint32_t handle) {
+  const auto found = engine().srqs.find(handle);
+  if (found == engine().srqs.end() || found->second.limit == 0) return;
+  Srq& srq = found->second;
+  if (Receives{srq.init.rq, 0}.left() < srq.limit) {
+    srq.limit = 0;
+    raise(srq.owner, MPRDMA_ABI_EVENT_SRQ_LIMIT_REACHED, srq.init.cookie);
+  }
 }
 
 void flush(Qp& qp) {
   Engine& e = engine();
   mprdma_abi_queue_dbr* dbr = qp.sq_dbr();
-  while (dbr->consumer != mprdma_abi_load_acquire(&dbr->producer)) {
+  while (dbr != nullptr && dbr->consumer != mprdma_abi_load_acquire(&dbr->producer)) {
     const auto* wqe = mprdma_abi_send_slot(reinterpret_cast<void*>(qp.init.sq.ring),
                                            qp.init.sq.depth, qp.init.sq.stride, dbr->consumer);
     complete(e.cqs.at(qp.init.send_cq),
              make_cqe(qp, wqe->wr_id, wc_opcode(wqe->opcode), MPRDMA_ABI_WC_WR_FLUSH_ERR, 0));
     mprdma_abi_store_release(&dbr->consumer, dbr->consumer + 1);
   }
+  if (qp.init.srq != 0) raise(qp.owner, MPRDMA_ABI_EVENT_QP_LAST_WQE_REACHED, qp.init.cookie);
   dbr = qp.rq_dbr();
-  while (dbr->consumer != mprdma_abi_load_acquire(&dbr->producer)) {
+  while (dbr != nullptr && dbr->consumer != mprdma_abi_load_acquire(&dbr->producer)) {
     const auto* wqe = mprdma_abi_recv_slot(reinterpret_cast<void*>(qp.init.rq.ring),
                                            qp.init.rq.depth, qp.init.rq.stride, dbr->consumer);
     complete(e.cqs.at(qp.init.recv_cq),
@@ -178,23 +154,77 @@ enum class Outcome { kDone, kWait, kRemoteAccess };
 // Takes a receive of the peer and completes it; data may be empty (WRITE with immediate).
 Outcome deliver(Qp& peer, const mprdma_abi_send_wqe& wqe, const std::string& data,
                 uint32_t written) {
-  mprdma_abi_queue_dbr* dbr = peer.rq_dbr();
-  if (dbr->consumer == mprdma_abi_load_acquire(&dbr->producer)) return Outcome::kWait;
-  const auto* recv = mprdma_abi_recv_slot(reinterpret_cast<void*>(peer.init.rq.ring),
-                                          peer.init.rq.depth, peer.init.rq.stride, dbr->consumer);
+  const Receives receives = receives_of(peer, wqe.xrc_srqn);
+  if (receives.left() == 0) return Outcome::kWait;
+  const auto* recv = receives.head();
   const Pieces pieces{reinterpret_cast<const mprdma_abi_sge*>(recv + 1), recv->num_sge};
   const bool is_write = wqe.opcode == MPRDMA_ABI_WRITE_IMM;
   pieces.write(data.data(), data.size());
   mprdma_abi_cqe cqe =
       make_cqe(peer, recv->wr_id, is_write ? MPRDMA_ABI_WC_RECV_WRITE_IMM : MPRDMA_ABI_WC_RECV,
                MPRDMA_ABI_WC_SUCCESS, is_write ? written : static_cast<uint32_t>(data.size()));
-  if (wqe.opcode == MPRDMA_ABI_SEND_IMM || is_write) {
-    cqe.flags |= MPRDMA_ABI_CQE_IMM;
-    cqe.imm_or_rkey = wqe.imm_or_rkey;
-  }
+  if (wqe.opcode == MPRDMA_ABI_SEND_IMM || is_write) cqe.flags |= MPRDMA_ABI_CQE_IMM;
+  if (wqe.opcode == MPRDMA_ABI_SEND_INVALIDATE) cqe.flags |= MPRDMA_ABI_CQE_INVALIDATED;
+  if (peer.init.type == MPRDMA_ABI_QP_UD) cqe.flags |= MPRDMA_ABI_CQE_GRH;
+  cqe.imm_or_rkey = wqe.imm_or_rkey;
   if ((wqe.flags & MPRDMA_ABI_WQE_SOLICITED) != 0) cqe.flags |= MPRDMA_ABI_CQE_SOLICITED;
-  mprdma_abi_store_release(&dbr->consumer, dbr->consumer + 1);
-  complete(engine().cqs.at(peer.init.recv_cq), cqe);
+  receives.pop();
+  complete(engine().cqs.at(receives.cq), cqe);
+  raise_limit(peer.init.type == MPRDMA_ABI_QP_XRC_RECV ? wqe.xrc_srqn : peer.init.srq);
+  return Outcome::kDone;
+}
+
+// A datagram: to one queue pair, or to each that is attached to the group. Nobody waits.
+Outcome deliver_datagram(const mprdma_abi_send_wqe& wqe, const std::string& data) {
+  const auto ah = engine().ahs.find(wqe.ah);
+  if (ah == engine().ahs.end()) return Outcome::kRemoteAccess;
+  const std::string with_grh = std::string(kGrhBytes, 'g') + data;
+  const std::string group(reinterpret_cast<const char*>(ah->second.dgid), 16);
+  const auto [first, last] = engine().groups.equal_range(group);
+  for (auto it = first; it != last; ++it) deliver(engine().qps.at(it->second), wqe, with_grh, 0);
+  const auto peer = engine().qps.find(wqe.remote_qpn);
+  if (first == last && peer != engine().qps.end() && peer->second.attr.qkey == wqe.remote_qkey) {
+    deliver(peer->second, wqe, with_grh, 0);
+  }
+  return Outcome::kDone;
+}
+
+Outcome bind(const mprdma_abi_send_wqe& wqe) {
+  for (auto& [handle, window] : engine().windows) {
+    if (window.rkey != wqe.rkey) continue;
+    window.rkey = wqe.imm_or_rkey;
+    window.bound = {};
+    if (wqe.compare_add == 0) return Outcome::kDone;
+    const auto mr = engine().mrs.find(static_cast<uint32_t>(wqe.swap));
+    if (mr == engine().mrs.end() || (mr->second.access & MPRDMA_ABI_ACCESS_MW_BIND) == 0) {
+      return Outcome::kRemoteAccess;
+    }
+    const bool zero_based = (wqe.remote_qkey & MPRDMA_ABI_ACCESS_ZERO_BASED) != 0;
+    window.bound.addr = mr->second.addr + (wqe.remote_addr - mr->second.iova);
+    window.bound.iova = zero_based ? 0 : wqe.remote_addr;
+    window.bound.length = wqe.compare_add;
+    window.bound.access = wqe.remote_qkey;
+    return Outcome::kDone;
+  }
+  return Outcome::kRemoteAccess;
+}
+
+void invalidate(uint32_t rkey) {
+  for (auto& [handle, window] : engine().windows) {
+    if (window.rkey == rkey) window.bound = {};
+  }
+}
+
+Outcome execute_atomic(const mprdma_abi_send_wqe& wqe, const Pieces& pieces) {
+  char* at = remote(wqe, sizeof(uint64_t), MPRDMA_ABI_ACCESS_REMOTE_ATOMIC);
+  if (at == nullptr) return Outcome::kRemoteAccess;
+  uint64_t before = 0;
+  std::memcpy(&before, at, sizeof(before));
+  const bool swaps = wqe.opcode == MPRDMA_ABI_COMPARE_SWAP;
+  uint64_t after = swaps ? wqe.swap : before + wqe.compare_add;
+  if (swaps && before != wqe.compare_add) after = before;
+  std::memcpy(at, &after, sizeof(after));
+  pieces.write(reinterpret_cast<const char*>(&before), sizeof(before));
   return Outcome::kDone;
 }
 
@@ -208,17 +238,25 @@ Outcome execute_wqe(Qp& qp, const mprdma_abi_send_wqe& wqe, uint32_t& bytes) {
     if (wqe.opcode != MPRDMA_ABI_READ) pieces.read(data.data());
   }
   bytes = static_cast<uint32_t>(data.size());
+  if (wqe.opcode == MPRDMA_ABI_BIND_MW) return bind(wqe);
+  if (wqe.opcode == MPRDMA_ABI_COMPARE_SWAP || wqe.opcode == MPRDMA_ABI_FETCH_ADD) {
+    return execute_atomic(wqe, pieces);
+  }
+  if (wqe.opcode == MPRDMA_ABI_LOCAL_INVALIDATE) {
+    invalidate(wqe.imm_or_rkey);
+    return Outcome::kDone;
+  }
   if (wqe.opcode == MPRDMA_ABI_READ) {
     const char* from = remote(wqe, bytes, MPRDMA_ABI_ACCESS_REMOTE_READ);
     if (from == nullptr) return Outcome::kRemoteAccess;
     pieces.write(from, bytes);
     return Outcome::kDone;
   }
+  if (qp.init.type == MPRDMA_ABI_QP_UD) return deliver_datagram(wqe, data);
   const auto peer = engine().qps.find(qp.attr.dest_qpn);
   if (peer == engine().qps.end()) return Outcome::kWait;
-  if (wqe.opcode == MPRDMA_ABI_SEND || wqe.opcode == MPRDMA_ABI_SEND_IMM) {
-    return deliver(peer->second, wqe, data, 0);
-  }
+  if (wqe.opcode == MPRDMA_ABI_SEND_INVALIDATE) invalidate(wqe.imm_or_rkey);
+  if (wqe.opcode <= MPRDMA_ABI_SEND_INVALIDATE) return deliver(peer->second, wqe, data, 0);
   char* to = remote(wqe, bytes, MPRDMA_ABI_ACCESS_REMOTE_WRITE);
   if (to == nullptr) return Outcome::kRemoteAccess;
   std::memcpy(to, data.data(), bytes);
@@ -231,7 +269,7 @@ void run_qp(Qp& qp) {
     flush(qp);
     return;
   }
-  if (qp.attr.state != MPRDMA_ABI_QPS_RTS) return;
+  if (qp.attr.state != MPRDMA_ABI_QPS_RTS || qp.sq_dbr() == nullptr) return;
   mprdma_abi_queue_dbr* dbr = qp.sq_dbr();
   while (dbr->consumer != mprdma_abi_load_acquire(&dbr->producer)) {
     const auto* wqe = mprdma_abi_send_slot(reinterpret_cast<void*>(qp.init.sq.ring),
@@ -241,10 +279,13 @@ void run_qp(Qp& qp) {
     const Outcome outcome = execute_wqe(qp, *wqe, bytes);
     if (outcome == Outcome::kWait) return;
     const bool failed = outcome == Outcome::kRemoteAccess;
+    const bool binds = wqe->opcode == MPRDMA_ABI_BIND_MW;
     if (failed || (wqe->flags & MPRDMA_ABI_WQE_SIGNALED) != 0) {
-      complete(engine().cqs.at(qp.init.send_cq),
-               make_cqe(qp, wqe->wr_id, wc_opcode(wqe->opcode),
-                        failed ? MPRDMA_ABI_WC_REM_ACCESS_ERR : MPRDMA_ABI_WC_SUCCESS, bytes));
+      complete(engine().cqs.at(qp.init.send_cq), make_cqe(qp, wqe->wr_id, wc_opcode(wqe->opcode),
+                                                          !failed ? MPRDMA_ABI_WC_SUCCESS
+                                                          : binds ? MPRDMA_ABI_WC_MW_BIND_ERR
+                                                                  : MPRDMA_ABI_WC_REM_ACCESS_ERR,
+                                                          bytes));
     }
     mprdma_abi_store_release(&dbr->consumer, dbr->consumer + 1);
     if (failed) {
@@ -266,7 +307,8 @@ bool take_doorbell(uint32_t index) {
 void run_all() {
   if (engine().hold) return;
   for (auto& [handle, qp] : engine().qps) {
-    if (take_doorbell(handle) || qp.attr.state == MPRDMA_ABI_QPS_RTS) run_qp(qp);
+    if (take_doorbell(handle % MPRDMA_ABI_MAX_QPS) || qp.attr.state == MPRDMA_ABI_QPS_RTS)
+      run_qp(qp);
   }
 }
 
@@ -306,15 +348,13 @@ int create_qp(Connection* owner, const void* input, size_t in_bytes,
   const auto& in = *static_cast<const mprdma_abi_create_qp*>(input);
   FakeQp asked{};
   asked.create_bytes = in_bytes;
-  if (in_bytes >= sizeof(mprdma_abi_create_qp_ex)) {
-    const auto& wanted = static_cast<const mprdma_abi_create_qp_ex*>(input)->transport;
-    if (wanted.mode == MPRDMA_ABI_MODE_ROCE) return EOPNOTSUPP;
-    asked.mode = wanted.mode;
-    asked.initial_window = wanted.initial_window;
-    asked.window_max = wanted.window_max;
-    asked.reorder_delta = wanted.reorder_delta;
-    asked.window_slots = wanted.window_slots;
-  }
+  const mprdma_abi_qp_transport& wanted = in.transport;
+  if (wanted.mode == MPRDMA_ABI_MODE_IRN) return EOPNOTSUPP;
+  asked.mode = wanted.mode;
+  asked.initial_window = wanted.initial_window;
+  asked.window_max = wanted.window_max;
+  asked.reorder_delta = wanted.reorder_delta;
+  asked.window_slots = wanted.window_slots;
   out.handle = engine().next_handle++;
   out.qpn = out.handle;
   out.doorbell = out.handle % MPRDMA_ABI_MAX_QPS;
@@ -331,10 +371,11 @@ void apply(Qp& qp, const mprdma_abi_qp_attr& attr) {
   if ((attr.mask & MPRDMA_ABI_QP_RQ_PSN) != 0) qp.attr.rq_psn = attr.rq_psn;
   if ((attr.mask & MPRDMA_ABI_QP_SQ_PSN) != 0) qp.attr.sq_psn = attr.sq_psn;
   if ((attr.mask & MPRDMA_ABI_QP_TIMEOUT) != 0) qp.attr.timeout = attr.timeout;
+  if ((attr.mask & MPRDMA_ABI_QP_QKEY) != 0) qp.attr.qkey = attr.qkey;
   if (attr.state == MPRDMA_ABI_QPS_ERR) flush(qp);
   if (attr.state == MPRDMA_ABI_QPS_RESET && (attr.mask & MPRDMA_ABI_QP_STATE) != 0) {
-    qp.sq_dbr()->consumer = qp.sq_dbr()->producer;
-    qp.rq_dbr()->consumer = qp.rq_dbr()->producer;
+    if (qp.sq_dbr() != nullptr) qp.sq_dbr()->consumer = qp.sq_dbr()->producer;
+    if (qp.rq_dbr() != nullptr) qp.rq_dbr()->consumer = qp.rq_dbr()->producer;
   }
 }
 
@@ -353,6 +394,113 @@ mprdma_abi_qp_stats stats_of(const Qp& qp) {
   out.requests.retransmitted_probe = 15;
   out.responses.window_reductions = 16;
   return out;
+}
+
+int create_srq(Connection* owner, const mprdma_abi_create_srq& in, mprdma_abi_srq_out& out) {
+  out.handle = out.srqn = engine().next_handle++;
+  engine().srqs[out.handle] = Srq{owner, in, in.limit};
+  return 0;
+}
+
+int modify_srq(const mprdma_abi_modify_srq& in) {
+  Srq& srq = engine().srqs.at(in.handle);
+  if ((in.mask & MPRDMA_ABI_SRQ_RING) != 0) {
+    const Receives from{srq.init.rq, 0};
+    const Receives to{in.rq, 0};
+    if (from.left() > in.rq.depth) return EINVAL;
+    uint32_t moved = 0;
+    for (uint32_t i = from.dbr()->consumer; i != from.dbr()->producer; ++i, ++moved) {
+      std::memcpy(mprdma_abi_recv_slot(reinterpret_cast<void*>(in.rq.ring), in.rq.depth,
+                                       in.rq.stride, moved),
+                  mprdma_abi_recv_slot(reinterpret_cast<void*>(srq.init.rq.ring), srq.init.rq.depth,
+                                       srq.init.rq.stride, i),
+                  in.rq.stride);
+    }
+    to.dbr()->producer = moved;
+    srq.init.rq = in.rq;
+  }
+  if ((in.mask & MPRDMA_ABI_SRQ_LIMIT) != 0) {
+    srq.limit = in.limit;
+    raise_limit(in.handle);
+  }
+  return 0;
+}
+
+int change_group(const mprdma_abi_mcast& in, bool attach) {
+  const std::string group(reinterpret_cast<const char*>(in.mgid), sizeof(in.mgid));
+  if (attach) {
+    engine().groups.emplace(group, in.qp);
+    return 0;
+  }
+  const auto [first, last] = engine().groups.equal_range(group);
+  for (auto it = first; it != last; ++it) {
+    if (it->second == in.qp) {
+      engine().groups.erase(it);
+      return 0;
+    }
+  }
+  return EINVAL;
+}
+
+int reregister(const mprdma_abi_rereg_mr& in, mprdma_abi_reg_mr_out& out) {
+  mprdma_abi_reg_mr& mr = engine().mrs.at(in.handle);
+  if ((in.what & MPRDMA_ABI_REREG_TRANSLATION) != 0) {
+    mr.addr = in.mr.addr;
+    mr.length = in.mr.length;
+    mr.iova = in.mr.iova;
+  }
+  if ((in.what & MPRDMA_ABI_REREG_PD) != 0) mr.pd = in.mr.pd;
+  if ((in.what & MPRDMA_ABI_REREG_ACCESS) != 0) mr.access = in.mr.access;
+  out.handle = out.lkey = out.rkey = in.handle;
+  return 0;
+}
+
+// What only an engine with more than the few features is asked.
+int dispatch_more(Connection* owner, uint32_t command, const void* in, void* out) {
+  Engine& e = engine();
+  const uint32_t handle = in != nullptr ? input<mprdma_abi_handle>(in).handle : 0;
+  switch (command) {
+    case MPRDMA_ABI_CREATE_SRQ:
+      return create_srq(owner, input<mprdma_abi_create_srq>(in),
+                        *static_cast<mprdma_abi_srq_out*>(out));
+    case MPRDMA_ABI_MODIFY_SRQ:
+      return modify_srq(input<mprdma_abi_modify_srq>(in));
+    case MPRDMA_ABI_QUERY_SRQ:
+      *static_cast<mprdma_abi_srq_info*>(out) = {e.srqs.at(handle).limit,
+                                                 e.srqs.at(handle).init.rq.depth};
+      return 0;
+    case MPRDMA_ABI_DESTROY_SRQ:
+      return e.srqs.erase(handle) == 1 ? 0 : EINVAL;
+    case MPRDMA_ABI_ALLOC_XRCD:
+      e.xrcds.insert(static_cast<mprdma_abi_handle*>(out)->handle = e.next_handle++);
+      return 0;
+    case MPRDMA_ABI_FREE_XRCD:
+      return e.xrcds.erase(handle) == 1 ? 0 : EINVAL;
+    case MPRDMA_ABI_CREATE_AH:
+      static_cast<mprdma_abi_handle*>(out)->handle = e.next_handle;
+      e.ahs[e.next_handle++] = input<mprdma_abi_create_ah>(in);
+      return 0;
+    case MPRDMA_ABI_DESTROY_AH:
+      return e.ahs.erase(handle) == 1 ? 0 : EINVAL;
+    case MPRDMA_ABI_ALLOC_MW: {
+      const uint32_t rkey = 0x40000000u + (e.next_handle << 8);
+      *static_cast<mprdma_abi_mw_out*>(out) = {e.next_handle, rkey};
+      e.windows[e.next_handle++] = Window{input<mprdma_abi_alloc_mw>(in), rkey};
+      return 0;
+    }
+    case MPRDMA_ABI_DEALLOC_MW:
+      return e.windows.erase(handle) == 1 ? 0 : EINVAL;
+    case MPRDMA_ABI_ATTACH_MCAST:
+    case MPRDMA_ABI_DETACH_MCAST:
+      return change_group(input<mprdma_abi_mcast>(in), command == MPRDMA_ABI_ATTACH_MCAST);
+    case MPRDMA_ABI_MODIFY_CQ:
+      e.moderation = input<mprdma_abi_modify_cq>(in);
+      return 0;
+    case MPRDMA_ABI_REREG_MR:
+      return reregister(input<mprdma_abi_rereg_mr>(in), *static_cast<mprdma_abi_reg_mr_out*>(out));
+    default:
+      return EOPNOTSUPP;
+  }
 }
 
 int dispatch(Connection* owner, uint32_t command, const void* in, size_t in_bytes, void* out) {
@@ -403,9 +551,12 @@ int dispatch(Connection* owner, uint32_t command, const void* in, size_t in_byte
       *static_cast<mprdma_abi_qp_attr*>(out) = e.qps.at(handle).attr;
       return 0;
     case MPRDMA_ABI_DESTROY_QP:
+      for (const auto& [group, qp] : e.groups) {
+        if (qp == handle) return EBUSY;
+      }
       return e.qps.erase(handle) == 1 ? 0 : EINVAL;
     default:
-      return EOPNOTSUPP;
+      return dispatch_more(owner, command, in, out);
   }
 }
 
@@ -415,6 +566,7 @@ int execute(void* opaque, uint32_t command, const void* in, size_t in_bytes, voi
 }
 
 void progress(void*) {
+  if (in_before_event) return;
   const std::lock_guard lock(engine().mutex);
   engine().progress_calls++;
   run_all();
@@ -430,7 +582,9 @@ uint32_t fake_engine_connects() {
 uint32_t fake_engine_objects() {
   Engine& e = engine();
   const std::lock_guard lock(e.mutex);
-  return e.connections + e.pds + static_cast<uint32_t>(e.mrs.size() + e.cqs.size() + e.qps.size());
+  return e.connections + e.pds +
+         static_cast<uint32_t>(e.mrs.size() + e.cqs.size() + e.qps.size() + e.srqs.size() +
+                               e.windows.size() + e.ahs.size() + e.xrcds.size() + e.groups.size());
 }
 
 bool fake_engine_raise_qp(uint32_t type, uint32_t qpn) {
@@ -446,9 +600,27 @@ void fake_engine_raise_port(uint32_t type) {
   if (engine().any != nullptr) raise(engine().any, type, 1);
 }
 
+void fake_engine_before_event(void (*call)()) {
+  before_event = call;
+}
+
 void fake_engine_hold(bool hold) {
   const std::lock_guard lock(engine().mutex);
   engine().hold = hold;
+}
+
+bool fake_engine_mr(uint32_t lkey, FakeMr* out) {
+  const std::lock_guard lock(engine().mutex);
+  const auto found = engine().mrs.find(lkey);
+  if (found == engine().mrs.end()) return false;
+  *out = {found->second.addr, found->second.length, found->second.iova, found->second.access,
+          found->second.flags};
+  return true;
+}
+
+FakeModeration fake_engine_moderation() {
+  const std::lock_guard lock(engine().mutex);
+  return {engine().moderation.count, engine().moderation.period_us};
 }
 
 void fake_engine_features(uint64_t features) {
@@ -514,4 +686,13 @@ void mprdma_engine_limits(mprdma_abi_device_info* info) {
   info->max_pds = 1000;
   info->max_rd_atomic = 16;
   info->modes = 1u << MPRDMA_ABI_MODE_MP;
+  info->max_srqs = 1000;
+  info->max_srq_wr = 4096;
+  info->max_srq_sge = 16;
+  info->max_mws = 1000;
+  info->max_xrcds = 1000;
+  info->max_ahs = 1000;
+  info->max_mcast_groups = 100;
+  info->max_mcast_qps = 10;
+  info->features = static_cast<uint32_t>(engine().features);
 }

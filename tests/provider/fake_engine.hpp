@@ -13,16 +13,33 @@ namespace mprdma::provider_test {
 // How often mprdma_engine_connect() succeeded in this process since it started (a child counts on
 // from its parent's number).
 MPRDMA_FAKE_API uint32_t fake_engine_connects();
-// Connections, PDs, MRs, CQs and QPs that exist now.
+// Connections and objects that exist now.
 MPRDMA_FAKE_API uint32_t fake_engine_objects();
 // Raises an event (MPRDMA_ABI_EVENT_*) for a QP, by number; false: no such QP.
 MPRDMA_FAKE_API bool fake_engine_raise_qp(uint32_t type, uint32_t qpn);
 // Raises one event of a kind that concerns the port or the device at every connection.
 MPRDMA_FAKE_API void fake_engine_raise_port(uint32_t type);
+// Called once, when a completion's event is decided on and not raised yet.
+MPRDMA_FAKE_API void fake_engine_before_event(void (*call)());
 // While true, send queues are not looked at.
 MPRDMA_FAKE_API void fake_engine_hold(bool hold);
 // What connections made from now on are told that the engine can do (MPRDMA_ABI_FEATURE_*).
 MPRDMA_FAKE_API void fake_engine_features(uint64_t features);
+// A region as the provider described it.
+struct FakeMr {
+  uint64_t addr;
+  uint64_t length;
+  uint64_t iova;
+  uint32_t access;
+  uint32_t flags;
+};
+MPRDMA_FAKE_API bool fake_engine_mr(uint32_t lkey, FakeMr* out);
+// What the last MODIFY_CQ said.
+struct FakeModeration {
+  uint32_t count;
+  uint32_t period_us;
+};
+MPRDMA_FAKE_API FakeModeration fake_engine_moderation();
 // What a QP was made with, and how many of its requests had the synchronise flag.
 struct FakeQp {
   uint64_t create_bytes;  // of the input of CREATE_QP

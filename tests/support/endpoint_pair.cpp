@@ -11,10 +11,12 @@ QpConfig config_of(const PairOptions& options, uint32_t qpn) {
   return {.qpn = qpn,
           .pd = 0,
           .send_depth = options.send_depth,
-          .recv_depth = options.recv_depth,
+          .recv_depth = options.share_receives ? 0 : options.recv_depth,
           .max_send_sge = 4,
           .max_recv_sge = 4,
           .signal_all = false,
+          .service = options.service,
+          .mode_undecided = options.undecided,
           .params = options.params};
 }
 
@@ -22,7 +24,7 @@ QpConfig config_of(const PairOptions& options, uint32_t qpn) {
 
 // ---- Endpoint ----------------------------------------------------------------------------------
 
-Endpoint::Endpoint(const QpConfig& config, uint32_t held_budget)
+Endpoint::Endpoint(QpConfig config, uint32_t held_budget, bool share_receives)
     : memory(kMemoryBytes),
       held(held_budget),
       placement_storage_(kMaxPlacements),
@@ -35,19 +37,34 @@ Endpoint::Endpoint(const QpConfig& config, uint32_t held_budget)
                .access = kEverything,
                .key = key});
   const Device device{.memory = &regions, .held = &held, .counters = &counters};
+  if (share_receives) config.shared = &shared_queue_;
   qp = std::make_unique<Qp>(config, device);
+}
+
+bool Endpoint::take_shared(void* host, RecvRequest* out, Sge* sges) {
+  auto& self = *static_cast<Endpoint*>(host);
+  if (self.shared_.empty()) return false;
+  sges[0] = self.shared_.front().sge;
+  *out = {.wr_id = self.shared_.front().wr_id, .sges = {sges, 1}};
+  self.shared_.pop_front();
+  return true;
 }
 
 PostResult Endpoint::post(WorkOpcode opcode, uint64_t local, uint32_t length, uint64_t remote,
                           uint16_t flags) {
   const Sge sge{local, length, key};
-  return qp->post_send(now, {.wr_id = next_wr_id_++,
-                             .opcode = opcode,
-                             .flags = flags,
-                             .imm_or_rkey = 0xabcd,
-                             .rkey = key,  // both endpoints use the same one
-                             .remote_addr = remote,
-                             .sges = {&sge, 1}});
+  return post({.opcode = opcode,
+               .flags = flags,
+               .imm_or_rkey = 0xabcd,
+               .rkey = key,  // both endpoints use the same one
+               .remote_addr = remote,
+               .sges = {&sge, 1}});
+}
+
+PostResult Endpoint::post(const SendRequest& request) {
+  SendRequest numbered = request;
+  numbered.wr_id = next_wr_id_++;
+  return qp->post_send(now, numbered);
 }
 
 std::optional<Parcel> Endpoint::post_recv(uint64_t local, uint32_t length) {
@@ -98,18 +115,42 @@ void Endpoint::on_deadline() {
 }
 
 std::optional<Parcel> Endpoint::do_actions(RxActions& actions) {
-  for (const Placement& p : actions.placements) {
-    const std::vector<uint8_t>& payload = frames.at(p.frame);
-    CHECK(p.payload_offset + p.length <= payload.size());
-    CHECK(p.addr >= kBase && p.addr + p.length <= kBase + kMemoryBytes);
-    std::memcpy(at(p.addr), payload.data() + p.payload_offset, p.length);
-    placed_at.push_back(p.addr);
-  }
+  for (const Placement& p : actions.placements) place(p);
   for (const FrameHandle handle : actions.released) CHECK(frames.erase(handle) == 1);
   Completion c;
   while (qp->poll_completion(c)) completions_.push_back(c);
   if (!actions.has_ack) return std::nullopt;
   return Parcel{actions.ack, {}};
+}
+
+void Endpoint::place(const Placement& p) {
+  CHECK(p.addr >= kBase && p.addr + p.length <= kBase + kMemoryBytes);
+  placed_at.push_back(p.addr);
+  if (p.kind == PlacementKind::kPayload) {
+    const std::vector<uint8_t>& payload = frames.at(p.frame);
+    CHECK(p.payload_offset + p.length <= payload.size());
+    std::memcpy(at(p.addr), payload.data() + p.payload_offset, p.length);
+  } else if (p.kind == PlacementKind::kValue) {
+    CHECK(p.payload_offset + p.length <= sizeof(p.compare));
+    std::memcpy(at(p.addr), reinterpret_cast<const uint8_t*>(&p.compare) + p.payload_offset,
+                p.length);
+  } else {
+    CHECK(p.kind != PlacementKind::kGrh && p.addr % sizeof(uint64_t) == 0);
+    const uint64_t found = value(p.addr);
+    *p.original = found;
+    if (p.kind == PlacementKind::kFetchAdd) set_value(p.addr, found + p.swap_add);
+    if (p.kind == PlacementKind::kCompareSwap && found == p.compare) set_value(p.addr, p.swap_add);
+  }
+}
+
+uint64_t Endpoint::value(uint64_t addr) {
+  uint64_t value = 0;
+  std::memcpy(&value, at(addr), sizeof(value));
+  return value;
+}
+
+void Endpoint::set_value(uint64_t addr, uint64_t value) {
+  std::memcpy(at(addr), &value, sizeof(value));
 }
 
 std::vector<Completion> Endpoint::take_completions() {
@@ -130,12 +171,12 @@ bool Endpoint::same(uint64_t addr, const Endpoint& other, uint64_t there, uint32
 // ---- EndpointPair ------------------------------------------------------------------------------
 
 EndpointPair::EndpointPair(const PairOptions& options)
-    : a(config_of(options, 17), options.held_budget),
-      b(config_of(options, 34), options.held_budget) {
+    : a(config_of(options, 17), options.held_budget, options.share_receives),
+      b(config_of(options, 34), options.held_budget, options.share_receives) {
   for (Endpoint* endpoint : {&a, &b}) {
     const bool is_a = endpoint == &a;
     endpoint->attributes = options.attributes;
-    endpoint->attributes.access = kRemoteRead | kRemoteWrite;
+    endpoint->attributes.access = kRemoteRead | kRemoteWrite | kRemoteAtomic;
     endpoint->attributes.dest_qpn = is_a ? 34 : 17;
     endpoint->attributes.sq_psn = is_a ? options.psn_a : options.psn_b;
     endpoint->attributes.rq_psn = is_a ? options.psn_b : options.psn_a;

@@ -28,16 +28,23 @@ class Endpoint {
  public:
   static constexpr uint64_t kBase = 0x10000;
   static constexpr uint32_t kMemoryBytes = 256 * 1024;
-  static constexpr uint32_t kEverything = kLocalWrite | kRemoteRead | kRemoteWrite;
+  static constexpr uint32_t kEverything =
+      kLocalWrite | kRemoteRead | kRemoteWrite | kRemoteAtomic | kMwBind;
 
-  Endpoint(const QpConfig& config, uint32_t held_budget);
+  Endpoint(QpConfig config, uint32_t held_budget, bool share_receives);
 
   // ---- What applications do
   // One SGE of own memory; `remote` and the peer's key for WRITE and READ.
   PostResult post(WorkOpcode opcode, uint64_t local, uint32_t length, uint64_t remote = kBase,
                   uint16_t flags = kSignaled);
+  // Anything else; the wr_id is the next one.
+  PostResult post(const SendRequest& request);
   // The answer, if it lets a waiting message in.
   std::optional<Parcel> post_recv(uint64_t local, uint32_t length);
+  // Into the shared receive queue that PairOptions::share_receives gave it.
+  void post_shared(uint64_t local, uint32_t length) {
+    shared_.push_back({next_recv_id_++, {local, length, key}});
+  }
   bool set_state(QpState state);
 
   // ---- What a host does
@@ -50,6 +57,8 @@ class Endpoint {
   std::vector<Completion> take_completions();
 
   uint8_t* at(uint64_t addr) { return memory.data() + (addr - kBase); }
+  uint64_t value(uint64_t addr);
+  void set_value(uint64_t addr, uint64_t value);
   void fill(uint64_t addr, uint32_t length, uint8_t seed);
   [[nodiscard]] bool same(uint64_t addr, const Endpoint& other, uint64_t there,
                           uint32_t length) const;
@@ -67,7 +76,16 @@ class Endpoint {
 
  private:
   std::optional<Parcel> do_actions(RxActions& actions);
+  void place(const Placement& placement);
 
+  struct SharedEntry {
+    uint64_t wr_id;
+    Sge sge;
+  };
+  static bool take_shared(void* host, RecvRequest* out, Sge* sges);
+
+  SharedReceives shared_queue_{.host = this, .pd = 0, .take = take_shared};
+  std::deque<SharedEntry> shared_;
   FrameHandle last_frame_ = 0;
   uint64_t next_wr_id_ = 1;
   uint64_t next_recv_id_ = 1000;
@@ -85,6 +103,9 @@ struct PairOptions {
   uint32_t send_depth = 64;
   uint32_t recv_depth = 16;
   bool connect = true;
+  bool share_receives = false;
+  bool undecided = false;  // the mode is set by the test
+  QpService service = QpService::kRc;
 };
 
 class EndpointPair {

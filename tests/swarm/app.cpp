@@ -18,10 +18,6 @@ constexpr uint32_t kMillion = 1'000'000;
 constexpr uint32_t kInlineSlotBytes = 256;
 constexpr uint32_t kInlineMax = 220;
 
-constexpr std::array<WorkOpcode, 5> kOpcodes = {WorkOpcode::kSend, WorkOpcode::kSendImm,
-                                                WorkOpcode::kWrite, WorkOpcode::kWriteImm,
-                                                WorkOpcode::kRead};
-
 bool overlap(uint64_t a, uint64_t a_length, uint64_t b, uint64_t b_length) {
   return a < b + b_length && b < a + a_length;
 }
@@ -87,7 +83,10 @@ void World::draw_remote(Node& node, uint32_t q, Op& op) {
   Node& peer = peer_of(node);
   Prng& prng = app(node, q).prng;
   const bool constant = op.is_read() && prng.chance(1, 2);
-  const Area& area = constant ? peer.areas[q].source : peer.areas[q].target;
+  const Area* window = constant ? nullptr : draw_window(node, q, op);
+  const Area& area = constant            ? peer.areas[q].source
+                     : window != nullptr ? *window
+                                         : peer.areas[q].target;
   // Close together now and then, so that operations meet.
   const uint64_t span =
       prng.chance(1, 2) ? std::min<uint64_t>(area.length - op.length, 64) : area.length - op.length;
@@ -120,7 +119,7 @@ void World::order_read(const Node& node, uint32_t q, Op& op) {
   if (!op.relaxed) return;
   for (uint64_t i = flow.completed(); i < flow.posted(); ++i) {
     const Op& before = flow.op(i);
-    if (!before.is_read()) continue;
+    if (!before.is_answered()) continue;
     for (const Piece& a : before.pieces) {
       for (const Piece& b : op.pieces) {
         if (overlap(a.addr, a.length, b.addr, b.length)) op.flags |= transport::kSynchronise;
@@ -132,7 +131,7 @@ void World::order_read(const Node& node, uint32_t q, Op& op) {
 // May data of this operation be placed as it arrives?
 bool World::is_relaxed(const Node& node, uint32_t q, const Op& op) {
   using transport::PlacementPolicy;
-  if (op.is_send()) return false;
+  if ((!op.is_read() && !op.is_write()) || is_roce()) return false;
   const SideKnobs& placer = op.is_read() ? side(node, q) : side(peer_of(node), q);
   if (placer.params.placement != PlacementPolicy::kStandard) {
     return placer.params.placement == PlacementPolicy::kRelaxed;
@@ -150,13 +149,16 @@ Op World::draw_op(Node& node, uint32_t q) {
   size_t kind = 0;
   while (pick >= knobs.weights[kind]) pick -= knobs.weights[kind++];
   op.opcode = kOpcodes[kind];
+  // Without a model nobody could tell what happens to windows.
+  const bool windows = op.is_local() || op.invalidates_there();
+  if (windows && scenario_.kind == Kind::kGarbage) op.opcode = WorkOpcode::kSend;
   op.wr_id = a.next_wr_id;
   const bool marked = a.prng.chance(knobs.signaled_ppm, kMillion);
   op.signaled = marked || knobs.signal_all;
   if (marked) op.flags |= transport::kSignaled;
   if (a.prng.chance(knobs.fence_ppm, kMillion)) op.flags |= transport::kFence;
   if (op.takes_receive() && a.prng.chance(1, 3)) op.flags |= transport::kSolicited;
-  const bool inlined = a.prng.chance(knobs.inline_ppm, kMillion) && !op.is_read();
+  const bool inlined = a.prng.chance(knobs.inline_ppm, kMillion) && !op.is_answered();
   if (inlined) op.flags |= transport::kInline;
   if (knobs.sync_ppm > 0 && a.prng.chance(knobs.sync_ppm, kMillion)) {
     op.flags |= transport::kSynchronise;
@@ -164,6 +166,7 @@ Op World::draw_op(Node& node, uint32_t q) {
   op.relaxed = is_relaxed(node, q, op);
   op.imm = static_cast<uint32_t>(a.prng.next_u64());
   op.length = draw_size(a, knobs, inlined);
+  if (op.is_atomic()) op.length = sizeof(uint64_t);
   return op;
 }
 
@@ -173,9 +176,12 @@ PostResult World::post(Node& node, uint32_t q, const Op& op, const std::vector<S
   return node.qps[q]->post_send(now_, {.wr_id = op.wr_id,
                                        .opcode = op.opcode,
                                        .flags = op.flags,
-                                       .imm_or_rkey = op.has_imm() ? op.imm : 0,
+                                       .imm_or_rkey = op.imm,
                                        .rkey = op.rkey,
                                        .remote_addr = op.remote_iova,
+                                       .compare_add = op.compare_add,
+                                       .swap = op.swap,
+                                       .remote_qkey = op.bind_access,
                                        .sges = sges});
 }
 
@@ -183,9 +189,10 @@ bool World::post_one(Node& node, uint32_t q) {
   App& a = app(node, q);
   const Areas& areas = node.areas[q];
   Op op = draw_op(node, q);
+  if (op.is_local() || op.invalidates_there()) draw_window_work(node, q, op);
   std::vector<Sge> sges;
   const bool inlined = (op.flags & transport::kInline) != 0;
-  const Area& area = op.is_read() ? areas.sink : inlined ? areas.inlined : areas.source;
+  const Area& area = op.is_answered() ? areas.sink : inlined ? areas.inlined : areas.source;
   uint64_t from = area.addr;
   uint64_t room = area.length;
   if (inlined) {
@@ -196,8 +203,8 @@ bool World::post_one(Node& node, uint32_t q) {
     from += shift;
     room -= shift;
   }
-  sges = lay_out(op, area, from, room, side(node, q).send_sge, a);
-  if (!op.is_read()) {
+  if (!op.is_local()) sges = lay_out(op, area, from, room, side(node, q).send_sge, a);
+  if (!op.is_answered()) {
     for (const Piece& piece : op.pieces) {
       const auto bytes = node.bytes(piece.addr, piece.length);
       op.content.insert(op.content.end(), bytes.begin(), bytes.end());
@@ -205,6 +212,7 @@ bool World::post_one(Node& node, uint32_t q) {
   }
   if (op.is_read()) order_read(node, q, op);
   if (op.is_read() || op.is_write()) draw_remote(node, q, op);
+  if (op.is_atomic()) draw_atomic(node, q, op);
   const bool garbage = scenario_.kind == Kind::kGarbage;
   const uint64_t outstanding =
       garbage ? node.qps[q]->sends_outstanding() : own_flow(node, q).outstanding();
@@ -223,6 +231,8 @@ bool World::post_one(Node& node, uint32_t q) {
   if (op.is_write()) {
     copy(peer_of(node).model(op.remote_addr, op.length), op.content.data());
   }
+  if (op.is_atomic()) on_atomic_posted(node, op);
+  on_window_posted(node, q, op);
   own_flow(node, q).note_life(now_);
   // Whatever takes a receive first is what fails for want of one.
   Ending& ending = own_flow(node, q).ending;
@@ -279,7 +289,8 @@ void World::run_send_app(Node& node, uint32_t q) {
 }
 
 void World::on_op_completed(Node& node, uint32_t q, const Op& op) {
-  if (op.is_read()) {
+  if (op.is_local()) on_window_work_done(node, q);
+  if (op.is_answered()) {
     uint64_t done = 0;
     for (const Piece& piece : op.pieces) {
       copy(node.model(piece.addr, piece.length), op.content.data() + done);
@@ -303,6 +314,7 @@ uint64_t World::recvs_outstanding(const Node& node, uint32_t q) {
 }
 
 bool World::post_one_receive(Node& node, uint32_t q) {
+  if (node.shares_receives) return post_shared_receive(node, q);
   App& a = app(node, q);
   Flow& flow = peer_flow(node, q);
   const SideKnobs& knobs = side(node, q);
@@ -351,7 +363,7 @@ void World::run_recv_app(Node& node, uint32_t q) {
   } else {
     // In the error state each comes back at once.
     for (uint32_t i = 0; i <= knobs.recv_depth; ++i) {
-      const bool full = recvs_outstanding(node, q) >= knobs.recv_depth;
+      const bool full = !node.shares_receives && recvs_outstanding(node, q) >= knobs.recv_depth;
       if (full && !a.prng.chance(1, 8)) break;
       if (!post_one_receive(node, q)) break;
     }

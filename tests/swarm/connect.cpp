@@ -9,16 +9,20 @@ using transport::QpState;
 void World::make_queue_pair(uint32_t n, uint32_t q) {
   Node& node = *nodes_[n];
   const SideKnobs& knobs = scenario_.sides[q][n];
-  node.qps.push_back(
-      std::make_unique<transport::Qp>(transport::QpConfig{.qpn = node.qpns[q],
-                                                          .pd = q,
-                                                          .send_depth = knobs.send_depth,
-                                                          .recv_depth = knobs.recv_depth,
-                                                          .max_send_sge = knobs.send_sge,
-                                                          .max_recv_sge = knobs.recv_sge,
-                                                          .signal_all = knobs.signal_all,
-                                                          .params = knobs.params},
-                                      node.device));
+  Taker& taker = takers_[q][n];
+  taker = {.world = this, .node = n, .queue_pair = q, .receives = {}};
+  taker.receives = {.host = &taker, .pd = 0, .take = take_shared};
+  node.qps.push_back(std::make_unique<transport::Qp>(
+      transport::QpConfig{.qpn = node.qpns[q],
+                          .pd = q,
+                          .send_depth = knobs.send_depth,
+                          .recv_depth = node.shares_receives ? 0 : knobs.recv_depth,
+                          .max_send_sge = knobs.send_sge,
+                          .max_recv_sge = knobs.recv_sge,
+                          .signal_all = knobs.signal_all,
+                          .shared = node.shares_receives ? &taker.receives : nullptr,
+                          .params = knobs.params},
+      node.device));
   apps_[q][n].prng = root_.split("app").split(q * 2 + n);
   apps_[q][n].ops_left = knobs.operations;
   apps_[q][n].base = knobs.sq_psn;
@@ -34,6 +38,7 @@ void World::make_flows(uint32_t q) {
         .max_rd_atomic = scenario_.sides[q][n].max_rd_atomic,
         .stop_and_wait =
             scenario_.sides[q][n].params.sync_policy == transport::SyncPolicy::kStopAndWait,
+        .roce = is_roce(),
         .requester_qpn = nodes_[n]->qpns[q],
         .responder_qpn = nodes_[1 - n]->qpns[q]});
   }
@@ -42,7 +47,7 @@ void World::make_flows(uint32_t q) {
 transport::QpAttributes World::attributes_of(uint32_t n, uint32_t q) const {
   const SideKnobs& knobs = scenario_.sides[q][n];
   const bool victim = q == 0 && n == 0;  // of an unready peer
-  return {.access = transport::kRemoteRead | transport::kRemoteWrite,
+  return {.access = transport::kRemoteRead | transport::kRemoteWrite | transport::kRemoteAtomic,
           .path_mtu = scenario_.path_mtu,
           .dest_qpn = nodes_[1 - n]->qpns[q],
           .rq_psn = apps_[q][1 - n].base,

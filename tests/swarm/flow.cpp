@@ -14,14 +14,35 @@ using transport::WorkOpcode;
 using wire::Opcode;
 
 WcOpcode completion_opcode(const Op& op) {
-  return op.is_read() ? WcOpcode::kRead : op.is_write() ? WcOpcode::kWrite : WcOpcode::kSend;
+  switch (op.opcode) {
+    case WorkOpcode::kRead:
+      return WcOpcode::kRead;
+    case WorkOpcode::kWrite:
+    case WorkOpcode::kWriteImm:
+      return WcOpcode::kWrite;
+    case WorkOpcode::kCompareSwap:
+      return WcOpcode::kCompareSwap;
+    case WorkOpcode::kFetchAdd:
+      return WcOpcode::kFetchAdd;
+    case WorkOpcode::kBindMw:
+      return WcOpcode::kBindMw;
+    case WorkOpcode::kLocalInvalidate:
+      return WcOpcode::kLocalInvalidate;
+    default:
+      return WcOpcode::kSend;
+  }
 }
 
 // Opcode of packet `at` of `packets` of a message.
 Opcode request_opcode(const Op& op, uint64_t at) {
   if (op.is_read()) return Opcode::kMpReadRequest;
+  if (op.opcode == WorkOpcode::kCompareSwap) return Opcode::kMpCompareSwap;
+  if (op.opcode == WorkOpcode::kFetchAdd) return Opcode::kMpFetchAdd;
   const bool last = at + 1 == op.packets;
   const bool write = op.is_write();
+  if (last && op.invalidates_there()) {
+    return at == 0 ? Opcode::kMpSendOnlyInvalidate : Opcode::kMpSendLastInvalidate;
+  }
   if (op.packets == 1) {
     if (write) return op.has_imm() ? Opcode::kMpWriteOnlyImm : Opcode::kMpWriteOnly;
     return op.has_imm() ? Opcode::kMpSendOnlyImm : Opcode::kMpSendOnly;
@@ -43,6 +64,13 @@ bool same(std::span<const uint8_t> bytes, const std::vector<uint8_t>& content, u
   return bytes.empty() || std::memcmp(bytes.data(), content.data() + offset, bytes.size()) == 0;
 }
 
+uint64_t value_of(const std::vector<uint8_t>& content) {
+  uint64_t value = 0;
+  expect(content.size() == sizeof(value), "an atomic of {} bytes", content.size());
+  std::memcpy(&value, content.data(), sizeof(value));
+  return value;
+}
+
 bool contains(const std::vector<WcStatus>& statuses, WcStatus status) {
   return std::find(statuses.begin(), statuses.end(), status) != statuses.end();
 }
@@ -51,14 +79,16 @@ bool contains(const std::vector<WcStatus>& statuses, WcStatus status) {
 
 const Op& Flow::post(Op op) {
   const uint64_t data_packets = std::max<uint64_t>((op.length + config_.mtu - 1) / config_.mtu, 1);
-  op.packets = op.is_read() ? 1 : data_packets;
+  op.packets = op.is_local() ? 0 : op.is_answered() ? 1 : data_packets;
   op.first_packet = requests_.total();
-  requests_.add(ops_.size(), op.packets, op.is_read() ? 0 : op.length, op.is_write() && op.relaxed,
-                op.is_sync());
-  if (op.is_read()) {
+  requests_.add(ops_.size(), op.packets, op.is_answered() ? 0 : op.length,
+                op.is_write() && op.relaxed, op.is_sync());
+  if (op.is_answered()) {
     op.read_number = reads_++;
     responses_.add(ops_.size(), data_packets, op.length, op.relaxed, op.is_sync());
   }
+  op.atomic_number = atomic_ops_.size();
+  if (op.is_atomic()) atomic_ops_.push_back(ops_.size());
   op.receive = receives_wanted_;
   if (op.takes_receive()) {
     ++receives_wanted_;
@@ -74,13 +104,15 @@ void Flow::check_request(const Op& op, uint64_t at, const wire::Packet& packet) 
   const Opcode opcode = request_opcode(op, at);
   expect(packet.opcode == opcode, "{}: opcode {} instead of {}", name,
          wire::opcode_name(packet.opcode), wire::opcode_name(opcode));
-  const uint64_t payload = op.is_read() ? 0 : std::min<uint64_t>(config_.mtu, op.length - offset);
+  const uint64_t payload =
+      op.is_answered() ? 0 : std::min<uint64_t>(config_.mtu, op.length - offset);
   expect(packet.payload_len == payload, "{}: payload of {} bytes instead of {}", name,
          packet.payload_len, payload);
   expect(packet.dest_qpn == config_.responder_qpn, "{}: to QP {}", name, packet.dest_qpn);
   expect(packet.mp_data.offset == offset, "{}: offset {} instead of {}", name,
          packet.mp_data.offset, offset);
-  if (op.is_read() || op.is_write()) {
+  if (op.is_atomic()) check_atomic_request(op, packet);
+  if (op.is_answered() || op.is_write()) {
     expect(packet.reth.va == op.remote_iova && packet.reth.rkey == op.rkey &&
                packet.reth.dma_len == op.length,
            "{}: RETH does not name the operation's memory", name);
@@ -93,11 +125,24 @@ void Flow::check_request(const Op& op, uint64_t at, const wire::Packet& packet) 
     expect(packet.immdt == op.imm, "{}: immediate {:x} instead of {:x}", name, packet.immdt,
            op.imm);
   }
+  if (packet.info().has_ieth) {
+    expect(packet.ieth_rkey == op.imm, "{}: invalidates {:x} instead of {:x}", name,
+           packet.ieth_rkey, op.imm);
+  }
   const bool solicited = (op.flags & transport::kSolicited) != 0 && op.takes_receive();
   if (packet.info().ends_message()) {
     expect(!op.takes_receive() || packet.solicited_event == solicited, "{}: solicited {}", name,
            packet.solicited_event);
   }
+}
+
+void Flow::check_atomic_request(const Op& op, const wire::Packet& packet) const {
+  const bool swaps = op.opcode == WorkOpcode::kCompareSwap;
+  expect(packet.atomic_swap_add == (swaps ? op.swap : op.compare_add), "{}: wrong swap or add",
+         request_name_);
+  expect(!swaps || packet.atomic_compare == op.compare_add, "{}: wrong compare", request_name_);
+  expect(packet.mp_data.message_number == (op.read_number & kPsnMask), "{}: message number {}",
+         request_name_, packet.mp_data.message_number);
 }
 
 // What must hold before the first packet of an operation leaves.
@@ -112,7 +157,7 @@ void Flow::check_first_copy(const Op& op, uint64_t op_index) {
     expect(!reads_before, "{}: fenced operation {} starts before READ {} is complete",
            request_name_, op_index, reads_before ? responses_.message(reads_done).op : 0);
   }
-  if (op.is_read()) {
+  if (op.is_answered()) {
     const uint64_t open = reads_sent_ - reads_done;
     expect(open < config_.max_rd_atomic, "{}: {} READs open already, {} allowed", request_name_,
            open, config_.max_rd_atomic);
@@ -150,7 +195,7 @@ uint64_t Flow::on_request_sent(const wire::Packet& packet, std::span<const uint8
          "{}: packet {} has the wrong synchronise flag", request_name_, index);
   const bool again = (packet.mp_data.flags & wire::kMpDataReTx) != 0;
   expect(again == (index < before), "{}: packet {} says ReTx: {}", request_name_, index, again);
-  expect(same(payload, op.content, at * config_.mtu) || op.is_read(),
+  expect(same(payload, op.content, at * config_.mtu) || op.is_answered(),
          "{}: packet {} carries wrong bytes", request_name_, index);
   expect(op_index >= completed_, "{}: operation {} is sent again after its completion",
          request_name_, op_index);
@@ -166,8 +211,12 @@ uint64_t Flow::on_response_sent(const wire::Packet& packet, std::span<const uint
   const Op& op = ops_[message.op];
   const uint64_t at = index - message.first;
   expect(requests_.sent() > op.first_packet, "{}: answers a READ that was never sent", name);
-  const Opcode opcode = response_opcode(at, message.packets);
+  const Opcode opcode =
+      op.is_atomic() ? Opcode::kMpAtomicAck : response_opcode(at, message.packets);
   if (packet.opcode == Opcode::kMpResponseError && ending.planned()) return index;
+  // The acknowledgement was lost and the memory closed since: the requester needs it no more.
+  const bool complete = index < before && responses_.placed_messages() > op.read_number;
+  if (packet.opcode == Opcode::kMpResponseError && complete && op.in_window) return index;
   expect(packet.opcode == opcode, "{}: opcode {} instead of {}", name,
          wire::opcode_name(packet.opcode), wire::opcode_name(opcode));
   expect(packet.dest_qpn == config_.requester_qpn, "{}: to QP {}", name, packet.dest_qpn);
@@ -176,16 +225,54 @@ uint64_t Flow::on_response_sent(const wire::Packet& packet, std::span<const uint
   const uint64_t offset = at * config_.mtu;
   expect(packet.mp_data.offset == offset, "{}: offset {} instead of {}", name,
          packet.mp_data.offset, offset);
-  const uint64_t bytes = std::min<uint64_t>(config_.mtu, op.length - offset);
+  const uint64_t bytes = op.is_atomic() ? 0 : std::min<uint64_t>(config_.mtu, op.length - offset);
   expect(packet.payload_len == bytes, "{}: payload of {} bytes instead of {}", name,
          packet.payload_len, bytes);
   const bool again = (packet.mp_data.flags & wire::kMpDataReTx) != 0;
   expect(again == (index < before), "{}: packet {} says ReTx: {}", name, index, again);
+  if (op.is_atomic()) check_atomic_response(op, packet);
   // Later WRITEs may change the memory once the READ's data has arrived.
-  if (responses_.placed_messages() <= op.read_number && message.op < unknown_from) {
+  if (!op.is_atomic() && responses_.placed_messages() <= op.read_number &&
+      message.op < unknown_from) {
     expect(same(payload, op.content, offset), "{}: packet {} carries wrong bytes", name, index);
   }
   return index;
+}
+
+// What the memory held when it was executed, once, whatever happened since.
+void Flow::check_atomic_response(const Op& op, const wire::Packet& packet) const {
+  expect(atomics_executed_ > op.atomic_number, "{}: atomic {} is answered before it is executed",
+         response_name_, op.wr_id);
+  expect(packet.atomic_original == value_of(op.content), "{}: atomic {} answers {:x}",
+         response_name_, op.wr_id, packet.atomic_original);
+}
+
+void Flow::on_atomic(const transport::Placement& p, uint64_t found) {
+  const auto& name = request_name_;
+  expect(atomics_executed_ < atomic_ops_.size(), "{}: an atomic too many is executed", name);
+  const uint64_t index = atomic_ops_[atomics_executed_++];
+  const Op& op = ops_[index];
+  expect(!ending.nothing_placed || index != ending.at_op, "{}: a refused atomic is executed", name);
+  if (!config_.roce) requests_.on_executed(op.first_packet);
+  const bool swaps = p.kind == transport::PlacementKind::kCompareSwap;
+  expect(swaps == (op.opcode == WorkOpcode::kCompareSwap) && p.addr == op.remote_addr,
+         "{}: atomic {} is executed as something else", name, op.wr_id);
+  expect(
+      p.swap_add == (swaps ? op.swap : op.compare_add) && (!swaps || p.compare == op.compare_add),
+      "{}: atomic {} with wrong operands", name, op.wr_id);
+  expect(found == value_of(op.content), "{}: atomic {} finds {:x} instead of {:x}", name, op.wr_id,
+         found, value_of(op.content));
+}
+
+void Flow::on_value_placed(const transport::Placement& p) {
+  if (config_.roce) return;
+  const uint64_t index = responses_.next_to_place();
+  expect(index < responses_.total() && ops_[responses_.message_of(index).op].is_atomic(),
+         "{}: a result is placed, packet {} is next", response_name_, index);
+  expect(p.payload_offset + p.length <= sizeof(p.compare), "{}: a result of {} bytes",
+         response_name_, p.payload_offset + p.length);
+  const auto* bytes = reinterpret_cast<const uint8_t*>(&p.compare) + p.payload_offset;
+  on_response_placed(index, p, {bytes, p.length});
 }
 
 uint64_t Flow::locate(const std::vector<Piece>& pieces, uint64_t offset, uint32_t length) {
@@ -237,15 +324,20 @@ void Flow::check_success(const Op& op, const Completion& c) {
   expect(c.emit == op.signaled, "{}: completion of wr {} emitted: {}", name, op.wr_id, c.emit);
   expect(c.opcode == completion_opcode(op), "{}: completion opcode {}", name,
          static_cast<int>(c.opcode));
+  if (op.is_read()) {
+    expect(c.byte_len == op.length, "{}: READ of {} bytes says {}", name, op.length, c.byte_len);
+  }
+  if (config_.roce) return;
   expect(executed_ops() > completed_, "{}: wr {} completes before its data is placed", name,
          op.wr_id);
   expect(requests_.placed_packets() >= op.first_packet + op.packets,
          "{}: wr {} completes before its packets have arrived", name, op.wr_id);
-  if (op.is_read()) {
+  if (op.is_answered()) {
     expect(responses_.placed_messages() > op.read_number,
            "{}: READ {} completes before its data is placed", name, op.wr_id);
-    expect(c.byte_len == op.length, "{}: READ of {} bytes says {}", name, op.length, c.byte_len);
   }
+  expect(!op.is_atomic() || atomics_executed_ > op.atomic_number,
+         "{}: atomic {} completes and was not executed", name, op.wr_id);
 }
 
 const Op& Flow::on_send_completion(const Completion& c) {
@@ -269,7 +361,10 @@ const Op& Flow::on_send_completion(const Completion& c) {
              static_cast<int>(c.status));
       expect(contains(ending.send_statuses, c.status), "{}: wr {} fails with status {}", name,
              c.wr_id, static_cast<int>(c.status));
-      expect(ending.at_op == Ending::kAnywhere || ending.at_op == completed_,
+      // By the standard a responder that refused says so once; whatever is not acknowledged then
+      // may be what the requester gives up on.
+      const bool unheard = config_.roce && c.status == WcStatus::kRetryExceeded;
+      expect(ending.at_op == Ending::kAnywhere || ending.at_op == completed_ || unheard,
              "{}: wr {} fails instead of operation {}", name, c.wr_id, ending.at_op);
     }
     if (!send_failed_) send_failure_ = c.status;
@@ -300,14 +395,16 @@ const Op* Flow::on_recv_completion(const Completion& c) {
          c.wr_id);
   const uint64_t op_index = receive_ops_[recvs_completed_++];
   const Op& op = ops_[op_index];
-  expect(executed_ops() > op_index, "{}: receive {} completes before its data is placed", name,
-         c.wr_id);
-  expect(requests_.placed_packets() >= op.first_packet + op.packets,
+  expect(config_.roce || executed_ops() > op_index,
+         "{}: receive {} completes before its data is placed", name, c.wr_id);
+  expect(config_.roce || requests_.placed_packets() >= op.first_packet + op.packets,
          "{}: receive {} completes before its packets have arrived", name, c.wr_id);
   expect(c.byte_len == op.length, "{}: receive {} has {} bytes instead of {}", name, c.wr_id,
          c.byte_len, op.length);
   expect(c.has_imm == op.has_imm() && (!c.has_imm || c.imm == op.imm),
          "{}: receive {} with a wrong immediate", name, c.wr_id);
+  expect(c.invalidated == op.invalidates_there() && (!c.invalidated || c.imm == op.imm),
+         "{}: receive {} with a wrong invalidated key", name, c.wr_id);
   expect(c.opcode == (op.is_write() ? WcOpcode::kRecvWriteImm : WcOpcode::kRecv),
          "{}: receive {} with opcode {}", name, c.wr_id, static_cast<int>(c.opcode));
   expect(c.solicited == ((op.flags & transport::kSolicited) != 0), "{}: receive {} solicited: {}",

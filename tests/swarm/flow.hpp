@@ -3,7 +3,8 @@
 // in completions. It knows the rules, not the transport; every method is a check.
 //
 //   requests   from the requester's node, placed at the responder's
-//   responses  READ data, from the responder's node, placed at the requester's
+//   responses  READ data and results of atomics, from the responder's node, placed at the
+//   requester's
 #pragma once
 
 #include <cstdint>
@@ -30,18 +31,23 @@ struct Op {
   transport::WorkOpcode opcode = transport::WorkOpcode::kSend;
   uint16_t flags = 0;
   bool signaled = true;
-  uint32_t imm = 0;
+  uint32_t imm = 0;  // or SendRequest::imm_or_rkey
   uint32_t rkey = 0;
   uint64_t remote_iova = 0;
   uint64_t remote_addr = 0;  // the same, in the peer's memory
+  uint64_t compare_add = 0;
+  uint64_t swap = 0;
+  uint32_t bind_access = 0;
   uint32_t length = 0;
   std::vector<Piece> pieces;     // at home
   std::vector<uint8_t> content;  // what must arrive, wherever it goes
   uint64_t first_packet = 0;     // filled by Flow::post
   uint64_t packets = 1;
-  uint64_t receive = 0;  // number of the receive that it consumes, if it does
-  uint64_t read_number = 0;
-  bool relaxed = false;  // its data may be placed as it arrives
+  uint64_t receive = 0;        // number of the receive that it consumes, if it does
+  uint64_t read_number = 0;    // among READs and atomics
+  uint64_t atomic_number = 0;  // among atomics
+  bool relaxed = false;        // its data may be placed as it arrives
+  bool in_window = false;      // it names memory by the peer's window
 
   [[nodiscard]] bool is_sync() const { return (flags & transport::kSynchronise) != 0; }
   [[nodiscard]] bool is_read() const { return opcode == transport::WorkOpcode::kRead; }
@@ -51,7 +57,19 @@ struct Op {
   [[nodiscard]] bool has_imm() const {
     return opcode == transport::WorkOpcode::kSendImm || opcode == transport::WorkOpcode::kWriteImm;
   }
-  [[nodiscard]] bool is_send() const { return !is_read() && !is_write(); }
+  [[nodiscard]] bool is_atomic() const {
+    return opcode == transport::WorkOpcode::kCompareSwap ||
+           opcode == transport::WorkOpcode::kFetchAdd;
+  }
+  [[nodiscard]] bool is_answered() const { return is_read() || is_atomic(); }
+  [[nodiscard]] bool is_local() const {
+    return opcode == transport::WorkOpcode::kBindMw ||
+           opcode == transport::WorkOpcode::kLocalInvalidate;
+  }
+  [[nodiscard]] bool invalidates_there() const {
+    return opcode == transport::WorkOpcode::kSendInvalidate;
+  }
+  [[nodiscard]] bool is_send() const { return !is_answered() && !is_write() && !is_local(); }
   [[nodiscard]] bool takes_receive() const {
     return is_send() || opcode == transport::WorkOpcode::kWriteImm;
   }
@@ -81,6 +99,9 @@ struct FlowConfig {
   uint32_t window_slots = 128;
   uint32_t max_rd_atomic = 1;
   bool stop_and_wait = false;
+  // A connection of the standard: what is seen of it on the wire is not checked here, only what it
+  // promises to the applications.
+  bool roce = false;
   uint32_t requester_qpn = 0;
   uint32_t responder_qpn = 0;
 };
@@ -119,6 +140,10 @@ class Flow {
                          std::span<const uint8_t> bytes);
   void on_response_placed(uint64_t index, const transport::Placement& p,
                           std::span<const uint8_t> bytes);
+  // The responder's host is about to execute an atomic, and found this.
+  void on_atomic(const transport::Placement& p, uint64_t found);
+  // The requester's host is about to place a part of an atomic's result.
+  void on_value_placed(const transport::Placement& p);
 
   // ---- Completions
   // Returns the operation that it completes.
@@ -156,6 +181,8 @@ class Flow {
   void check_request(const Op& op, uint64_t at, const wire::Packet& packet) const;
   void take_implied_acks();
   void check_first_copy(const Op& op, uint64_t op_index);
+  void check_atomic_request(const Op& op, const wire::Packet& packet) const;
+  void check_atomic_response(const Op& op, const wire::Packet& packet) const;
   void check_success(const Op& op, const transport::Completion& c);
   [[nodiscard]] static uint64_t locate(const std::vector<Piece>& pieces, uint64_t offset,
                                        uint32_t length);
@@ -169,6 +196,8 @@ class Flow {
   std::deque<Recv> recvs_;
   std::vector<uint64_t> receive_ops_;  // operation that consumes the n-th receive
   uint64_t receives_wanted_ = 0;
+  std::vector<uint64_t> atomic_ops_;
+  uint64_t atomics_executed_ = 0;
   uint64_t reads_ = 0;
   uint64_t reads_sent_ = 0;
   uint64_t completed_ = 0;

@@ -17,7 +17,7 @@ constexpr uint32_t kOverheadBytes = 66;  // Ethernet, IPv4, UDP, ICRC, preamble 
 bool takes(const transport::Qp& qp, PacketStream stream) {
   const QpState state = qp.state();
   // A responder that refused still hears of the READ data that it owes.
-  if (state == QpState::kErr) return stream == PacketStream::kAck && qp.responder().refused();
+  if (state == QpState::kErr) return stream == PacketStream::kAck && qp.mp()->responder().refused();
   return state == QpState::kRtr || state == QpState::kRts || state == QpState::kSqd;
 }
 
@@ -34,7 +34,8 @@ bool is_response_ack(const wire::Packet& ack) {
 
 // .. of whom the acknowledgement speaks.
 const transport::StreamSender& sender_of(const transport::Qp& qp, const wire::Packet& ack) {
-  return is_response_ack(ack) ? qp.responder().response_sender() : qp.requester().sender();
+  return is_response_ack(ack) ? qp.mp()->responder().response_sender()
+                              : qp.mp()->requester().sender();
 }
 
 bool says_only_too_early(const wire::Packet& packet, const transport::StreamSender& sender) {
@@ -103,7 +104,10 @@ bool World::send_one(Node& node, uint32_t q) {
          node.number, q, payload->size(), header.payload_len);
   check_path(node, q, header);
   int64_t index = -1;
-  if (header.info().stream == PacketStream::kAck) {
+  if (is_roce()) {
+    check_sent_roce(node, q, header);
+    index = 0;
+  } else if (header.info().stream == PacketStream::kAck) {
     check_ack(node, q, header, nullptr);
   } else {
     const bool request = header.info().stream == PacketStream::kRequest;
@@ -119,16 +123,16 @@ bool World::send_one(Node& node, uint32_t q) {
         ++node.data_sent_again;
       } else if (side(node, q).params.sack_map) {
         const transport::Qp& qp = *node.qps[q];
-        const auto& sender = request ? qp.requester().sender() : qp.responder().response_sender();
+        const auto& sender =
+            request ? qp.mp()->requester().sender() : qp.mp()->responder().response_sender();
         expect(sender.in_flight() <= sender.window().packets(),
                "n{} qp{}: a new packet, {} in flight in a window of {}", node.number, q,
                sender.in_flight(), sender.window().packets());
       }
     }
-    if (options_.sabotage == Sabotage::kFlipByte && !payload->empty() && index >= 5) {
-      (*payload)[0] ^= 1;
-    }
   }
+  const bool flips = options_.sabotage == Sabotage::kFlipByte && !payload->empty();
+  if (flips && (index >= 5 || is_roce())) (*payload)[0] ^= 1;
   transmit(node, q, header, std::move(payload), index);
   check_windows(node, q);
   return true;
@@ -162,9 +166,10 @@ void World::check_path(Node& node, uint32_t q, const wire::Packet& header) {
 
 void World::check_windows(const Node& node, uint32_t q) const {
   const transport::Params& params = side(node, q).params;
-  if (!params.sack_map) return;  // the paper's own accounting leaks
+  if (!params.sack_map || is_roce()) return;  // the paper's own accounting leaks
   const transport::Qp& qp = *node.qps[q];
-  for (const auto* sender : {&qp.requester().sender(), &qp.responder().response_sender()}) {
+  for (const auto* sender :
+       {&qp.mp()->requester().sender(), &qp.mp()->responder().response_sender()}) {
     const uint32_t window = sender->window().packets();
     expect(sender->clocks() == 0 || sender->in_flight() + sender->clocks() <= window,
            "n{} qp{}: {} in flight and {} clocks in a window of {}", node.number, q,
@@ -223,6 +228,7 @@ void World::arrive(Node& node, const InFlight& packet) {
 }
 
 void World::deliver(Node& node, uint32_t q, const InFlight& packet, const wire::Packet& header) {
+  if (is_roce()) return deliver_roce(node, q, packet, header);
   const PacketStream stream = header.info().stream;
   const bool genuine = !packet.forged && scenario_.kind != Kind::kGarbage &&
                        packet.incarnation == incarnation_[q] && takes(*node.qps[q], stream);
@@ -313,7 +319,48 @@ void World::do_actions(Node& node, uint32_t q, const InFlight* trigger) {
   transmit(node, q, node.actions.ack, nullptr, -1);
 }
 
+void World::execute_atomic(Node& node, uint32_t q, const transport::Placement& placement) {
+  const auto at = node.bytes(placement.addr, sizeof(uint64_t));
+  expect(placement.addr % sizeof(uint64_t) == 0, "n{} qp{}: an atomic at {:x}", node.number, q,
+         placement.addr);
+  uint64_t value = 0;
+  std::memcpy(&value, at.data(), sizeof(value));
+  if (scenario_.kind != Kind::kGarbage) peer_flow(node, q).on_atomic(placement, value);
+  *placement.original = value;
+  if (placement.kind == transport::PlacementKind::kFetchAdd) {
+    value += placement.swap_add;
+  } else if (value == placement.compare) {
+    value = placement.swap_add;
+  }
+  std::memcpy(at.data(), &value, sizeof(value));
+}
+
+void World::place_value(Node& node, uint32_t q, const transport::Placement& placement) {
+  if (scenario_.kind != Kind::kGarbage) own_flow(node, q).on_value_placed(placement);
+  const auto* bytes = reinterpret_cast<const uint8_t*>(&placement.compare);
+  std::memcpy(node.bytes(placement.addr, placement.length).data(), bytes + placement.payload_offset,
+              placement.length);
+}
+
 void World::place(Node& node, uint32_t q, const transport::Placement& placement) {
+  using transport::PlacementKind;
+  const bool atomic =
+      placement.kind == PlacementKind::kCompareSwap || placement.kind == PlacementKind::kFetchAdd;
+  const uint64_t length = atomic ? sizeof(uint64_t) : placement.length;
+  expect(node.writable(q, placement.addr, length),
+         "n{} qp{}: places {} bytes at {:x}, which nobody opened", node.number, q, length,
+         placement.addr);
+  if (atomic) {
+    execute_atomic(node, q, placement);
+  } else if (placement.kind == PlacementKind::kValue) {
+    place_value(node, q, placement);
+  } else {
+    place_payload(node, q, placement);
+  }
+}
+
+void World::place_payload(Node& node, uint32_t q, const transport::Placement& placement) {
+  if (is_roce()) return place_roce(node, q, placement);
   const FrameTable::Frame& frame = node.frames.at(placement.frame);
   const auto& payload = frame.packet.payload;
   const size_t available = payload ? payload->size() : 0;
@@ -333,9 +380,6 @@ void World::place(Node& node, uint32_t q, const transport::Placement& placement)
       peer_flow(node, q).on_request_placed(index, placement, bytes);
     }
   }
-  expect(node.writable(q, placement.addr, placement.length),
-         "n{} qp{}: places {} bytes at {:x}, which nobody opened", node.number, q, placement.length,
-         placement.addr);
   const auto target = node.bytes(placement.addr, placement.length);
   std::memcpy(target.data(), bytes.data(), bytes.size());
 }
@@ -412,6 +456,10 @@ void World::drain(Node& node, uint32_t q) {
     trace("n{} qp{} event {}", node.number, q, static_cast<int>(event));
     expect(fatal() || event == transport::QpEvent::kCommEstablished,
            "n{} qp{}: asynchronous event {}", node.number, q, static_cast<int>(event));
+    expect(event != transport::QpEvent::kLastWqeReached ||
+               (node.shares_receives && node.qps[q]->state() == QpState::kErr &&
+                recvs_outstanding(node, q) == 0),
+           "n{} qp{}: the last receive is said to be reached", node.number, q);
     expect(++count < 100'000, "n{} qp{}: events without end", node.number, q);
   }
 }
@@ -432,11 +480,18 @@ void World::take_completion(Node& node, uint32_t q, const transport::Completion&
     const uint64_t number = flow.recvs_posted() - flow.recvs_outstanding();
     const Op* op = flow.on_recv_completion(c);
     if (op != nullptr) on_recv_completed(node, q, number, *op);
+    expect((c.shared != nullptr) == node.shares_receives, "n{} qp{}: from the wrong receive queue",
+           node.number, q);
+    if (node.shares_receives) on_shared_completed(node, c.wr_id);
+    // The other queue pairs wait for its place.
+    if (node.shares_receives && op == nullptr) wake_recv_app(node, q, Duration::zero());
+    if (op != nullptr && op->invalidates_there()) on_invalidated(node, q);
     return;
   }
   Flow& flow = own_flow(node, q);
   const Op op = flow.on_send_completion(c);
   if (c.status != transport::WcStatus::kSuccess) flow.note_failure(now_);
+  if (op.in_window) --peer_of(node).windows[q].users;
   if (c.status == transport::WcStatus::kSuccess) on_op_completed(node, q, op);
   wake_send_app(node, q, Duration::zero());
 }
@@ -462,8 +517,9 @@ void World::on_timer(Node& node) {
     node.actions.clear();
     qp.on_deadline(now_, node.actions);
     do_actions(node, q, nullptr);
-    expect(qp.next_deadline() > now_ || qp.wants_to_send() || qp.requester().completion_ready(),
-           "n{} qp{}: a deadline that handling does not move", node.number, q);
+    expect(
+        qp.next_deadline() > now_ || qp.wants_to_send() || qp.mp()->requester().completion_ready(),
+        "n{} qp{}: a deadline that handling does not move", node.number, q);
     service(node, q);
   }
   arm(node);

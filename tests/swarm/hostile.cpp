@@ -13,10 +13,10 @@ namespace {
 using wire::Opcode;
 
 constexpr Opcode kRequests[] = {
-    Opcode::kMpSendFirst,   Opcode::kMpSendMiddle,        Opcode::kMpSendOnly,
-    Opcode::kMpSendLastImm, Opcode::kMpWriteFirst,        Opcode::kMpWriteMiddle,
-    Opcode::kMpWriteOnly,   Opcode::kMpWriteOnlyImm,      Opcode::kMpReadRequest,
-    Opcode::kMpFetchAdd,    Opcode::kMpSendOnlyInvalidate};
+    Opcode::kMpSendFirst,   Opcode::kMpSendMiddle,         Opcode::kMpSendOnly,
+    Opcode::kMpSendLastImm, Opcode::kMpWriteFirst,         Opcode::kMpWriteMiddle,
+    Opcode::kMpWriteOnly,   Opcode::kMpWriteOnlyImm,       Opcode::kMpReadRequest,
+    Opcode::kMpFetchAdd,    Opcode::kMpSendOnlyInvalidate, Opcode::kMpCompareSwap};
 constexpr Opcode kResponses[] = {Opcode::kMpReadResponseFirst, Opcode::kMpReadResponseMiddle,
                                  Opcode::kMpReadResponseOnly,  Opcode::kMpReadResponseLast,
                                  Opcode::kMpResponseError,     Opcode::kMpAtomicAck};
@@ -27,7 +27,7 @@ void World::forge() {
   const auto n = static_cast<uint32_t>(hostile_prng_.below(2));
   const auto q = static_cast<uint32_t>(hostile_prng_.below(scenario_.queue_pairs));
   Node& victim = *nodes_[n];
-  wire::Packet packet = forge_packet(victim, q);
+  wire::Packet packet = is_roce() ? forge_roce(victim, q) : forge_packet(victim, q);
   packet.dest_qpn = victim.qpns[q];
   packet.vp = static_cast<uint16_t>(hostile_prng_.next_u64());
   std::shared_ptr<std::vector<uint8_t>> payload;
@@ -48,6 +48,15 @@ void World::forge() {
                    .rkey = area.key,
                    .dma_len = packet.payload_len};
   }
+  if (garbage && packet.info().has_atomic_eth && hostile_prng_.chance(3, 4)) {
+    const Area& words = victim.areas[q].words;
+    packet.reth = {.va = words.iova + hostile_prng_.below(words.length + 8),
+                   .rkey = words.key,
+                   .dma_len = wire::kAtomicBytes};
+    packet.atomic_swap_add = hostile_prng_.next_u64();
+  }
+  const bool window = hostile_prng_.chance(1, 2);
+  packet.ieth_rkey = window ? victim.windows[q].key : victim.areas[q].target.key;
   transmit(peer_of(victim), q, packet, std::move(payload), -1, true);
 }
 

@@ -3,6 +3,7 @@
 //   swarm --seeds A..B           a range of seeds; stops at the first finding
 //   swarm --seed N --verbose     one run, with its trace
 //   swarm --kind K ..            every run of this kind
+//   swarm --roce ..              between connections of the standard, instead of the mode mp
 //   swarm --sabotage S ..        with a harness that is broken on purpose: must find something
 //
 // A finding prints one line with the command that replays it, and the exit status is 1. So does a
@@ -28,6 +29,7 @@ using mprdma::swarm::Options;
 using mprdma::swarm::Sabotage;
 using mprdma::swarm::Scenario;
 using mprdma::swarm::World;
+using mprdma::transport::Protocol;
 using mprdma::transport::TransportCounters;
 
 constexpr time_t kSecondsPerSeed = 10;
@@ -51,8 +53,9 @@ void prepare_replay(const std::string& program, uint64_t seed, const std::string
 }
 
 // True if the run found nothing.
-bool run_seed(uint64_t seed, Kind kind, const Options& options, TransportCounters& total) {
-  const Scenario scenario = draw_scenario(seed, kind);
+bool run_seed(uint64_t seed, Kind kind, Protocol protocol, const Options& options,
+              TransportCounters& total) {
+  const Scenario scenario = draw_scenario(seed, kind, protocol);
   if (options.verbose) fmt::print("{}", to_string(scenario));
   std::string finding;
   try {
@@ -107,10 +110,12 @@ int main(int argc, char** argv) {
   Options options;
   bool keep_going = false;
   bool counters = false;
+  bool roce = false;
   app.add_option("--seeds", range, "range of seeds, A..B");
   const auto* one = app.add_option("--seed", seed, "one seed");
   app.add_option("--kind", kind_text, "every run of this kind");
   app.add_option("--sabotage", sabotage_text, "break the harness: must find something");
+  app.add_flag("--roce", roce, "connections of the standard");
   app.add_flag("--verbose", options.verbose, "print what happens");
   app.add_flag("--keep-going", keep_going, "do not stop at the first finding");
   app.add_flag("--counters", counters, "print what the transport counted, over all runs");
@@ -134,6 +139,7 @@ int main(int argc, char** argv) {
   }
   std::string extra;
   if (!kind_text.empty()) extra += " --kind " + kind_text;
+  if (roce) extra += " --roce";
   if (!sabotage_text.empty()) extra += " --sabotage " + sabotage_text;
   if (options.verbose) setlinebuf(stdout);  // a crash must not swallow the trace
   // A run frees what the next one needs again: keep it.
@@ -147,7 +153,7 @@ int main(int argc, char** argv) {
   for (uint64_t s = first; s <= last; ++s) {
     prepare_replay(argv[0], s, extra);
     ++runs;
-    if (run_seed(s, kind, options, total)) continue;
+    if (run_seed(s, kind, roce ? Protocol::kRoce : Protocol::kMp, options, total)) continue;
     ++failed;
     if (!keep_going) break;
   }

@@ -12,7 +12,8 @@ constexpr uint64_t kReceiveBytesMax = 256 * 1024;
 
 Node::Node(uint32_t node_number, const Scenario& scenario, Prng prng)
     : number(node_number),
-      regions(1 + 4 * scenario.queue_pairs),
+      shares_receives(scenario.shared_receives[node_number]),
+      regions(1 + 6 * scenario.queue_pairs),
       held(scenario.held_budget[node_number]),
       placement_storage(transport::kMaxPlacements),
       released_storage(transport::kMaxReleased),
@@ -29,12 +30,21 @@ Node::Node(uint32_t node_number, const Scenario& scenario, Prng prng)
     const auto ordering = [](bool relaxed) { return relaxed ? transport::kRelaxedOrdering : 0u; };
     a.target = make_area(prng, 2 * room,
                          transport::kRemoteRead | transport::kRemoteWrite | transport::kLocalWrite |
-                             ordering(side.relaxed_target),
+                             transport::kMwBind | ordering(side.relaxed_target),
                          q);
     a.sink = make_area(prng, 2 * room, transport::kLocalWrite | ordering(side.relaxed_sink), q);
     a.recv = make_area(prng, recv_bytes, transport::kLocalWrite, q);
     a.inlined = make_area(prng, side.send_depth * uint64_t{256}, 0, q);
+    a.words = make_area(prng, 8 * sizeof(uint64_t),
+                        transport::kRemoteAtomic | transport::kLocalWrite, q, sizeof(uint64_t));
     areas.push_back(a);
+    windows.emplace_back().key = transport::MemoryTable::make_key(next_slot_++, 0);
+    window_kinds_.push_back(side.window_type2 ? transport::MemoryKind::kWindow2
+                                              : transport::MemoryKind::kWindow1);
+    renew_window(q);
+  }
+  for (uint64_t slot = areas[0].recv.length / room; slot > 0; --slot) {
+    shared.free_slots.push_back(slot - 1);
   }
   // Eight bytes a draw; the tail does not matter.
   for (size_t i = 0; i + 8 <= memory_.size(); i += 8) {
@@ -44,14 +54,24 @@ Node::Node(uint32_t node_number, const Scenario& scenario, Prng prng)
   model_ = memory_;
 }
 
-Area Node::make_area(Prng& prng, uint64_t length, uint32_t access, uint32_t pd) {
+void Node::renew_window(uint32_t q) {
+  const uint32_t slot = transport::MemoryTable::slot_of(windows[q].key);
+  const auto key_byte = static_cast<uint8_t>(regions.key_at(slot) + 1);
+  regions.remove(regions.key_at(slot) == 0 ? windows[q].key : regions.key_at(slot));
+  windows[q] = Window();
+  windows[q].key = transport::MemoryTable::make_key(slot, key_byte);
+  regions.set({.pd = q, .key = windows[q].key, .kind = window_kinds_[q]});
+}
+
+Area Node::make_area(Prng& prng, uint64_t length, uint32_t access, uint32_t pd, uint64_t align) {
   Area area;
-  memory_.resize(memory_.size() + kGuardBytes);
+  memory_.resize((memory_.size() + kGuardBytes + align - 1) / align * align);
   area.addr = base_ + memory_.size();
   area.length = length;
   memory_.resize(memory_.size() + length + kGuardBytes);
   // An address by which requests name it: now and then the very end of the address space.
   area.iova = prng.chance(1, 8) ? 0 - length - 1 : prng.below(uint64_t{1} << 62);
+  area.iova = area.iova / align * align;
   if (access == 0) {  // inline data lies outside of any region
     area.iova = area.addr;
     return area;
@@ -74,7 +94,7 @@ std::span<uint8_t> Node::view(std::vector<uint8_t>& memory, uint64_t addr, uint6
 
 void Node::forget_model(uint32_t q) {
   const Areas& a = areas[q];
-  for (const Area& area : {a.source, a.target, a.sink, a.recv, a.inlined}) {
+  for (const Area& area : {a.source, a.target, a.sink, a.recv, a.words, a.inlined}) {
     const auto from = bytes(area.addr, area.length);
     std::copy(from.begin(), from.end(), model(area.addr, area.length).begin());
   }
@@ -82,7 +102,8 @@ void Node::forget_model(uint32_t q) {
 
 bool Node::writable(uint32_t q, uint64_t addr, uint64_t length) const {
   const Areas& a = areas[q];
-  for (const Area& area : {a.target, a.sink, a.recv}) {
+  const Area& recv = shares_receives ? areas[0].recv : a.recv;
+  for (const Area& area : {a.target, a.sink, recv, a.words}) {
     if (addr >= area.addr && addr + length <= area.addr + area.length) return true;
   }
   return false;

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <span>
@@ -74,7 +75,35 @@ struct Areas {
   Area target;   // remote WRITE and READ
   Area sink;     // where READ data goes
   Area recv;     // receive buffers
+  Area words;    // aligned; for the peer's atomics and nothing else
   Area inlined;  // outside of any region
+};
+
+// A memory window over a part of a queue pair's `target`, as the application that owns it knows it.
+struct Window {
+  enum class State : uint8_t { kFree, kBinding, kOpen, kClosing };
+  State state = State::kFree;
+  uint32_t key = 0;
+  Area area;           // once open: what it opens
+  Area next;           // what it is being bound to (length 0: nothing)
+  uint32_t users = 0;  // requests of the peer that name it and are not complete
+};
+
+// The receives of all queue pairs of a node. Each has a slot of the first one's `recv` area.
+struct SharedQueue {
+  struct Entry {
+    Recv recv;
+    std::vector<transport::Sge> sges;
+  };
+  struct Place {
+    uint64_t slot = 0;
+    uint32_t queue_pair = kNobody;  // that took it
+  };
+  static constexpr uint32_t kNobody = UINT32_MAX;
+  std::deque<Entry> entries;
+  std::vector<uint64_t> free_slots;
+  std::map<uint64_t, Place> places;  // by wr_id, of what has not completed
+  uint64_t next = 0;
 };
 
 class Node {
@@ -90,9 +119,14 @@ class Node {
   [[nodiscard]] bool writable(uint32_t q, uint64_t addr, uint64_t length) const;
   // The model of one queue pair's memory becomes what its memory holds.
   void forget_model(uint32_t q);
+  // The queue pair's window is new, and opens nothing.
+  void renew_window(uint32_t q);
 
   uint32_t number;
   std::vector<Areas> areas;
+  std::vector<Window> windows;
+  bool shares_receives;
+  SharedQueue shared;
   transport::MemoryTable regions;
   transport::HeldPool held;
   transport::TransportCounters counters;
@@ -116,13 +150,14 @@ class Node {
 
  private:
   std::span<uint8_t> view(std::vector<uint8_t>& memory, uint64_t addr, uint64_t length);
-  Area make_area(Prng& prng, uint64_t length, uint32_t access, uint32_t pd);
+  Area make_area(Prng& prng, uint64_t length, uint32_t access, uint32_t pd, uint64_t align = 1);
 
   static constexpr uint64_t kGuardBytes = 64;
   uint64_t base_;
   std::vector<uint8_t> memory_;
   std::vector<uint8_t> model_;
   uint32_t next_slot_ = 1;
+  std::vector<transport::MemoryKind> window_kinds_;
 };
 
 }  // namespace mprdma::swarm

@@ -160,6 +160,15 @@ void draw_placement(Prng prng, SideKnobs& side) {
   p.sync_alpha = Fixed16::from_raw(Fixed16::kOneRaw / 2 * static_cast<uint32_t>(prng.below(5)));
 }
 
+void draw_atomics_and_windows(Prng prng, SideKnobs& side) {
+  side.window_type2 = prng.chance(2, 3);
+  side.window_zero_based = side.window_type2 && prng.chance(1, 2);
+  if (prng.chance(1, 3)) return;
+  for (uint32_t i = kPlainOperations; i < kOperations; ++i) {
+    side.weights[i] = static_cast<uint32_t>(prng.below(4));
+  }
+}
+
 SideKnobs draw_side(Prng prng, const Scenario& scenario, uint32_t window_slots) {
   SideKnobs side;
   side.params = draw_params(prng.split("params"), window_slots);
@@ -176,8 +185,11 @@ SideKnobs draw_side(Prng prng, const Scenario& scenario, uint32_t window_slots) 
   side.signaled_ppm = pick<uint32_t>(prng, {0, 100'000, 500'000, kMillion, kMillion});
   side.fence_ppm = pick<uint32_t>(prng, {0, 0, 100'000, 500'000});
   side.inline_ppm = pick<uint32_t>(prng, {0, 0, 200'000, kMillion});
-  for (uint32_t& weight : side.weights) weight = static_cast<uint32_t>(prng.below(4));
-  side.weights[prng.below(side.weights.size())] += 3;
+  for (uint32_t i = 0; i < kPlainOperations; ++i) {
+    side.weights[i] = static_cast<uint32_t>(prng.below(4));
+  }
+  side.weights[prng.below(kPlainOperations)] += 3;
+  draw_atomics_and_windows(prng.split("atomics and windows"), side);
   side.max_rd_atomic = static_cast<uint8_t>(log_uniform(prng, 1, 32));
   side.sq_psn = draw_psn(prng);
   side.vp = static_cast<uint16_t>(prng.range(wire::kVirtualPathMin, wire::kVirtualPathMax));
@@ -223,6 +235,26 @@ void make_heavy(Scenario& s, Prng prng) {
   }
 }
 
+// The same run between connections of the standard.
+void make_roce(Scenario& s, Prng prng) {
+  s.protocol = transport::Protocol::kRoce;
+  for (auto& sides : s.sides) {
+    for (SideKnobs& side : sides) {
+      const transport::Params drawn = side.params;
+      side.params = transport::Params::roce();
+      side.params.window_max = static_cast<uint32_t>(prng.range(1, 64));
+      side.params.rto_floor = drawn.rto_floor;
+      side.relaxed_target = side.relaxed_sink = false;
+      side.sync_ppm = 0;
+    }
+  }
+  if (s.timeout > 0 && s.timeout < 20) return;
+  // Nothing else recovers a lost tail. Its retries last until the network is perfect: each of the
+  // two first ones once and twice that long, those that follow four times.
+  s.timeout = static_cast<uint8_t>(prng.range(11, 13));
+  s.retry_cnt = 7;
+}
+
 Kind draw_kind(Prng& prng) {
   const uint64_t draw = prng.below(100);
   if (draw < 60) return Kind::kNormal;
@@ -260,7 +292,7 @@ const char* kind_name(Kind kind) {
   return kKindNames[static_cast<size_t>(kind)];
 }
 
-Scenario draw_scenario(uint64_t seed, Kind want) {
+Scenario draw_scenario(uint64_t seed, Kind want, transport::Protocol protocol) {
   const Prng root(seed);
   Prng prng = root.split("scenario");
   Scenario s;
@@ -299,6 +331,9 @@ Scenario draw_scenario(uint64_t seed, Kind want) {
     s.held_budget[n] = pick<uint32_t>(prng, {0, 1, 2, 8, 64, ample, ample, ample});
     // What is overtaken on a perfect network must find room.
     if (clean) s.held_budget[n] = ample;
+    // A receive in a shared queue lets nobody in before he asks again; and somebody else's counts.
+    const bool own = clean || s.kind == Kind::kRnrExhaust || s.kind == Kind::kGarbage;
+    s.shared_receives[n] = !own && root.split("shared receives").split(n).chance(1, 3);
   }
   for (uint32_t q = 0; q < s.queue_pairs; ++q) {
     auto& sides = s.sides.emplace_back();
@@ -307,6 +342,7 @@ Scenario draw_scenario(uint64_t seed, Kind want) {
     }
   }
   if (prng.chance(1, 8)) make_heavy(s, root.split("heavy"));
+  if (protocol == transport::Protocol::kRoce) make_roce(s, root.split("roce"));
   if (clean) keep_timers_above_rtt(s);
   const bool short_retry = s.timeout > 0 && s.timeout < 20;
   for (auto& sides : s.sides) {
@@ -322,12 +358,15 @@ Scenario draw_scenario(uint64_t seed, Kind want) {
 
 std::string to_string(const Scenario& s) {
   std::string text = fmt::format(
-      "kind {} queue pairs {} mtu {} message max {} clean after {} us skew {} ns nap {} % of {} ns "
-      "hostile every {} ns timeout {} retry {} rnr retry {} rnr timer {} held {} {}\n",
-      kind_name(s.kind), s.queue_pairs, s.path_mtu, s.message_max,
-      (s.clean_at - s.start).count_ns() / 1000, s.connect_skew.count_ns(), s.nap_percent,
-      s.nap_max.count_ns(), s.hostile_gap.count_ns(), s.timeout, s.retry_cnt, s.rnr_retry,
-      s.min_rnr_timer, s.held_budget[0], s.held_budget[1]);
+      "kind {}{} queue pairs {} mtu {} message max {} clean after {} us skew {} ns nap {} % of {} "
+      "ns "
+      "hostile every {} ns timeout {} retry {} rnr retry {} rnr timer {} held {} {} shared "
+      "receives {} {}\n",
+      s.protocol == transport::Protocol::kRoce ? "roce " : "", kind_name(s.kind), s.queue_pairs,
+      s.path_mtu, s.message_max, (s.clean_at - s.start).count_ns() / 1000,
+      s.connect_skew.count_ns(), s.nap_percent, s.nap_max.count_ns(), s.hostile_gap.count_ns(),
+      s.timeout, s.retry_cnt, s.rnr_retry, s.min_rnr_timer, s.held_budget[0], s.held_budget[1],
+      s.shared_receives[0], s.shared_receives[1]);
   for (const LinkKnobs& l : s.links) {
     text += fmt::format(
         "link: lost {} ppm of data {} of acks, burst {}, twice {} ppm within {} ns, late {} ppm by "
@@ -345,12 +384,12 @@ std::string to_string(const Scenario& s) {
     for (const SideKnobs& k : sides) {
       const transport::Params& p = k.params;
       text += fmt::format(
-          "side: ops {} patterns {}/{} pace {} ns depth {}/{} sge {}/{} weights {} {} {} {} {} rd "
+          "side: ops {} patterns {}/{} pace {} ns depth {}/{} sge {}/{} weights {} rd "
           "{} psn {} L {} iw {} max {} trigger {} delta {} rto {}..{} us probe {} us rtt {} us\n",
           k.operations, static_cast<int>(k.send_pattern), static_cast<int>(k.recv_pattern),
-          k.pace.count_ns(), k.send_depth, k.recv_depth, k.send_sge, k.recv_sge, k.weights[0],
-          k.weights[1], k.weights[2], k.weights[3], k.weights[4], k.max_rd_atomic, k.sq_psn.value(),
-          p.window_slots, p.initial_window, p.window_max, p.loss_trigger, p.reorder_delta,
+          k.pace.count_ns(), k.send_depth, k.recv_depth, k.send_sge, k.recv_sge,
+          fmt::join(k.weights, " "), k.max_rd_atomic, k.sq_psn.value(), p.window_slots,
+          p.initial_window, p.window_max, p.loss_trigger, p.reorder_delta,
           p.rto_floor.count_ns() / 1000, p.rto_ceiling.count_ns() / 1000,
           p.probe_floor.count_ns() / 1000, p.initial_rtt.count_ns() / 1000);
       text += fmt::format(
@@ -362,9 +401,12 @@ std::string to_string(const Scenario& s) {
           p.early_retransmit, p.tail_probe, p.sack_map, p.path_window_reduction, p.window_give_back,
           static_cast<int>(p.restart));
       text += fmt::format(
-          "  placement {} relaxed target {} sink {} synchronise {} ppm, policy {} alpha {}/2\n",
+          "  placement {} relaxed target {} sink {} synchronise {} ppm, policy {} alpha {}/2, "
+          "window "
+          "of type {} zero-based {}\n",
           static_cast<int>(p.placement), k.relaxed_target, k.relaxed_sink, k.sync_ppm,
-          static_cast<int>(p.sync_policy), p.sync_alpha.raw() * 2 / Fixed16::kOneRaw);
+          static_cast<int>(p.sync_policy), p.sync_alpha.raw() * 2 / Fixed16::kOneRaw,
+          k.window_type2 ? 2 : 1, k.window_zero_based);
     }
   }
   return text;

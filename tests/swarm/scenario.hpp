@@ -59,6 +59,16 @@ enum class SendPattern : uint8_t { kBulk, kPaced, kBursts, kOneByOne, kCount };
 enum class RecvPattern : uint8_t { kEager, kLazy, kStarving, kCount };
 enum class Sizes : uint8_t { kTiny, kAroundMtu, kUniform, kMixed, kCount };
 
+// What applications post. The first kPlainOperations move data and need nothing from before.
+inline constexpr uint32_t kPlainOperations = 5;
+inline constexpr std::array kOpcodes = {
+    transport::WorkOpcode::kSend,     transport::WorkOpcode::kSendImm,
+    transport::WorkOpcode::kWrite,    transport::WorkOpcode::kWriteImm,
+    transport::WorkOpcode::kRead,     transport::WorkOpcode::kCompareSwap,
+    transport::WorkOpcode::kFetchAdd, transport::WorkOpcode::kSendInvalidate,
+    transport::WorkOpcode::kBindMw,   transport::WorkOpcode::kLocalInvalidate};
+inline constexpr uint32_t kOperations = kOpcodes.size();
+
 struct SideKnobs {  // one queue pair at one node
   uint32_t operations = 0;
   SendPattern send_pattern = SendPattern::kBulk;
@@ -73,9 +83,11 @@ struct SideKnobs {  // one queue pair at one node
   uint32_t fence_ppm = 0;
   uint32_t inline_ppm = 0;
   uint32_t sync_ppm = 0;
-  bool relaxed_target = false;        // this node's memory for the peer's WRITEs
-  bool relaxed_sink = false;          // .. and for its own READs
-  std::array<uint32_t, 5> weights{};  // SEND, SEND imm, WRITE, WRITE imm, READ
+  bool relaxed_target = false;                  // this node's memory for the peer's WRITEs
+  bool relaxed_sink = false;                    // .. and for its own READs
+  std::array<uint32_t, kOperations> weights{};  // in the order of kOpcodes
+  bool window_type2 = false;                    // of the window over relaxed_target's memory
+  bool window_zero_based = false;
   uint8_t max_rd_atomic = 1;
   transport::Params params;
   Psn sq_psn;
@@ -86,6 +98,7 @@ struct SideKnobs {  // one queue pair at one node
 struct Scenario {
   uint64_t seed = 0;
   Kind kind = Kind::kNormal;
+  transport::Protocol protocol = transport::Protocol::kMp;
   uint32_t queue_pairs = 1;
   uint32_t path_mtu = 1024;
   uint32_t message_max = 4096;
@@ -101,12 +114,14 @@ struct Scenario {
   uint8_t rnr_retry = 7;
   uint8_t min_rnr_timer = 1;
   std::array<uint32_t, 2> held_budget{};  // per node
+  std::array<bool, 2> shared_receives{};  // per node: one receive queue for all its queue pairs
   std::array<LinkKnobs, 2> links;         // [i]: from node i to the other
   std::vector<std::array<SideKnobs, 2>> sides;
 };
 
 // Draws a run. With `want` below kCount the kind is given, else drawn too.
-Scenario draw_scenario(uint64_t seed, Kind want = Kind::kCount);
+Scenario draw_scenario(uint64_t seed, Kind want = Kind::kCount,
+                       transport::Protocol protocol = transport::Protocol::kMp);
 std::string to_string(const Scenario& scenario);
 
 }  // namespace mprdma::swarm

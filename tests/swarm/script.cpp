@@ -21,7 +21,8 @@ enum Step : uint64_t { kCut, kError, kReset, kReconnect, kBury };
 // for recovery to have a chance.
 Duration retry_time(const Scenario& s, const transport::Qp& qp) {
   const Duration timeout = Duration::ns(4096) * (int64_t{1} << s.timeout);
-  return std::max(timeout * 4, qp.requester().sender().base_rto() * 2) * (s.retry_cnt + 1);
+  if (qp.mp() == nullptr) return std::max(timeout, qp.params().rto_floor) * 4 * (s.retry_cnt + 1);
+  return std::max(timeout * 4, qp.mp()->requester().sender().base_rto() * 2) * (s.retry_cnt + 1);
 }
 
 }  // namespace
@@ -64,6 +65,9 @@ void World::start_script() {
     ++apps_[0][0].ops_left;
     wake_send_app(*nodes_[0], 0, Duration::zero());
   }
+  // The NAK may be lost, and by the standard it is said once.
+  const bool refused = scenario_.kind == Kind::kAccess || scenario_.kind == Kind::kTooLong;
+  if (is_roce() && refused) own.send_statuses.push_back(WcStatus::kRetryExceeded);
   const auto until_clean = static_cast<uint64_t>((scenario_.clean_at - now_).count_ns());
   const Time at = now_ + Duration::ns(static_cast<int64_t>(script_prng_.range(1, until_clean)));
   if (scenario_.kind == Kind::kSilent) {
@@ -139,6 +143,8 @@ void World::reconnect(uint32_t q) {
     a.base = flows_[q][n]->config().base +
              static_cast<uint32_t>(script_prng_.range(1u << 16, (1u << 24) - (1u << 16)));
     nodes_[n]->forget_model(q);
+    nodes_[n]->renew_window(q);
+    reclaim_shared(*nodes_[n], q);
     if (a.ops_left == 0) a.ops_left = scenario_.sides[q][n].operations;
   }
   make_flows(q);
@@ -173,12 +179,20 @@ void World::break_rule(Node& node, uint32_t q, Op& op, Sge& sge) {
     op.opcode = prng.chance(1, 2)   ? WorkOpcode::kRead
                 : prng.chance(1, 2) ? WorkOpcode::kWrite
                                     : WorkOpcode::kWriteImm;
-    const uint64_t how = prng.below(6);
+    const uint64_t how = prng.below(8);
     if (how == 0) op.rkey ^= 1;  // a key that was
     if (how == 1) op.rkey = static_cast<uint32_t>(prng.next_u64()) | 0xffff0000u;
     if (how == 2) op.remote_iova += target.length - op.length + 1;  // one byte too far
     if (how == 3) op.remote_iova -= 1;
-    if (how >= 4) {  // no such right
+    if (how == 6) {  // a window that is not bound
+      const Window& window = peer_of(node).windows[q];
+      op.rkey = window.state == Window::State::kFree ? window.key : op.rkey ^ 1;
+    }
+    if (how == 7) {  // no atomics here
+      op.opcode = WorkOpcode::kFetchAdd;
+      op.length = sizeof(uint64_t);
+    }
+    if (how == 4 || how == 5) {  // no such right
       const Area& closed = op.is_read() ? there.sink : there.source;
       op.rkey = closed.key;
       op.remote_iova = closed.iova;
@@ -201,7 +215,7 @@ void World::break_rule(Node& node, uint32_t q, Op& op, Sge& sge) {
   }
   // What of it is sent must not change what READs before it bring.
   if (scenario_.kind == Kind::kLocalError && !op.is_read()) op.flags |= transport::kFence;
-  if (op.is_read() && scenario_.kind == Kind::kAccess) {
+  if (op.is_answered() && scenario_.kind == Kind::kAccess) {
     sge = {areas.sink.iova, op.length, areas.sink.key};
   }
 }
@@ -218,10 +232,11 @@ void World::post_bad_request(Node& node, uint32_t q) {
   const Area& target = there.target;
   op.remote_iova = target.iova;
   op.rkey = target.key;
+  op.imm = static_cast<uint32_t>(prng.next_u64());
   break_rule(node, q, op, sge);
   const auto bytes =
-      op.is_read() ? peer_of(node).model(there.target.addr, op.length)
-                   : node.bytes(areas.source.addr + (sge.addr - areas.source.iova), op.length);
+      op.is_answered() ? peer_of(node).model(there.target.addr, op.length)
+                       : node.bytes(areas.source.addr + (sge.addr - areas.source.iova), op.length);
   op.content.assign(bytes.begin(), bytes.end());
   op.relaxed = is_relaxed(node, q, op);
   op.remote_addr = there.target.addr;
@@ -253,8 +268,10 @@ void World::check_script_end() {
       [[fallthrough]];
     case Kind::kLocalError:
     case Kind::kRnrExhaust:
-      expect(flow.send_failed() && flow.send_failure() == flow.ending.send_statuses[0],
-             "the bad request does not fail");
+      // That it fails with what it may fail with is checked at the completion.
+      expect(flow.send_failed(), "the bad request does not fail");
+      expect(is_roce() || flow.send_failure() == flow.ending.send_statuses[0],
+             "the bad request is flushed");
       expect(state(0) == QpState::kErr, "a failed queue pair is in state {}",
              static_cast<int>(state(0)));
       break;

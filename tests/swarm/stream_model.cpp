@@ -73,6 +73,12 @@ StreamModel::Place StreamModel::on_placed(uint64_t index, uint32_t payload_offse
   return {&message, (index - message.first) * mtu_ + payload_offset};
 }
 
+void StreamModel::on_executed(uint64_t index) {
+  advance(arrived_, delivered_prefix_);
+  expect(arrived_.packet > index, "{}: packet {} is executed, {} is next", name_, index,
+         arrived_.packet);
+}
+
 uint64_t StreamModel::placed_packets() {
   advance(arrived_, delivered_prefix_);
   uint64_t placed = delivered_prefix_;

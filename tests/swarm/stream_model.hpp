@@ -63,6 +63,13 @@ class StreamModel {
     uint64_t offset;
   };
   Place on_placed(uint64_t index, uint32_t payload_offset, uint32_t length);
+  // Something that places nothing there is executed: everything before it has been.
+  void on_executed(uint64_t index);
+  // The first packet that has not placed all its bytes.
+  [[nodiscard]] uint64_t next_to_place() {
+    advance(arrived_, delivered_prefix_);
+    return arrived_.packet;
+  }
   // The receiver says so. `trigger`: the packet that it answers, or -1.
   void on_ack_made(const wire::Packet& ack, int64_t trigger, uint32_t window_slots);
   // .. and the sender hears it. True: the packet that it names was dropped, nothing else has told

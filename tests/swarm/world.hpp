@@ -58,6 +58,14 @@ struct Options {
   Sabotage sabotage = Sabotage::kNone;
 };
 
+// What the transport gets as the host of a shared receive queue.
+struct Taker {
+  class World* world = nullptr;
+  uint32_t node = 0;
+  uint32_t queue_pair = 0;
+  transport::SharedReceives receives;
+};
+
 class World {
  public:
   World(const Scenario& scenario, const Options& options);
@@ -100,6 +108,9 @@ class World {
   void deliver(Node& node, uint32_t q, const InFlight& packet, const wire::Packet& header);
   void do_actions(Node& node, uint32_t q, const InFlight* trigger);
   void place(Node& node, uint32_t q, const transport::Placement& placement);
+  void place_payload(Node& node, uint32_t q, const transport::Placement& placement);
+  void place_value(Node& node, uint32_t q, const transport::Placement& placement);
+  void execute_atomic(Node& node, uint32_t q, const transport::Placement& placement);
   [[nodiscard]] bool places_in_order(const Node& node, uint32_t q) const;
   void check_ack(Node& node, uint32_t q, const wire::Packet& ack, const InFlight* trigger);
   void service(Node& node, uint32_t q);  // after any fact: completions, sending, timers
@@ -135,6 +146,32 @@ class World {
   void wake_send_app(Node& node, uint32_t q, Duration after);
   void wake_recv_app(Node& node, uint32_t q, Duration after);
   [[nodiscard]] uint64_t recvs_outstanding(const Node& node, uint32_t q);
+
+  // shared_receives.cpp
+  static bool take_shared(void* host, transport::RecvRequest* out, transport::Sge* sges);
+  bool post_shared_receive(Node& node, uint32_t q);
+  void on_shared_completed(Node& node, uint64_t wr_id);
+  void reclaim_shared(Node& node, uint32_t q);
+
+  // windows.cpp: atomics, and windows over a queue pair's target memory
+  void draw_atomic(Node& node, uint32_t q, Op& op);
+  void on_atomic_posted(Node& node, const Op& op);
+  void draw_window_work(Node& node, uint32_t q, Op& op);
+  void draw_bind(Node& node, uint32_t q, Op& op);
+  void draw_send_invalidate(Node& node, uint32_t q, Op& op);
+  [[nodiscard]] const Area* draw_window(Node& node, uint32_t q, Op& op);
+  void on_window_posted(Node& node, uint32_t q, const Op& op);
+  void on_window_work_done(Node& node, uint32_t q);
+  void on_invalidated(Node& node, uint32_t q);
+  [[nodiscard]] bool window_opens(const Node& node, uint32_t q, uint32_t key,
+                                  const Area& area) const;
+
+  // roce.cpp: the same for a connection of the standard
+  [[nodiscard]] bool is_roce() const { return scenario_.protocol == transport::Protocol::kRoce; }
+  void deliver_roce(Node& node, uint32_t q, const InFlight& packet, const wire::Packet& header);
+  void place_roce(Node& node, uint32_t q, const transport::Placement& placement);
+  void check_sent_roce(Node& node, uint32_t q, const wire::Packet& header);
+  wire::Packet forge_roce(Node& victim, uint32_t q);
 
   // hostile.cpp
   void forge();
@@ -185,6 +222,7 @@ class World {
   std::array<std::unique_ptr<Node>, 2> nodes_;
   std::array<std::unique_ptr<Link>, 2> links_;
   std::vector<std::array<App, 2>> apps_;
+  std::vector<std::array<Taker, 2>> takers_;
   std::vector<std::array<std::unique_ptr<Flow>, 2>> flows_;
   std::vector<std::array<PathModel, 4>> paths_;  // of a connection: node 0, node 1; responses
   std::vector<uint32_t> incarnation_;            // of each connection

@@ -13,12 +13,15 @@ MAY_INCLUDE = {
     "cc": ("base",),
     "transport": ("base", "wire", "cc"),
     "switchsim/model": ("base", "wire"),
-    "switchsim/sim": ("base", "wire", "cc", "transport", "switchsim/model"),
+    "switchsim/config": ("base", "switchsim/model"),
+    "switchsim/sim": ("base", "wire", "cc", "transport", "switchsim/model", "switchsim/config"),
     # The fabric is the peer at the other end of a port: of the dataplane it knows the port seam and
     # what a host is called, never the engine behind it.
     "switchsim/fabric": (
-        "base", "wire", "switchsim/model", "dataplane/port.hpp", "dataplane/port_factory.hpp",
-        "dataplane/port_result.hpp", "dataplane/address.hpp", "dataplane/clock.hpp",
+        "base", "wire", "switchsim/model", "switchsim/config", "dataplane/port.hpp",
+        "dataplane/port_factory.hpp", "dataplane/port_result.hpp", "dataplane/address.hpp",
+        "dataplane/clock.hpp",
+        "dataplane/prompt_thread.hpp",
     ),
     "dataplane": ("base", "wire", "cc", "transport", "abi"),
     "offload": ("base", "wire", "cc", "transport", "abi"),
@@ -31,7 +34,7 @@ MAY_INCLUDE = {
 NEVER_INCLUDED = ("tools", "bench", "tests")
 
 _RUN = ("tools", "bench", "tests")
-_HOSTS = ("dataplane", "switchsim/sim", "switchsim/fabric", "raas", *_RUN)
+_HOSTS = ("dataplane", "switchsim/config", "switchsim/sim", "switchsim/fabric", "raas", *_RUN)
 
 # Libraries: a pattern for the name between the angle brackets, and who may use it.
 LIBRARIES = {

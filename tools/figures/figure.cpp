@@ -1,25 +1,15 @@
 #include "tools/figures/figure.hpp"
 
-#include <sys/utsname.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <sstream>
 #include <utility>
 
 #include "base/revision.hpp"
+#include "tools/results.hpp"
 
 namespace mprdma::figures {
 
 namespace {
-
-nlohmann::json machine_json() {
-  utsname name{};
-  uname(&name);
-  return {{"kernel", name.release},
-          {"architecture", name.machine},
-          {"cpus", sysconf(_SC_NPROCESSORS_ONLN)}};
-}
 
 nlohmann::json claim_json(const Claim& claim) {
   nlohmann::json out = {{"id", claim.id},

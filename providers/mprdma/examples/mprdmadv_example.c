@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #define PSN 0x1234u
+#define GID_INDEX 1 /* the IPv4 address, mapped */
 #define FLAG_BYTES sizeof(uint64_t)
 
 struct options {
@@ -120,7 +121,7 @@ static int open_endpoint(struct endpoint* end, const struct options* options) {
     return fail("mprdmadv_create_qp");
   }
   if (ibv_query_port(end->context, 1, &port) != 0 ||
-      ibv_query_gid(end->context, 1, port.gid_tbl_len - 1, &end->self.gid) != 0) {
+      ibv_query_gid(end->context, 1, GID_INDEX, &end->self.gid) != 0) {
     return fail("the port");
   }
   end->self.memory = (uintptr_t)end->memory;
@@ -227,7 +228,7 @@ static int connect_qp(struct endpoint* end) {
                               .min_rnr_timer = 12,
                               .ah_attr = {.is_global = 1, .port_num = 1}};
   attr.ah_attr.grh.dgid = end->peer.gid;
-  attr.ah_attr.grh.sgid_index = (uint8_t)(port.gid_tbl_len - 1);
+  attr.ah_attr.grh.sgid_index = GID_INDEX;
   attr.ah_attr.grh.hop_limit = 64;
   if (ibv_modify_qp(end->qp, &attr,
                     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |

@@ -98,12 +98,16 @@ static void put_gids(struct writer* w, const struct mprdma_device_facts* facts, 
   char dir[PATH_MAX / 2];
   char text[40];
   char index[16];
-  for (int i = 0; i < MPRDMA_FACTS_GIDS; i++) {
+  static const uint8_t kEmpty[16] = {0};
+  for (int i = 0; i < MPRDMA_GID_TABLE; i++) {
     snprintf(index, sizeof(index), "%d", i);
-    gid_text(facts->gid[i], text);
+    gid_text(i < MPRDMA_FACTS_GIDS ? facts->gid[i] : kEmpty, text);
     snprintf(dir, sizeof(dir), "%s/gids", port);
     make_directory(w, dir);
     put(w, dir, index, "%s\n", text);
+    if (i >= MPRDMA_FACTS_GIDS) {
+      continue; /* an empty entry has no attributes */
+    }
     snprintf(dir, sizeof(dir), "%s/gid_attrs/types", port);
     make_directory(w, dir);
     put(w, dir, index, "RoCE v2\n");

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A mini-uverbs: the RDMA_VERBS_IOCTL methods that libibverbs itself sends, whatever the provider
- * does (GID queries, completion channels). The rest is EPROTONOSUPPORT, as from a kernel that does
- * not know the method. Wire format: <rdma/rdma_user_ioctl_cmds.h>, <rdma/ib_user_ioctl_cmds.h>.
+ * does (GID queries, completion channels, the event channel of an imported device). The rest is
+ * EPROTONOSUPPORT, as from a kernel that does not know the method. Wire format:
+ * <rdma/rdma_user_ioctl_cmds.h>, <rdma/ib_user_ioctl_cmds.h>.
  */
 #include <fcntl.h>
 #include <rdma/ib_user_ioctl_cmds.h>
@@ -70,8 +71,11 @@ static int query_gid_entry(struct ib_uverbs_ioctl_hdr* header) {
       !get_u64(header, UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS, &flags) || response == NULL) {
     return EINVAL;
   }
-  if (port != 1 || index >= MPRDMA_FACTS_GIDS || flags != 0) {
+  if (port != 1 || index >= MPRDMA_GID_TABLE || flags != 0) {
     return EINVAL;
+  }
+  if (index >= MPRDMA_FACTS_GIDS) {
+    return ENODATA; /* an empty entry */
   }
   struct ib_uverbs_gid_entry entry = gid_entry((uint32_t)index);
   put_output(response, &entry, sizeof(entry));
@@ -105,13 +109,8 @@ static int query_gid_table(struct ib_uverbs_ioctl_hdr* header) {
 }
 
 /* The application reads the pipe; the provider writes it (mprdma_preload_dup_event_pipe). */
-static int create_comp_channel(struct ib_uverbs_ioctl_hdr* header) {
-  struct ib_uverbs_attr* out = find(header, UVERBS_ATTR_CORE_OUT);
-  struct ib_uverbs_create_comp_channel_resp response;
+static int create_event_pipe(int* read_fd) {
   int fds[2];
-  if (out == NULL || out->len < sizeof(response)) {
-    return ENOSPC;
-  }
   if (pipe2(fds, O_CLOEXEC) != 0) {
     return errno;
   }
@@ -122,9 +121,36 @@ static int create_comp_channel(struct ib_uverbs_ioctl_hdr* header) {
     close(fds[1]);
     return EMFILE;
   }
-  response.fd = (uint32_t)fds[0];
-  put_output(out, &response, sizeof(response));
+  *read_fd = fds[0];
   return 0;
+}
+
+static int create_comp_channel(struct ib_uverbs_ioctl_hdr* header) {
+  struct ib_uverbs_attr* out = find(header, UVERBS_ATTR_CORE_OUT);
+  struct ib_uverbs_create_comp_channel_resp response;
+  int fd = -1;
+  if (out == NULL || out->len < sizeof(response)) {
+    return ENOSPC;
+  }
+  int error = create_event_pipe(&fd);
+  if (error == 0) {
+    response.fd = (uint32_t)fd;
+    put_output(out, &response, sizeof(response));
+  }
+  return error;
+}
+
+/* For the asynchronous events of an imported device, which libibverbs asks for after the provider
+ * made the context. */
+static int create_async_channel(struct ib_uverbs_ioctl_hdr* header) {
+  struct ib_uverbs_attr* out = find(header, UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE);
+  int fd = -1;
+  int error = out != NULL ? create_event_pipe(&fd) : EINVAL;
+  if (error == 0) {
+    out->data = (uint64_t)fd;
+    out->flags |= UVERBS_ATTR_F_VALID_OUTPUT;
+  }
+  return error;
 }
 
 static int invoke_write(struct ib_uverbs_ioctl_hdr* header) {
@@ -151,7 +177,14 @@ static int dispatch(struct ib_uverbs_ioctl_hdr* header) {
   if (header->length != bytes || header->reserved1 != 0 || header->reserved2 != 0) {
     return EINVAL;
   }
-  if (header->object_id != UVERBS_OBJECT_DEVICE || mprdma_preload_facts() == NULL) {
+  if (mprdma_preload_facts() == NULL) {
+    return EPROTONOSUPPORT;
+  }
+  if (header->object_id == UVERBS_OBJECT_ASYNC_EVENT) {
+    return header->method_id == UVERBS_METHOD_ASYNC_EVENT_ALLOC ? create_async_channel(header)
+                                                                : EPROTONOSUPPORT;
+  }
+  if (header->object_id != UVERBS_OBJECT_DEVICE) {
     return EPROTONOSUPPORT;
   }
   switch (header->method_id) {

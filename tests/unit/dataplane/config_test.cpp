@@ -128,8 +128,26 @@ TEST(Config, AModeIsAPresetWhereverItStands) {
   EXPECT_FALSE(config.params.sack_map);
   EXPECT_EQ(config.params.window_slots, 64u);
   EXPECT_EQ(config.params.loss_trigger, 9u) << "what a key says stays";
-  EXPECT_NE(toml_error("[transport]\nmode = \"roce\"\n"), "");
+  EXPECT_NE(toml_error("[transport]\nmode = \"irn\"\n"), "");
   EXPECT_NE(toml_error("[transport]\nmode = \"mp-paper\"\npaths = 1\n"), "");
+}
+
+TEST(Config, EveryModeButMpIsPinned) {
+  Config config;
+  EXPECT_TRUE(config.agree_modes) << "the default";
+  ASSERT_EQ(apply_environment(environment({{"MPRDMA_MODE", "roce"}}), &config), "");
+  EXPECT_FALSE(config.agree_modes);
+  EXPECT_EQ(config.params.protocol, transport::Protocol::kRoce);
+  EXPECT_NE(
+      apply_environment(environment({{"MPRDMA_MODE", "roce"}, {"MPRDMA_PATHS", "all"}}), &config),
+      "");
+  ASSERT_EQ(apply_environment(environment({{"MPRDMA_MODE", "mp"}}), &config), "");
+  EXPECT_TRUE(config.agree_modes);
+  ASSERT_EQ(apply_toml("[transport]\nmode = \"mp-single\"\n", "f", &config), "");
+  EXPECT_FALSE(config.agree_modes);
+  ASSERT_EQ(apply_environment(environment({{"MPRDMA_MODE", "mp"}, {"MPRDMA_PATHS", "1"}}), &config),
+            "");
+  EXPECT_TRUE(config.agree_modes) << "how many paths are used is the sender's own business";
 }
 
 TEST(Config, OnePathOrAll) {

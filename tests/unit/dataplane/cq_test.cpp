@@ -37,7 +37,7 @@ struct Fixture {
   void arm(uint32_t kind) { mprdma_abi_store_release(&dbr.arm, ++serial << 2 | kind); }
   bool fired() {
     const size_t before = client.events.size();
-    cq.fire(counters);
+    due = cq.fire(now, counters);
     return client.events.size() > before;
   }
 
@@ -46,6 +46,8 @@ struct Fixture {
   std::vector<mprdma_abi_cqe> ring;
   mprdma_abi_cq_dbr dbr{};
   uint32_t serial = 0;
+  Time now = Time::from_ns(1'000'000);
+  Time due = Time::never();  // of an event that waits
   Cq cq;
 };
 
@@ -72,6 +74,79 @@ TEST(Cq, OverrunIsAnEventOnceAndOverwritesNothing) {
   EXPECT_EQ(mprdma_abi_peek_cqe(f.ring.data(), 4, 0)->wr_id, 0u);
   EXPECT_EQ(f.counters.cq_overruns, 2u);
   EXPECT_TRUE(f.cq.overrun());
+}
+
+TEST(Cq, ModeratedEventWaitsForItsCountOrItsTimeWhicheverComesFirst) {
+  Fixture f(32);
+  f.cq.moderate(3, 50);
+  f.arm(MPRDMA_ABI_ARM_NEXT);
+  f.push(1);
+  EXPECT_FALSE(f.fired());
+  EXPECT_EQ(f.due, f.now + Duration::us(50));
+  f.now = f.now + Duration::us(10);
+  f.push(2);
+  EXPECT_FALSE(f.fired());
+  EXPECT_EQ(f.due, f.now + Duration::us(40)) << "the time runs from the first entry";
+  f.push(3);
+  EXPECT_TRUE(f.fired());
+  EXPECT_TRUE(f.due.is_never());
+  f.arm(MPRDMA_ABI_ARM_NEXT);
+  f.push(4);
+  EXPECT_FALSE(f.fired()) << "counted anew";
+  f.cq.expire(f.counters);
+  EXPECT_EQ(f.client.events.size(), 2u);
+  f.cq.expire(f.counters);
+  EXPECT_EQ(f.client.events.size(), 2u) << "one event for one arm";
+}
+
+TEST(Cq, ModerationKeepsBackNoErrorNothingSolicitedAndNoFullQueue) {
+  Fixture f(8);
+  f.cq.moderate(1000, 1000);
+  f.arm(MPRDMA_ABI_ARM_NEXT);
+  mprdma_abi_cqe failed{};
+  failed.status = MPRDMA_ABI_WC_WR_FLUSH_ERR;
+  f.cq.push(failed, false, f.counters);
+  EXPECT_TRUE(f.fired());
+  f.arm(MPRDMA_ABI_ARM_SOLICITED);
+  f.push(1, true);
+  EXPECT_TRUE(f.fired());
+  f.arm(MPRDMA_ABI_ARM_NEXT);
+  for (int i = 0; i < 3; ++i) f.push(2);
+  EXPECT_FALSE(f.fired());
+  f.push(3);
+  EXPECT_TRUE(f.fired()) << "half full";
+}
+
+TEST(Cq, WhatWasPolledMeanwhileNeedsNoModeratedEvent) {
+  Fixture f;
+  f.cq.moderate(3, 50);
+  f.arm(MPRDMA_ABI_ARM_NEXT);
+  f.push(1);
+  EXPECT_FALSE(f.fired());
+  mprdma_abi_store_release(&f.dbr.consumer, 1);
+  f.arm(MPRDMA_ABI_ARM_NEXT);
+  f.cq.expire(f.counters);
+  EXPECT_TRUE(f.client.events.empty());
+  for (const bool moderated : {true, false}) {
+    if (!moderated) f.cq.moderate(0, 0);
+    f.push(2);
+    EXPECT_EQ(f.fired(), !moderated);
+  }
+}
+
+// One thread polls, another waits: it was promised an event for what came after the queue was
+// armed.
+TEST(Cq, ModerationOwesAnEventToWhoeverHasNotArmedAnew) {
+  Fixture f;
+  f.cq.moderate(3, 50);
+  f.arm(MPRDMA_ABI_ARM_NEXT);
+  f.push(1);
+  EXPECT_FALSE(f.fired());
+  mprdma_abi_store_release(&f.dbr.consumer, 1);
+  f.cq.expire(f.counters);
+  EXPECT_EQ(f.client.events.size(), 1u);
+  f.cq.expire(f.counters);
+  EXPECT_EQ(f.client.events.size(), 1u) << "once";
 }
 
 TEST(Cq, OneEventForOneArm) {
@@ -162,7 +237,7 @@ TEST(Cq, NoEntryIsMissedBetweenArmAndSleep) {
       continue;
     }
     f.push(i++);
-    f.cq.fire(f.counters);
+    (void)f.cq.fire(f.now, f.counters);
   }
   consumer.join();
   EXPECT_FALSE(failed);

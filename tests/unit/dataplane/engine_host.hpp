@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -61,6 +62,34 @@ struct HostQp {
   }
 };
 
+// A shared receive queue's ring.
+struct HostSrq {
+  explicit HostSrq(uint32_t entries) : depth(entries), memory(entries) {}
+  uint32_t handle = 0;
+  uint32_t number = 0;
+  uint32_t depth;
+  std::vector<HostQp::Block> memory;
+  mprdma_abi_queue_dbr dbr{};
+
+  [[nodiscard]] mprdma_abi_queue queue() {
+    return {reinterpret_cast<uint64_t>(memory.data()),
+            reinterpret_cast<uint64_t>(&dbr),
+            depth,
+            HostQp::kRecvStride,
+            HostQp::kMaxSge,
+            0};
+  }
+  void post(uint64_t wr_id, std::initializer_list<mprdma_abi_sge> sges) {
+    mprdma_abi_recv_wqe* wqe =
+        mprdma_abi_recv_slot(memory.data(), depth, HostQp::kRecvStride, dbr.producer);
+    *wqe = {wr_id, static_cast<uint32_t>(sges.size()), 0};
+    auto* out = reinterpret_cast<mprdma_abi_sge*>(wqe + 1);
+    for (const mprdma_abi_sge& sge : sges) *out++ = sge;
+    mprdma_abi_store_release(&dbr.producer, dbr.producer + 1);
+  }
+  [[nodiscard]] uint32_t left() const { return dbr.producer - dbr.consumer; }
+};
+
 struct HostMr {
   std::vector<unsigned char> bytes;
   uint32_t handle = 0;
@@ -70,7 +99,8 @@ struct HostMr {
 
 class Host {
  public:
-  Host(std::shared_ptr<MemoryWire> wire, int side)
+  Host(std::shared_ptr<MemoryWire> wire, int side,
+       const std::function<void(WorkerConfig&)>& change = nullptr)
       : port_(new MemoryPort(std::move(wire), side, derived_mac(ip(side)))) {
     client_.abi_major = MPRDMA_ABI_MAJOR;
     client_.context = this;
@@ -82,6 +112,7 @@ class Host {
     config.ipv4 = ip(side);
     config.seed = 7 + static_cast<uint64_t>(side);
     config.params.rto_floor = Duration::ms(1);
+    if (change) change(config);
     worker = std::make_unique<Worker>(config, std::unique_ptr<Port>(port_), now);
     worker->add_client(&client_);
     commands = std::make_unique<Commands>(*worker);
@@ -109,6 +140,8 @@ class Host {
     const int error = Commands::prepare(call);
     return error != 0 ? error : commands->execute(&client_, call, now);
   }
+  // As when its context is closed.
+  void forget_client() { commands->forget_client(&client_, now); }
   uint32_t out_handle(uint32_t command) {
     mprdma_abi_handle in{};
     mprdma_abi_handle out{};
@@ -161,10 +194,52 @@ class Host {
     return in;
   }
 
+  // As the caller changed what describe() says.
+  template <class Change>
+  std::unique_ptr<HostQp> make_qp_with(const HostCq& cq, Change&& change) {
+    auto qp = std::make_unique<HostQp>();
+    mprdma_abi_create_qp in = describe(*qp, cq);
+    change(in);
+    mprdma_abi_create_qp_out out{};
+    EXPECT_EQ(execute(MPRDMA_ABI_CREATE_QP, in, &out), 0);
+    qp->handle = out.handle;
+    qp->qpn = out.qpn;
+    qp->doorbell = out.doorbell;
+    return qp;
+  }
+  std::unique_ptr<HostQp> make_qp_on_srq(const HostCq& cq, const HostSrq& srq) {
+    return make_qp_with(cq, [&](mprdma_abi_create_qp& in) {
+      in.srq = srq.handle;
+      in.rq = {};
+    });
+  }
+
+  mprdma_abi_create_srq describe_srq(HostSrq& srq) const {
+    mprdma_abi_create_srq in{};
+    in.type = MPRDMA_ABI_SRQ_BASIC;
+    in.pd = pd;
+    in.cookie = reinterpret_cast<uint64_t>(&srq);
+    in.rq = srq.queue();
+    return in;
+  }
+  // XRC with a domain and a completion queue.
+  std::unique_ptr<HostSrq> make_srq(uint32_t depth = 64, uint32_t xrcd = 0, uint32_t cq = 0) {
+    auto srq = std::make_unique<HostSrq>(depth);
+    mprdma_abi_create_srq in = describe_srq(*srq);
+    if (xrcd != 0) in.type = MPRDMA_ABI_SRQ_XRC;
+    in.xrcd = xrcd;
+    in.recv_cq = cq;
+    mprdma_abi_srq_out out{};
+    EXPECT_EQ(execute(MPRDMA_ABI_CREATE_SRQ, in, &out), 0);
+    srq->handle = out.handle;
+    srq->number = out.srqn;
+    return srq;
+  }
+
   std::unique_ptr<HostMr> make_mr(size_t bytes, uint32_t access = kAllRights) {
     auto mr = std::make_unique<HostMr>();
     mr->bytes.resize(bytes);
-    mprdma_abi_reg_mr in{mr->addr(), bytes, mr->addr(), pd, access};
+    mprdma_abi_reg_mr in{mr->addr(), bytes, mr->addr(), pd, access, 0, 0};
     mprdma_abi_reg_mr_out out{};
     EXPECT_EQ(execute(MPRDMA_ABI_REG_MR, in, &out), 0);
     mr->handle = out.handle;

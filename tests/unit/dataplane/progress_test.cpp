@@ -48,8 +48,8 @@ struct Process {
     execute(MPRDMA_ABI_CREATE_CQ, create, &handle);
     cq.handle = handle.handle;
     mr.bytes.resize(1 << 16);
-    const mprdma_abi_reg_mr reg{mr.addr(), mr.bytes.size(), mr.addr(), pd.handle,
-                                testing::Host::kAllRights};
+    const mprdma_abi_reg_mr reg{
+        mr.addr(), mr.bytes.size(), mr.addr(), pd.handle, testing::Host::kAllRights, 0, 0};
     mprdma_abi_reg_mr_out keys{};
     execute(MPRDMA_ABI_REG_MR, reg, &keys);
     mr.key = keys.rkey;
@@ -237,7 +237,7 @@ void write_to_unmapped_memory() {
   Pair pair;
   void* page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   const auto addr = reinterpret_cast<uint64_t>(page);
-  const mprdma_abi_reg_mr reg{addr, 4096, addr, pair.b.pd.handle, testing::Host::kAllRights};
+  const mprdma_abi_reg_mr reg{addr, 4096, addr, pair.b.pd.handle, testing::Host::kAllRights, 0, 0};
   mprdma_abi_reg_mr_out keys{};
   pair.b.execute(MPRDMA_ABI_REG_MR, reg, &keys);
   munmap(page, 4096);

@@ -68,6 +68,37 @@ TEST(MrTable, KeyOfADeregisteredRegionOpensNothing) {
   }
 }
 
+TEST(MrTable, KnowsOnDemandMemoryHoweverItsRegionsOverlap) {
+  MrTable table(64, Prng(2));
+  Prng prng(3);
+  constexpr uint32_t kBytes = 1000;
+  struct Range {
+    uint32_t key;
+    uint64_t addr, length;
+  };
+  std::vector<Range> ranges;
+  for (int step = 0; step < 400; ++step) {
+    if (ranges.size() < 20 && prng.below(2) == 0) {
+      transport::MemoryRegion region;
+      region.addr = prng.below(kBytes);
+      region.length = prng.below(prng.below(8) == 0 ? 500 : 30);
+      ranges.push_back({table.add(region, true), region.addr, region.length});
+    } else if (!ranges.empty()) {
+      const size_t which = prng.below(ranges.size());
+      ASSERT_TRUE(table.remove(ranges[which].key));
+      ranges.erase(ranges.begin() + static_cast<ptrdiff_t>(which));
+    }
+    for (uint64_t at = 0; at < kBytes; at += 7) {
+      const uint64_t length = 1 + prng.below(20);
+      bool expected = false;
+      for (const Range& range : ranges) {
+        expected |= at < range.addr + range.length && range.addr < at + length;
+      }
+      ASSERT_EQ(table.is_on_demand(at, length), expected) << "step " << step << ", at " << at;
+    }
+  }
+}
+
 TEST(MrTable, FullTableSaysSo) {
   MrTable table(4, Prng(1));
   transport::MemoryRegion region;

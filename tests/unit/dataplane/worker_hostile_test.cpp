@@ -104,7 +104,7 @@ TEST_F(HostileFrames, MisaddressedFramesAreDropsOfTheirOwn) {
   packet_.dest_qpn ^= 1u << 20;
   expect_counted(frame(), "drop_unknown_qp");
   packet_.dest_qpn = 1;
-  expect_counted(frame(), "drop_unknown_qp");
+  expect_counted(frame(), "drop_bad_mad");
   packet_.dest_qpn = pair_.qp_b->qpn;
   packet_.p_key = 0x1234;
   expect_counted(frame(), "drop_bad_pkey");

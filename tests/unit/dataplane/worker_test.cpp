@@ -40,6 +40,20 @@ TEST(Worker, WriteReachesThePeersMemoryAndCompletes) {
   EXPECT_EQ(pair.qp_a->sq.consumer, 1u);
 }
 
+// What the transport was given is still outstanding: a queue holds no more than its depth (ENOMEM).
+TEST(Worker, AReceiveKeepsItsSlotUntilItCompletes) {
+  HostPair pair;
+  pair.b.post_recv(*pair.qp_b, 1, {sge(*pair.mr_b, 0, 64)});
+  pair.b.post_recv(*pair.qp_b, 2, {sge(*pair.mr_b, 64, 64)});
+  pair.settle();
+  EXPECT_EQ(pair.qp_b->rq.consumer, 0u);
+  pair.a.begin_send(*pair.qp_a, MPRDMA_ABI_SEND, 3, {sge(*pair.mr_a, 0, 8)});
+  pair.a.end_send(*pair.qp_a);
+  mprdma_abi_cqe cqe;
+  ASSERT_TRUE(pair.completion(pair.b, *pair.cq_b, &cqe));
+  EXPECT_EQ(pair.qp_b->rq.consumer, 1u);
+}
+
 TEST(Worker, SendWithImmediateScattersAndCarriesTheImmediate) {
   HostPair pair;
   fill(pair.mr_a->bytes, 9);

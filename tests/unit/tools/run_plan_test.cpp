@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -96,7 +95,9 @@ TEST(RunningFabrics, AreThoseThatHoldTheirLockWhereNobodyElseCanWrite) {
     std::ofstream(directory + fabric + "/lock") << "";
   }
   const int lock = open((directory + "/fabric-up/lock").c_str(), O_RDWR | O_CLOEXEC);
-  ASSERT_EQ(flock(lock, LOCK_EX), 0);
+  struct flock whole {};
+  whole.l_type = F_WRLCK;
+  ASSERT_EQ(fcntl(lock, F_OFD_SETLK, &whole), 0);
   EXPECT_EQ(running_fabrics(directory), std::vector<std::string>{"up"});
   ASSERT_EQ(chmod(directory.c_str(), 0777), 0);
   EXPECT_TRUE(running_fabrics(directory).empty()) << "anybody may have made it";

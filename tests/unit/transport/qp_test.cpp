@@ -173,5 +173,113 @@ TEST(Qp, AnIdlePairHasNoDeadlineAndNothingToSend) {
   }
 }
 
+TEST(Qp, TakesReceivesFromASharedQueueOnlyWhenAMessageNeedsThem) {
+  PairOptions options;
+  options.share_receives = true;
+  EndpointPair pair(options);
+  pair.a.fill(kLocal, 2000, 1);
+  pair.a.post(WorkOpcode::kSend, kLocal, 2000);
+  pair.a.post(WorkOpcode::kWriteImm, kLocal, 8, kRemote + 0x8000);
+  const auto packets = pair.a.send();
+  ASSERT_EQ(packets.size(), 3u);
+  const auto nack = pair.b.receive(packets[0]);
+  EXPECT_EQ(nack->header.mp_ack.nack, wire::NackCode::kRnr);
+  pair.b.post_shared(kRemote, 4096);
+  pair.b.post_shared(kRemote + 4096, 4096);
+  pair.a.receive(*nack);
+  pair.run();
+  const auto completions = pair.b.take_completions();
+  ASSERT_EQ(completions.size(), 2u);
+  EXPECT_EQ(completions[0].wr_id, 1000u);
+  EXPECT_EQ(completions[0].byte_len, 2000u);
+  EXPECT_NE(completions[0].shared, nullptr);
+  EXPECT_EQ(completions[1].opcode, WcOpcode::kRecvWriteImm);
+  EXPECT_TRUE(pair.b.same(kRemote, pair.a, kLocal, 2000));
+}
+
+TEST(Qp, SaysThatTheLastWqeWasReachedOnceWhatItTookHasCompleted) {
+  PairOptions options;
+  options.share_receives = true;
+  EndpointPair pair(options);
+  pair.b.post_shared(kRemote, 4096);
+  pair.b.post_shared(kRemote + 4096, 4096);
+  pair.a.post(WorkOpcode::kSend, kLocal, 2000);
+  const auto packets = pair.a.send();
+  pair.b.receive(packets[0]);
+  pair.b.qp->poll_event();
+  RxActions actions({}, {});
+  ASSERT_TRUE(pair.b.qp->set_state(pair.b.now, QpState::kErr, actions));
+  EXPECT_EQ(pair.b.qp->poll_event(), QpEvent::kNone) << "the half filled one comes first";
+  const auto completions = pair.b.take_completions();
+  ASSERT_EQ(completions.size(), 1u) << "what nobody took stays in the shared queue";
+  EXPECT_EQ(completions[0].status, WcStatus::kFlushError);
+  EXPECT_EQ(pair.b.qp->poll_event(), QpEvent::kLastWqeReached);
+  EXPECT_EQ(pair.b.qp->poll_event(), QpEvent::kNone);
+  EndpointPair own;
+  ASSERT_TRUE(own.b.set_state(QpState::kErr));
+  EXPECT_EQ(own.b.qp->poll_event(), QpEvent::kNone) << "has a receive queue of its own";
+}
+
+TEST(Qp, ASendQueueThatAnErrorStoppedDidNotDrain) {
+  PairOptions options;
+  options.service = QpService::kUc;
+  EndpointPair pair(options);
+  pair.a.post(WorkOpcode::kWrite, kLocal, 3000, kRemote, pair.b.key);
+  TxPacket packet;
+  ASSERT_TRUE(pair.a.qp->poll_packet(pair.a.now, packet));
+  ASSERT_TRUE(pair.a.set_state(QpState::kSqd));
+  pair.a.regions.remove(pair.a.key);
+  EXPECT_FALSE(pair.a.qp->poll_packet(pair.a.now, packet));
+  const auto completions = pair.a.take_completions();
+  ASSERT_EQ(completions.size(), 1u);
+  EXPECT_EQ(completions[0].status, WcStatus::kLocalProtectionError);
+  EXPECT_EQ(pair.a.qp->state(), QpState::kSqe);
+  EXPECT_EQ(pair.a.qp->poll_event(), QpEvent::kNone);
+}
+
+TEST(Qp, XrcSpeaksTheStandardWhateverTheDevicesModeIs) {
+  PairOptions options;
+  options.service = QpService::kXrcSend;
+  options.connect = false;
+  const EndpointPair pair(options);
+  EXPECT_EQ(pair.a.qp->mp(), nullptr);
+  EXPECT_TRUE(pair.a.qp->decided());
+  EXPECT_EQ(pair.a.qp->params().protocol, Protocol::kRoce);
+}
+
+// The host posts again what did not complete; a bind that ran must not run into itself.
+TEST(Qp, LocalWorkRunsOnceThoughTheModeIsTakenBack) {
+  PairOptions options;
+  options.undecided = true;
+  EndpointPair pair(options);
+  const uint32_t window = MemoryTable::make_key(5, 1);
+  pair.a.regions.set({.key = window, .kind = MemoryKind::kWindow2});
+  pair.a.qp->set_mode(Params::mp());
+  const auto post_both = [&] {
+    pair.a.post(WorkOpcode::kWrite, kLocal, 8, kRemote);
+    pair.a.post({.opcode = WorkOpcode::kBindMw,
+                 .flags = kSignaled,
+                 .imm_or_rkey = window + 1,
+                 .rkey = window,
+                 .remote_addr = kLocal,
+                 .compare_add = 64,
+                 .swap = pair.a.key,
+                 .remote_qkey = kRemoteRead,
+                 .sges = {}});
+  };
+  post_both();
+  EXPECT_EQ(pair.a.send().size(), 1u);
+  EXPECT_EQ(pair.a.regions.key_at(5), window + 1);
+  RxActions actions({}, {});
+  pair.a.qp->change_mode(Params::roce(), actions);
+  pair.b.qp->set_mode(Params::roce());
+  post_both();
+  pair.run();
+  const auto completions = pair.a.take_completions();
+  ASSERT_EQ(completions.size(), 2u);
+  for (const Completion& c : completions) EXPECT_EQ(c.status, WcStatus::kSuccess);
+  EXPECT_EQ(pair.a.regions.windows_of(pair.a.key), 1u);
+}
+
 }  // namespace
 }  // namespace mprdma::transport

@@ -97,7 +97,7 @@ TEST(Requester, NoMoreReadsAreOpenThanNegotiated) {
   EndpointPair pair(options);
   for (int i = 0; i < 4; ++i) pair.a.post(WorkOpcode::kRead, kLocal, 64, kRemote);
   EXPECT_EQ(pair.a.send().size(), 2u);
-  EXPECT_EQ(pair.a.qp->requester().reads_outstanding(), 2u);
+  EXPECT_EQ(pair.a.qp->mp()->requester().reads_outstanding(), 2u);
 }
 
 TEST(Requester, ASilentPeerEndsInRetryExceededAfterTimeoutTimesRetries) {

@@ -208,5 +208,34 @@ TEST(Responder, AnUnacknowledgedResponseFallsSilentAndWakesWithThePeer) {
   EXPECT_EQ(pair.a.take_completions().size(), 1u);
 }
 
+// The requester has it all and told its application; only the acknowledgement was lost.
+TEST(Responder, MemoryThatIsClosedAfterAReadHarmsNobodyWhenItsAnswerIsRepeated) {
+  EndpointPair pair;
+  pair.b.fill(kRemote, 64, 5);
+  pair.a.post(WorkOpcode::kRead, kLocal, 64, kRemote);
+  for (const Parcel& request : pair.a.send()) pair.a.receive(*pair.b.receive(request));
+  const auto answer = pair.b.send();
+  ASSERT_EQ(answer.size(), 1u);
+  pair.a.receive(answer[0]);  // and what a says to it is lost
+  ASSERT_EQ(pair.a.take_completions().size(), 1u);
+  const MemoryRegion region = *pair.b.regions.find(pair.b.key, 0);
+  pair.b.regions.remove(pair.b.key);
+  std::vector<Parcel> again;
+  while (again.empty()) {
+    pair.advance(Duration::ms(1));
+    again = pair.b.send();
+  }
+  EXPECT_EQ(again[0].header.opcode, wire::Opcode::kMpResponseError);
+  pair.b.receive(*pair.a.receive(again[0]));
+  EXPECT_EQ(pair.b.qp->state(), QpState::kRts);
+  EXPECT_EQ(pair.b.qp->poll_event(), QpEvent::kNone);
+  pair.b.regions.set(region);
+  pair.a.post(WorkOpcode::kRead, kLocal + 64, 64, kRemote);
+  pair.run();
+  const auto completions = pair.a.take_completions();
+  ASSERT_EQ(completions.size(), 1u);
+  EXPECT_EQ(completions[0].status, WcStatus::kSuccess);
+}
+
 }  // namespace
 }  // namespace mprdma::transport

@@ -258,6 +258,23 @@ TEST(StreamSender, AStaleAcknowledgementMovesNothingBack) {
   EXPECT_EQ(s.index(s.sender.una()), 3);
 }
 
+// The trigger looks again once per epoch, at whatever acknowledgement comes then.
+TEST(StreamSender, AStaleAcknowledgementIsNoNewsThoughTimeShowsALoss) {
+  Params p = params_with(32);
+  p.loss_trigger = 8;
+  Sender s(p);
+  s.send();
+  ASSERT_EQ(s.ack(0, 20), StreamSender::AckResult::kNews);
+  s.send();  // what the trigger found is sent again
+  const uint64_t marked = s.counters.retransmitted_trigger;
+  ASSERT_GT(marked, 0u);
+  for (int i = 0; i < 4; ++i) {
+    s.now += Duration::us(100);
+    EXPECT_EQ(s.ack(-100, -101), StreamSender::AckResult::kStale);
+  }
+  EXPECT_GT(s.counters.retransmitted_trigger, marked);
+}
+
 TEST(StreamSender, AllOfItHoldsAcrossTheWrapOfThePsn) {
   Sender s(params_with(8, 8), Psn(kPsnMask - 2));
   EXPECT_EQ(s.send(), 8);

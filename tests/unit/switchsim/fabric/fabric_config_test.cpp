@@ -78,7 +78,7 @@ TEST(FabricConfig, AnErrorNamesFileLineAndKey) {
   } kWrong[] = {
       {"paths = \n", "t.toml:1:"},
       {std::string("pahts = 4\nswitches = [\"a\"]\n") + kHosts, "t.toml:1:1: unknown key 'pahts'"},
-      {std::string("paths = 4\n[path]\nrate = \"200\"\n") + kHosts, "t.toml:3:8: path.rate"},
+      {std::string("paths = 4\n[path]\nrate = \"200\"\n") + kHosts, "t.toml:3:8: [path] rate"},
       {std::string("paths = 4\n[path]\nspeed = 1\nrate = \"1Gbps\"\n") + kHosts,
        "t.toml:3:1: unknown key 'speed'"},
       {std::string("paths = 4\n") + kHosts, "[path]"},
@@ -86,16 +86,16 @@ TEST(FabricConfig, AnErrorNamesFileLineAndKey) {
        "t.toml:4"},
       {"paths = 1\n[path]\nrate = \"1Gbps\"\n[[hosts]]\nname = \"h\"\nip = \"10.0.0.1/8\"\n"
        "[[hosts]]\nname = \"h\"\nip = \"10.0.0.2/8\"\n",
-       "t.toml:8:8: hosts.name"},
+       "t.toml:8:8: [[hosts]] name"},
       {"paths = 1\n[path]\nrate = \"1Gbps\"\n[[hosts]]\nname = \"h\"\nip = \"10.0.0.1/8\"\n"
        "[[hosts]]\nname = \"g\"\nip = \"10.0.0.1/8\"\n",
-       "t.toml:9:6: hosts.ip"},
+       "t.toml:9:6: [[hosts]] ip"},
       {std::string("paths = 1\nswitches = [\"a\"]\n[path]\nrate = \"1Gbps\"\n") + kHosts,
        "exclude each other"},
       {std::string("paths = 1\n[path]\nrate = \"1Gbps\"\n") + kHosts + "port = \"memif\"\n",
-       "hosts.port"},
+       "[[hosts]] port"},
       {std::string("paths = 1\n[path]\nrate = \"1Gbps\"\n") + kHosts + "path = \"/a,b\"\n",
-       "hosts.path"},
+       "[[hosts]] path"},
       {"switches = [\"a\", \"b\"]\n"
        "[[hosts]]\nname = \"x\"\nip = \"10.0.0.1/8\"\nswitch = \"a\"\n"
        "[[hosts]]\nname = \"y\"\nip = \"10.0.0.2/8\"\nswitch = \"b\"\n",

@@ -1,0 +1,265 @@
+// The mode of a pair of queue pairs is agreed with the peer (negotiation.hpp): management datagrams
+// to and from queue pair 1, and what their outcome does to a queue pair.
+#include <cstdio>
+#include <cstring>
+
+#include "abi/mprdma_ring.h"
+#include "dataplane/qp_transport.hpp"
+#include "dataplane/worker.hpp"
+#include "wire/print.hpp"
+
+namespace mprdma::dataplane {
+
+using transport::QpState;
+using wire::PairMode;
+
+static_assert(MPRDMA_ABI_MODE_MP == static_cast<int>(PairMode::kMp));
+static_assert(MPRDMA_ABI_MODE_MP_PAPER == static_cast<int>(PairMode::kMpPaper));
+static_assert(MPRDMA_ABI_MODE_MP_SINGLE == static_cast<int>(PairMode::kMpSingle));
+static_assert(MPRDMA_ABI_MODE_IRN == static_cast<int>(PairMode::kIrn));
+static_assert(MPRDMA_ABI_MODE_ROCE == static_cast<int>(PairMode::kRoce));
+
+namespace {
+
+// A wire that was full is tried again after this.
+constexpr Duration kFullWirePause = Duration::ms(1);
+
+bool connected(const QpContext& qp) {
+  const QpState state = qp.qp.state();
+  return state == QpState::kRtr || state == QpState::kRts || state == QpState::kSqd;
+}
+
+}  // namespace
+
+// ---- Life of a queue pair ----------------------------------------------------------------------
+
+// To RTR: the path and the peer's number are known.
+void Worker::begin_negotiation(QpContext& qp, Time now) {
+  const wire::IpAddress& peer = qp.address.dst_ip;
+  const uint64_t transaction = prng_.next_u64() << 24 | qp.qp.qpn();
+  // What comes over the wire in our own name says nothing of a peer on our own device.
+  const bool silent = !qp.loop && silent_peers_.contains(peer, now);
+  PairNegotiation::Step step = qp.pair.begin(now, transaction, silent);
+  if (qp.loop) {
+    const QpContext* other = qps_.find(qp.attr.dest_qpn);
+    step = qp.pair.decide_here(other != nullptr ? other->pair.info() : default_pair().info());
+  } else if (qp.pair.recall(peer, qp.attr.dest_qpn)) {
+    step.changed = true;
+  }
+  if (step.changed) apply_mode(qp);
+}
+
+void Worker::end_negotiation(QpContext& qp) {
+  qp.pair.reset();
+  if (qp.pair.facts().negotiates && qp.pair.facts().pinned == PairMode::kNone) {
+    qp.mode = MPRDMA_ABI_MODE_DEFAULT;
+  }
+  for (QpContext** link = &negotiating_; *link != nullptr; link = &(*link)->next_negotiating) {
+    if (*link != &qp) continue;
+    *link = qp.next_negotiating;
+    break;
+  }
+  qp.negotiating = false;
+}
+
+// What somebody is told who asks about a queue pair that is not here.
+PairNegotiation Worker::default_pair() const {
+  return PairNegotiation(pair_facts(config_.params, config_.agree_modes));
+}
+
+// The mode is decided, or a decision is taken back while it has had no effect: then everything that
+// did not complete is taken from the provider's ring again.
+void Worker::apply_mode(QpContext& qp) {
+  if (!connected(qp)) return;
+  transport::Params params;
+  const int error = agreed_params(qp.wanted, config_.params, static_cast<uint32_t>(qp.pair.mode()),
+                                  qp.pair.window_slots(), &params);
+  CHECK(error == 0);
+  if (!qp.qp.decided()) {
+    qp.qp.set_mode(params);
+  } else {
+    ++counters_.pair_modes_changed;
+    qp.qp.change_mode(params, actions_);
+    perform(qp, nullptr);
+    qp.sq.next = qp.sq.completed;
+  }
+  qp.mode = mode_of(params);
+  const bool roce = qp.mode == MPRDMA_ABI_MODE_ROCE;
+  qp.address.ecn = roce ? static_cast<wire::Ecn>(qp.attr.traffic_class & 3) : wire::Ecn::kEct0;
+  mprdma_abi_ring_doorbell(doorbells_.get(), QpTable::slot_of(qp.qp.qpn()));
+  touch(qp);
+}
+
+void Worker::do_step(QpContext& qp, const PairNegotiation::Step& step, Time now, TxBatch& batch) {
+  if (step.silent) {
+    ++counters_.pair_peers_silent;
+    silent_peers_.add(qp.address.dst_ip, now);
+  }
+  if (step.ask && !send_question(qp, batch)) qp.pair.postpone(now + kFullWirePause);
+  if (step.changed) apply_mode(qp);
+}
+
+// When the queue pair has to ask, or to stop waiting; never while nothing can be sent.
+Time Worker::pair_deadline(const QpContext& qp) const {
+  const bool can_ask = link_up_ && (qp.path == PathState::kReady || qp.path == PathState::kFailed);
+  return can_ask ? qp.pair.next_deadline() : Time::never();
+}
+
+void Worker::push_negotiating(QpContext& qp) {
+  if (qp.negotiating) return;
+  qp.negotiating = true;
+  qp.next_negotiating = negotiating_;
+  negotiating_ = &qp;
+}
+
+// Those whose time has come; no batch is open.
+bool Worker::negotiate(Time now) {
+  if (negotiating_ == nullptr) return false;
+  {
+    TxBatch batch(port_.get());
+    while (negotiating_ != nullptr) {
+      QpContext& qp = *negotiating_;
+      negotiating_ = qp.next_negotiating;
+      qp.negotiating = false;
+      const bool lost = qp.path == PathState::kFailed;
+      do_step(qp, lost ? qp.pair.on_refusal(now) : qp.pair.on_deadline(now), now, batch);
+      touch(qp);
+    }
+  }
+  finish_touched();
+  return true;
+}
+
+// ---- Datagrams ---------------------------------------------------------------------------------
+
+// False: the wire is full.
+bool Worker::send_pair_mad(const wire::FrameAddress& address, uint16_t vp, const wire::PairMad& mad,
+                           TxBatch& batch) {
+  TxFrame* frame = batch.next();
+  if (frame == nullptr) return false;
+  wire::Packet packet;
+  packet.opcode = wire::Opcode::kUdSendOnly;
+  packet.vp = vp;
+  packet.psn = mad_psn_;
+  packet.dest_qpn = wire::kGeneralServicesQpn;
+  packet.payload_len = wire::kMadBytes;
+  packet.deth = {.q_key = wire::kGeneralServicesQKey, .src_qpn = wire::kGeneralServicesQpn};
+  mad_psn_ += 1;
+  wire::encode_pair_mad(mad,
+                        std::span<unsigned char, wire::kMadBytes>(frame->payload, wire::kMadBytes));
+  const size_t header_bytes = wire::encode_frame(address, packet, frame->payload);
+  frame->header_bytes = static_cast<uint32_t>(header_bytes);
+  frame->frame_bytes = static_cast<uint32_t>(wire::finish_frame(
+      frame->payload - header_bytes, header_bytes, wire::kMadBytes, port_info_.can_corrupt));
+  ++counters_.frames_out;
+  return true;
+}
+
+bool Worker::send_question(QpContext& qp, TxBatch& batch) {
+  wire::PairMad mad;
+  mad.transaction = qp.pair.transaction();
+  mad.info = qp.pair.info();
+  mad.info.sender_qpn = qp.qp.qpn();
+  mad.info.receiver_qpn = qp.attr.dest_qpn;
+  wire::FrameAddress address = qp.address;
+  address.ecn = wire::Ecn::kNotEct;
+  // Each on a path of its own: one that is broken does not swallow them all.
+  const auto vp = static_cast<uint16_t>(prng_.range(wire::kVirtualPathMin, wire::kVirtualPathMax));
+  if (!send_pair_mad(address, vp, mad, batch)) return false;
+  ++counters_.pair_questions_sent;
+  return true;
+}
+
+void Worker::answer_question(const wire::PairMad& question, Time now, TxBatch& answers) {
+  const wire::FrameAddress& from = decoded_.address;
+  QpContext* qp = qps_.find(question.info.receiver_qpn);
+  wire::PairInfo info = default_pair().info();
+  if (qp != nullptr && !qp->pair.begun()) {
+    qp->pair.remember(from.src_ip, question.info);
+    info = qp->pair.info();
+  } else if (qp != nullptr && qp->address.dst_ip == from.src_ip &&
+             qp->attr.dest_qpn == question.info.sender_qpn) {
+    do_step(*qp, qp->pair.on_info(now, question.info), now, answers);
+    touch(*qp);
+    info = qp->pair.info();
+  }
+  wire::PairMad answer;
+  answer.response = true;
+  answer.transaction = question.transaction;
+  answer.info = info;
+  answer.info.sender_qpn = question.info.receiver_qpn;
+  answer.info.receiver_qpn = question.info.sender_qpn;
+  // Back the way that it came: no neighbour has to be asked for.
+  wire::FrameAddress back = from;
+  std::swap(back.src_mac, back.dst_mac);
+  std::swap(back.src_ip, back.dst_ip);
+  back.ecn = wire::Ecn::kNotEct;
+  back.ttl = wire::kDefaultTtl;
+  back.ip_identification = 0;
+  if (send_pair_mad(back, decoded_.packet.vp, answer, answers)) ++counters_.pair_answers_sent;
+}
+
+void Worker::take_answer(const wire::PairMad& answer, Time now, TxBatch& answers) {
+  QpContext* qp = qps_.find(static_cast<uint32_t>(answer.transaction & wire::kQpnMask));
+  if (qp == nullptr || !qp->pair.begun() || answer.transaction != qp->pair.transaction() ||
+      decoded_.address.src_ip != qp->address.dst_ip) {
+    ++counters_.drop_bad_mad;
+    return;
+  }
+  const bool facts = answer.status == 0;
+  do_step(*qp, facts ? qp->pair.on_info(now, answer.info) : qp->pair.on_refusal(now), now, answers);
+  touch(*qp);
+}
+
+// A packet to queue pair 1, decoded.
+void Worker::receive_management(const RxFrame& frame, TxBatch& answers, Time now) {
+  const wire::Packet& packet = decoded_.packet;
+  if (packet.info().transport != wire::TransportService::kUd || !good_pkey(packet.p_key) ||
+      packet.deth.q_key != wire::kGeneralServicesQKey || packet.payload_len != wire::kMadBytes) {
+    ++counters_.drop_bad_mad;
+    return;
+  }
+  // A copy, because the peer may still write to the frame.
+  std::array<unsigned char, wire::kMadBytes> bytes;
+  std::memcpy(bytes.data(), frame.data + decoded_.payload_offset, bytes.size());
+  wire::PairMad mad;
+  if (wire::decode_pair_mad(bytes, mad) != wire::MadDrop::kNone) {
+    ++counters_.drop_bad_mad;
+    return;
+  }
+  if (mad.status == 0) silent_peers_.remove(decoded_.address.src_ip);
+  if (mad.response) {
+    ++counters_.pair_answers_received;
+    take_answer(mad, now, answers);
+  } else {
+    ++counters_.pair_questions_received;
+    answer_question(mad, now, answers);
+  }
+}
+
+// ---- Packets -----------------------------------------------------------------------------------
+
+// A packet of a reliable connection that says something about the peer's mode.
+void Worker::note_packet_mode(QpContext& qp, bool mp, Time now, TxBatch& answers) {
+  if (!connected(qp)) return;
+  const PairNegotiation::Step step = qp.pair.on_packet(now, mp);
+  const bool fixed = qp.pair.info().phase == wire::PairPhase::kFixed;
+  if (fixed && mp == (qp.pair.mode() == PairMode::kRoce)) warn_of_wrong_mode(qp, mp);
+  do_step(qp, step, now, answers);
+}
+
+void Worker::warn_of_wrong_mode(const QpContext& qp, bool mp) {
+  if (said_wrong_mode_) return;
+  said_wrong_mode_ = true;
+  std::array<char, wire::kTextBytes> gid;
+  const std::string_view peer = wire::to_string(qp.address.dst_ip, gid);
+  const std::string_view mode = wire::to_string(qp.pair.mode());
+  std::fprintf(stderr,
+               "mprdma: %.*s sends packets of mode %s to queue pair 0x%06x of mode %.*s, which "
+               "drops them (transport_drop_wrong_mode): give both sides the same mode (mprdma run "
+               "--mode, MPRDMA_MODE, [transport] mode, mprdmadv), or leave it to both to agree\n",
+               static_cast<int>(peer.size()), peer.data(), mp ? "mp" : "roce", qp.qp.qpn(),
+               static_cast<int>(mode.size()), mode.data());
+}
+
+}  // namespace mprdma::dataplane

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Memory windows of type 1 (ibv_bind_mw) and type 2B (posted like any request, IBTA 10.6.7). */
+#include <stdlib.h>
+
+#include "providers/mprdma/operations.h"
+
+static int alloc(struct mprdma_mw* mw, struct mprdma_pd* pd, enum ibv_mw_type type) {
+  struct mprdma_context* context = to_mprdma_context(pd->ibv.context);
+  _Static_assert(
+      (int)IBV_MW_TYPE_1 == MPRDMA_ABI_MW_TYPE_1 && (int)IBV_MW_TYPE_2 == MPRDMA_ABI_MW_TYPE_2,
+      "types of windows are the same numbers on both sides");
+  struct mprdma_abi_alloc_mw in = {.type = (uint32_t)type};
+  struct mprdma_abi_mw_out out = {0};
+  int error = mprdma_engine_link_connect(context);
+  if (error == 0) {
+    error = mprdma_pd_handle(pd, &in.pd);
+  }
+  if (error == 0) {
+    error = mprdma_execute(context, MPRDMA_ABI_ALLOC_MW, &in, sizeof(in), &out, sizeof(out));
+  }
+  if (error == 0) {
+    mprdma_object_add(&mw->object, MPRDMA_OBJECT_MW, context, out.handle);
+    mw->ibv = (struct ibv_mw){.context = pd->ibv.context,
+                              .pd = &pd->ibv,
+                              .rkey = out.rkey,
+                              .handle = mw->object.number,
+                              .type = type};
+  }
+  return error;
+}
+
+struct ibv_mw* mprdma_alloc_mw(struct ibv_pd* ibv, enum ibv_mw_type type) {
+  struct mprdma_pd* pd = to_mprdma_pd(ibv);
+  int error = type == IBV_MW_TYPE_1 || type == IBV_MW_TYPE_2 ? 0 : EINVAL;
+  struct mprdma_mw* mw = error == 0 ? calloc(1, sizeof(*mw)) : NULL;
+  if (error == 0) {
+    error = mw != NULL ? alloc(mw, pd, type) : ENOMEM;
+  }
+  if (error != 0) {
+    free(mw);
+    errno = error;
+    return NULL;
+  }
+  mprdma_pd_count(pd, 1);
+  return &mw->ibv;
+}
+
+int mprdma_dealloc_mw(struct ibv_mw* ibv) {
+  struct mprdma_mw* mw = to_mprdma_mw(ibv);
+  int error = mprdma_object_destroy(&mw->object);
+  if (error == 0) {
+    mprdma_pd_count(to_mprdma_pd(ibv->pd), (uint32_t)-1);
+    free(mw);
+  }
+  return error;
+}
+
+/* A window opens memory to peers: what it says about local access means nothing, and is not taken
+ * amiss. */
+static uint32_t window_access(unsigned int access) {
+  return mprdma_abi_access((int)access) &
+         (MPRDMA_ABI_ACCESS_REMOTE_WRITE | MPRDMA_ABI_ACCESS_REMOTE_READ |
+          MPRDMA_ABI_ACCESS_REMOTE_ATOMIC | MPRDMA_ABI_ACCESS_ZERO_BASED);
+}
+
+int mprdma_put_bind(struct mprdma_abi_send_wqe* wqe, const struct ibv_mw* mw, uint32_t rkey,
+                    const struct ibv_mw_bind_info* info) {
+  if (mw == NULL || (info->mr == NULL && info->length != 0)) {
+    return EINVAL;
+  }
+  /* IBTA 10.6.7.2.2: only a window of type 2 may be zero based. */
+  bool zero_based = (info->mw_access_flags & IBV_ACCESS_ZERO_BASED) != 0;
+  if (zero_based && mw->type == IBV_MW_TYPE_1) {
+    return EINVAL;
+  }
+  wqe->rkey = mw->rkey;
+  wqe->imm_or_rkey = rkey;
+  wqe->remote_addr = info->addr;
+  wqe->compare_add = info->length;
+  wqe->swap = info->mr != NULL ? info->mr->lkey : 0;
+  wqe->remote_qkey = window_access(info->mw_access_flags);
+  return 0;
+}
+
+int mprdma_bind_mw(struct ibv_qp* qp, struct ibv_mw* mw, struct ibv_mw_bind* bind) {
+  struct ibv_send_wr wr = {
+      .wr_id = bind->wr_id,
+      .opcode = IBV_WR_BIND_MW,
+      .send_flags = bind->send_flags,
+      .bind_mw = {.mw = mw, .rkey = ibv_inc_rkey(mw->rkey), .bind_info = bind->bind_info}};
+  struct ibv_send_wr* bad = NULL;
+  int error = mprdma_post_send(qp, &wr, &bad);
+  if (error == 0) {
+    mw->rkey = wr.bind_mw.rkey;
+  }
+  return error;
+}

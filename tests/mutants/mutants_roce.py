@@ -1,0 +1,179 @@
+"""Small breakages of the standard's connections (transport/roce_*), which the unit tests of the
+transport must find. Fields: see mutants.py."""
+
+from mutants import Mutant
+
+_REQUESTER = "roce_requester.cpp"
+_RESPONSES = "roce_requester_responses.cpp"
+_RESPONDER = "roce_responder.cpp"
+_ANSWERS = "roce_responder_answers.cpp"
+
+
+def _mutant(name, file, old, new, why):
+    return Mutant("roce-" + name, file, old, new, why, (file,), "unit")
+
+
+MUTANTS = [
+    # ---- Requester
+    _mutant(
+        "read-takes-one-psn",
+        _REQUESTER,
+        "const uint32_t psns = is_answered(work.opcode) ? work.packets : 1;",
+        "const uint32_t psns = 1;",
+        "the requests behind a READ have the PSNs of its response",
+    ),
+    _mutant(
+        "read-repeated-from-its-start",
+        _REQUESTER,
+        "header.reth = {.va = work.remote_addr + offset,\n                   .rkey",
+        "header.reth = {.va = work.remote_addr,\n                   .rkey",
+        "the rest of the READ brings its beginning again",
+    ),
+    _mutant(
+        "no-ack-asked-for-in-a-full-window",
+        _REQUESTER,
+        "in_flight() + 1 >= core_.config.params.window_max;",
+        "false;",
+        "a small window and a long message wait for each other until the timer ends it",
+    ),
+    _mutant(
+        "timer-not-restarted-by-progress",
+        _RESPONSES,
+        "  rnr_until_ = Time::never();\n  restart_timer();\n}",
+        "  rnr_until_ = Time::never();\n}",
+        "a long transfer is sent again although all is well",
+    ),
+    _mutant(
+        "retries-do-not-come-back",
+        _RESPONSES,
+        "  retries_left_ = core_.attributes.retry_cnt;\n",
+        "",
+        "a connection dies of its seventh loss",
+    ),
+    _mutant(
+        "timeout-without-limit",
+        _REQUESTER,
+        "if (retries_left_ > 0) {\n    --retries_left_;",
+        "if (retries_left_ > 0) {",
+        "a dead peer is asked for ever",
+    ),
+    _mutant(
+        "fence-forgotten",
+        _REQUESTER,
+        "if ((work.flags & kFence) != 0 && !reads_.empty()) return false;",
+        "",
+        "a WRITE changes what the READ before it was to bring",
+    ),
+    _mutant(
+        "ack-completes-a-read",
+        _RESPONSES,
+        "if (reads_.empty() || end.at_or_before(awaited_response())) {",
+        "if (true) {",
+        "a READ completes without its data when the response was lost",
+    ),
+    _mutant(
+        "response-out-of-sequence-placed",
+        _RESPONSES,
+        "  if (packet.psn != awaited) {\n"
+        "    ++core_.device.counters->drop_out_of_sequence;\n"
+        "    miss_response();\n"
+        "    return;\n"
+        "  }\n",
+        "",
+        "what comes after a lost packet of a READ lands in its place",
+    ),
+    _mutant(
+        "rnr-wait-ignored",
+        _REQUESTER,
+        "std::min(deadline_, rnr_until_)",
+        "deadline_",
+        "a requester that waits for a receiver never wakes up",
+    ),
+    _mutant(
+        "sequence-nak-acknowledges-itself",
+        _RESPONSES,
+        "++core_.device.counters->nacks_received;\n  if (!acknowledge(packet.psn)) return;\n"
+        "  const auto code",
+        "++core_.device.counters->nacks_received;\n  if (!acknowledge(packet.psn + 1)) return;\n"
+        "  const auto code",
+        "the packet that the NAK asks for is never sent again",
+    ),
+    # ---- Responder
+    _mutant(
+        "duplicate-executed",
+        _RESPONDER,
+        "  } else if (ahead < 0) {\n    on_duplicate(packet);\n  } else {",
+        "  } else {",
+        "a message is delivered twice",
+    ),
+    _mutant(
+        "atomic-executed-again",
+        _ANSWERS,
+        "out.header.atomic_original = resource.original;",
+        "out.header.atomic_original = resource.original++;",
+        "the answer that was lost and the one that comes are not the same",
+    ),
+    _mutant(
+        "gap-taken",
+        _RESPONDER,
+        "  if (ahead > 0) {\n    on_gap();\n  } else if",
+        "  if (ahead > 8) {\n    on_gap();\n  } else if",
+        "a lost packet goes unnoticed",
+    ),
+    _mutant(
+        "every-gap-answered",
+        _RESPONDER,
+        "  if (nak_made_) return;\n",
+        "",
+        "a loss in a full window costs the peer all of its retries at once",
+    ),
+    _mutant(
+        "duplicate-not-acknowledged",
+        _RESPONDER,
+        "      if (reply_ == Reply::kNone) reply_ = Reply::kAck;\n",
+        "",
+        "a lost acknowledgement is lost for ever",
+    ),
+    _mutant(
+        "ack-names-an-atomic",
+        _ANSWERS,
+        "    if (resource.first + resource.packets != end) break;\n",
+        "    break;\n",
+        "a peer whose response was lost takes the acknowledgement for it",
+    ),
+    _mutant(
+        "ack-behind-the-response",
+        _ANSWERS,
+        "    if (newest && reply_ == Reply::kAck) reply_ = Reply::kNone, unacked_ = 0;\n",
+        "    (void)newest;\n",
+        "the response is acknowledgement enough",
+    ),
+    _mutant(
+        "ack-overtakes-data",
+        _ANSWERS,
+        "  while (answers()) {",
+        "  while (answers() && reply_ == Reply::kNone) {",
+        "the peer takes the data for lost and asks for it again",
+    ),
+    _mutant(
+        "resource-forgotten-with-its-answer",
+        _ANSWERS,
+        "resources_.at_index(cursor_++).answered = true;",
+        "resources_.at_index(cursor_++) = Resource{};",
+        "an answer that is lost cannot be given again",
+    ),
+    _mutant(
+        "taken-back-by-a-late-duplicate",
+        _RESPONDER,
+        "if (!resources_.front().answered) return nullptr;",
+        "if (answers()) return nullptr;",
+        "a READ that the network repeats ends the connection",
+    ),
+    _mutant(
+        "receive-of-write-with-immediate-before-its-data",
+        _RESPONDER,
+        "if (info.has_immdt && !begin_receive(packet)) return not_ready();",
+        "if (info.has_immdt && !begin_receive(packet)) return true;",
+        "a peer that is not ready is not told so, and nothing goes on",
+    ),
+]

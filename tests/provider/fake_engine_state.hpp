@@ -1,0 +1,131 @@
+// What the fake engine (fake_engine.cpp) is made of. Only that file includes this one.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "abi/mprdma_abi.h"
+#include "abi/mprdma_ring.h"
+#include "tests/provider/fake_engine.hpp"
+
+namespace mprdma::provider_test {
+
+// Reliable connections: what tests find if they ask for nothing else.
+constexpr uint64_t kFewFeatures = MPRDMA_ABI_FEATURE_RC | MPRDMA_ABI_FEATURE_SYNCHRONISE |
+                                  MPRDMA_ABI_FEATURE_QP_TRANSPORT | MPRDMA_ABI_FEATURE_QP_STATS;
+constexpr uint64_t kGrhBytes = 40;
+
+struct Connection {
+  mprdma_abi_client client;
+};
+
+struct Cq {
+  Connection* owner;
+  mprdma_abi_cqe* ring;
+  mprdma_abi_cq_dbr* dbr;
+  uint64_t cookie;
+  uint32_t depth;
+  uint32_t producer = 0;
+  uint32_t fired_arm = 0;
+};
+
+struct Srq {
+  Connection* owner;
+  mprdma_abi_create_srq init;
+  uint32_t limit;
+};
+
+struct Window {
+  mprdma_abi_alloc_mw init;
+  uint32_t rkey;
+  mprdma_abi_reg_mr bound{};  // length 0: not bound
+};
+
+// A receive ring, wherever it is.
+struct Receives {
+  mprdma_abi_queue queue;
+  uint32_t cq;
+
+  mprdma_abi_queue_dbr* dbr() const { return reinterpret_cast<mprdma_abi_queue_dbr*>(queue.dbr); }
+  uint32_t left() const { return mprdma_abi_load_acquire(&dbr()->producer) - dbr()->consumer; }
+  const mprdma_abi_recv_wqe* head() const {
+    return mprdma_abi_recv_slot(reinterpret_cast<void*>(queue.ring), queue.depth, queue.stride,
+                                dbr()->consumer);
+  }
+  void pop() const { mprdma_abi_store_release(&dbr()->consumer, dbr()->consumer + 1); }
+};
+
+struct Qp {
+  Connection* owner;
+  mprdma_abi_create_qp init;
+  mprdma_abi_qp_attr attr{};
+  uint32_t qpn;
+  FakeQp asked{};
+
+  mprdma_abi_queue_dbr* sq_dbr() const {
+    return reinterpret_cast<mprdma_abi_queue_dbr*>(init.sq.dbr);
+  }
+  mprdma_abi_queue_dbr* rq_dbr() const {
+    return reinterpret_cast<mprdma_abi_queue_dbr*>(init.rq.dbr);
+  }
+};
+
+// One for the process. Everything happens under its mutex, in whoever calls.
+struct Engine {
+  std::mutex mutex;
+  mprdma_abi_doorbell_page doorbells{};
+  std::map<uint32_t, Cq> cqs;
+  std::map<uint32_t, Qp> qps;
+  std::map<uint32_t, mprdma_abi_reg_mr> mrs;
+  std::map<uint32_t, Srq> srqs;
+  std::map<uint32_t, Window> windows;
+  std::map<uint32_t, mprdma_abi_create_ah> ahs;
+  std::set<uint32_t> xrcds;
+  std::multimap<std::string, uint32_t> groups;  // MGID -> QP
+  mprdma_abi_modify_cq moderation{};
+  uint32_t connections = 0;
+  uint32_t connects = 0;
+  uint32_t pds = 0;
+  uint32_t next_handle = 1;
+  uint64_t progress_calls = 0;
+  bool hold = false;
+  uint64_t features = kFewFeatures;
+  Connection* any = nullptr;
+};
+
+inline Engine& engine() {
+  static Engine instance;
+  return instance;
+}
+
+// A scatter or gather list as pieces of memory.
+struct Pieces {
+  const mprdma_abi_sge* sge;
+  uint32_t count;
+
+  uint64_t bytes() const {
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < count; i++) total += sge[i].length;
+    return total;
+  }
+  void write(const char* from, uint64_t length) const {
+    for (uint32_t i = 0; i < count && length > 0; i++) {
+      const uint64_t part = sge[i].length < length ? sge[i].length : length;
+      std::memcpy(reinterpret_cast<void*>(sge[i].addr), from, part);
+      from += part;
+      length -= part;
+    }
+  }
+  void read(char* to) const {
+    for (uint32_t i = 0; i < count; i++) {
+      std::memcpy(to, reinterpret_cast<const void*>(sge[i].addr), sge[i].length);
+      to += sge[i].length;
+    }
+  }
+};
+
+}  // namespace mprdma::provider_test

@@ -1,0 +1,12 @@
+// In place of the fake engine's functions, for tests that run over the real one: there is nothing
+// to look into. The engine is in a library of its own, as for any application.
+#include "tests/provider/fake_engine.hpp"
+
+namespace mprdma::provider_test {
+
+uint32_t fake_engine_objects() {
+  return 0;
+}
+void fake_engine_features(uint64_t) {}
+
+}  // namespace mprdma::provider_test

@@ -1,0 +1,491 @@
+// Two engines agree on the mode of their queue pairs, or find out that the peer is none of ours.
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include "dataplane/worker.hpp"
+#include "tests/unit/dataplane/engine_host.hpp"
+#include "wire/frame.hpp"
+
+namespace mprdma::dataplane {
+namespace {
+
+using testing::Bytes;
+using testing::Host;
+using testing::HostCq;
+using testing::HostMr;
+using testing::HostQp;
+using testing::MemoryWire;
+
+struct Node {
+  Node(const std::shared_ptr<MemoryWire>& wire, int side,
+       const std::function<void(WorkerConfig&)>& change)
+      : host(wire, side,
+             [&](WorkerConfig& config) {
+               config.agree_modes = true;
+               if (change) change(config);
+             }),
+        cq(host.make_cq()),
+        qp(host.make_qp(*cq)),
+        mr(host.make_mr(1 << 16)) {}
+
+  uint32_t mode(const HostQp& of) {
+    mprdma_abi_qp_stats stats{};
+    EXPECT_EQ(host.execute(MPRDMA_ABI_QUERY_QP_STATS, mprdma_abi_handle{of.handle, 0}, &stats), 0);
+    return stats.mode;
+  }
+  uint32_t mode() { return mode(*qp); }
+  void write(const Node& peer, uint32_t bytes = 3000) {
+    auto& wqe = host.begin_send(*qp, MPRDMA_ABI_WRITE, 1, {{mr->addr(), bytes, mr->key}});
+    wqe.remote_addr = peer.mr->addr() + 8192;
+    wqe.rkey = peer.mr->key;
+    host.end_send(*qp);
+  }
+  EngineCounters& counters() { return host.worker->counters(); }
+
+  Host host;
+  std::unique_ptr<HostCq> cq;
+  std::unique_ptr<HostQp> qp;
+  std::unique_ptr<HostMr> mr;
+};
+
+// What a frame is, as far as these tests care.
+bool is_mad(const Bytes& frame) {
+  wire::DecodedFrame decoded;
+  return wire::decode_frame(frame, decoded, false) == wire::DropReason::kNone &&
+         decoded.packet.dest_qpn == wire::kGeneralServicesQpn;
+}
+wire::PairMad mad_of(const Bytes& frame) {
+  wire::DecodedFrame decoded;
+  wire::PairMad mad;
+  EXPECT_EQ(wire::decode_frame(frame, decoded, false), wire::DropReason::kNone);
+  EXPECT_EQ(wire::decode_pair_mad(wire::payload_of(frame, decoded), mad), wire::MadDrop::kNone);
+  return mad;
+}
+
+Bytes make_frame(const wire::FrameAddress& address, const wire::Packet& packet,
+                 const Bytes& payload) {
+  Bytes room(wire::kMaxFrameHeaderBytes + payload.size() + wire::kMaxFrameTrailerBytes);
+  unsigned char* start = room.data() + wire::kMaxFrameHeaderBytes;
+  std::copy(payload.begin(), payload.end(), start);
+  const size_t header = wire::encode_frame(address, packet, start);
+  const size_t bytes = wire::finish_frame(start - header, header, payload.size(), true);
+  return {start - header, start - header + bytes};
+}
+
+class WorkerNegotiationTest : public ::testing::Test {
+ protected:
+  void make(const std::function<void(WorkerConfig&)>& change_a = nullptr,
+            const std::function<void(WorkerConfig&)>& change_b = nullptr) {
+    a = std::make_unique<Node>(wire, 0, change_a);
+    b = std::make_unique<Node>(wire, 1, change_b);
+    std::iota(a->mr->bytes.begin(), a->mr->bytes.end(), 3);
+  }
+  // Patient, so that who speaks the wrong mode for a while does not give up.
+  static void connect(Node& node, const HostQp& qp, uint32_t peer_ip, uint32_t peer_qpn) {
+    mprdma_abi_qp_attr attr = Host::attributes(peer_ip, peer_qpn);
+    attr.timeout = 14;  // 67 ms
+    attr.retry_cnt = 7;
+    ASSERT_EQ(node.host.move_to(qp, MPRDMA_ABI_QPS_INIT), 0);
+    ASSERT_EQ(node.host.modify(qp, attr), 0);
+    ASSERT_EQ(node.host.move_to(qp, MPRDMA_ABI_QPS_RTR), 0);
+    ASSERT_EQ(node.host.move_to(qp, MPRDMA_ABI_QPS_RTS), 0);
+  }
+  void connect_a() { connect(*a, *a->qp, Host::ip(1), b->qp->qpn); }
+  void connect_b() { connect(*b, *b->qp, Host::ip(0), a->qp->qpn); }
+  void run(Duration time, Duration step = Duration::us(20)) {
+    const Time end = a->host.now + time;
+    while (a->host.now < end) {
+      a->host.now = b->host.now = a->host.now + step;
+      a->host.worker->run(a->host.now);
+      b->host.worker->run(b->host.now);
+    }
+  }
+  bool completed(Node& node) {
+    mprdma_abi_cqe cqe;
+    if (!node.cq->poll(&cqe)) return false;
+    EXPECT_EQ(cqe.status, MPRDMA_ABI_WC_SUCCESS);
+    return true;
+  }
+  bool arrived() const {
+    return std::equal(&a->mr->bytes[0], &a->mr->bytes[3000], &b->mr->bytes[8192]);
+  }
+  static std::function<void(WorkerConfig&)> pin(transport::Params params) {
+    return [params](WorkerConfig& config) {
+      config.agree_modes = false;
+      config.params = params;
+    };
+  }
+
+  std::shared_ptr<MemoryWire> wire = std::make_shared<MemoryWire>();
+  std::unique_ptr<Node> a;
+  std::unique_ptr<Node> b;
+};
+
+TEST_F(WorkerNegotiationTest, TwoOfOursSpeakMpAndPostsWaitForThat) {
+  make();
+  connect_a();
+  connect_b();
+  EXPECT_EQ(a->mode(), MPRDMA_ABI_MODE_DEFAULT);
+  a->write(*b);
+  run(Duration::ms(2));
+  EXPECT_TRUE(completed(*a));
+  EXPECT_TRUE(arrived());
+  EXPECT_EQ(a->mode(), MPRDMA_ABI_MODE_MP);
+  EXPECT_EQ(b->mode(), MPRDMA_ABI_MODE_MP);
+  EXPECT_LE(a->counters().pair_questions_sent + b->counters().pair_questions_sent, 2u);
+}
+
+TEST_F(WorkerNegotiationTest, TheSecondSideNeverWaits) {
+  make();
+  connect_a();
+  run(Duration::ms(2));
+  EXPECT_EQ(a->mode(), MPRDMA_ABI_MODE_MP) << "answered for a queue pair that is in RESET";
+  connect_b();
+  EXPECT_EQ(b->mode(), MPRDMA_ABI_MODE_MP) << "the question told it all";
+  EXPECT_EQ(b->counters().pair_questions_sent, 0u);
+  a->write(*b);
+  run(Duration::ms(2));
+  EXPECT_TRUE(completed(*a));
+}
+
+TEST_F(WorkerNegotiationTest, TheSmallerWindowIsAgreed) {
+  make(nullptr, [](WorkerConfig& config) {
+    config.params = transport::Params::mp_figures();  // L = 64
+  });
+  connect_a();
+  connect_b();
+  run(Duration::ms(2));
+  for (Node* node : {a.get(), b.get()}) {
+    const QpContext* qp = node->host.worker->qps().find(node->qp->qpn);
+    EXPECT_EQ(qp->qp.params().window_slots, 64u);
+  }
+  a->write(*b);
+  run(Duration::ms(2));
+  EXPECT_TRUE(completed(*a));
+}
+
+// The application's own numbers were in range for its own window only.
+TEST_F(WorkerNegotiationTest, WhatAQueuePairAsksForFitsIntoThePeersSmallerWindow) {
+  make(nullptr, [](WorkerConfig& config) {
+    config.params = transport::Params::mp_figures();  // L = 64
+  });
+  a->qp = a->host.make_qp_with(*a->cq, [](mprdma_abi_create_qp& in) {
+    in.transport.initial_window = 100;
+    in.transport.reorder_delta = 100;
+  });
+  connect_a();
+  connect_b();
+  run(Duration::ms(2));
+  const transport::Params& params = a->host.worker->qps().find(a->qp->qpn)->qp.params();
+  EXPECT_EQ(params.window_slots, 64u);
+  EXPECT_EQ(params.initial_window, 64u);
+  EXPECT_EQ(params.reorder_delta, 64u);
+  a->write(*b);
+  run(Duration::ms(2));
+  EXPECT_TRUE(completed(*a));
+}
+
+// L is what both agreed on, whatever the mode that the peer pinned has by itself.
+TEST_F(WorkerNegotiationTest, ThePresetOfAPinnedModeDoesNotChangeTheAgreedWindow) {
+  make(nullptr, [](WorkerConfig& config) {
+    config.agree_modes = false;
+    config.params = transport::Params::mp_paper();
+    config.params.window_slots = 128;
+  });
+  connect_a();
+  connect_b();
+  run(Duration::ms(2));
+  EXPECT_EQ(a->mode(), MPRDMA_ABI_MODE_MP_PAPER);
+  EXPECT_EQ(a->host.worker->qps().find(a->qp->qpn)->qp.params().window_slots, 128u);
+}
+
+TEST_F(WorkerNegotiationTest, APinnedModeIsTakenOverByThePeer) {
+  make(pin(transport::Params::roce()));
+  connect_a();
+  connect_b();
+  EXPECT_EQ(a->mode(), MPRDMA_ABI_MODE_ROCE);
+  a->write(*b);
+  run(Duration::ms(2));
+  EXPECT_TRUE(completed(*a));
+  EXPECT_EQ(b->mode(), MPRDMA_ABI_MODE_ROCE);
+  EXPECT_EQ(a->counters().pair_questions_sent, 0u);
+
+  make(nullptr, pin(transport::Params::mp_single()));
+  connect_a();
+  connect_b();
+  a->write(*b);
+  run(Duration::ms(2));
+  EXPECT_TRUE(completed(*a));
+  EXPECT_EQ(a->mode(), MPRDMA_ABI_MODE_MP_SINGLE);
+}
+
+TEST_F(WorkerNegotiationTest, APinOfOneQueuePairConcernsThatOneOnly) {
+  make();
+  a->qp = a->host.make_qp_with(
+      *a->cq, [](mprdma_abi_create_qp& in) { in.transport.mode = MPRDMA_ABI_MODE_ROCE; });
+  connect_a();
+  connect_b();
+  a->write(*b);
+  run(Duration::ms(2));
+  EXPECT_TRUE(completed(*a));
+  EXPECT_EQ(b->mode(), MPRDMA_ABI_MODE_ROCE);
+  const auto qp_a = a->host.make_qp(*a->cq);
+  const auto qp_b = b->host.make_qp(*b->cq);
+  a->host.connect(*qp_a, Host::ip(1), qp_b->qpn);
+  b->host.connect(*qp_b, Host::ip(0), qp_a->qpn);
+  run(Duration::ms(2));
+  EXPECT_EQ(b->mode(*qp_b), MPRDMA_ABI_MODE_MP);
+}
+
+TEST_F(WorkerNegotiationTest, SilenceMeansTheStandardAndOnlyTheFirstQueuePairWaits) {
+  make();
+  wire->on_frame = [](int from, const Bytes& frame) { return from == 0 || !is_mad(frame); };
+  connect_a();
+  a->write(*b);
+  run(Duration::ms(450));
+  EXPECT_EQ(a->mode(), MPRDMA_ABI_MODE_DEFAULT);
+  run(Duration::ms(100));
+  EXPECT_EQ(a->mode(), MPRDMA_ABI_MODE_ROCE);
+  EXPECT_EQ(a->counters().pair_questions_sent, 3u);
+  EXPECT_EQ(a->counters().pair_peers_silent, 1u);
+  const auto second = a->host.make_qp(*a->cq);
+  a->host.connect(*second, Host::ip(1), b->qp->qpn + 1);
+  EXPECT_EQ(a->mode(*second), MPRDMA_ABI_MODE_ROCE);
+}
+
+TEST_F(WorkerNegotiationTest, WhoDoesNotKnowTheQuestionIsOfTheStandard) {
+  make();
+  // As a kernel does: the question comes back with response bit and status.
+  wire->on_frame = [&](int from, const Bytes& frame) {
+    if (from != 0 || !is_mad(frame)) return true;
+    wire::DecodedFrame decoded;
+    EXPECT_EQ(wire::decode_frame(frame, decoded, true), wire::DropReason::kNone);
+    Bytes payload(frame.begin() + decoded.payload_offset,
+                  frame.begin() + decoded.payload_offset + wire::kMadBytes);
+    payload[3] |= wire::kMadResponse;
+    payload[5] = wire::kMadStatusUnsupportedAttribute;
+    std::swap(decoded.address.src_ip, decoded.address.dst_ip);
+    std::swap(decoded.address.src_mac, decoded.address.dst_mac);
+    wire->deliver(0, make_frame(decoded.address, decoded.packet, payload));
+    return false;
+  };
+  connect_a();
+  run(Duration::ms(1));
+  EXPECT_EQ(a->mode(), MPRDMA_ABI_MODE_ROCE);
+  EXPECT_EQ(a->counters().pair_peers_silent, 0u);
+}
+
+TEST_F(WorkerNegotiationTest, APacketOfTheStandardDecidesForIt) {
+  make(nullptr, pin(transport::Params::roce()));
+  // No datagram gets through: a peer that is none of ours, and speaks first.
+  wire->on_frame = [](int, const Bytes& frame) { return !is_mad(frame); };
+  connect_a();
+  connect_b();
+  auto& wqe = b->host.begin_send(*b->qp, MPRDMA_ABI_WRITE, 1, {{b->mr->addr(), 100, b->mr->key}});
+  wqe.remote_addr = a->mr->addr();
+  wqe.rkey = a->mr->key;
+  b->host.end_send(*b->qp);
+  run(Duration::ms(2));
+  EXPECT_TRUE(completed(*b));
+  EXPECT_EQ(a->mode(), MPRDMA_ABI_MODE_ROCE);
+}
+
+TEST_F(WorkerNegotiationTest, LostQuestionsAndAnswersOnlyCostTime) {
+  for (const int lost_from : {0, 1}) {
+    wire->on_frame = nullptr;
+    make();
+    int left = 2;
+    wire->on_frame = [&, lost_from](int from, const Bytes& frame) {
+      return from != lost_from || !is_mad(frame) || left-- <= 0;
+    };
+    connect_a();
+    a->write(*b);
+    run(Duration::ms(150));
+    connect_b();
+    run(Duration::ms(700), Duration::us(100));
+    EXPECT_TRUE(completed(*a));
+    EXPECT_EQ(a->mode(), MPRDMA_ABI_MODE_MP);
+    EXPECT_EQ(b->mode(), MPRDMA_ABI_MODE_MP);
+  }
+}
+
+TEST_F(WorkerNegotiationTest, ADecisionThatHadNoEffectIsTakenBackWithoutLosingWork) {
+  make();
+  bool deaf = true;
+  wire->on_frame = [&](int, const Bytes& frame) { return !deaf || !is_mad(frame); };
+  connect_a();
+  a->write(*b);
+  run(Duration::ms(600), Duration::us(100));
+  ASSERT_EQ(a->mode(), MPRDMA_ABI_MODE_ROCE) << "nobody answered";
+  deaf = false;
+  connect_b();  // asks, and is answered
+  run(Duration::ms(200));
+  EXPECT_EQ(a->mode(), b->mode());
+  EXPECT_TRUE(completed(*a));
+  EXPECT_TRUE(arrived());
+}
+
+TEST_F(WorkerNegotiationTest, CrossingSilencesEndInOneMode) {
+  make();
+  bool deaf = true;
+  // Neither datagrams nor packets, but ARP.
+  wire->on_frame = [&](int, const Bytes& frame) {
+    return !deaf || (frame[12] == 0x08 && frame[13] == 0x06);
+  };
+  connect_a();
+  connect_b();
+  a->write(*b);
+  run(Duration::ms(600), Duration::us(100));
+  EXPECT_EQ(a->mode(), MPRDMA_ABI_MODE_ROCE);
+  EXPECT_EQ(b->mode(), MPRDMA_ABI_MODE_ROCE);
+  deaf = false;
+  run(Duration::ms(100));
+  EXPECT_EQ(a->mode(), b->mode());
+}
+
+TEST_F(WorkerNegotiationTest, AResetQueuePairAgreesAnew) {
+  make();
+  connect_a();
+  connect_b();
+  run(Duration::ms(2));
+  ASSERT_EQ(a->mode(), MPRDMA_ABI_MODE_MP);
+  ASSERT_EQ(a->host.move_to(*a->qp, MPRDMA_ABI_QPS_RESET), 0);
+  EXPECT_EQ(a->mode(), MPRDMA_ABI_MODE_DEFAULT);
+  ASSERT_EQ(b->host.move_to(*b->qp, MPRDMA_ABI_QPS_RESET), 0);
+  a->qp->sq = {};
+  connect_a();
+  connect_b();
+  a->write(*b);
+  run(Duration::ms(2));
+  EXPECT_EQ(a->mode(), MPRDMA_ABI_MODE_MP);
+  EXPECT_TRUE(completed(*a));
+}
+
+TEST_F(WorkerNegotiationTest, WorkThatWaitsForTheModeIsFlushedInTheErrorState) {
+  make();
+  wire->on_frame = [](int, const Bytes& frame) { return !is_mad(frame); };
+  connect_a();
+  a->write(*b);
+  run(Duration::ms(1));
+  ASSERT_EQ(a->host.move_to(*a->qp, MPRDMA_ABI_QPS_ERR), 0);
+  run(Duration::ms(1));
+  mprdma_abi_cqe cqe;
+  ASSERT_TRUE(a->cq->poll(&cqe));
+  EXPECT_EQ(cqe.status, MPRDMA_ABI_WC_WR_FLUSH_ERR);
+  run(Duration::ms(600), Duration::us(500));
+  EXPECT_FALSE(a->cq->poll(&cqe));
+}
+
+// The engine's own doing: no post and no command comes that would ring.
+TEST_F(WorkerNegotiationTest, WorkThatWaitsForTheModeIsFlushedWhenTheEngineFailsTheQueuePair) {
+  make();
+  wire->on_frame = [](int, const Bytes& frame) { return !is_mad(frame); };
+  connect_a();
+  a->write(*b);
+  run(Duration::ms(1));
+  QpContext* qp = a->host.worker->qps().find(a->qp->qpn);
+  qp->memory_lost = true;
+  a->host.worker->touch(*qp);
+  run(Duration::ms(1));
+  mprdma_abi_cqe cqe;
+  ASSERT_TRUE(a->cq->poll(&cqe));
+  EXPECT_EQ(cqe.status, MPRDMA_ABI_WC_WR_FLUSH_ERR);
+}
+
+TEST_F(WorkerNegotiationTest, OurOwnDeviceIsNotAsked) {
+  make();
+  const auto other = a->host.make_qp(*a->cq);
+  a->host.connect(*a->qp, Host::ip(0), other->qpn);
+  a->host.connect(*other, Host::ip(0), a->qp->qpn);
+  EXPECT_EQ(a->mode(), MPRDMA_ABI_MODE_MP);
+  EXPECT_EQ(a->mode(*other), MPRDMA_ABI_MODE_MP);
+  auto& wqe = a->host.begin_send(*a->qp, MPRDMA_ABI_WRITE, 1, {{a->mr->addr(), 100, a->mr->key}});
+  wqe.remote_addr = a->mr->addr() + 4096;
+  wqe.rkey = a->mr->key;
+  a->host.end_send(*a->qp);
+  run(Duration::ms(1));
+  EXPECT_TRUE(completed(*a));
+  EXPECT_EQ(a->counters().pair_questions_sent, 0u);
+}
+
+// Or the queue pair would wait for ever for what nobody decides any more.
+TEST_F(WorkerNegotiationTest, AQuestionInOurOwnNameIsNotThatOfOurOwnDevice) {
+  make();
+  const auto other = a->host.make_qp(*a->cq);
+  wire::PairMad mad;
+  mad.info.abilities = 1u << MPRDMA_ABI_MODE_MP | 1u << MPRDMA_ABI_MODE_ROCE;
+  mad.info.window_slots = 128;
+  mad.info.sender_qpn = other->qpn;
+  mad.info.receiver_qpn = a->qp->qpn;
+  Bytes payload(wire::kMadBytes);
+  wire::encode_pair_mad(mad,
+                        std::span<unsigned char, wire::kMadBytes>(payload.data(), wire::kMadBytes));
+  const WorkerConfig& own = a->host.worker->config();
+  wire::FrameAddress address;
+  address.src_mac = b->host.worker->config().mac;
+  address.dst_mac = own.mac;
+  address.src_ip = address.dst_ip = a->host.worker->gid(1);
+  wire::Packet packet;
+  packet.opcode = wire::Opcode::kUdSendOnly;
+  packet.vp = wire::kVirtualPathMin;
+  packet.dest_qpn = wire::kGeneralServicesQpn;
+  packet.payload_len = wire::kMadBytes;
+  packet.deth = {.q_key = wire::kGeneralServicesQKey, .src_qpn = wire::kGeneralServicesQpn};
+  wire->inject(0, make_frame(address, packet, payload));
+  run(Duration::us(100));
+  ASSERT_EQ(a->counters().pair_questions_received, 1u);
+  a->host.connect(*a->qp, Host::ip(0), other->qpn);
+  a->host.connect(*other, Host::ip(0), a->qp->qpn);
+  EXPECT_EQ(a->mode(), MPRDMA_ABI_MODE_MP);
+}
+
+TEST_F(WorkerNegotiationTest, ConflictingPinsAreCountedDropsAndSaidOnce) {
+  make(pin(transport::Params::roce()), pin(transport::Params::mp()));
+  connect_a();
+  connect_b();
+  ::testing::internal::CaptureStderr();
+  a->write(*b);
+  run(Duration::ms(20));
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("10.73.0.1 sends packets of mode roce"), std::string::npos) << said;
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
+  EXPECT_GT(b->host.worker->transport_counters().drop_wrong_mode, 0u);
+}
+
+TEST_F(WorkerNegotiationTest, StrangeDatagramsAreCountedDrops) {
+  make();
+  Bytes question;
+  wire->on_frame = [&](int from, const Bytes& frame) {
+    if (from == 0 && is_mad(frame)) question = frame;
+    return true;
+  };
+  connect_a();
+  run(Duration::ms(1));
+  ASSERT_FALSE(question.empty());
+  EXPECT_EQ(mad_of(question).info.sender_qpn, a->qp->qpn);
+  wire::DecodedFrame decoded;
+  ASSERT_EQ(wire::decode_frame(question, decoded, true), wire::DropReason::kNone);
+  const auto inject = [&](const std::function<void(wire::Packet&, Bytes&)>& change) {
+    wire::Packet packet = decoded.packet;
+    Bytes payload(question.begin() + decoded.payload_offset,
+                  question.begin() + decoded.payload_offset + 256);
+    change(packet, payload);
+    packet.payload_len = static_cast<uint32_t>(payload.size());
+    wire->inject(1, make_frame(decoded.address, packet, payload));
+    const uint64_t before = b->counters().drop_bad_mad;
+    run(Duration::us(100));
+    return b->counters().drop_bad_mad - before;
+  };
+  EXPECT_EQ(inject([](wire::Packet& packet, Bytes&) { packet.deth.q_key = 1; }), 1u);
+  EXPECT_EQ(inject([](wire::Packet& packet, Bytes&) { packet.opcode = wire::Opcode::kRcSendOnly; }),
+            1u);
+  EXPECT_EQ(inject([](wire::Packet&, Bytes& payload) { payload.resize(100); }), 1u);
+  EXPECT_EQ(inject([](wire::Packet&, Bytes& payload) { payload[1] = 0x07; }), 1u);
+  EXPECT_EQ(inject([](wire::Packet&, Bytes& payload) { payload[3] = 0x81; }), 1u)
+      << "an answer to nothing";
+  EXPECT_EQ(inject([](wire::Packet&, Bytes&) {}), 0u);
+}
+
+}  // namespace
+}  // namespace mprdma::dataplane

@@ -1,0 +1,230 @@
+// Writes packets of every opcode as this code encodes them, for tshark to read back:
+//   write_capture FILE.pcap SEED
+// To standard output go, in a line per frame and separated by tabs, `field=value` pairs: what
+// tshark shall say under its own field names (infiniband.*) and under those of
+// tools/wireshark/mprdma.lua.
+#include <array>
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "tests/support/wire.hpp"
+#include "wire/mad.hpp"
+
+namespace mprdma {
+namespace {
+
+constexpr uint32_t kPayloadMax = 200;
+constexpr int kNackCodes = static_cast<int>(wire::NackCode::kCount);
+constexpr int kPairMads = 12;  // the last one is an answer with an error
+constexpr int kPacketsPerOpcode = kNackCodes;
+
+// What is expected of one frame.
+class Expected {
+ public:
+  void add(const char* field, uint64_t value) {
+    std::printf("%s%s=%" PRIu64, first_ ? "" : "\t", field, value);
+    first_ = false;
+  }
+  void end() {
+    std::puts("");
+    first_ = true;
+  }
+
+ private:
+  bool first_ = true;
+};
+
+void write_le32(std::FILE* file, uint32_t value) {
+  for (int shift = 0; shift < 32; shift += 8)
+    std::fputc(static_cast<int>(value >> shift & 0xff), file);
+}
+
+// Classic pcap, Ethernet, whole frames.
+void write_pcap_header(std::FILE* file) {
+  for (const uint32_t word : {0xa1b2c3d4U, 0x00040002U, 0U, 0U, 65535U, 1U}) write_le32(file, word);
+}
+
+void write_pcap_frame(std::FILE* file, uint32_t number, const std::vector<unsigned char>& frame) {
+  const auto length = static_cast<uint32_t>(frame.size());
+  for (const uint32_t word : {number, 0U, length, length}) write_le32(file, word);
+  std::fwrite(frame.data(), 1, frame.size(), file);
+}
+
+void expect_mp_ack(const wire::Packet& packet, Expected& out) {
+  const wire::MpAckExt& ack = packet.mp_ack;
+  const auto flag = [&ack](uint8_t bit) { return uint64_t{(ack.flags & bit) != 0}; };
+  out.add("mprdma.ack.version", wire::kMpVersion);
+  out.add("mprdma.ack.aack", packet.psn.value());
+  out.add("mprdma.ack.held", flag(wire::kMpAckHeld));
+  out.add("mprdma.ack.sack_valid", flag(wire::kMpAckSackValid));
+  out.add("mprdma.ack.ordered", flag(wire::kMpAckOrderedPlacement));
+  out.add("mprdma.ack.retx", flag(wire::kMpAckReTx));
+  out.add("mprdma.ack.ece", flag(wire::kMpAckEce));
+  out.add("mprdma.ack.stream", flag(wire::kMpAckResponseStream));
+  out.add("mprdma.ack.nack_code", static_cast<uint64_t>(ack.nack));
+  out.add("mprdma.ack.detail", ack.detail);
+  out.add("mprdma.ack.echoed_timestamp", ack.echoed_timestamp);
+  out.add("mprdma.ack.sack", ack.sack.value());
+  out.add("mprdma.ack.msn", ack.msn);
+}
+
+void expect_mp_data(const wire::Packet& packet, Expected& out) {
+  const wire::MpDataExt& data = packet.mp_data;
+  const auto flag = [&data](uint8_t bit) { return uint64_t{(data.flags & bit) != 0}; };
+  out.add("mprdma.data.version", wire::kMpVersion);
+  out.add("mprdma.data.retx", flag(wire::kMpDataReTx));
+  out.add("mprdma.data.sync", flag(wire::kMpDataSync));
+  out.add("mprdma.data.probe", flag(wire::kMpDataTailProbe));
+  out.add("mprdma.data.timestamp", data.timestamp);
+  out.add("mprdma.data.message_number", data.message_number);
+  out.add("mprdma.data.offset", data.offset);
+}
+
+// The standard's extension headers, under the names that Wireshark and our dissector give them.
+void expect_extensions(const wire::Packet& packet, bool is_mp, Expected& out) {
+  const wire::OpcodeInfo& info = packet.info();
+  const auto name = [is_mp](const char* ours, const char* wiresharks) {
+    return is_mp ? ours : wiresharks;
+  };
+  if (info.has_reth || info.has_atomic_eth) {
+    out.add(name("mprdma.reth.va", "infiniband.reth.va"), packet.reth.va);
+    out.add(name("mprdma.reth.rkey", "infiniband.reth.r_key"), packet.reth.rkey);
+  }
+  if (info.has_reth) {
+    out.add(name("mprdma.reth.dma_len", "infiniband.reth.dmalen"), packet.reth.dma_len);
+  }
+  if (info.has_atomic_eth) {
+    out.add(name("mprdma.atomic.swap_add", "infiniband.atomiceth.swapdt"), packet.atomic_swap_add);
+    out.add(name("mprdma.atomic.compare", "infiniband.atomiceth.cmpdt"), packet.atomic_compare);
+  }
+  if (info.has_aeth) {
+    out.add(name("mprdma.aeth.syndrome", "infiniband.aeth.syndrome"), packet.aeth.syndrome);
+    out.add(name("mprdma.aeth.msn", "infiniband.aeth.msn"), packet.aeth.msn);
+  }
+  if (info.has_atomic_ack_eth) {
+    out.add(name("mprdma.atomic.original", "infiniband.atomicacketh.origremdt"),
+            packet.atomic_original);
+  }
+  if (info.has_deth) {
+    out.add("infiniband.deth.q_key", packet.deth.q_key);
+    out.add("infiniband.deth.srcqp", packet.deth.src_qpn);
+  }
+}
+
+void expect_packet(const wire::Packet& packet, Expected& out) {
+  const wire::OpcodeInfo& info = packet.info();
+  const bool is_mp = info.transport == wire::TransportService::kMp;
+  out.add("infiniband.bth.opcode", static_cast<uint64_t>(packet.opcode));
+  out.add("infiniband.bth.se", packet.solicited_event);
+  out.add("infiniband.bth.m", packet.mig_req);
+  out.add("infiniband.bth.padcnt", wire::pad_bytes(packet.payload_len));
+  out.add("infiniband.bth.p_key", packet.p_key);
+  out.add("infiniband.bth.destqp", packet.dest_qpn);
+  out.add("infiniband.bth.a", packet.ack_req);
+  out.add("infiniband.bth.psn", packet.psn.value());
+  if (is_mp) out.add("mprdma.opcode", static_cast<uint64_t>(packet.opcode));
+  if (info.has_mp_data) expect_mp_data(packet, out);
+  if (info.has_mp_ack) expect_mp_ack(packet, out);
+  // Wireshark 4.0 shows no more of XRC than the BTH.
+  if (info.transport != wire::TransportService::kXrc) expect_extensions(packet, is_mp, out);
+  if (is_mp && info.has_payload) out.add("mprdma.payload_len", packet.payload_len);
+  out.end();
+}
+
+wire::PairInfo random_pair_info(Prng& prng) {
+  wire::PairInfo info;
+  const auto modes = static_cast<uint64_t>(wire::PairMode::kCount);
+  info.mode = static_cast<wire::PairMode>(prng.below(modes));
+  info.pinned = static_cast<wire::PairMode>(prng.below(modes));
+  info.phase =
+      static_cast<wire::PairPhase>(info.mode == wire::PairMode::kNone ? 0 : prng.range(1, 2));
+  info.ordered = prng.chance(1, 2);
+  info.abilities = static_cast<uint32_t>(prng.next_u64());
+  info.window_slots = static_cast<uint16_t>(8 << prng.below(5));
+  info.sender_qpn = static_cast<uint32_t>(prng.below(1 << 24));
+  info.receiver_qpn = static_cast<uint32_t>(prng.below(1 << 24));
+  return info;
+}
+
+void expect_pair_mad(const wire::PairMad& mad, Expected& out) {
+  out.add("infiniband.mad.mgmtclass", wire::kPairClass);
+  out.add("infiniband.mad.transactionid", mad.transaction);
+  out.add("mprdma.pair.response", mad.response);
+  out.add("mprdma.pair.status", mad.status);
+  out.add("mprdma.pair.transaction", mad.transaction);
+  if (mad.status == 0) {
+    out.add("mprdma.pair.version", mad.info.wire_version);
+    out.add("mprdma.pair.phase", static_cast<uint64_t>(mad.info.phase));
+    out.add("mprdma.pair.ordered", mad.info.ordered);
+    out.add("mprdma.pair.pinned", static_cast<uint64_t>(mad.info.pinned));
+    out.add("mprdma.pair.mode", static_cast<uint64_t>(mad.info.mode));
+    out.add("mprdma.pair.abilities", mad.info.abilities);
+    out.add("mprdma.pair.window_slots", mad.info.window_slots);
+    out.add("mprdma.pair.sender_qpn", mad.info.sender_qpn);
+    out.add("mprdma.pair.receiver_qpn", mad.info.receiver_qpn);
+  }
+  out.end();
+}
+
+// The datagrams by which two peers agree on a mode.
+void write_pair_mads(std::FILE* file, uint32_t number, Prng& prng, Expected& expected) {
+  for (int i = 0; i < kPairMads; ++i) {
+    wire::PairMad mad;
+    mad.response = i % 2 == 1;
+    if (i == kPairMads - 1) mad.status = wire::kMadStatusUnsupportedAttribute;
+    mad.transaction = prng.next_u64();
+    mad.info = random_pair_info(prng);
+    std::array<unsigned char, wire::kMadBytes> bytes;
+    wire::encode_pair_mad(mad, bytes);
+    wire::Packet packet;
+    packet.opcode = wire::Opcode::kUdSendOnly;
+    packet.dest_qpn = wire::kGeneralServicesQpn;
+    packet.deth = {.q_key = wire::kGeneralServicesQKey, .src_qpn = wire::kGeneralServicesQpn};
+    packet.payload_len = wire::kMadBytes;
+    write_pcap_frame(file, ++number, test::make_frame(test::ipv4_address(), packet, true, bytes));
+    expect_pair_mad(mad, expected);
+  }
+}
+
+int run(const char* path, uint64_t seed) {
+  std::FILE* file = std::fopen(path, "wb");
+  if (file == nullptr) {
+    std::perror(path);
+    return 1;
+  }
+  write_pcap_header(file);
+  Prng prng(seed);
+  Expected expected;
+  uint32_t number = 0;
+  for (const wire::Opcode opcode : test::valid_opcodes()) {
+    for (int i = 0; i < kPacketsPerOpcode; ++i) {
+      wire::Packet packet = test::random_packet(opcode, prng, kPayloadMax);
+      // A source port below these may belong to another protocol.
+      packet.vp = static_cast<uint16_t>(prng.range(wire::kVirtualPathMin, wire::kVirtualPathMax));
+      // A management datagram's payload has a format of its own.
+      if (packet.dest_qpn == wire::kGeneralServicesQpn) packet.dest_qpn++;
+      // Each NACK code once, at least.
+      if (packet.info().has_mp_ack)
+        packet.mp_ack.nack = static_cast<wire::NackCode>(i % kNackCodes);
+      const auto address = prng.chance(1, 2) ? test::ipv4_address() : test::ipv6_address();
+      write_pcap_frame(file, ++number, test::make_frame(address, packet));
+      expect_packet(packet, expected);
+    }
+  }
+  write_pair_mads(file, number, prng, expected);
+  return std::fclose(file) == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace mprdma
+
+int main(int argc, char** argv) {
+  if (argc != 3) {
+    std::fprintf(stderr, "usage: %s FILE.pcap SEED\n", argv[0]);
+    return 2;
+  }
+  return mprdma::run(argv[1], std::strtoull(argv[2], nullptr, 10));
+}

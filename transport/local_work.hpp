@@ -1,0 +1,54 @@
+// Work requests that never leave the host: LOCAL_INV and BIND_MW (IBTA 10.6.5, 10.6.7). What they
+// do; when, is the business of each connection's requester.
+#pragma once
+
+#include "transport/qp_core.hpp"
+
+namespace mprdma::transport {
+
+constexpr bool is_local_work(WorkOpcode opcode) {
+  return opcode == WorkOpcode::kLocalInvalidate || opcode == WorkOpcode::kBindMw;
+}
+
+struct LocalOutcome {
+  WcStatus status = WcStatus::kSuccess;
+  uint32_t vendor_err = 0;
+};
+
+// `Work` has the fields of a SendRequest that the queue ABI gives a meaning for these opcodes;
+// `new_key` is its imm_or_rkey, `access` its remote_qkey.
+template <class Work>
+LocalOutcome perform_local_work(QpCore& core, const Work& work, uint32_t new_key, uint32_t access) {
+  if (core.local_work_done > 0) {
+    --core.local_work_done;
+    return {};
+  }
+  MemoryTable& memory = *core.device.memory;
+  if (work.opcode == WorkOpcode::kLocalInvalidate) {
+    const bool done = memory.invalidate(new_key, core.config.pd, core.config.qpn);
+    return {.status = done ? WcStatus::kSuccess : WcStatus::kLocalQpOperationError};
+  }
+  const BindError error = memory.bind({.pd = core.config.pd,
+                                       .qpn = core.config.qpn,
+                                       .window = work.rkey,
+                                       .new_key = new_key,
+                                       .region = static_cast<uint32_t>(work.swap),
+                                       .access = access,
+                                       .addr = work.remote_addr,
+                                       .length = work.compare_add});
+  if (error == BindError::kNone) return {};
+  return {.status = WcStatus::kMwBindError, .vendor_err = static_cast<uint32_t>(error)};
+}
+
+// How many of a queue's requests have run already. `Queue` is a ring of works.
+template <class Queue>
+uint32_t count_local_work_done(const Queue& queue) {
+  uint32_t done = 0;
+  for (uint32_t i = 0; i < queue.size(); ++i) {
+    const auto& work = queue[i];
+    if (is_local_work(work.opcode) && work.begun && work.status == WcStatus::kSuccess) ++done;
+  }
+  return done;
+}
+
+}  // namespace mprdma::transport

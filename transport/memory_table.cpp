@@ -1,0 +1,136 @@
+#include "transport/memory_table.hpp"
+
+namespace mprdma::transport {
+
+namespace {
+
+constexpr uint32_t kRemoteRights = kRemoteWrite | kRemoteRead | kRemoteAtomic;
+
+}  // namespace
+
+// ---- The host's --------------------------------------------------------------------------------
+
+void MemoryTable::put(uint32_t slot, const MemoryRegion& region) {
+  CHECK(slot > 0 && slot < capacity_);
+  relaxed_regions_ -= (entries_[slot].access & kRelaxedOrdering) != 0 ? 1 : 0;
+  relaxed_regions_ += (region.access & kRelaxedOrdering) != 0 ? 1 : 0;
+  entries_[slot] = region;
+}
+
+void MemoryTable::set(const MemoryRegion& region) {
+  const uint32_t slot = slot_of(region.key);
+  CHECK(windows_of(region.key) == 0);
+  MemoryRegion entry = region;
+  entry.parent = entry.qpn = entry.windows = 0;
+  if (entry.kind != MemoryKind::kRegion) entry.length = entry.access = 0;
+  put(slot, entry);
+}
+
+void MemoryTable::remove(uint32_t key) {
+  const uint32_t slot = slot_of(key);
+  CHECK(windows_of(key) == 0);
+  unbind(slot, key);
+  put(slot, MemoryRegion{});
+}
+
+uint32_t MemoryTable::windows_of(uint32_t key) const {
+  const uint32_t slot = slot_of(key);
+  return slot < capacity_ ? entries_[slot].windows : 0;
+}
+
+void MemoryTable::forget_queue_pair(uint32_t qpn) {
+  for (uint32_t slot = 1; slot < capacity_ && bound_to_pairs_ > 0; ++slot) {
+    const MemoryRegion& entry = entries_[slot];
+    const bool bound = entry.kind == MemoryKind::kWindow2 && entry.parent != 0;
+    if (bound && entry.qpn == qpn) unbind(slot, entry.key);
+  }
+}
+
+// ---- The send requests' ------------------------------------------------------------------------
+
+// The window, if it is one, opens nothing from here on; `key` is its name.
+void MemoryTable::unbind(uint32_t slot, uint32_t key) {
+  MemoryRegion entry = entries_[slot];
+  if (!entry.is_window()) return;
+  if (entry.parent != 0) {
+    --entries_[entry.parent].windows;
+    bound_to_pairs_ -= entry.kind == MemoryKind::kWindow2 ? 1 : 0;
+  }
+  entry.key = key;
+  entry.parent = entry.qpn = entry.access = 0;
+  entry.iova = entry.addr = entry.length = 0;
+  put(slot, entry);
+}
+
+BindError MemoryTable::judge_window(const MemoryRegion& window, const WindowBind& request) const {
+  if (!window.is_window() || window.pd != request.pd) return BindError::kNoWindow;
+  if (slot_of(request.new_key) != slot_of(request.window)) return BindError::kWrongKey;
+  if (window.kind == MemoryKind::kWindow1) {
+    // Who knew the key before must not get in by it.
+    if (request.new_key == window.key) return BindError::kWrongKey;
+    return (request.access & kZeroBased) != 0 ? BindError::kRights : BindError::kNone;
+  }
+  if (window.parent != 0) return BindError::kStillBound;
+  return request.length == 0 ? BindError::kZeroLength : BindError::kNone;
+}
+
+BindError MemoryTable::judge_region(const WindowBind& request) const {
+  const MemoryRegion* region = find(request.region, request.pd);
+  if (region == nullptr || region->kind != MemoryKind::kRegion) return BindError::kNoRegion;
+  if ((region->access & kMwBind) == 0) return BindError::kNotBindable;
+  // IBTA 10.6.3.1, as for a region.
+  const bool remote_writes = (request.access & (kRemoteWrite | kRemoteAtomic)) != 0;
+  if (remote_writes && (region->access & kLocalWrite) == 0) return BindError::kRights;
+  uint64_t addr = 0;
+  return open(*region, request.addr, request.length, 0, &addr) ? BindError::kNone
+                                                               : BindError::kBounds;
+}
+
+BindError MemoryTable::bind(const WindowBind& request) {
+  const uint32_t slot = slot_of(request.window);
+  if (slot == 0 || slot >= capacity_) return BindError::kNoWindow;
+  const BindError window_error = judge_window(entries_[slot], request);
+  if (window_error != BindError::kNone) return window_error;
+  if (request.length > 0) {
+    const BindError region_error = judge_region(request);
+    if (region_error != BindError::kNone) return region_error;
+  }
+  unbind(slot, request.new_key);
+  if (request.length == 0) return BindError::kNone;
+  const uint32_t parent = slot_of(request.region);
+  MemoryRegion& region = entries_[parent];
+  MemoryRegion window = entries_[slot];
+  window.iova = (request.access & kZeroBased) != 0 ? 0 : request.addr;
+  window.addr = region.addr + (request.addr - region.iova);
+  window.length = request.length;
+  window.access = (request.access & kRemoteRights) | (region.access & kRelaxedOrdering);
+  window.parent = parent;
+  if (window.kind == MemoryKind::kWindow2) {
+    window.qpn = request.qpn;
+    ++bound_to_pairs_;
+  }
+  ++region.windows;
+  put(slot, window);
+  return BindError::kNone;
+}
+
+bool MemoryTable::invalidate(uint32_t key, uint32_t pd, uint32_t qpn) {
+  const MemoryRegion* window = find(key, pd);
+  if (window == nullptr || window->kind != MemoryKind::kWindow2) return false;
+  if (window->parent == 0) return true;
+  if (window->qpn != qpn) return false;
+  unbind(slot_of(key), key);
+  return true;
+}
+
+// ---- Lookups -----------------------------------------------------------------------------------
+
+bool MemoryTable::translate_null(uint64_t length, uint32_t access, uint64_t* addr) const {
+  if (length > kNullBytesMax) return false;
+  const bool writes = (access & kLocalWrite) != 0;
+  const uint8_t* page = writes ? null_pages_->sink.data() : null_pages_->zeros.data();
+  *addr = reinterpret_cast<uintptr_t>(page);
+  return true;
+}
+
+}  // namespace mprdma::transport

@@ -1,0 +1,60 @@
+// RC between mprdma peers (design 3.1 to 3.3): a stream of requests and a stream of responses in
+// each direction, both in the extended opcodes. A Connection as qp_core.hpp describes it.
+#pragma once
+
+#include "transport/qp_core.hpp"
+#include "transport/requester.hpp"
+#include "transport/responder.hpp"
+#include "transport/stats.hpp"
+
+namespace mprdma::transport {
+
+class MpConnection {
+ public:
+  explicit MpConnection(QpCore& core) : core_(core), requester_(core), responder_(core) {}
+
+  void enter_rtr() { responder_.connect(); }
+  void enter_rts() { requester_.connect(); }
+  void reset(RxActions& actions);
+  void fail();
+  void clean_up(RxActions& actions);
+  void resume_sends() {}  // RC has no SQE
+  void set_draining(bool draining) { requester_.set_draining(draining); }
+  [[nodiscard]] bool drained() const { return requester_.drained(); }
+  [[nodiscard]] bool supports(WorkOpcode) const { return true; }
+  bool post_send(Time now, const SendRequest& request) {
+    return requester_.post_send(now, request);
+  }
+  bool resume(Time now, RxActions& actions) {
+    return receives_packets(core_.state) && responder_.resume(now, actions);
+  }
+
+  RxVerdict on_packet(Time now, const wire::Packet& packet, FrameHandle frame, RxActions& actions);
+  void on_deadline(Time now, RxActions& actions);
+  void on_back_pressure() { requester_.on_back_pressure(), responder_.on_back_pressure(); }
+
+  [[nodiscard]] bool wants_to_send() const;
+  bool poll_packet(Time now, TxPacket& out);
+  bool poll_completion(Completion& out) { return requester_.poll_completion(out); }
+  [[nodiscard]] bool sends_failed() const { return requester_.failed(); }
+  bool take_refusal(QpEvent* event) { return responder_.take_refusal(event); }
+  [[nodiscard]] Time next_deadline() const;
+  [[nodiscard]] bool busy() const;
+  [[nodiscard]] uint32_t outstanding() const { return requester_.outstanding(); }
+  [[nodiscard]] StreamStats request_stats() const { return requester_.sender().stats(); }
+  [[nodiscard]] StreamStats response_stats() const { return responder_.response_sender().stats(); }
+
+  [[nodiscard]] const Requester& requester() const { return requester_; }
+  [[nodiscard]] const Responder& responder() const { return responder_; }
+
+ private:
+  [[nodiscard]] bool accepts(wire::PacketStream stream, const wire::Packet& packet) const;
+  [[nodiscard]] bool responder_sends() const;
+
+  QpCore& core_;
+  Requester requester_;
+  Responder responder_;
+  bool responses_first_ = false;
+};
+
+}  // namespace mprdma::transport

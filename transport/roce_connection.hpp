@@ -1,0 +1,65 @@
+// RC and XRC to the letter of the standard (IBTA volume 1, chapter 9.7; RoCEv2: annex A17): what
+// Linux Soft-RoCE and adapters speak. A Connection as qp_core.hpp describes it; its two halves say
+// the rules. An XRC queue pair has one of them (annex A14).
+//
+// Acknowledgements come out of poll_packet, in their order with responses, never in RxActions::ack.
+#pragma once
+
+#include "transport/qp_core.hpp"
+#include "transport/roce_requester.hpp"
+#include "transport/roce_responder.hpp"
+#include "transport/stats.hpp"
+
+namespace mprdma::transport {
+
+class RoceConnection {
+ public:
+  explicit RoceConnection(QpCore& core) : core_(core), requester_(core), responder_(core) {}
+
+  void enter_rtr() { responder_.enter_rtr(); }
+  void enter_rts() { requester_.enter_rts(); }
+  void reset(RxActions&) { requester_.reset(), responder_.reset(); }
+  void fail() { requester_.fail(), responder_.fail(); }
+  void clean_up(RxActions&) {}  // holds no frames
+  void resume_sends() {}        // has no SQE
+  void set_draining(bool draining) { requester_.set_draining(draining); }
+  [[nodiscard]] bool drained() const { return requester_.drained(); }
+  [[nodiscard]] bool supports(WorkOpcode) const { return true; }
+  bool post_send(Time now, const SendRequest& request) {
+    return requester_.post_send(now, request);
+  }
+  // The peer was told to come again, and when.
+  bool resume(Time, RxActions&) { return false; }
+
+  RxVerdict on_packet(Time now, const wire::Packet& packet, FrameHandle frame, RxActions& actions);
+  void on_deadline(Time now, RxActions& actions);
+  void on_back_pressure() {}
+
+  [[nodiscard]] bool wants_to_send() const;
+  bool poll_packet(Time now, TxPacket& out);
+  bool poll_completion(Completion& out) { return requester_.poll_completion(out); }
+  [[nodiscard]] bool sends_failed() const { return requester_.failed(); }
+  bool take_refusal(QpEvent* event) { return responder_.take_refusal(event); }
+  [[nodiscard]] Time next_deadline() const;
+  [[nodiscard]] bool busy() const;
+  [[nodiscard]] uint32_t outstanding() const { return requester_.outstanding(); }
+  [[nodiscard]] const RoceRequester& requester() const { return requester_; }
+  [[nodiscard]] StreamStats request_stats() const { return requester_.stats(); }
+  [[nodiscard]] StreamStats response_stats() const { return responder_.stats(); }
+
+ private:
+  [[nodiscard]] bool is_xrc() const {
+    return core_.config.service == QpService::kXrcSend ||
+           core_.config.service == QpService::kXrcReceive;
+  }
+  [[nodiscard]] bool responder_sends() const {
+    return receives_packets(core_.state) || (core_.state == QpState::kErr && responder_.refused());
+  }
+
+  QpCore& core_;
+  RoceRequester requester_;
+  RoceResponder responder_;
+  bool answers_first_ = false;
+};
+
+}  // namespace mprdma::transport
