@@ -5,8 +5,12 @@ usage: tests/wireshark/run.py WRITE_CAPTURE [SEED]
 
 Wireshark's own InfiniBand dissector reads the standard's packets, tools/wireshark/mprdma.lua the
 extended mode's. Every field of every packet is compared with what the encoder was given.
+
+  WRITE_CAPTURE    the program of the build, tests/wireshark/write_capture
+  SEED             of what it draws (default: 1)
 """
 
+import argparse
 import pathlib
 import subprocess
 import sys
@@ -99,11 +103,21 @@ def a_broken_packet_is_said_to_be_broken(path, directory):
     expect(len(capture.malformed(broken)) == 2, "tshark finds nothing wrong")
 
 
+def parse_arguments():
+    parser = argparse.ArgumentParser(usage=__doc__.split("usage: ", 1)[1])
+    parser.add_argument("write_capture", type=pathlib.Path, help=argparse.SUPPRESS)
+    parser.add_argument("seed", type=int, nargs="?", default=1, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if not arguments.write_capture.is_file():
+        parser.error(f"there is no program {arguments.write_capture}")
+    return arguments.write_capture.resolve(), str(arguments.seed)
+
+
 def main():
+    program, seed = parse_arguments()
     if not capture.tshark_is_there():
         print("1..0 # SKIP tshark is not installed")
         return 0
-    program, seed = sys.argv[1], (sys.argv[2:] or ["1"])[0]
     with tempfile.TemporaryDirectory(prefix="mprdma-wireshark-") as name:
         directory = pathlib.Path(name)
         ours = directory / "ours.pcap"
