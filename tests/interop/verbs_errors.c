@@ -105,7 +105,11 @@ static void active(struct end* end, const struct error_case* c) {
 static void passive(struct end* end, const struct error_case* c) {
   barrier(end);
   if (c->receive == LATE_RECEIVE) {
-    usleep(20000); /* long enough to be refused once; if it is not, nothing is lost */
+    /* There is no condition to wait for: no completion, event or counter that all devices have
+     * tells a program of plain verbs that a SEND was refused (RNR NAK, IBTA 9.7.5.2.8). So this is
+     * long enough to be refused once or more; if it is not, the case is an ordinary SEND, which has
+     * to end well all the same. */
+    usleep(20000);
     post_receive(end, SLOT_BYTES);
   }
   if (c->receive != NO_RECEIVE) {
