@@ -1,23 +1,11 @@
 // The TOML half of the configuration. Unknown tables and keys are errors: a misspelt knob that is
 // silently ignored is worse than a program that does not start.
+#include <toml++/toml.h>
+
 #include <cstdint>
 #include <limits>
 #include <string>
 #include <string_view>
-
-// The library's own instantiation in this one file: a library that is loaded into foreign programs
-// brings no further shared object with it.
-#define TOML_HEADER_ONLY 1
-#define TOML_EXCEPTIONS 0
-#define TOML_ENABLE_UNRELEASED_FEATURES 0
-#if defined(__GNUC__)
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow"
-#endif
-#include <toml++/toml.h>
-#if defined(__GNUC__)
-#pragma GCC diagnostic pop
-#endif
 
 #include "dataplane/config.hpp"
 

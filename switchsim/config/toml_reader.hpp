@@ -2,8 +2,11 @@
 // others. The first error stays, with file, line and what was expected; after it nothing is read
 // any more, so that callers need not look after each key.
 //
-// For the readers of scenarios and of fabrics: whoever includes this compiles the TOML library.
+// For the readers of scenarios and of fabrics: whoever includes this compiles the TOML library, as
+// the build's toml_dep says.
 #pragma once
+
+#include <toml++/toml.h>
 
 #include <cstdint>
 #include <initializer_list>
@@ -12,19 +15,6 @@
 #include <string_view>
 #include <utility>
 #include <vector>
-
-// The library's own instantiation where it is used, without exceptions.
-#define TOML_HEADER_ONLY 1
-#define TOML_EXCEPTIONS 0
-#define TOML_ENABLE_UNRELEASED_FEATURES 0
-#if defined(__GNUC__)
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow"
-#endif
-#include <toml++/toml.h>
-#if defined(__GNUC__)
-#pragma GCC diagnostic pop
-#endif
 
 #include "switchsim/model/sim_time.hpp"
 
