@@ -5,12 +5,12 @@
 
 #include <array>
 #include <atomic>
-#include <filesystem>
 #include <thread>
 
 #include "tests/provider/full_fixture.hpp"
 #include "tests/provider/process.hpp"
 #include "tests/support/eventually.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 namespace mprdma::provider_test {
 namespace {
@@ -165,14 +165,13 @@ void become_peer(int socket) {
 }
 
 int run_as_two() {
-  std::string directory = std::filesystem::temp_directory_path() / "mprdma-pair-XXXXXX";
+  const TemporaryDirectory directory;
   int ends[2];
-  if (mkdtemp(directory.data()) == nullptr ||
-      socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     perror("two processes");
     return 1;
   }
-  setenv("MPRDMA_PORT", ("local:" + directory + "/wire").c_str(), 1);
+  setenv("MPRDMA_PORT", ("local:" + directory.path("wire")).c_str(), 1);
   const pid_t child = fork();
   close(ends[child == 0 ? 0 : 1]);
   if (child == 0) {
@@ -185,8 +184,6 @@ int run_as_two() {
   close(ends[0]);
   int status = 1;
   waitpid(child, &status, 0);
-  std::error_code ignored;
-  std::filesystem::remove_all(directory, ignored);
   return result == 0 && status == 0 ? 0 : 1;
 }
 

@@ -1,16 +1,14 @@
 // What unmodified programs see of the emulated kernel. Each test runs the distribution's own tools.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 
 #include "tests/provider/process.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 namespace mprdma::provider_test {
 namespace {
-
-using ::testing::TempDir;
 
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
@@ -96,7 +94,6 @@ TEST(Preload, PythonSeesTheSysfsTree) {
 class PreloadBesideRealDevice : public ::testing::Test {
  protected:
   void SetUp() override {
-    root_ = std::filesystem::path(TempDir()) / ("sysfs." + std::to_string(getpid()));
     put("sys/class/infiniband/mprdma9/node_type", "1: CA\n");
     put("sys/class/infiniband/mprdma9/node_guid", "0000:0000:0000:0007\n");
     put("sys/class/infiniband_verbs/abi_version", "6\n");
@@ -105,18 +102,18 @@ class PreloadBesideRealDevice : public ::testing::Test {
     put("sys/class/infiniband_verbs/uverbs0/abi_version", "1\n");
     put("dev/infiniband/uverbs0", "");
   }
-  void TearDown() override { std::filesystem::remove_all(root_); }
 
   void put(const std::string& path, const std::string& text) const {
-    std::filesystem::create_directories((root_ / path).parent_path());
-    std::ofstream(root_ / path) << text;
+    const std::filesystem::path file = root_.path(path);
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(file) << text;
   }
   Ran run_here(const std::string& command) const {
-    return run_on_device("MPRDMA_REAL_SYSFS=" + (root_ / "sys").string() +
-                         " MPRDMA_REAL_DEV=" + (root_ / "dev").string() + " " + command);
+    return run_on_device("MPRDMA_REAL_SYSFS=" + root_.path("sys") +
+                         " MPRDMA_REAL_DEV=" + root_.path("dev") + " " + command);
   }
 
-  std::filesystem::path root_;
+  TemporaryDirectory root_;
 };
 
 TEST_F(PreloadBesideRealDevice, ListingsShowBoth) {
@@ -154,29 +151,24 @@ size_t trees_in(const std::filesystem::path& base) {
 
 class PreloadTree : public ::testing::Test {
  protected:
-  void SetUp() override {
-    base_ = std::filesystem::path(TempDir()) / ("runtime." + std::to_string(getpid()));
-    std::filesystem::create_directories(base_);
-  }
-  void TearDown() override { std::filesystem::remove_all(base_); }
   Ran run_here(const std::string& command) const {
-    return run_on_device("XDG_RUNTIME_DIR=" + base_.string() + " " + command);
+    return run_on_device("XDG_RUNTIME_DIR=" + base_.path() + " " + command);
   }
-  std::filesystem::path base_;
+  TemporaryDirectory base_;
 };
 
 TEST_F(PreloadTree, IsRemovedAtExit) {
   EXPECT_EQ(run_here("ls /sys/class/infiniband").output, "mprdma0\n");
-  EXPECT_EQ(trees_in(base_), 0u);
+  EXPECT_EQ(trees_in(base_.path()), 0u);
 }
 
 TEST_F(PreloadTree, OfAKilledProcessIsRemovedByTheNext) {
   run_here(
       "python3 -c 'import os, signal; os.listdir(\"/sys/class/infiniband\");"
       "os.kill(os.getpid(), signal.SIGKILL)'");
-  ASSERT_EQ(trees_in(base_), 1u);
+  ASSERT_EQ(trees_in(base_.path()), 1u);
   EXPECT_EQ(run_here("ls /sys/class/infiniband").output, "mprdma0\n");
-  EXPECT_EQ(trees_in(base_), 0u);
+  EXPECT_EQ(trees_in(base_.path()), 0u);
 }
 
 TEST_F(PreloadTree, OfALivingProcessIsLeftAlone) {
@@ -203,7 +195,7 @@ TEST_F(PreloadTree, IsRebuiltWhenSomebodyRemovedIt) {
   const Ran ran = run_here(
       "python3 -c 'import os, shutil; os.listdir(\"/sys/class/infiniband\");"
       "[shutil.rmtree(os.path.join(\"" +
-      base_.string() + "\", d)) for d in os.listdir(\"" + base_.string() +
+      base_.path() + "\", d)) for d in os.listdir(\"" + base_.path() +
       "\")];"
       "print(os.listdir(\"/sys/class/infiniband\"))'");
   EXPECT_EQ(ran.output, "['mprdma0']\n");

@@ -11,12 +11,11 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <string>
-#include <system_error>
 
 #include "dataplane/port.hpp"
 #include "tests/support/eventually.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 namespace mprdma::dataplane::testing {
 
@@ -26,27 +25,10 @@ inline Time now() {
   return Time::from_ns(t.tv_sec * 1'000'000'000LL + t.tv_nsec);
 }
 
-// A directory of its own for a wire, gone at the end.
-class WireDirectory {
+// A directory of its own for a wire.
+class WireDirectory : public TemporaryDirectory {
  public:
-  WireDirectory() {
-    char name[] = "/tmp/mprdma-port-test-XXXXXX";
-    if (mkdtemp(name) == nullptr) abort();
-    path_ = name;
-  }
-  // With what killed processes left in it.
-  ~WireDirectory() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  WireDirectory(const WireDirectory&) = delete;
-  WireDirectory& operator=(const WireDirectory&) = delete;
-
-  [[nodiscard]] std::string wire() const { return path_ + "/wire"; }
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
+  [[nodiscard]] std::string wire() const { return path("wire"); }
 };
 
 // Runs `step` until it says true; false after the limit.

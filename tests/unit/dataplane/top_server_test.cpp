@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <thread>
@@ -21,23 +20,11 @@
 #include "dataplane/engine.hpp"
 #include "dataplane/qp_table.hpp"
 #include "tests/support/eventually.hpp"
+#include "tests/support/temporary_directory.hpp"
 #include "tests/unit/dataplane/engine_host.hpp"
 
 namespace mprdma::dataplane {
 namespace {
-
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    char name[] = "/tmp/mprdma-top-XXXXXX";
-    path_ = mkdtemp(name);
-  }
-  ~TemporaryDirectory() { std::filesystem::remove_all(path_); }
-  [[nodiscard]] std::string inside() const { return path_ + "/mprdma"; }
-
- private:
-  std::string path_;
-};
 
 // So many queue pairs, the first ones of the table.
 class Queues : public TopSource {
@@ -90,7 +77,7 @@ std::vector<uint32_t> numbers_in(const std::string& bytes) {
 TEST(TopServer, SendsTheHeadAndEveryRecordThoughTheyAreManyMoreThanASocketHolds) {
   const TemporaryDirectory directory;
   Queues queues(QpTable::kSlots);
-  auto server = TopServer::create(directory.inside(), queues);
+  auto server = TopServer::create(directory.path("mprdma"), queues);
   ASSERT_NE(server, nullptr);
   const int fd = connect_to(server->path());
   ASSERT_GE(fd, 0);
@@ -115,7 +102,7 @@ TEST(TopServer, SendsTheHeadAndEveryRecordThoughTheyAreManyMoreThanASocketHolds)
 TEST(TopServer, ReadersThatDoNotReadAreNotWaitedForAndAreFew) {
   const TemporaryDirectory directory;
   Queues queues(QpTable::kSlots);
-  auto server = TopServer::create(directory.inside(), queues);
+  auto server = TopServer::create(directory.path("mprdma"), queues);
   ASSERT_NE(server, nullptr);
   std::vector<int> readers;
   for (size_t i = 0; i < TopServer::kReadersMax + 1; ++i) {
@@ -140,7 +127,7 @@ TEST(TopServer, ReadersThatDoNotReadAreNotWaitedForAndAreFew) {
 TEST(TopServer, WithoutADescriptorLeftItSleepsAndServesTheNext) {
   const TemporaryDirectory directory;
   Queues queues(1);
-  auto server = TopServer::create(directory.inside(), queues);
+  auto server = TopServer::create(directory.path("mprdma"), queues);
   ASSERT_NE(server, nullptr);
   const int first = connect_to(server->path());
   ASSERT_GE(first, 0);
@@ -166,10 +153,10 @@ TEST(TopServer, WithoutADescriptorLeftItSleepsAndServesTheNext) {
 TEST(TopServer, TheFileGoesWithTheServerAndStaysForTheParentOfAFork) {
   const TemporaryDirectory directory;
   Queues queues(1);
-  auto server = TopServer::create(directory.inside(), queues);
+  auto server = TopServer::create(directory.path("mprdma"), queues);
   ASSERT_NE(server, nullptr);
   const std::string path = server->path();
-  EXPECT_EQ(std::filesystem::status(directory.inside()).permissions(),
+  EXPECT_EQ(std::filesystem::status(directory.path("mprdma")).permissions(),
             std::filesystem::perms::owner_all);
   const pid_t child = fork();
   if (child == 0) {
@@ -188,14 +175,14 @@ TEST(TopServer, TheFileGoesWithTheServerAndStaysForTheParentOfAFork) {
 TEST(TopServer, DirectoriesThatOthersCanWriteOrThatAreNoneAreNotUsed) {
   const TemporaryDirectory directory;
   Queues queues(1);
-  ASSERT_EQ(mkdir(directory.inside().c_str(), 0700), 0);
-  ASSERT_EQ(chmod(directory.inside().c_str(), 0777), 0);
-  EXPECT_EQ(TopServer::create(directory.inside(), queues), nullptr);
-  std::filesystem::remove(directory.inside());
-  close(open(directory.inside().c_str(), O_CREAT | O_WRONLY, 0600));
-  EXPECT_EQ(TopServer::create(directory.inside(), queues), nullptr);
+  ASSERT_EQ(mkdir(directory.path("mprdma").c_str(), 0700), 0);
+  ASSERT_EQ(chmod(directory.path("mprdma").c_str(), 0777), 0);
+  EXPECT_EQ(TopServer::create(directory.path("mprdma"), queues), nullptr);
+  std::filesystem::remove(directory.path("mprdma"));
+  close(open(directory.path("mprdma").c_str(), O_CREAT | O_WRONLY, 0600));
+  EXPECT_EQ(TopServer::create(directory.path("mprdma"), queues), nullptr);
   EXPECT_EQ(TopServer::create("/nonexistent/mprdma", queues), nullptr);
-  EXPECT_EQ(TopServer::create(directory.inside() + std::string(100, 'x'), queues), nullptr);
+  EXPECT_EQ(TopServer::create(directory.path("mprdma") + std::string(100, 'x'), queues), nullptr);
 }
 
 std::unique_ptr<Engine> make_engine() {
@@ -236,8 +223,8 @@ TEST(EngineTop, AnswersThoughItsApplicationNeverPollsAndThoughItAlwaysDoes) {
   client.on_event = [](void*, const mprdma_abi_event*) {};
   mprdma_abi_channel channel{};
   EngineClient* connected = engine->connect(client, &channel);
-  engine->publish(directory.inside());
-  const std::string path = only_socket_in(directory.inside());
+  engine->publish(directory.path("mprdma"));
+  const std::string path = only_socket_in(directory.path("mprdma"));
   ASSERT_NE(path, "");
   const std::string quiet = read_all(path);
   ASSERT_EQ(quiet.size(), sizeof(TopHead));

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/support/temporary_directory.hpp"
 #include "tools/runtime_directory.hpp"
 
 namespace mprdma::tools {
@@ -88,27 +89,24 @@ TEST(RunPlan, TheOtherHostSharesTheWire) {
 }
 
 TEST(RunningFabrics, AreThoseThatHoldTheirLockWhereNobodyElseCanWrite) {
-  char name[] = "/tmp/mprdma-fabrics-XXXXXX";
-  const std::string directory = mkdtemp(name);
-  for (const char* fabric : {"/fabric-dead", "/fabric-up"}) {
-    std::filesystem::create_directory(directory + fabric);
-    std::ofstream(directory + fabric + "/lock") << "";
+  const TemporaryDirectory directory;
+  for (const char* fabric : {"fabric-dead", "fabric-up"}) {
+    std::filesystem::create_directory(directory.path(fabric));
+    std::ofstream(directory.path(fabric) + "/lock") << "";
   }
-  const int lock = open((directory + "/fabric-up/lock").c_str(), O_RDWR | O_CLOEXEC);
+  const int lock = open(directory.path("fabric-up/lock").c_str(), O_RDWR | O_CLOEXEC);
   struct flock whole {};
   whole.l_type = F_WRLCK;
   ASSERT_EQ(fcntl(lock, F_OFD_SETLK, &whole), 0);
-  EXPECT_EQ(running_fabrics(directory), std::vector<std::string>{"up"});
-  ASSERT_EQ(chmod(directory.c_str(), 0777), 0);
-  EXPECT_TRUE(running_fabrics(directory).empty()) << "anybody may have made it";
+  EXPECT_EQ(running_fabrics(directory.path()), std::vector<std::string>{"up"});
+  ASSERT_EQ(chmod(directory.path().c_str(), 0777), 0);
+  EXPECT_TRUE(running_fabrics(directory.path()).empty()) << "anybody may have made it";
   close(lock);
-  std::filesystem::remove_all(directory);
 }
 
 TEST(RunPlan, CommandLineWinsOverEnvironmentAndEnvironmentOverTheFile) {
-  char path[] = "/tmp/mprdma-plan-XXXXXX";
-  const int fd = mkstemp(path);
-  ASSERT_GE(fd, 0);
+  const TemporaryDirectory directory;
+  const std::string path = directory.path("config.toml");
   std::ofstream(path) << "[device]\naddress = \"10.1.0.1/16\"\nmtu = 1024\nname = \"file\"\n";
   RunOptions options;
   options.config = path;
@@ -119,7 +117,6 @@ TEST(RunPlan, CommandLineWinsOverEnvironmentAndEnvironmentOverTheFile) {
   EXPECT_EQ(out.variables["MPRDMA_DEVICE"], "env");
   EXPECT_EQ(out.variables["MPRDMA_ADDRESS"], "10.1.0.1/16");
   EXPECT_EQ(out.variables["MPRDMA_CONFIG"], path);
-  std::remove(path);
 }
 
 TEST(RunPlan, GivenPortNeedsNoDirectory) {

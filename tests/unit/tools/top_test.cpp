@@ -7,10 +7,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
+#include "tests/support/temporary_directory.hpp"
 #include "tools/top_client.hpp"
 #include "tools/top_view.hpp"
 
@@ -139,37 +139,31 @@ TEST(TopView, ShowsTheStreamThatSends) {
 
 class TopSockets : public ::testing::Test {
  protected:
-  void SetUp() override {
-    char name[] = "/tmp/mprdma-top-XXXXXX";
-    directory_ = mkdtemp(name);
-  }
-  void TearDown() override { std::filesystem::remove_all(directory_); }
-
   // A socket that is bound; what listens on it, if anything, is the caller's.
   int bind_socket(const std::string& name) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
-    std::strncpy(address.sun_path, (directory_ + "/" + name).c_str(), sizeof(address.sun_path) - 1);
+    std::strncpy(address.sun_path, directory_.path(name).c_str(), sizeof(address.sun_path) - 1);
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     EXPECT_EQ(bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
     return fd;
   }
   void make_old(const std::string& name) {
     const timespec times[2] = {{1'000'000, 0}, {1'000'000, 0}};
-    ASSERT_EQ(utimensat(AT_FDCWD, (directory_ + "/" + name).c_str(), times, 0), 0);
+    ASSERT_EQ(utimensat(AT_FDCWD, directory_.path(name).c_str(), times, 0), 0);
   }
   [[nodiscard]] bool exists(const std::string& name) const {
-    return std::filesystem::exists(directory_ + "/" + name);
+    return std::filesystem::exists(directory_.path(name));
   }
 
-  std::string directory_;
+  TemporaryDirectory directory_;
 };
 
 TEST_F(TopSockets, OfTheDeadAreRemovedOthersAreNot) {
   for (const char* name : {"top-1-a.sock", "top-2-b.sock", "wire.sock"}) close(bind_socket(name));
   make_old("top-1-a.sock");
   make_old("wire.sock");
-  EXPECT_TRUE(read_processes({directory_, "/nonexistent"}, Duration::ms(100)).empty());
+  EXPECT_TRUE(read_processes({directory_.path(), "/nonexistent"}, Duration::ms(100)).empty());
   EXPECT_FALSE(exists("top-1-a.sock"));
   EXPECT_TRUE(exists("top-2-b.sock")) << "it may be about to listen";
   EXPECT_TRUE(exists("wire.sock")) << "not ours to judge";
@@ -180,8 +174,8 @@ TEST_F(TopSockets, InADirectoryThatOthersCanWriteAreNotTouched) {
   make_old("top-1-a.sock");
   const int served = bind_socket("top-2-b.sock");
   listen(served, 4);
-  ASSERT_EQ(chmod(directory_.c_str(), 0777), 0);
-  EXPECT_TRUE(read_processes({directory_}, Duration::ms(50)).empty());
+  ASSERT_EQ(chmod(directory_.path().c_str(), 0777), 0);
+  EXPECT_TRUE(read_processes({directory_.path()}, Duration::ms(50)).empty());
   EXPECT_TRUE(exists("top-1-a.sock"));
   close(served);
 }
@@ -191,7 +185,7 @@ TEST_F(TopSockets, ThatNobodyServesCostTheirTimeOnceAndAreSaidToBeSilent) {
   const int other = bind_socket("top-78-b.sock");
   listen(one, 4);
   listen(other, 4);
-  const auto processes = read_processes({directory_}, Duration::ms(50));
+  const auto processes = read_processes({directory_.path()}, Duration::ms(50));
   ASSERT_EQ(processes.size(), 2u);
   EXPECT_EQ(processes[0].head.pid, 77u);
   EXPECT_FALSE(processes[0].answered);

@@ -7,22 +7,16 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
+
+#include "tests/support/temporary_directory.hpp"
 
 namespace mprdma::switchsim {
 namespace {
 
 class ControlServerTest : public ::testing::Test {
  protected:
-  ControlServerTest() {
-    char name[] = "/tmp/mprdma-control-XXXXXX";
-    directory_ = mkdtemp(name);
-    path_ = directory_ + "/c.sock";
-    EXPECT_EQ(server_.open(path_), "");
-  }
-  ~ControlServerTest() override { std::filesystem::remove_all(directory_); }
+  ControlServerTest() { EXPECT_EQ(server_.open(path_), ""); }
 
   int dial() {
     sockaddr_un address{};
@@ -45,8 +39,8 @@ class ControlServerTest : public ::testing::Test {
     ASSERT_EQ(send(fd, text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
   }
 
-  std::string directory_;
-  std::string path_;
+  TemporaryDirectory directory_;
+  const std::string path_ = directory_.path("c.sock");
   ControlServer server_;
 };
 

@@ -3,10 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/operations_page.hpp"
 #include "tests/unit/switchsim/fabric/fabric_support.hpp"
 
 namespace mprdma::switchsim {
@@ -83,19 +82,6 @@ TEST(FabricCommands, AnyRequestHasAnAnswer) {
   EXPECT_FALSE(commands.status.down);
   EXPECT_EQ(commands.ask(R"({"command": "down"})")["ok"], true);
   EXPECT_TRUE(commands.status.down);
-}
-
-template <class Counters>
-std::string missing_rows() {
-  std::ifstream file(MPRDMA_SOURCE_ROOT "/docs/operations.md");
-  const std::string page{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  std::string missing;
-  for (size_t i = 0; i < Counters::kCount; ++i) {
-    const std::string row = "| `" + std::string(Counters::kNames[i]) + "` | " +
-                            std::string(Counters::kDescriptions[i]) + " |\n";
-    if (page.find(row) == std::string::npos) missing += row;
-  }
-  return missing;
 }
 
 TEST(OperationsPage, ListsEveryCounterOfTheFabric) {
