@@ -45,6 +45,14 @@ class Events : public Verbs {
     ASSERT_EQ(post_recv(other_, 1, mr_, 8), 0);
     ASSERT_EQ(post_send(one_, 2, IBV_WR_SEND, mr_, 8, nullptr, flags), 0);
   }
+  // The queue that the next event of the channel names; nullptr: there is none.
+  ibv_cq* take_event() {
+    ibv_cq* from = nullptr;
+    void* context = nullptr;
+    if (!readable(channel_->fd)) return nullptr;
+    EXPECT_EQ(ibv_get_cq_event(channel_, &from, &context), 0);
+    return from;
+  }
 
   char memory_[64] = {};
   ibv_comp_channel* channel_ = nullptr;
@@ -61,10 +69,7 @@ TEST_F(Events, ArmedQueueRaisesOneEvent) {
   ASSERT_EQ(ibv_req_notify_cq(cq_, 0), 0);
   deliver();
   deliver();
-  ibv_cq* from = nullptr;
-  void* context = nullptr;
-  ASSERT_EQ(ibv_get_cq_event(channel_, &from, &context), 0);
-  EXPECT_EQ(from, cq_);
+  ASSERT_EQ(take_event(), cq_);
   EXPECT_FALSE(readable(channel_->fd)) << "one event for each request";
   ibv_ack_cq_events(cq_, 1);
   EXPECT_EQ(poll_all(cq_).size(), 3u);
@@ -83,10 +88,7 @@ TEST_F(Events, SolicitedRequestTakesBackNoRequestForAnyCompletion) {
   ASSERT_EQ(ibv_req_notify_cq(cq_, 0), 0);
   ASSERT_EQ(ibv_req_notify_cq(cq_, 1), 0);
   deliver();
-  ibv_cq* from = nullptr;
-  void* context = nullptr;
-  ASSERT_TRUE(readable(channel_->fd));
-  ASSERT_EQ(ibv_get_cq_event(channel_, &from, &context), 0);
+  ASSERT_EQ(take_event(), cq_);
   ibv_ack_cq_events(cq_, 1);
   ASSERT_EQ(ibv_req_notify_cq(cq_, 1), 0);
   deliver();
@@ -99,10 +101,7 @@ TEST_F(Events, RequestAtTheMomentOfAnEventOutlivesASolicitedOne) {
   ASSERT_EQ(ibv_req_notify_cq(cq_, 0), 0);
   fake_engine_before_event([] { EXPECT_EQ(ibv_req_notify_cq(cq, 0), 0); });
   deliver();
-  ibv_cq* from = nullptr;
-  void* context = nullptr;
-  ASSERT_TRUE(readable(channel_->fd));
-  ASSERT_EQ(ibv_get_cq_event(channel_, &from, &context), 0);
+  ASSERT_EQ(take_event(), cq_);
   ibv_ack_cq_events(cq_, 1);
   ASSERT_EQ(ibv_req_notify_cq(cq_, 1), 0);
   deliver();
@@ -122,10 +121,7 @@ TEST_F(Events, UnreadEventsOfADestroyedQueueAreTakenBack) {
   ASSERT_TRUE(readable(channel_->fd));
   ASSERT_EQ(destroy(other_), 0);
   ASSERT_EQ(destroy(cq_), 0);  // its event was never read: nobody will acknowledge it
-  ibv_cq* from = nullptr;
-  void* context = nullptr;
-  ASSERT_EQ(ibv_get_cq_event(channel_, &from, &context), 0);
-  EXPECT_EQ(from, kept);
+  ASSERT_EQ(take_event(), kept);
   EXPECT_FALSE(readable(channel_->fd));
   ibv_ack_cq_events(kept, 1);
 }
@@ -133,9 +129,7 @@ TEST_F(Events, UnreadEventsOfADestroyedQueueAreTakenBack) {
 TEST_F(Events, DestructionWaitsForTheAcknowledgement) {
   ASSERT_EQ(ibv_req_notify_cq(cq_, 0), 0);
   deliver();
-  ibv_cq* from = nullptr;
-  void* context = nullptr;
-  ASSERT_EQ(ibv_get_cq_event(channel_, &from, &context), 0);
+  ASSERT_EQ(take_event(), cq_);
   ASSERT_EQ(destroy(other_), 0);
   std::erase(cqs_, cq_);
   std::atomic<bool> destroyed = false;
@@ -157,10 +151,8 @@ TEST_F(Events, MoreEventsThanThePipeHoldsAreKeptInOrder) {
     deliver();
     ASSERT_EQ(poll_all(cq_).size(), 1u);
   }
-  ibv_cq* from = nullptr;
-  void* context = nullptr;
   int received = 0;
-  while (readable(channel_->fd) && ibv_get_cq_event(channel_, &from, &context) == 0) received++;
+  while (take_event() != nullptr) received++;
   EXPECT_EQ(received, kEvents);
   ibv_ack_cq_events(cq_, kEvents);
 }

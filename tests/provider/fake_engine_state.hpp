@@ -1,4 +1,4 @@
-// What the fake engine (fake_engine.cpp) is made of. Only that file includes this one.
+// What the fake engine is made of. Only its own files, fake_engine*.cpp, include this one.
 #pragma once
 
 #include <cstdint>
@@ -45,6 +45,22 @@ struct Window {
   mprdma_abi_reg_mr bound{};  // length 0: not bound
 };
 
+inline mprdma_abi_send_wqe* send_slot(const mprdma_abi_queue& queue, uint32_t index) {
+  return mprdma_abi_send_slot(reinterpret_cast<void*>(queue.ring), queue.depth, queue.stride,
+                              index);
+}
+inline mprdma_abi_recv_wqe* recv_slot(const mprdma_abi_queue& queue, uint32_t index) {
+  return mprdma_abi_recv_slot(reinterpret_cast<void*>(queue.ring), queue.depth, queue.stride,
+                              index);
+}
+// Of a queue that is there, whether it holds a request.
+inline bool has_work(const mprdma_abi_queue_dbr* dbr) {
+  return dbr != nullptr && dbr->consumer != mprdma_abi_load_acquire(&dbr->producer);
+}
+inline void pop(mprdma_abi_queue_dbr* dbr) {
+  mprdma_abi_store_release(&dbr->consumer, dbr->consumer + 1);
+}
+
 // A receive ring, wherever it is.
 struct Receives {
   mprdma_abi_queue queue;
@@ -52,11 +68,7 @@ struct Receives {
 
   mprdma_abi_queue_dbr* dbr() const { return reinterpret_cast<mprdma_abi_queue_dbr*>(queue.dbr); }
   uint32_t left() const { return mprdma_abi_load_acquire(&dbr()->producer) - dbr()->consumer; }
-  const mprdma_abi_recv_wqe* head() const {
-    return mprdma_abi_recv_slot(reinterpret_cast<void*>(queue.ring), queue.depth, queue.stride,
-                                dbr()->consumer);
-  }
-  void pop() const { mprdma_abi_store_release(&dbr()->consumer, dbr()->consumer + 1); }
+  const mprdma_abi_recv_wqe* head() const { return recv_slot(queue, dbr()->consumer); }
 };
 
 struct Qp {
@@ -102,6 +114,13 @@ inline Engine& engine() {
   return instance;
 }
 
+// The object of that number, or nullptr.
+template <class Object>
+Object* find(std::map<uint32_t, Object>& objects, uint32_t number) {
+  const auto found = objects.find(number);
+  return found == objects.end() ? nullptr : &found->second;
+}
+
 // A scatter or gather list as pieces of memory.
 struct Pieces {
   const mprdma_abi_sge* sge;
@@ -127,5 +146,20 @@ struct Pieces {
     }
   }
 };
+
+// ---- fake_engine_queues.cpp. The engine's mutex is held, except around progress().
+
+void raise(Connection* to, uint32_t type, uint64_t cookie, uint32_t arm_serial = 0);
+// If the shared receive queue holds less than its limit.
+void raise_limit(uint32_t handle);
+// Completes with an error what a QP has outstanding.
+void flush(Qp& qp);
+void before_next_event(void (*call)());
+// The functions of a channel.
+void progress(void*);
+
+// ---- fake_engine_commands.cpp
+
+int execute(void* opaque, uint32_t command, const void* in, size_t in_bytes, void* out, size_t);
 
 }  // namespace mprdma::provider_test
