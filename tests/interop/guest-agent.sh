@@ -15,11 +15,20 @@ listening() {
   done < <(cat /proc/net/tcp /proc/net/tcp6)
   return 1
 }
-# run_job FILE. Its first line is "# listen PORT", a port that tells when it is ready, or just
-# "# listen ".
+# counters: Soft-RoCE's, as NAME:VALUE. No process is started for it: each case asks twice.
+counters() {
+  local file value
+  for file in /sys/class/infiniband/rxe0/ports/1/hw_counters/*; do
+    read -r value <"$file" && echo "${file##*/}:$value"
+  done
+}
+# run_job FILE. Its first line is "# counters", or "# listen PORT", a port that tells when it is
+# ready, or just "# listen ".
 run_job() {
   local name=${1%.running} port pid
-  read -r port <"$1"; port=${port#"# listen "}
+  read -r port <"$1"
+  [ "$port" = "# counters" ] && { counters >"$name.out"; echo "$? end" >"$name.rc"; return; }
+  port=${port#"# listen "}
   LD_PRELOAD="$PRE $(echo /share/libpatient.s[o])" bash "$1" >"$name.out" 2>&1 & pid=$!
   if [ -n "$port" ]; then
     while kill -0 $pid 2>/dev/null && ! listening "$port"; do nap; done

@@ -26,6 +26,7 @@ OUR_IP = "10.77.0.9"  # our device's
 GUEST_IP = "10.77.0.2"
 SETUP_SECONDS = 1800
 BOOT_SECONDS = 180  # 5 on an idle machine
+ANSWER_SECONDS = 30  # of a guest whose CPUs have to wait for ours
 # A queue of the tap that is full drops; the guest takes in about 20000 packets a second.
 TAP_QUEUE_PACKETS = 10000
 
@@ -116,15 +117,25 @@ class Guest:
         return self
 
     def __exit__(self, *_):
-        if self.process is not None:
-            with contextlib.suppress(OSError, Failure):
-                (self.jobs / "stop").touch()
-                wait_until(lambda: self.process.status is not None, time.monotonic() + 10, "off")
-            _kill_session(self.process)
+        self._switch_off()
         with contextlib.suppress(Unavailable):
             _run([self._run_peerlab, "netdown"], self._environment, 30, "netdown")
         if self._lock is not None:
             self._lock.close()
+
+    def answers(self):
+        """Whether it still does what it is told."""
+        if self.process.status is not None:
+            return False
+        with contextlib.suppress(Failure):
+            self.run("true", ANSWER_SECONDS)
+            return True
+        return False
+
+    def restart(self):
+        """Another guest in the place of one that does not answer."""
+        self._switch_off()
+        self._boot()
 
     def prefix(self):
         """What a command line starts with, to run at our end of the tap."""
@@ -132,14 +143,23 @@ class Guest:
 
     def start(self, command, seconds, listen=None):
         """Starts a shell command in the guest, which is ended after so many seconds."""
+        first = f"# listen {listen or ''}"
+        return self._give(command, f"{first}\ntimeout -k 2 {int(seconds)} {command}\n")
+
+    def counters(self):
+        """Soft-RoCE's, by name."""
+        job = self._give("counters", "# counters\n")
+        job.wait(time.monotonic() + 2 * ANSWER_SECONDS)
+        pairs = (line.split(":") for line in job.output().splitlines())
+        return {name: int(value) for name, value in pairs if value.isdigit()}
+
+    def _give(self, title, text):
         self._names += 1
         name = f"{self._names:05}"
-        text = f"# listen {listen or ''}\n"
-        text += f"timeout -k 2 {int(seconds)} {command}\n"
         new = self.jobs / f"{name}.new"
         new.write_text(text)
         new.rename(self.jobs / f"{name}.job")
-        return Job(self, name, command)
+        return Job(self, name, title)
 
     def run(self, command, seconds=60):
         """Runs one to its end and returns what it printed."""
@@ -160,6 +180,10 @@ class Guest:
         shutil.copy(program, target)
         return f"/share/{target.name}"
 
+    def remove(self, name):
+        """The guest sees such a program no more."""
+        (self._lab / "share" / name).unlink(missing_ok=True)
+
     def _set_up(self):
         if os.geteuid() != 0:
             raise Unavailable("a tap and a network namespace need root")
@@ -176,11 +200,20 @@ class Guest:
             _run([self._run_peerlab, "setup"], self._environment, SETUP_SECONDS, "peerlab setup")
         if shutil.which("qemu-system-x86_64") is None:
             raise Unavailable("there is no qemu-system-x86_64")
-        shutil.rmtree(self.jobs, ignore_errors=True)
-        self.jobs.mkdir(parents=True)
+
+    def _switch_off(self):
+        if self.process is None:
+            return
+        with contextlib.suppress(OSError, Failure):
+            (self.jobs / "stop").touch()
+            wait_until(lambda: self.process.status is not None, time.monotonic() + 10, "off")
+        _kill_session(self.process)
+        self.process = None
 
     def _boot(self):
         start = time.monotonic()
+        shutil.rmtree(self.jobs, ignore_errors=True)
+        self.jobs.mkdir(parents=True)
         _run([self._run_peerlab, "netup"], self._environment, 60, "peerlab netup")
         queue = ("link", "set", INTERFACE, "txqueuelen", TAP_QUEUE_PACKETS)
         _run(["ip", "-n", self._space, *queue], self._environment, 60, "txqueuelen")

@@ -28,9 +28,14 @@ void die(const char* format, ...) {
 }
 
 struct options parse_options(int argc, char** argv) {
-  struct options options = {.gid_index = 1, .mtu = 1024, .batches = 20, .port = 18600, .seed = 1};
+  struct options options = {.gid_index = 1,
+                            .mtu = 1024,
+                            .batches = 20,
+                            .port = 18600,
+                            .timeout = kPatient.timeout,
+                            .seed = 1};
   int c;
-  while ((c = getopt(argc, argv, "d:g:m:n:p:s:")) != -1) {
+  while ((c = getopt(argc, argv, "d:g:m:n:p:s:t:")) != -1) {
     switch (c) {
       case 'd':
         options.device = optarg;
@@ -49,6 +54,9 @@ struct options parse_options(int argc, char** argv) {
         break;
       case 's':
         options.seed = (unsigned)atoi(optarg);
+        break;
+      case 't':
+        options.timeout = atoi(optarg);
         break;
       default:
         exit(2);

@@ -11,7 +11,7 @@ enum { SLOTS = 8, SLOT_BYTES = 1 << 16 };
 
 struct options {
   const char *device, *host; /* host: of the server; NULL in the server */
-  int gid_index, mtu, batches, port;
+  int gid_index, mtu, batches, port, timeout;
   unsigned seed;
 };
 
@@ -43,7 +43,7 @@ extern const struct limits kPatient; /* all access; a second, so that a slow pee
 
 void die(const char* format, ...) __attribute__((format(printf, 1, 2), noreturn));
 
-/* -d DEVICE -g GID_INDEX -m MTU -n BATCHES -p TCP_PORT -s SEED [HOST] */
+/* -d DEVICE -g GID_INDEX -m MTU -n BATCHES -p TCP_PORT -s SEED -t TIMEOUT [HOST] */
 struct options parse_options(int argc, char** argv);
 
 /* Device, CQ, memory and TCP connection. */

@@ -1,7 +1,8 @@
 /* verbs_pair: two processes that move data by every RC operation, in both directions, and check
  * each byte. Plain verbs and TCP, so that the same program runs over any two RDMA devices.
  *
- *   verbs_pair [-d DEVICE] [-g GID_INDEX] [-m MTU] [-n BATCHES] [-p TCP_PORT] [-s SEED] server
+ *   verbs_pair [-d DEVICE] [-g GID_INDEX] [-m MTU] [-n BATCHES] [-p TCP_PORT] [-s SEED]
+ *              [-t TIMEOUT] server (TIMEOUT as in ibv_qp_attr)
  *   verbs_pair [the same options] HOST client
  *
  * Each batch is a handful of operations, drawn from the seed and posted at once. Both sides draw
@@ -188,7 +189,9 @@ int main(int argc, char** argv) {
   const struct options options = parse_options(argc, argv);
   struct end end = {0};
   open_end(&end, &options);
-  connect_pair(&end, &options, &kPatient);
+  struct limits limits = kPatient;
+  limits.timeout = options.timeout;
+  connect_pair(&end, &options, &limits);
   run(&end, options.batches, options.host != NULL);
   run(&end, options.batches, options.host == NULL);
   disconnect_pair(&end);
