@@ -122,6 +122,12 @@ class Node {
   // The queue pair's window is new, and opens nothing.
   void renew_window(uint32_t q);
 
+  // PSNs that the senders have marked lost.
+  [[nodiscard]] uint64_t loss_marks() const {
+    return counters.retransmitted_nack + counters.retransmitted_trigger +
+           counters.retransmitted_early + counters.retransmitted_rto;
+  }
+
   uint32_t number;
   std::vector<Areas> areas;
   std::vector<Window> windows;

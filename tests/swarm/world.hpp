@@ -103,7 +103,7 @@ class World {
   void connect(uint32_t q);
   void finish_connect(uint32_t node, uint32_t q);
 
-  // host.cpp: what a dataplane does
+  // host_receive.cpp: what a dataplane does with what arrives
   void arrive(Node& node, const InFlight& packet);
   void deliver(Node& node, uint32_t q, const InFlight& packet, const wire::Packet& header);
   void do_actions(Node& node, uint32_t q, const InFlight* trigger);
@@ -113,19 +113,23 @@ class World {
   void execute_atomic(Node& node, uint32_t q, const transport::Placement& placement);
   [[nodiscard]] bool places_in_order(const Node& node, uint32_t q) const;
   void check_ack(Node& node, uint32_t q, const wire::Packet& ack, const InFlight* trigger);
-  void service(Node& node, uint32_t q);  // after any fact: completions, sending, timers
-  void drain(Node& node, uint32_t q);
-  void take_completion(Node& node, uint32_t q, const transport::Completion& completion);
+
+  // host_transmit.cpp: .. and with what the transport sends
   void pump(Node& node);
   bool send_one(Node& node, uint32_t q);
   void check_path(Node& node, uint32_t q, const wire::Packet& header);
   void check_windows(const Node& node, uint32_t q) const;
-  void arm(Node& node);
-  void on_timer(Node& node);
-  void wake(Node& node);
   void transmit(Node& node, uint32_t q, const wire::Packet& header,
                 std::shared_ptr<const std::vector<uint8_t>> payload, int64_t index,
                 bool forged = false);
+
+  // host.cpp: .. and around every call
+  void service(Node& node, uint32_t q);  // after any fact: completions, sending, timers
+  void drain(Node& node, uint32_t q);
+  void take_completion(Node& node, uint32_t q, const transport::Completion& completion);
+  void arm(Node& node);
+  void on_timer(Node& node);
+  void wake(Node& node);
 
   // app.cpp: what applications do
   void run_send_app(Node& node, uint32_t q);
