@@ -363,6 +363,11 @@ struct mprdma_abi_reg_mr_out {
 };
 MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_reg_mr_out) == 16);
 
+/* DEREG_MR, `reserved` of its mprdma_abi_handle. Without: EBUSY while windows are bound to the
+ * region. With: they are unbound, because the application has closed the context that the region
+ * belongs to. An engine that does not know it says EBUSY. */
+#define MPRDMA_ABI_DEREG_UNBINDS (1u << 0)
+
 /* REREG_MR, input; output: mprdma_abi_reg_mr_out with the keys that it had, so that those who know
  * them go on. EBUSY: windows are bound to it. After any error the region stays as it was. */
 #define MPRDMA_ABI_REREG_TRANSLATION (1u << 0) /* addr, length, iova */
@@ -510,9 +515,11 @@ struct mprdma_abi_srq_out {
   uint32_t srqn; /* by which XRC packets name it */
 };
 MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_srq_out) == 8);
-/* MODIFY_SRQ. With a ring: entries that were not taken move into it (renumbered from index 0) and
- * it is used from then on; EINVAL if they do not fit. The provider posts nothing meanwhile.
- * LIMIT: the event is raised once when fewer receives than that are left; then it is disarmed. */
+/* MODIFY_SRQ. With a ring: entries that were not taken move into it, renumbered from index 0, and
+ * it is used from then on: the engine sets the new ring's consumer = 0 and producer = moved
+ * entries, and the provider posts from there. EINVAL if they do not fit; then nothing has changed.
+ * The provider posts nothing meanwhile. LIMIT: the event is raised once when fewer receives than
+ * that are left; then it is disarmed. */
 #define MPRDMA_ABI_SRQ_LIMIT (1u << 0)
 #define MPRDMA_ABI_SRQ_RING (1u << 1)
 struct mprdma_abi_modify_srq {

@@ -31,8 +31,11 @@ int Commands::destroy_ah(const mprdma_abi_client* client, const Call& call, Time
   const AddressHandle* ah = worker_.ahs().find(in.handle);
   if (ah == nullptr || ah->client != client) return EINVAL;
   --pds_[ah->pd].users;
+  // Whoever waits for its address goes on: datagrams of one with an address wait for nothing else
+  // but the wire, and that walk over all queue pairs is spared.
+  const bool resolving = ah->path == PathState::kResolving;
   worker_.ahs().take(in.handle);
-  worker_.touch_datagram_qps();
+  if (resolving) worker_.touch_datagram_qps();
   worker_.settle(now);
   return 0;
 }

@@ -134,7 +134,10 @@ int Commands::dereg_mr(const mprdma_abi_client* client, const Call& call) {
   if (!read_input(call, &in)) return EINVAL;
   const auto it = mrs_.find(in.handle);
   if (it == mrs_.end() || it->second.client != client) return EINVAL;
-  if (worker_.mrs().memory().windows_of(in.handle) > 0) return EBUSY;
+  if (worker_.mrs().memory().windows_of(in.handle) > 0) {
+    if ((in.reserved & MPRDMA_ABI_DEREG_UNBINDS) == 0) return EBUSY;
+    worker_.mrs().memory().unbind_windows_of(in.handle);
+  }
   worker_.mrs().remove(in.handle);
   --pds_[it->second.pd].users;
   mrs_.erase(it);
@@ -169,7 +172,7 @@ int Commands::dealloc_mw(const mprdma_abi_client* client, const Call& call) {
   return 0;
 }
 
-// Windows first: a region with windows stays.
+// Windows first, and of the regions' windows what is left: no region stays because of them.
 void Commands::forget_memory(const mprdma_abi_client* client) {
   std::erase_if(mws_, [&](const auto& mw) {
     if (mw.second.client != client) return false;
@@ -178,6 +181,7 @@ void Commands::forget_memory(const mprdma_abi_client* client) {
   });
   std::erase_if(mrs_, [&](const auto& mr) {
     if (mr.second.client != client) return false;
+    worker_.mrs().memory().unbind_windows_of(mr.first);
     worker_.mrs().remove(mr.first);
     return true;
   });

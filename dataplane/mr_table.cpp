@@ -60,6 +60,7 @@ bool MrTable::remove_window(uint32_t slot) {
 
 // Room was made.
 void MrTable::add_on_demand(const MemoryRegion& region) {
+  table_.ask_presence(true);
   const auto at =
       std::lower_bound(on_demand_.begin(), on_demand_.end(), region.addr,
                        [](const OnDemand& range, uint64_t addr) { return range.addr < addr; });
@@ -75,6 +76,7 @@ void MrTable::remove_on_demand(uint32_t key) {
   const size_t before = on_demand_.size();
   std::erase_if(on_demand_, [key](const OnDemand& range) { return range.key == key; });
   if (on_demand_.size() == before) return;
+  table_.ask_presence(!on_demand_.empty());
   uint64_t reach = 0;
   for (OnDemand& range : on_demand_) {
     reach = std::max(reach, range.addr + range.length);

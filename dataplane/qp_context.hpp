@@ -64,9 +64,6 @@ struct QpContext {
   PathState path = PathState::kNone;
   bool loop = false;  // the peer's address is our own
 
-  // Memory that it copies from or to was not there.
-  bool memory_lost = false;
-  bool send_memory_lost = false;  // for its oldest send request
   // A completion of it found its queue full and is lost.
   bool completion_lost = false;
   // Work requests wait in a ring because the transport's queue was full.

@@ -145,14 +145,14 @@ class Worker {
   }
   void perform(QpContext& qp, TxBatch* answers);
   void place(QpContext& qp, const transport::Placement& placement);
-  bool memory_there(QpContext& qp, uint64_t addr, uint64_t bytes, bool writes);
+  static bool memory_there(void* host, uint64_t addr, uint64_t bytes, bool writes);
   void release(transport::FrameHandle handle);
   void flush_released();
 
   // worker_transmit.cpp
   bool transmit(Time now);
   void take_turn(QpContext& qp, TxBatch& batch, unsigned* budget, Time now);
-  bool send_packet(QpContext& qp, const wire::FrameAddress& address, bool loop,
+  void send_packet(QpContext& qp, const wire::FrameAddress& address, bool loop,
                    const transport::TxPacket& packet, TxFrame& frame);
   void send_ack(QpContext& qp, TxBatch& answers);
   bool send_arp(wire::ArpOperation operation, const wire::MacAddress& to_mac, uint32_t to_ip,
@@ -205,7 +205,6 @@ class Worker {
   void finish(QpContext& qp);
   void fail(QpContext& qp);
   void fail_if_cq_lost(QpContext& qp);
-  void fail_if_memory_lost(QpContext& qp);
   void finish_touched();
   void path_changed(uint32_t ip);
   void apply_neighbour(QpContext& qp, const ArpTable::Entry& entry);
@@ -258,7 +257,7 @@ class Worker {
   uint32_t busy_qps_ = 0;
   uint64_t send_completions_ = 0;
   bool link_up_ = false;
-  bool said_memory_lost_ = false;
+  bool said_memory_absent_ = false;
   bool burst_was_full_ = false;  // the last one ended by its budget, not by the wire
 };
 

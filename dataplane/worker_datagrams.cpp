@@ -68,18 +68,15 @@ bool Worker::take_datagram_turn(QpContext& qp, TxBatch& wire_batch, TxBatch& loo
       (ah->loop ? loop_batch : wire_batch).put_back();
       return false;
     }
-    if (!send_packet(qp, ah->address, ah->loop, tx_packet_, *frame)) {
-      (ah->loop ? loop_batch : wire_batch).put_back();
-      return false;
-    }
+    send_packet(qp, ah->address, ah->loop, tx_packet_, *frame);
     --*budget;
     if (ah->group && !mcast_.members(ah->address.dst_ip).empty()) {
       // A wire does not bring back what its own host sends to a group.
       frame = loop_batch.next();
       if (frame == nullptr) {
         ++counters_.drop_group_no_room;
-      } else if (!send_packet(qp, ah->address, true, tx_packet_, *frame)) {
-        loop_batch.put_back();
+      } else {
+        send_packet(qp, ah->address, true, tx_packet_, *frame);
       }
     }
   }

@@ -255,10 +255,12 @@ void Worker::warn_of_wrong_mode(const QpContext& qp, bool mp) {
   const std::string_view peer = wire::to_string(qp.address.dst_ip, gid);
   const std::string_view mode = wire::to_string(qp.pair.mode());
   std::fprintf(stderr,
-               "mprdma: %.*s sends packets of mode %s to queue pair 0x%06x of mode %.*s, which "
+               "mprdma: %.*s sends packets of %s to queue pair 0x%06x of mode %.*s, which "
                "drops them (transport_drop_wrong_mode): give both sides the same mode (mprdma run "
                "--mode, MPRDMA_MODE, [transport] mode, mprdmadv), or leave it to both to agree\n",
-               static_cast<int>(peer.size()), peer.data(), mp ? "mp" : "roce", qp.qp.qpn(),
+               static_cast<int>(peer.size()), peer.data(),
+               // Their packets look alike.
+               mp ? "a mode mp, mp-single or mp-paper" : "mode roce", qp.qp.qpn(),
                static_cast<int>(mode.size()), mode.data());
 }
 

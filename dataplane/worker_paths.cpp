@@ -63,6 +63,7 @@ Worker::Worker(const WorkerConfig& config, std::unique_ptr<Port> port, Time now)
   device_.counters = &transport_counters_;
   device_.host = this;
   device_.find_xrc_srq = &find_xrc_srq;
+  mrs_.memory().set_presence(&memory_there, this);
   link_up_ = port_->link_up();
   held_.set_limit(held_limit(port_info_));
 }
@@ -135,7 +136,7 @@ bool Worker::set_state(QpContext& qp, Time now, transport::QpState state) {
   if (state == transport::QpState::kReset || from == transport::QpState::kReset) {
     // What was posted is forgotten; whatever indices the provider starts from, the rings are empty.
     qp.path = PathState::kNone;
-    qp.backlog = qp.completion_lost = qp.memory_lost = qp.send_memory_lost = false;
+    qp.backlog = qp.completion_lost = false;
     empty_ring(qp.sq);
     empty_ring(qp.rq);
   } else {
@@ -265,18 +266,8 @@ void Worker::fail_if_cq_lost(QpContext& qp) {
   raise_event(qp.client, MPRDMA_ABI_EVENT_QP_FATAL, qp.cookie);
 }
 
-// What was to be copied was not (memory_there()): what has not completed yet must not succeed.
-void Worker::fail_if_memory_lost(QpContext& qp) {
-  const transport::QpState state = qp.qp.state();
-  if (!qp.memory_lost || state == transport::QpState::kErr) return;
-  if (state == transport::QpState::kReset) return;
-  fail(qp);
-  raise_event(qp.client, MPRDMA_ABI_EVENT_QP_ACCESS_ERR, qp.cookie);
-}
-
 // After any fact or command: completions, events, and what the queue pair waits for now.
 void Worker::finish(QpContext& qp) {
-  fail_if_memory_lost(qp);
   const bool completed = drain_completions(qp);
   drain_events(qp);
   fail_if_cq_lost(qp);

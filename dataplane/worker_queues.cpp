@@ -1,6 +1,5 @@
 // Doorbells and work requests in, completions and events out.
 #include <bit>
-#include <utility>
 
 #include "abi/mprdma_ring.h"
 #include "dataplane/worker.hpp"
@@ -222,7 +221,7 @@ void Worker::write_completion(QpContext& qp, const Completion& completion) {
     ++qp.sq.completed;
     ++send_completions_;
   }
-  if (!completion.emit && !qp.memory_lost) return;
+  if (!completion.emit) return;
   // The slot is free before the entry says so: who polls the entry may post at once.
   if (!completion.is_recv) {
     mprdma_abi_store_release(&qp.sq.dbr->consumer, qp.sq.completed);
@@ -236,10 +235,6 @@ void Worker::write_completion(QpContext& qp, const Completion& completion) {
   entry.qpn = qp.qp.qpn();
   entry.src_qpn = completion.src_qpn != 0 ? completion.src_qpn : qp.attr.dest_qpn;
   entry.status = static_cast<uint8_t>(completion.status);
-  const bool first_send = !completion.is_recv && std::exchange(qp.send_memory_lost, false);
-  if (qp.memory_lost && (first_send || completion.status == transport::WcStatus::kSuccess)) {
-    entry.status = MPRDMA_ABI_WC_LOC_PROT_ERR;
-  }
   entry.opcode = opcode;
   entry.flags = cqe_flags(completion);
   entry.vendor_err = completion.vendor_err;

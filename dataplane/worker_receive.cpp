@@ -110,8 +110,7 @@ QpContext* Worker::accept(const wire::DecodedFrame& decoded, bool from_loop) {
 void Worker::perform(QpContext& qp, TxBatch* answers) {
   for (const transport::Placement& placement : actions_.placements) place(qp, placement);
   for (const transport::FrameHandle handle : actions_.released) release(handle);
-  // Nobody is told that something arrived which has nowhere to go.
-  if (actions_.has_ack && answers != nullptr && !qp.memory_lost) send_ack(qp, *answers);
+  if (actions_.has_ack && answers != nullptr) send_ack(qp, *answers);
   actions_.clear();
 }
 
@@ -120,13 +119,6 @@ void Worker::place(QpContext& qp, const transport::Placement& placement) {
   const bool atomic =
       placement.kind == PlacementKind::kCompareSwap || placement.kind == PlacementKind::kFetchAdd;
   const uint32_t bytes = atomic ? sizeof(uint64_t) : placement.length;
-  if (!memory_there(qp, placement.addr, bytes, true)) {
-    if (atomic) *placement.original = 0;
-    // What a new receive let in was no response, whatever packet came last.
-    qp.send_memory_lost =
-        rx_frame_ != nullptr && decoded_.packet.info().stream == wire::PacketStream::kResponse;
-    return;
-  }
   begin_copy(placement.addr, bytes, qp.qp.qpn());
   auto* const to = reinterpret_cast<unsigned char*>(placement.addr);
   switch (placement.kind) {
@@ -155,18 +147,17 @@ void Worker::place(QpContext& qp, const transport::Placement& placement) {
 
 // Memory that was registered on demand is looked at whenever it is used: whoever names it may name
 // what is not mapped, and that must not end the process.
-bool Worker::memory_there(QpContext& qp, uint64_t addr, uint64_t bytes, bool writes) {
-  if (qp.memory_lost) return false;
-  if (!mrs_.is_on_demand(addr, bytes) || probe_memory(addr, bytes, writes) == 0) return true;
-  ++counters_.memory_absent;
-  qp.memory_lost = true;
-  touch(qp);
-  if (said_memory_lost_) return false;
-  said_memory_lost_ = true;
-  std::fprintf(stderr,
-               "mprdma: address 0x%llx was registered on demand, but cannot be %s: queue pair "
-               "0x%06x goes to the error state\n",
-               static_cast<unsigned long long>(addr), writes ? "written" : "read", qp.qp.qpn());
+bool Worker::memory_there(void* host, uint64_t addr, uint64_t bytes, bool writes) {
+  Worker& worker = *static_cast<Worker*>(host);
+  if (!worker.mrs_.is_on_demand(addr, bytes) || probe_memory(addr, bytes, writes) == 0) return true;
+  ++worker.counters_.memory_absent;
+  if (worker.said_memory_absent_) return false;
+  worker.said_memory_absent_ = true;
+  std::fprintf(
+      stderr,
+      "mprdma: address 0x%llx was registered on demand, but cannot be %s: the request ends "
+      "in an error\n",
+      static_cast<unsigned long long>(addr), writes ? "written" : "read");
   return false;
 }
 

@@ -53,26 +53,18 @@ void Worker::take_turn(QpContext& qp, TxBatch& batch, unsigned* budget, Time now
       batch.put_back();
       return;
     }
-    if (!send_packet(qp, qp.address, qp.loop, tx_packet_, *frame)) {
-      batch.put_back();
-      return;
-    }
+    send_packet(qp, qp.address, qp.loop, tx_packet_, *frame);
     --*budget;
   }
 }
 
-// False: the memory that it comes from is not there; the frame is as good as before.
-bool Worker::send_packet(QpContext& qp, const wire::FrameAddress& address, bool loop,
+void Worker::send_packet(QpContext& qp, const wire::FrameAddress& address, bool loop,
                          const transport::TxPacket& packet, TxFrame& frame) {
   const uint32_t payload_bytes = packet.header.payload_len;
   CHECK(payload_bytes + kFrameTailroom <= frame.capacity);
   uint32_t copied = 0;
   for (uint32_t i = 0; i < packet.num_segments; ++i) {
     const transport::Segment& segment = packet.segments[i];
-    if (!memory_there(qp, segment.addr, segment.length, false)) {
-      qp.send_memory_lost = packet.header.info().stream == wire::PacketStream::kRequest;
-      return false;
-    }
     begin_copy(segment.addr, segment.length, qp.qp.qpn());
     std::memcpy(frame.payload + copied, reinterpret_cast<const void*>(segment.addr),
                 segment.length);
@@ -85,10 +77,8 @@ bool Worker::send_packet(QpContext& qp, const wire::FrameAddress& address, bool 
   frame.frame_bytes = static_cast<uint32_t>(wire::finish_frame(
       frame.payload - header_bytes, header_bytes, payload_bytes, !loop && port_info_.can_corrupt));
   counters_.payload_bytes_out += payload_bytes;
-  const bool again = (packet.header.mp_data.flags & wire::kMpDataReTx) != 0;
-  (again ? qp.bytes_retransmitted : qp.bytes_out) += payload_bytes;
+  (packet.again ? qp.bytes_retransmitted : qp.bytes_out) += payload_bytes;
   ++counters_.frames_out;
-  return true;
 }
 
 void Worker::send_ack(QpContext& qp, TxBatch& answers) {

@@ -21,7 +21,7 @@ void MemoryTable::set(const MemoryRegion& region) {
   const uint32_t slot = slot_of(region.key);
   CHECK(windows_of(region.key) == 0);
   MemoryRegion entry = region;
-  entry.parent = entry.qpn = entry.windows = 0;
+  entry.parent = entry.qpn = entry.windows = entry.list_next = entry.list_previous = 0;
   if (entry.kind != MemoryKind::kRegion) entry.length = entry.access = 0;
   put(slot, entry);
 }
@@ -39,23 +39,49 @@ uint32_t MemoryTable::windows_of(uint32_t key) const {
 }
 
 void MemoryTable::forget_queue_pair(uint32_t qpn) {
-  for (uint32_t slot = 1; slot < capacity_ && bound_to_pairs_ > 0; ++slot) {
+  for (uint32_t slot = lists_[qpn % kLists]; slot != 0;) {
     const MemoryRegion& entry = entries_[slot];
-    const bool bound = entry.kind == MemoryKind::kWindow2 && entry.parent != 0;
-    if (bound && entry.qpn == qpn) unbind(slot, entry.key);
+    const uint32_t next = entry.list_next;
+    if (entry.qpn == qpn) unbind(slot, entry.key);
+    slot = next;
   }
+}
+
+void MemoryTable::unbind_windows_of(uint32_t key) {
+  const uint32_t region = slot_of(key);
+  for (uint32_t slot = 1; slot < capacity_ && windows_of(key) > 0; ++slot) {
+    if (entries_[slot].parent == region) unbind(slot, entries_[slot].key);
+  }
+}
+
+void MemoryTable::enlist(uint32_t slot) {
+  MemoryRegion& entry = entries_[slot];
+  uint32_t& head = lists_[entry.qpn % kLists];
+  entry.list_previous = 0;
+  entry.list_next = head;
+  if (head != 0) entries_[head].list_previous = slot;
+  head = slot;
+}
+
+void MemoryTable::delist(uint32_t slot) {
+  MemoryRegion& entry = entries_[slot];
+  uint32_t& from = entry.list_previous != 0 ? entries_[entry.list_previous].list_next
+                                            : lists_[entry.qpn % kLists];
+  from = entry.list_next;
+  if (entry.list_next != 0) entries_[entry.list_next].list_previous = entry.list_previous;
+  entry.list_next = entry.list_previous = 0;
 }
 
 // ---- The send requests' ------------------------------------------------------------------------
 
 // The window, if it is one, opens nothing from here on; `key` is its name.
 void MemoryTable::unbind(uint32_t slot, uint32_t key) {
-  MemoryRegion entry = entries_[slot];
-  if (!entry.is_window()) return;
-  if (entry.parent != 0) {
-    --entries_[entry.parent].windows;
-    bound_to_pairs_ -= entry.kind == MemoryKind::kWindow2 ? 1 : 0;
+  if (!entries_[slot].is_window()) return;
+  if (entries_[slot].parent != 0) {
+    --entries_[entries_[slot].parent].windows;
+    if (entries_[slot].kind == MemoryKind::kWindow2) delist(slot);
   }
+  MemoryRegion entry = entries_[slot];
   entry.key = key;
   entry.parent = entry.qpn = entry.access = 0;
   entry.iova = entry.addr = entry.length = 0;
@@ -105,12 +131,10 @@ BindError MemoryTable::bind(const WindowBind& request) {
   window.length = request.length;
   window.access = (request.access & kRemoteRights) | (region.access & kRelaxedOrdering);
   window.parent = parent;
-  if (window.kind == MemoryKind::kWindow2) {
-    window.qpn = request.qpn;
-    ++bound_to_pairs_;
-  }
+  if (window.kind == MemoryKind::kWindow2) window.qpn = request.qpn;
   ++region.windows;
   put(slot, window);
+  if (window.kind == MemoryKind::kWindow2) enlist(slot);
   return BindError::kNone;
 }
 

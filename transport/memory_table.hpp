@@ -12,7 +12,8 @@
 //
 // The host adds and removes entries under the worker's lock, send requests bind and invalidate
 // windows; lookups are const, bounded and free of pointers into the application's memory: an
-// address is only translated, never touched.
+// address is only translated, never touched. Of memory that may not be there though a key opens it
+// (registered on demand) the host is asked before each access: present().
 #pragma once
 
 #include <array>
@@ -46,6 +47,9 @@ struct MemoryRegion {
   uint32_t parent = 0;   // window: slot of the region that it is bound to; 0: not bound
   uint32_t qpn = 0;      // window of type 2: who bound it
   uint32_t windows = 0;  // region: windows that are bound to it
+  // Window of type 2 that is bound: slots of its neighbours in its queue pair's list; 0: the end.
+  uint32_t list_next = 0;
+  uint32_t list_previous = 0;
 
   [[nodiscard]] bool is_window() const { return kind >= MemoryKind::kWindow1; }
 };
@@ -100,10 +104,17 @@ class MemoryTable {
   void remove(uint32_t key);
   // Windows bound to the region of `key`: for as long it must neither go nor change.
   [[nodiscard]] uint32_t windows_of(uint32_t key) const;
+  // They open nothing any more. A walk over the table: for a region whose owner is gone.
+  void unbind_windows_of(uint32_t key);
   // The key of whatever is in this slot now; 0: nothing. A window's changes with each bind.
   [[nodiscard]] uint32_t key_at(uint32_t slot) const {
     return slot < capacity_ ? entries_[slot].key : 0;
   }
+  // Is the host's memory [addr, addr + bytes) there, to be read or written?
+  using Presence = bool (*)(void* host, uint64_t addr, uint64_t bytes, bool writes);
+  void set_presence(Presence presence, void* host) { presence_ = presence, host_ = host; }
+  // Only then it is asked: somebody has registered memory on demand.
+  void ask_presence(bool ask) { asks_presence_ = ask; }
   // The queue pair is gone: its windows of type 2 open nothing any more.
   void forget_queue_pair(uint32_t qpn);
 
@@ -128,7 +139,8 @@ class MemoryTable {
   }
 
   // Local access: translates [iova, iova + length) if the lkey `key` opens all of it for every
-  // right in `access`; kRelaxedOrdering among them asks for memory that was registered with it.
+  // right in `access`, and all of it is there; kRelaxedOrdering among the rights asks for memory
+  // that was registered with it.
   [[nodiscard]] bool translate(uint32_t key, uint32_t pd, uint64_t iova, uint64_t length,
                                uint32_t access, uint64_t* addr) const {
     const MemoryRegion* region = find(key, pd);
@@ -136,7 +148,14 @@ class MemoryTable {
     if (region->kind != MemoryKind::kRegion) {
       return region->kind == MemoryKind::kNull && translate_null(length, access, addr);
     }
-    return open(*region, iova, length, access, addr);
+    return open(*region, iova, length, access, addr) &&
+           present(*addr, length, (access & kLocalWrite) != 0);
+  }
+
+  // What translate_remote() found is about to be accessed: of a message only the part that is, for
+  // asking touches each page.
+  [[nodiscard]] bool present(uint64_t addr, uint64_t bytes, bool writes) const {
+    return !asks_presence_ || presence_ == nullptr || presence_(host_, addr, bytes, writes);
   }
 
   // Remote access through queue pair `qpn`, by an rkey.
@@ -170,12 +189,20 @@ class MemoryTable {
   bool translate_null(uint64_t length, uint32_t access, uint64_t* addr) const;
   void put(uint32_t slot, const MemoryRegion& region);
   void unbind(uint32_t slot, uint32_t key);
+  // Windows of type 2 by the queue pair that bound them, so that it finds them when it goes: queue
+  // pairs share a list if their numbers agree in the low bits.
+  static constexpr uint32_t kLists = 1024;
+  void enlist(uint32_t slot);
+  void delist(uint32_t slot);
   [[nodiscard]] BindError judge_window(const MemoryRegion& window, const WindowBind& request) const;
   [[nodiscard]] BindError judge_region(const WindowBind& request) const;
 
   uint32_t capacity_;
   uint32_t relaxed_regions_ = 0;
-  uint32_t bound_to_pairs_ = 0;  // windows of type 2
+  std::array<uint32_t, kLists> lists_{};  // slot of the first window; 0: none
+  Presence presence_ = nullptr;
+  void* host_ = nullptr;
+  bool asks_presence_ = false;
   std::unique_ptr<MemoryRegion[]> entries_;
   std::unique_ptr<NullPages> null_pages_;
 };

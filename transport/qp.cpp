@@ -237,6 +237,7 @@ void Qp::react_to_refusal() {
 
 bool Qp::poll_packet(Time now, TxPacket& out) {
   now_ = now;
+  out.again = false;
   if (!visit([&](auto& c) { return c.poll_packet(now, out); })) return false;
   react_to_refusal();
   return true;

@@ -186,6 +186,7 @@ bool Requester::poll_packet(Time now, TxPacket& out) {
     return false;
   }
   out.header.psn = choice.psn;
+  out.again = choice.again();
   if (choice.again()) out.header.mp_data.flags |= wire::kMpDataReTx;
   if (choice.kind == StreamSender::Choice::Kind::kProbe) {
     out.header.mp_data.flags |= wire::kMpDataTailProbe;

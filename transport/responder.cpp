@@ -81,7 +81,8 @@ Early Responder::place(const wire::Packet& packet, FrameHandle frame, RxActions&
   const bool forced = config_.params.placement == PlacementPolicy::kRelaxed;
   const uint32_t access = forced ? kRemoteWrite : kRemoteWrite | kRelaxedOrdering;
   uint64_t base = 0;
-  if (!open_remote(reth, access, &base)) {
+  if (!open_remote(reth, access, &base) ||
+      !device_.memory->present(base + packet.mp_data.offset, packet.payload_len, true)) {
     return Early::kWait;
   }
   // A synchronise operation follows all messages before it; its own packets are free among
@@ -221,13 +222,17 @@ Outcome Responder::execute_write(const wire::Packet& packet, FrameHandle frame, 
   if (reth.dma_len > 0 && !open_remote(reth, kRemoteWrite, &base)) {
     return refuse(NackCode::kRemoteAccessError);
   }
+  const bool places = packet.payload_len > 0 && !placed;
+  if (places && !device_.memory->present(base + offset, packet.payload_len, true)) {
+    return refuse(NackCode::kRemoteAccessError);
+  }
   if (info.has_immdt) {
     if (packet.mp_data.message_number != (receive_number_ & kPsnMask)) {
       return refuse(NackCode::kInvalidRequest);
     }
     if (!receive_ready(packet)) return not_ready();
   }
-  if (packet.payload_len > 0 && !placed) {
+  if (places) {
     actions.placements.push(
         {.frame = frame, .payload_offset = 0, .length = packet.payload_len, .addr = base + offset});
   }
@@ -263,6 +268,9 @@ Outcome Responder::execute_atomic(const wire::Packet& packet, RxActions& actions
   // By the name that the peer has for it (IBTA 9.4.5), and here, where it happens.
   if (packet.reth.va % wire::kAtomicBytes != 0 || addr % wire::kAtomicBytes != 0) {
     return refuse(NackCode::kInvalidRequest);
+  }
+  if (!device_.memory->present(addr, wire::kAtomicBytes, true)) {
+    return refuse(NackCode::kRemoteAccessError);
   }
   const Outcome outcome = add_context(packet, 1);
   if (outcome.nack != NackCode::kNone) return outcome;
@@ -338,6 +346,7 @@ bool Responder::poll_packet(Time now, TxPacket& out) {
   out.header.dest_qpn = attributes_.dest_qpn;
   out.header.mp_data.timestamp = static_cast<uint32_t>(now.ns());
   out.header.mp_data.message_number = context.message_number;
+  out.again = choice.again();
   if (choice.again()) out.header.mp_data.flags |= wire::kMpDataReTx;
   if (choice.kind == StreamSender::Choice::Kind::kProbe) {
     out.header.mp_data.flags |= wire::kMpDataTailProbe;
@@ -363,7 +372,8 @@ void Responder::fill_response(const ReadContext& context, uint32_t index, bool a
   wire::Reth part = context.reth;
   part.va += offset;
   part.dma_len = length;
-  if (length > 0 && !open_remote(part, kRemoteRead, &addr)) {
+  if (length > 0 &&
+      !(open_remote(part, kRemoteRead, &addr) && device_.memory->present(addr, length, false))) {
     header.opcode = wire::Opcode::kMpResponseError;
     header.aeth.syndrome = wire::nak_syndrome(wire::NakCode::kRemoteAccessError);
     // Sent again: the peer may have it, and the application closed the memory for that reason. Then

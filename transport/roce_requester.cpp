@@ -144,6 +144,7 @@ bool RoceRequester::poll_again(TxPacket& out) {
     return false;
   }
   out.header.psn = snd_nxt_;
+  out.again = true;
   if (is_answered(work.opcode)) {
     work.resumed_at = packet_index;
     snd_nxt_ = work.first + work.packets;

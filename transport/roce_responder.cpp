@@ -232,6 +232,9 @@ bool RoceResponder::execute_write(const wire::Packet& packet, FrameHandle frame,
                                              reth.va + offset, judged, kRemoteWrite, &addr)) {
     return refuse(NakCode::kRemoteAccessError);
   }
+  if (packet.payload_len > 0 && !core_.device.memory->present(addr, packet.payload_len, true)) {
+    return refuse(NakCode::kRemoteAccessError);
+  }
   if (info.has_immdt && !begin_receive(packet)) return not_ready();
   if (packet.payload_len > 0) {
     actions.placements.push({.frame = frame, .length = packet.payload_len, .addr = addr});
@@ -274,6 +277,9 @@ bool RoceResponder::execute_atomic(const wire::Packet& packet, RxActions& action
   // A region may lie across the words of the host's memory.
   if (reth.va % wire::kAtomicBytes != 0 || addr % wire::kAtomicBytes != 0) {
     return refuse(NakCode::kInvalidRequest);
+  }
+  if (!core_.device.memory->present(addr, wire::kAtomicBytes, true)) {
+    return refuse(NakCode::kRemoteAccessError);
   }
   Resource* resource = take_resource(packet, 1);
   if (resource == nullptr) return refuse(NakCode::kInvalidRequest);
@@ -330,11 +336,15 @@ bool RoceResponder::not_ready() {
   return false;
 }
 
+// A READ may turn out to be refused after a request behind it was: the NAK is for the earlier one,
+// and it is one error of the queue pair all the same.
 bool RoceResponder::refuse(NakCode code) {
-  refusal_event_ =
-      code == NakCode::kRemoteAccessError ? QpEvent::kAccessError : QpEvent::kRequestError;
-  refusal_due_ = refused_ = true;
-  ++core_.device.counters->errors_remote;
+  if (!refused_) {
+    refusal_event_ =
+        code == NakCode::kRemoteAccessError ? QpEvent::kAccessError : QpEvent::kRequestError;
+    ++core_.device.counters->errors_remote;
+    refusal_due_ = refused_ = true;
+  }
   set_nak(wire::nak_syndrome(code));
   return false;
 }

@@ -62,6 +62,7 @@ class RoceResponder {
     uint32_t next = 0;      // packet that is sent next
     uint32_t end = 0;       // packet after the last one
     uint32_t end_byte = 0;  // .. and what it covers of the READ
+    uint32_t sent = 0;      // packets that were sent once or more
     bool answered = false;  // once to its end
   };
   enum class Reply : uint8_t { kNone, kAck, kNak };

@@ -40,7 +40,8 @@ bool RoceResponder::poll_packet(TxPacket& out) {
     }
     ++core_.device.counters->packets_sent;
     ++stats_.packets_sent;
-    ++resource.next;
+    out.again = resource.next < resource.sent;
+    resource.sent = std::max(resource.sent, ++resource.next);
     // It acknowledges all requests before it, too.
     const bool newest = out.header.psn + 1 == expected_;
     if (newest && reply_ == Reply::kAck) reply_ = Reply::kNone, unacked_ = 0;
@@ -61,15 +62,17 @@ void RoceResponder::fill_header(TxPacket& out, wire::Opcode opcode, Psn psn) con
   out.header.aeth = {.syndrome = wire::kAckSyndrome, .msn = msn_};
 }
 
-// False: the region was closed meanwhile; unless it was read before, that is refused where the data
-// would have been.
+// False: the region was closed meanwhile, or its memory is not there; unless it was read before,
+// that is refused where the data would have been.
 bool RoceResponder::fill_read(Resource& resource, TxPacket& out) {
   const uint32_t offset = resource.next * core_.attributes.path_mtu;
   const uint32_t length = std::min(resource.end_byte - offset, core_.attributes.path_mtu);
   uint64_t addr = 0;
-  if (length > 0 && !core_.device.memory->translate_remote(
-                        resource.reth.rkey, resource.pd, core_.config.qpn,
-                        resource.reth.va + offset, length, kRemoteRead, &addr)) {
+  const MemoryTable& memory = *core_.device.memory;
+  if (length > 0 &&
+      !(memory.translate_remote(resource.reth.rkey, resource.pd, core_.config.qpn,
+                                resource.reth.va + offset, length, kRemoteRead, &addr) &&
+        memory.present(addr, length, false))) {
     if (resource.answered) return false;
     refuse(wire::NakCode::kRemoteAccessError);
     nak_psn_ = resource.first + resource.next;

@@ -161,6 +161,7 @@ struct Segment {
 struct TxPacket {
   wire::Packet header;  // payload_len set
   uint32_t ah = 0;      // UD: the host's number of the address; else the connection's
+  bool again = false;   // a copy of it was sent before
   uint32_t num_segments = 0;
   std::array<Segment, kMaxSge> segments;
 };

@@ -143,6 +143,10 @@ RxVerdict UcConnection::on_packet(Time now, const wire::Packet& packet, FrameHan
   (void)now;
   TransportCounters& counters = *core_.device.counters;
   const wire::OpcodeInfo& info = packet.info();
+  if (info.transport == wire::TransportService::kCnp) {
+    ++counters.cnps_received;
+    return RxVerdict::kDone;
+  }
   if (info.transport != wire::TransportService::kUc) {
     ++counters.drop_wrong_mode;
     return RxVerdict::kDone;
@@ -227,6 +231,10 @@ bool UcConnection::take_write(const wire::Packet& packet, FrameHandle frame, RxA
   if (reth.dma_len > 0 &&
       !core_.device.memory->translate_remote(reth.rkey, core_.config.pd, core_.config.qpn, reth.va,
                                              reth.dma_len, kRemoteWrite, &base)) {
+    return false;
+  }
+  if (packet.payload_len > 0 &&
+      !core_.device.memory->present(base + message_.offset, packet.payload_len, true)) {
     return false;
   }
   if (packet.payload_len > 0) {

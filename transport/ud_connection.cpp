@@ -91,7 +91,9 @@ RxVerdict UdConnection::on_packet(Time now, const wire::Packet& packet, FrameHan
                                   RxActions& actions) {
   (void)now;
   TransportCounters& counters = *core_.device.counters;
-  if (packet.info().transport != wire::TransportService::kUd) {
+  if (packet.info().transport == wire::TransportService::kCnp) {
+    ++counters.cnps_received;
+  } else if (packet.info().transport != wire::TransportService::kUd) {
     ++counters.drop_wrong_mode;
   } else if (!receives_packets(core_.state)) {
     ++counters.drop_bad_state;

@@ -85,7 +85,8 @@ class UnackedSends {
   [[nodiscard]] bool failed() const { return failed_; }
   [[nodiscard]] uint32_t outstanding() const { return queue_.size(); }
 
-  // SQE to RTS: what was posted has been flushed.
+  // SQE to RTS. What was posted has been flushed as far as the host has polled; the rest is handed
+  // out like anything new.
   void resume() { failed_ = blocked_ = false; }
 
   void clear() {

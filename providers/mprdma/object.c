@@ -84,8 +84,8 @@ static uint32_t destroy_command(enum mprdma_object_kind kind) {
   return kCommands[kind];
 }
 
-static int tell_engine(const struct mprdma_object* object) {
-  const struct mprdma_abi_handle in = {.handle = object->handle};
+static int tell_engine(const struct mprdma_object* object, uint32_t flags) {
+  const struct mprdma_abi_handle in = {.handle = object->handle, .reserved = flags};
   uint32_t command = destroy_command(object->kind);
   bool known =
       command != 0 && mprdma_object_is_here(object) && object->context->engine_pid == object->pid;
@@ -93,7 +93,7 @@ static int tell_engine(const struct mprdma_object* object) {
 }
 
 int mprdma_object_destroy(struct mprdma_object* object) {
-  int error = tell_engine(object);
+  int error = tell_engine(object, 0);
   if (error == 0 && object->number != 0) {
     pthread_mutex_lock(&objects_lock);
     remove_locked(object);
@@ -135,10 +135,11 @@ void mprdma_object_destroy_leftovers(struct mprdma_context* context) {
   for (int kind = 0; kind < MPRDMA_OBJECT_KINDS; kind++) {
     struct mprdma_object* object;
     while ((object = take_leftover((enum mprdma_object_kind)kind, context, &copy)) != NULL) {
-      int error = tell_engine(&copy);
+      /* Another context may have bound windows to it, over an imported protection domain. */
+      int error = tell_engine(&copy, kind == MPRDMA_OBJECT_MR ? MPRDMA_ABI_DEREG_UNBINDS : 0);
       if (error == EBUSY && kind == MPRDMA_OBJECT_QP) { /* attached to groups: no shared one */
         mprdma_forget_groups(MPRDMA_CONTAINER(object, struct mprdma_qp, own_object), copy.handle);
-        (void)tell_engine(&copy);
+        (void)tell_engine(&copy, 0);
       }
     }
   }

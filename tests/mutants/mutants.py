@@ -135,8 +135,8 @@ MUTANTS = [
     _mutant(
         "placed-packet-placed-again-in-its-turn",
         "responder.cpp",
-        "  if (packet.payload_len > 0 && !placed) {",
-        "  if (packet.payload_len > 0) {",
+        "  const bool places = packet.payload_len > 0 && !placed;\n",
+        "  const bool places = packet.payload_len > 0;\n",
         "bytes of a frame that belongs to somebody else",
     ),
     _mutant(
@@ -156,9 +156,8 @@ MUTANTS = [
     _mutant(
         "early-placement-unchecked",
         "responder.cpp",
-        "  if (!open_remote(reth, access, &base)) {\n    return Early::kWait;",
-        "  if (!open_remote({.va = reth.va, .rkey = reth.rkey, .dma_len = 1}, access, &base)) {\n"
-        "    return Early::kWait;",
+        "  if (!open_remote(reth, access, &base) ||\n",
+        "  if (!open_remote({.va = reth.va, .rkey = reth.rkey, .dma_len = 1}, access, &base) ||\n",
         "memory behind the region is overwritten before anybody refuses",
     ),
     _mutant(
@@ -619,8 +618,8 @@ MUTANTS = [
         "write-imm-without-receive",
         "responder.cpp",
         "    if (!receive_ready(packet)) return not_ready();\n  }\n"
-        "  if (packet.payload_len > 0 && ",
-        "  }\n  if (packet.payload_len > 0 && ",
+        "  if (places) {",
+        "  }\n  if (places) {",
         "an immediate takes a receive that is not there",
     ),
     _mutant(

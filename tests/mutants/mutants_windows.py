@@ -137,7 +137,7 @@ MUTANTS = [
     _mutant(
         "unbound-window-keeps-its-region-busy",
         "memory_table.cpp",
-        "    --entries_[entry.parent].windows;\n",
+        "    --entries_[entries_[slot].parent].windows;\n",
         "",
         "memory that can never be deregistered",
         killer="unit",

@@ -220,6 +220,38 @@ TEST_F(Lifetime, AddressHandlesAndGroups) {
   destroy(MPRDMA_ABI_DESTROY_QP, handle);
 }
 
+// A context that is closed takes its regions along, though a window that another context made is
+// bound to one of them; and that opens nothing from then on.
+TEST_F(Lifetime, RegionOfAClosedContextGoesThoughAWindowIsBoundToIt) {
+  Host& a = pair_.a;
+  transport::MemoryTable& memory = a.worker->mrs().memory();
+  const auto mr = a.make_mr(4096, Host::kAllRights | MPRDMA_ABI_ACCESS_MW_BIND);
+  for (const uint32_t type : {MPRDMA_ABI_MW_TYPE_1, MPRDMA_ABI_MW_TYPE_2}) {
+    mprdma_abi_mw_out window{};
+    ASSERT_EQ(a.execute(MPRDMA_ABI_ALLOC_MW, mprdma_abi_alloc_mw{a.pd, type}, &window), 0);
+    transport::WindowBind bind{.pd = a.pd, .qpn = 5, .window = window.rkey, .region = mr->key};
+    bind.new_key = (window.rkey & ~0xffu) | ((window.rkey + 1) & 0xff);
+    bind.access = transport::kRemoteRead;
+    bind.addr = mr->addr();
+    bind.length = 100;
+    ASSERT_EQ(memory.bind(bind), transport::BindError::kNone);
+    uint64_t addr = 0;
+    ASSERT_TRUE(memory.translate_remote(bind.new_key, a.pd, 5, mr->addr(), 8,
+                                        transport::kRemoteRead, &addr));
+    if (type == MPRDMA_ABI_MW_TYPE_1) continue;
+    const mprdma_abi_handle as_asked{mr->handle, 0};
+    EXPECT_EQ(a.execute(MPRDMA_ABI_DEREG_MR, as_asked), EBUSY);
+    const mprdma_abi_handle as_left{mr->handle, MPRDMA_ABI_DEREG_UNBINDS};
+    EXPECT_EQ(a.execute(MPRDMA_ABI_DEREG_MR, as_left), 0);
+    EXPECT_FALSE(memory.translate_remote(bind.new_key, a.pd, 5, mr->addr(), 8,
+                                         transport::kRemoteRead, &addr));
+    memory.forget_queue_pair(5);
+  }
+  EXPECT_EQ(a.worker->mrs().in_use(), 3u) << "two windows, and the region that was there before";
+  a.forget_client();
+  EXPECT_EQ(a.worker->mrs().in_use(), 0u);
+}
+
 TEST_F(Lifetime, ClientThatGoesTakesAllWithIt) {
   Host& a = pair_.a;
   const uint32_t xrcd = a.out_handle(MPRDMA_ABI_ALLOC_XRCD);

@@ -216,7 +216,12 @@ TEST_F(MemoryCommands, MemoryOnDemandIsNotLookedAtWhenItIsRegistered) {
   in = {0, UINT64_MAX, 0, host_.pd, kWrite, MPRDMA_ABI_MR_ON_DEMAND, 0};
   ASSERT_EQ(host_.execute(MPRDMA_ABI_REG_MR, in, &out), 0) << "all memory of the process";
   uint64_t addr = 0;
-  EXPECT_TRUE(host_.worker->mrs().memory().translate(out.lkey, host_.pd, base, 8, kWrite, &addr));
+  const auto opens = [&] {
+    return host_.worker->mrs().memory().translate(out.lkey, host_.pd, base, 8, kWrite, &addr);
+  };
+  EXPECT_FALSE(opens()) << "it is looked at when it is used";
+  ASSERT_EQ(mprotect(mapped, page, PROT_READ | PROT_WRITE), 0);
+  EXPECT_TRUE(opens());
   EXPECT_EQ(addr, base);
   EXPECT_EQ(dereg(out.handle), 0);
   munmap(mapped, page);

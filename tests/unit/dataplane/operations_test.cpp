@@ -196,6 +196,29 @@ TEST_P(Operations, LocalInvalidateClosesTheWindow) {
   EXPECT_EQ(pair_.b.execute(MPRDMA_ABI_DEREG_MR, mprdma_abi_handle{remote_->handle, 0}), 0);
 }
 
+TEST_P(Operations, BytesThatWereSentAgainAreCountedApart) {
+  lose(100);
+  constexpr uint32_t kRounds = 50;
+  for (uint32_t i = 0; i < kRounds; ++i) {
+    const bool reads = i % 2 == 0;
+    auto& wqe = pair_.a.begin_send(*from_, reads ? MPRDMA_ABI_READ : MPRDMA_ABI_WRITE, i,
+                                   {sge(*local_, 0, 4000)});
+    wqe.remote_addr = remote_->addr();
+    wqe.rkey = remote_->key;
+    pair_.a.end_send(*from_);
+    ASSERT_EQ(sent().status, MPRDMA_ABI_WC_SUCCESS);
+  }
+  const auto expect_stats = [](Host& host, const HostQp& qp) {
+    mprdma_abi_qp_stats stats{};
+    const mprdma_abi_handle handle{qp.handle, 0};
+    ASSERT_EQ(host.execute(MPRDMA_ABI_QUERY_QP_STATS, handle, &stats), 0);
+    EXPECT_EQ(stats.bytes_out, kRounds / 2 * 4000) << "each once";
+    EXPECT_GT(stats.bytes_retransmitted, 0u);
+  };
+  expect_stats(pair_.a, *from_);
+  expect_stats(pair_.b, *to_);
+}
+
 // Memory that was registered on demand and is not there when it is used.
 class OnDemand : public Operations {
  protected:
@@ -242,7 +265,7 @@ TEST_P(OnDemand, MemoryThatIsThereInTimeIsLikeAnyOther) {
 TEST_P(OnDemand, WriteToWhatIsNotThereEndsTheQueuePairAndNothingElse) {
   const uint32_t rkey = register_at(pair_.b);
   write(sge(*local_, 0, 3000), addr(), rkey);
-  EXPECT_NE(sent().status, MPRDMA_ABI_WC_SUCCESS) << "nobody says that it arrived";
+  EXPECT_EQ(sent().status, MPRDMA_ABI_WC_REM_ACCESS_ERR);
   EXPECT_EQ(pair_.b.query(*to_).state, uint32_t{MPRDMA_ABI_QPS_ERR});
   EXPECT_TRUE(has(pair_.b, MPRDMA_ABI_EVENT_QP_ACCESS_ERR));
   EXPECT_EQ(pair_.b.worker->counters().memory_absent, 1u);
@@ -250,13 +273,45 @@ TEST_P(OnDemand, WriteToWhatIsNotThereEndsTheQueuePairAndNothingElse) {
   EXPECT_EQ(pair_.b.worker->frames_borrowed(), 0u);
 }
 
-TEST_P(OnDemand, AtomicOnWhatIsNotThereIsNotAnswered) {
+// It was there when the region was made, and for the first packets.
+TEST_P(OnDemand, WriteToWhatHasGoneMeanwhileIsRefused) {
+  const uint32_t rkey = register_at(pair_.b);
+  map();
+  local_->bytes[999] = 7;
+  write(sge(*local_, 0, 1000), addr(), rkey);
+  EXPECT_EQ(sent().status, MPRDMA_ABI_WC_SUCCESS);
+  EXPECT_EQ(memory_[999], 7);
+  ASSERT_EQ(mprotect(memory_ + 4096, kBytes - 4096, PROT_NONE), 0);
+  write(sge(*local_, 0, 3000), addr() + 3072, rkey);
+  EXPECT_EQ(sent().status, MPRDMA_ABI_WC_REM_ACCESS_ERR);
+}
+
+TEST_P(OnDemand, ReadOfWhatIsNotThereIsRefused) {
+  const uint32_t rkey = register_at(pair_.b);
+  auto& wqe = pair_.a.begin_send(*from_, MPRDMA_ABI_READ, 1, {sge(*local_, 0, 3000)});
+  wqe.remote_addr = addr();
+  wqe.rkey = rkey;
+  pair_.a.end_send(*from_);
+  EXPECT_EQ(sent().status, MPRDMA_ABI_WC_REM_ACCESS_ERR);
+  EXPECT_TRUE(has(pair_.b, MPRDMA_ABI_EVENT_QP_ACCESS_ERR));
+}
+
+TEST_P(OnDemand, ReadIntoWhatIsNotThereIsALocalError) {
+  const uint32_t lkey = register_at(pair_.a);
+  auto& wqe = pair_.a.begin_send(*from_, MPRDMA_ABI_READ, 1, {{addr(), 3000, lkey}});
+  wqe.remote_addr = remote_->addr();
+  wqe.rkey = remote_->key;
+  pair_.a.end_send(*from_);
+  EXPECT_EQ(sent().status, MPRDMA_ABI_WC_LOC_PROT_ERR);
+}
+
+TEST_P(OnDemand, AtomicOnWhatIsNotThereIsRefused) {
   const uint32_t rkey = register_at(pair_.b);
   auto& wqe = atomic(MPRDMA_ABI_FETCH_ADD, 1, 0);
   wqe.remote_addr = addr();
   wqe.rkey = rkey;
   pair_.a.end_send(*from_);
-  EXPECT_NE(sent().status, MPRDMA_ABI_WC_SUCCESS);
+  EXPECT_EQ(sent().status, MPRDMA_ABI_WC_REM_ACCESS_ERR);
 }
 
 TEST_P(OnDemand, SendFromWhatIsNotThereIsALocalError) {
@@ -276,6 +331,7 @@ TEST_P(OnDemand, ReceiveIntoWhatIsNotThereNeverSucceeds) {
   const mprdma_abi_cqe cqe = received();
   EXPECT_EQ(cqe.wr_id, 3u);
   EXPECT_EQ(cqe.status, MPRDMA_ABI_WC_LOC_PROT_ERR);
+  EXPECT_EQ(sent().status, MPRDMA_ABI_WC_REM_OP_ERR);
 }
 
 // XRC: host a sends to two shared queues of host b over one pair of queue pairs.
@@ -364,11 +420,15 @@ TEST_F(Xrc, QueueThatGoesWhileAMessageFillsItsReceiveDoesNoHarm) {
   ASSERT_TRUE(pair_.run_until([&] { return srq_[0]->left() == 0; }));
   ASSERT_EQ(destroy_srq(0), 0);
   EXPECT_EQ(pair_.b.execute(MPRDMA_ABI_DESTROY_CQ, mprdma_abi_handle{cq_[0]->handle, 0}), 0);
+  // From here on the memory is the application's again.
+  std::ranges::fill(pair_.mr_b->bytes, 0xee);
+  std::ranges::fill(srq_[0]->memory, HostQp::Block{});
   pair_.wire->on_frame = nullptr;
-  EXPECT_NE(taken_from(*pair_.cq_a, pair_.a).wr_id, 0u);
+  EXPECT_EQ(taken_from(*pair_.cq_a, pair_.a).status, MPRDMA_ABI_WC_REM_INV_REQ_ERR);
   pair_.settle();
-  EXPECT_EQ(pair_.b.move_to(*to_, MPRDMA_ABI_QPS_ERR), 0);
-  pair_.settle();
+  EXPECT_EQ(pair_.b.query(*to_).state, uint32_t{MPRDMA_ABI_QPS_ERR});
+  EXPECT_EQ(std::ranges::count(pair_.mr_b->bytes, 0xee), std::ssize(pair_.mr_b->bytes));
+  EXPECT_EQ(pair_.b.worker->frames_borrowed(), 0u);
   EXPECT_EQ(destroy_qp(), 0);
   EXPECT_EQ(destroy_srq(1), 0);
   EXPECT_EQ(free_xrcd(), 0);

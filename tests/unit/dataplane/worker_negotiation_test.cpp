@@ -385,7 +385,7 @@ TEST_F(WorkerNegotiationTest, WorkThatWaitsForTheModeIsFlushedWhenTheEngineFails
   a->write(*b);
   run(Duration::ms(1));
   QpContext* qp = a->host.worker->qps().find(a->qp->qpn);
-  qp->memory_lost = true;
+  qp->completion_lost = true;
   a->host.worker->touch(*qp);
   run(Duration::ms(1));
   mprdma_abi_cqe cqe;
@@ -451,6 +451,18 @@ TEST_F(WorkerNegotiationTest, ConflictingPinsAreCountedDropsAndSaidOnce) {
   EXPECT_NE(said.find("10.73.0.1 sends packets of mode roce"), std::string::npos) << said;
   EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
   EXPECT_GT(b->host.worker->transport_counters().drop_wrong_mode, 0u);
+}
+
+TEST_F(WorkerNegotiationTest, ModeOfAPeerIsNotGuessedFromItsPackets) {
+  make(pin(transport::Params::mp_paper()), pin(transport::Params::roce()));
+  connect_a();
+  connect_b();
+  ::testing::internal::CaptureStderr();
+  a->write(*b);
+  run(Duration::ms(20));
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("sends packets of a mode mp, mp-single or mp-paper"), std::string::npos)
+      << said;
 }
 
 TEST_F(WorkerNegotiationTest, StrangeDatagramsAreCountedDrops) {

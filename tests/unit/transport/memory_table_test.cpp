@@ -2,7 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
+#include <iterator>
+
+#include "base/prng.hpp"
 
 namespace mprdma::transport {
 namespace {
@@ -200,6 +205,64 @@ TEST(MemoryWindow, Type2EndsWithItsQueuePair) {
   w.table.forget_queue_pair(kQp);
   EXPECT_FALSE(w.opens(kBound, 0x1040, 1, kRemoteRead));
   EXPECT_EQ(w.table.windows_of(kLkey), 0u);
+}
+
+// Against a plain list; some of the queue pairs have numbers that agree in their low bits.
+TEST(MemoryWindow, QueuePairTakesItsOwnWindowsOfType2AlongAndNoOthers) {
+  constexpr uint32_t kWindows = 24;
+  constexpr uint32_t kPairs[] = {5, 5 + 1024, 5 + 4096, 6};
+  MemoryTable table(kWindows + 2);
+  const uint32_t region = MemoryTable::make_key(1, 0);
+  table.set(
+      {.iova = 0x1000, .addr = 0x7000, .length = 64, .pd = kPd, .access = kMwBind, .key = region});
+  for (uint32_t i = 0; i < kWindows; ++i) {
+    table.set({.pd = kPd, .key = MemoryTable::make_key(i + 2, 1), .kind = MemoryKind::kWindow2});
+  }
+  std::array<uint32_t, kWindows> owner{};
+  Prng prng(3);
+  for (int step = 0; step < 5000; ++step) {
+    const auto i = static_cast<uint32_t>(prng.below(kWindows));
+    const uint32_t key = MemoryTable::make_key(i + 2, 1);
+    const uint32_t qpn = kPairs[prng.below(std::size(kPairs))];
+    switch (prng.below(8)) {
+      case 0:
+        table.forget_queue_pair(qpn);
+        std::ranges::replace(owner, qpn, 0u);
+        break;
+      case 1:
+        table.remove(key);
+        table.set({.pd = kPd, .key = key, .kind = MemoryKind::kWindow2});
+        owner[i] = 0;
+        break;
+      case 2:
+        if (table.invalidate(key, kPd, qpn) && owner[i] == qpn) owner[i] = 0;
+        break;
+      default: {
+        const WindowBind bind{.pd = kPd,
+                              .qpn = qpn,
+                              .window = key,
+                              .new_key = key,
+                              .region = region,
+                              .access = kRemoteRead,
+                              .addr = 0x1000,
+                              .length = 1};
+        const bool bound = table.bind(bind) == BindError::kNone;
+        ASSERT_EQ(bound, owner[i] == 0);
+        if (bound) owner[i] = qpn;
+        break;
+      }
+    }
+    uint64_t addr = 0;
+    for (uint32_t w = 0; w < kWindows; ++w) {
+      ASSERT_EQ(table.translate_remote(MemoryTable::make_key(w + 2, 1), kPd, owner[w], 0x1000, 1,
+                                       kRemoteRead, &addr),
+                owner[w] != 0)
+          << "window " << w << ", step " << step;
+    }
+    ASSERT_EQ(table.windows_of(region), kWindows - std::ranges::count(owner, 0u));
+  }
+  table.unbind_windows_of(region);
+  EXPECT_EQ(table.windows_of(region), 0u);
 }
 
 TEST(MemoryWindow, ZeroBasedAddressesCountFromItsStart) {

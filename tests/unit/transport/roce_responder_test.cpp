@@ -51,6 +51,22 @@ TEST(RoceResponder, RefusalIsSaidAfterTheDataBeforeIt) {
   EXPECT_EQ(pair.b.qp->poll_event(), QpEvent::kAccessError);
 }
 
+// A READ whose memory goes while a refusal of what came behind it waits: the NAK is for the READ,
+// and the queue pair has failed once.
+TEST(RoceResponder, SecondRefusalIsNotAnotherError) {
+  RocePair pair;
+  pair.a.post(WorkOpcode::kRead, kBase, 2048, kBase + 8192);
+  pair.a.post(WorkOpcode::kWrite, kBase, 10, 0);  // not registered
+  pair.b.receive(pair.a.send());
+  pair.b.regions.remove(pair.b.key);
+  const RoceParcel answer = pair.b.send_one();
+  EXPECT_EQ(answer.header.psn, Psn(100));
+  EXPECT_EQ(answer.header.aeth.syndrome, wire::nak_syndrome(wire::NakCode::kRemoteAccessError));
+  EXPECT_EQ(pair.b.counters.errors_remote, 1u);
+  EXPECT_EQ(pair.b.qp->poll_event(), QpEvent::kAccessError);
+  EXPECT_EQ(pair.b.qp->poll_event(), QpEvent::kNone);
+}
+
 // A NAK that has not left when the missing packet comes says nothing true any more.
 TEST(RoceResponder, ExpectedPacketTakesBackANakThatHasNotLeft) {
   RocePair pair;

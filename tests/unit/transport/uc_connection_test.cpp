@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/prng.hpp"
 #include "tests/support/bare_connection.hpp"
 #include "tests/support/print.hpp"
 
@@ -204,6 +205,43 @@ TEST_F(UcConnectionTest, DrainingEndsTheMessageThatHasBegunAndBeginsNone) {
   a.core.state = QpState::kRts;
   a.connection.set_draining(false);
   EXPECT_EQ(a.send().size(), 1u);
+}
+
+// SQE to RTS whenever it likes, with completions that nobody has asked for yet.
+TEST_F(UcConnectionTest, ResumingAtAnyTimeCompletesEachRequestOnceAndInOrder) {
+  Prng prng(11);
+  uint64_t completed = 0;
+  for (int step = 0; step < 20'000; ++step) {
+    switch (prng.below(4)) {
+      case 0:
+        if (!post(WorkOpcode::kSend, 1500, kSignaled, prng.below(4) == 0 ? a.key + 1 : 0)) --last_;
+        break;
+      case 1:
+        a.core.state = prng.below(2) == 0 ? QpState::kSqe : QpState::kRts;
+        if (a.core.state == QpState::kRts) a.connection.resume_sends();
+        break;
+      case 2: {
+        TxPacket packet;
+        (void)a.connection.poll_packet(Time(), packet);
+        break;
+      }
+      default:
+        if (const auto completion = a.sent()) {
+          ASSERT_EQ(completion->wr_id, ++completed);
+        }
+        break;
+    }
+    ASSERT_EQ(a.connection.outstanding(), last_ - completed);
+  }
+  EXPECT_GT(completed, 1000u);
+}
+
+TEST_F(UcConnectionTest, ACongestionNotificationIsNoDrop) {
+  auto packet = Side::Parcel{};
+  packet.header.opcode = wire::Opcode::kCnp;
+  b.receive(packet);
+  EXPECT_EQ(b.counters.cnps_received, 1u);
+  EXPECT_EQ(b.counters.drop_wrong_mode, 0u);
 }
 
 TEST_F(UcConnectionTest, APacketOfAnotherServiceIsACountedDrop) {

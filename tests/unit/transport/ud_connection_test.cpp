@@ -62,6 +62,14 @@ TEST_F(UdConnectionTest, ADatagramNamesItsSenderAndBringsItsGrh) {
   EXPECT_TRUE(std::equal(&a.memory[0], &a.memory[1000], &b.memory[0x5000 + 20]));
 }
 
+TEST_F(UdConnectionTest, ACongestionNotificationIsNoDrop) {
+  auto packet = Side::Parcel{};
+  packet.header.opcode = wire::Opcode::kCnp;
+  b.receive(packet);
+  EXPECT_EQ(b.counters.cnps_received, 1u);
+  EXPECT_EQ(b.counters.drop_wrong_mode, 0u);
+}
+
 TEST_F(UdConnectionTest, AForeignQkeyIsACountedDrop) {
   b.post_recv(10, kTo, 4096);
   post(10, kQkey + 1);
