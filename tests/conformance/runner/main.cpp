@@ -16,6 +16,7 @@
 #include <memory>
 #include <sstream>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -138,16 +139,20 @@ void add_script(const std::string& path, KnownFailures& known,
   }
 }
 
+// 2: nothing was run.
 int run(const std::filesystem::path& directory, const std::string& json_path) {
   std::vector<std::string> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
-    if (entry.path().extension() == ".script") paths.push_back(entry.path().string());
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(directory, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (entry->path().extension() == ".script") paths.push_back(entry->path().string());
+  }
+  if (error || paths.empty()) {
+    std::cerr << "conformance: no scripts in " << directory << (error ? ": " + error.message() : "")
+              << '\n';
+    return 2;
   }
   std::ranges::sort(paths);
-  if (paths.empty()) {
-    std::cerr << "no scripts in " << directory << '\n';
-    return 1;
-  }
   KnownFailures known = read_known_failures(directory / "known_failures.txt");
   std::vector<std::unique_ptr<Script>> scripts;
   for (const std::string& path : paths) add_script(path, known, scripts);
