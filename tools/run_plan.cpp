@@ -31,18 +31,42 @@ std::string text_of(const wire::MacAddress& mac) {
                      mac[4], mac[5]);
 }
 
+// Options that are variables of the environment as well.
+struct Knob {
+  const char* option;
+  const char* variable;
+  std::string RunOptions::*value;
+};
+constexpr Knob kKnobs[] = {
+    {"--port", "MPRDMA_PORT", &RunOptions::port},
+    {"--address", "MPRDMA_ADDRESS", &RunOptions::address},
+    {"--mac", "MPRDMA_MAC", &RunOptions::mac},
+    {"--mtu", "MPRDMA_MTU", &RunOptions::mtu},
+    {"--device", "MPRDMA_DEVICE", &RunOptions::device},
+    {"--config", "MPRDMA_CONFIG", &RunOptions::config},
+    {"--fault", "MPRDMA_FAULT", &RunOptions::fault},
+    {"--mode", "MPRDMA_MODE", &RunOptions::mode},
+    {"--paths", "MPRDMA_PATHS", &RunOptions::paths},
+};
+
+// An error of the configuration about a variable that the command line has set: it names the
+// option, too.
+std::string with_option(const RunOptions& options, const std::string& error) {
+  for (const Knob& knob : kKnobs) {
+    const bool given = !(options.*knob.value).empty();
+    if (given && error.starts_with(std::string(knob.variable) + "=")) {
+      return fmt::format("{} {} ({})", knob.option, options.*knob.value, error);
+    }
+  }
+  return error;
+}
+
 // What the command line says, as if it stood in the environment.
 Environment overlaid(const RunOptions& options, const Environment& below,
                      std::map<std::string, std::string>* overlay) {
-  const std::pair<const char*, const std::string*> given[] = {
-      {"MPRDMA_PORT", &options.port},     {"MPRDMA_ADDRESS", &options.address},
-      {"MPRDMA_MAC", &options.mac},       {"MPRDMA_MTU", &options.mtu},
-      {"MPRDMA_DEVICE", &options.device}, {"MPRDMA_CONFIG", &options.config},
-      {"MPRDMA_FAULT", &options.fault},   {"MPRDMA_MODE", &options.mode},
-      {"MPRDMA_PATHS", &options.paths},
-  };
-  for (const auto& [name, value] : given) {
-    if (!value->empty()) (*overlay)[name] = *value;
+  for (const Knob& knob : kKnobs) {
+    const std::string& value = options.*knob.value;
+    if (!value.empty()) (*overlay)[knob.variable] = value;
   }
   return [overlay, below](const char* name) {
     const auto it = overlay->find(name);
@@ -114,7 +138,7 @@ std::string plan_run(const RunOptions& options, const Locations& locations,
   const Environment merged = overlaid(options, environment, &overlay);
   if (options.fabric_host) apply_fabric(options, &overlay);
   Config config;
-  std::string error = load_config_partial(merged, &config);
+  std::string error = with_option(options, load_config_partial(merged, &config));
   const Host* host = nullptr;
   if (error.empty()) error = apply_host(options, &config, &host);
   if (!error.empty()) return error;

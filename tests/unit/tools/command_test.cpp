@@ -52,6 +52,18 @@ TEST(Command, WrongOptionsAndValuesAreUsageErrors) {
   EXPECT_EQ(mprdma("run --mtu 1500 -- true").exit_code, 125);
 }
 
+TEST(Command, WrongValueIsNamedAsItWasGiven) {
+  const Outcome option = mprdma("run --mode irn -- true");
+  EXPECT_EQ(option.exit_code, 125);
+  EXPECT_NE(option.output.find("--mode irn (MPRDMA_MODE=irn: expected"), std::string::npos)
+      << option.output;
+  setenv("MPRDMA_MODE", "irn", 1);
+  const Outcome variable = mprdma("run -- true");
+  unsetenv("MPRDMA_MODE");
+  EXPECT_EQ(variable.exit_code, 125);
+  EXPECT_EQ(variable.output.find("--mode"), std::string::npos) << variable.output;
+}
+
 TEST(Command, VersionAndHelp) {
   EXPECT_NE(mprdma("--version").output.find("wire version 1"), std::string::npos);
   EXPECT_EQ(mprdma("--help").exit_code, 0);
