@@ -1,7 +1,9 @@
 // One flow of a simulation: what it has posted, what has come in, and what was measured of it.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -23,6 +25,8 @@ struct Flow {
     uint64_t bytes;
   };
 
+  static constexpr size_t kOpenLoopDepthMax = 256;
+
   explicit Flow(const FlowSpec& flow_spec) : spec(&flow_spec) {}
 
   [[nodiscard]] bool open_loop() const { return !spec->timed_messages.empty(); }
@@ -34,6 +38,16 @@ struct Flow {
   }
   [[nodiscard]] bool done(SimTime now) const {
     return failed || (outstanding.empty() && all_posted(now));
+  }
+
+  // Hosts: the one that sends the payload, and the one that takes it.
+  [[nodiscard]] NodeId source() const { return poster_sends() ? spec->from : spec->to; }
+  [[nodiscard]] NodeId destination() const { return poster_sends() ? spec->to : spec->from; }
+  [[nodiscard]] bool poster_sends() const { return spec->operation != FlowOperation::kRead; }
+  // Messages that the queue pair has at once; the rest wait in the application.
+  [[nodiscard]] uint32_t send_depth() const {
+    if (!open_loop()) return spec->post_depth;
+    return static_cast<uint32_t>(std::min(spec->timed_messages.size(), kOpenLoopDepthMax));
   }
 
   const FlowSpec* spec;

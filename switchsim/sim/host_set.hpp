@@ -11,6 +11,7 @@
 // host delays).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -62,6 +63,11 @@ class HostSet {
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
+  // Endpoint numbers are queue pair numbers from here on.
+  static constexpr uint32_t kFirstQpn = 0x100;
+  static constexpr uint32_t kKey = transport::MemoryTable::make_key(1, 0);
+  // Equal-cost paths are at most so many ports long.
+  using PathPorts = std::array<PortId, 16>;
 
   struct Endpoint {
     Endpoint(const transport::QpConfig& config, const transport::Device& device)
@@ -92,15 +98,18 @@ class HostSet {
   void connect(uint32_t flow, Prng prng);
   [[nodiscard]] uint16_t choose_path(Flow& flow, Prng& prng) const;
   [[nodiscard]] static uint64_t flow_of(NodeId from, NodeId to, uint16_t vp);
+  // What the payload of a flow crosses at the moment on that virtual path.
+  [[nodiscard]] std::span<const PortId> ports_of_path(const Flow& flow, uint16_t vp,
+                                                      PathPorts& storage) const;
 
-  // The application.
+  // host_set_application.cpp
   void post_more(uint32_t flow);
   void post(Flow& flow, uint32_t number, uint64_t bytes, SimTime at);
   void post_receive(Endpoint& endpoint);
   void drain(Endpoint& endpoint);
   void complete(Flow& flow, const transport::Completion& completion);
 
-  // The NIC.
+  // host_set_nic.cpp
   PacketId make_packet(const Endpoint& endpoint, const wire::Packet& header);
   void queue_ack(const Endpoint& endpoint, const wire::Packet& ack);
   bool send_ack(NodeId host);
