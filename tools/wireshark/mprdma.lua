@@ -147,12 +147,17 @@ mprdma.experts = { e_truncated, e_version, e_opcode, e_nack, e_retx }
 
 -- ---- Headers: each takes the bytes, where it starts and the tree, and adds its fields.
 
-local function mp_data(tvb, at, tree, info)
-  local t = tree:add(tvb(at, 16), "mp data extension")
-  local version = t:add(f.data_version, tvb(at, 1))
+-- The first four bits of either extension.
+local function mp_version(tvb, at, tree, field)
+  local version = tree:add(field, tvb(at, 1))
   if tvb(at, 1):bitfield(0, 4) ~= MP_VERSION then
     version:add_proto_expert_info(e_version)
   end
+end
+
+local function mp_data(tvb, at, tree, info)
+  local t = tree:add(tvb(at, 16), "mp data extension")
+  mp_version(tvb, at, t, f.data_version)
   t:add(f.data_probe, tvb(at + 1, 1))
   t:add(f.data_sync, tvb(at + 1, 1))
   local retx = t:add(f.data_retx, tvb(at + 1, 1))
@@ -174,10 +179,7 @@ end
 
 local function mp_ack(tvb, at, tree, info)
   local t = tree:add(tvb(at, 16), "mp acknowledgement extension")
-  local version = t:add(f.ack_version, tvb(at, 1))
-  if tvb(at, 1):bitfield(0, 4) ~= MP_VERSION then
-    version:add_proto_expert_info(e_version)
-  end
+  mp_version(tvb, at, t, f.ack_version)
   t:add(f.ack_aack, tvb(9, 3))
   for _, flag in ipairs({ "held", "sack_valid", "ordered", "retx", "ece", "stream" }) do
     t:add(f["ack_" .. flag], tvb(at + 1, 1))
