@@ -34,6 +34,8 @@ GUESTS_MUST_BE_ZERO = (
     "completer_retry_err", "duplicate_request", "out_of_seq_request", "rcvd_seq_err",
     "retry_exceeded_err", "retry_rnr_exceeded_err", "send_err",
 )  # fmt: skip
+# A datagram after the last packet of a case.
+MARK, MARK_PORT, MARK_WITHIN = "the case is over", 9, 65536
 ACK, MAD_QPN, GUEST_DEVICE = 0x11, 1, "-d rxe0"
 
 
@@ -134,10 +136,10 @@ class Bench:
     @contextlib.contextmanager
     def _captured(self):
         self.pcap.unlink(missing_ok=True)
-        filter_ = ["udp", "port", "4791"]
+        filter_ = ["udp", "port", "4791", "or", "udp", "dst", "port", str(MARK_PORT)]
         if shutil.which("tcpdump"):
-            command = ["tcpdump", "-Z", "root", "-U", "-n", "-B", "16384", "-s", "0", "-i"]
-            command += [INTERFACE, "-w", self.pcap, *filter_]
+            command = ["tcpdump", "-Z", "root", "-U", "-n", "--immediate-mode", "-B", "16384"]
+            command += ["-s", "0", "-i", INTERFACE, "-w", self.pcap, *filter_]
         elif shutil.which("dumpcap"):
             command = ["dumpcap", "-P", "-q", "-i", INTERFACE, "-w", self.pcap]
             command += ["-f", " ".join(filter_)]
@@ -148,12 +150,21 @@ class Bench:
             wait_until(lambda: "listening on" in process.output() or "File:" in process.output(),
                        time.monotonic() + 30, "the capture runs")  # fmt: skip
             yield
+            self._mark_the_end()
             os.kill(process.pid, signal.SIGINT)
             process.wait_status(time.monotonic() + 30)
         finally:
             process.stop()
         lost = re.search(r"(\d+) packets dropped by kernel", process.output())
         expect(lost is None or lost.group(1) == "0", "the capture lost packets")
+
+    def _mark_the_end(self):
+        """The kernel hands packets over in blocks, and what it still has at the end is lost: so the
+        last one is ours to know."""
+        send = f"printf '{MARK}' >/dev/udp/{GUEST_IP}/{MARK_PORT}"
+        subprocess.run([*self.guest.prefix(), "bash", "-c", send], timeout=30, check=True)
+        wait_until(lambda: MARK.encode() in self.pcap.read_bytes()[-MARK_WITHIN:],
+                   time.monotonic() + 30, "the capture is complete")  # fmt: skip
 
     # ---- What is looked at
 
