@@ -138,7 +138,7 @@ class Bench:
         self.pcap.unlink(missing_ok=True)
         filter_ = ["udp", "port", "4791", "or", "udp", "dst", "port", str(MARK_PORT)]
         if shutil.which("tcpdump"):
-            command = ["tcpdump", "-Z", "root", "-U", "-n", "--immediate-mode", "-B", "16384"]
+            command = ["tcpdump", "-Z", "root", "-U", "-n", "-B", "16384"]
             command += ["-s", "0", "-i", INTERFACE, "-w", self.pcap, *filter_]
         elif shutil.which("dumpcap"):
             command = ["dumpcap", "-P", "-q", "-i", INTERFACE, "-w", self.pcap]
