@@ -1,5 +1,6 @@
 // The mode of a pair of queue pairs is agreed with the peer (negotiation.hpp): management datagrams
 // to and from queue pair 1, and what their outcome does to a queue pair.
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 
@@ -35,6 +36,7 @@ bool connected(const QpContext& qp) {
 
 // To RTR: the path and the peer's number are known.
 void Worker::begin_negotiation(QpContext& qp, Time now) {
+  qp.connected_at = now;
   const wire::IpAddress& peer = qp.address.dst_ip;
   const uint64_t transaction = prng_.next_u64() << 24 | qp.qp.qpn();
   // What comes over the wire in our own name says nothing of a peer on our own device.
@@ -99,10 +101,24 @@ void Worker::do_step(QpContext& qp, const PairNegotiation::Step& step, Time now,
   if (step.changed) apply_mode(qp);
 }
 
-// When the queue pair has to ask, or to stop waiting; never while nothing can be sent.
+// When the queue pair has to ask, or to stop waiting. Nothing is asked while the link is down.
 Time Worker::pair_deadline(const QpContext& qp) const {
-  const bool can_ask = link_up_ && (qp.path == PathState::kReady || qp.path == PathState::kFailed);
+  if (!link_up_) return patience_with_link(qp);
+  const bool can_ask = qp.path == PathState::kReady || qp.path == PathState::kFailed;
   return can_ask ? qp.pair.next_deadline() : Time::never();
+}
+
+// Work requests that wait for the mode do not wait for the link longer than the verbs' timeout and
+// retries allow them to wait for the peer. A queue pair without any waits as long as it takes.
+Time Worker::patience_with_link(const QpContext& qp) const {
+  const WorkRing& sq = qp.sq;
+  if (qp.pair.next_deadline().is_never() || qp.qp.state() != QpState::kRts || sq.depth == 0 ||
+      qp.attr.timeout == 0 || mprdma_abi_load_acquire(&sq.dbr->producer) == sq.next) {
+    return Time::never();
+  }
+  const Duration patience = transport::ack_timeout(qp.attr.timeout) *
+                            (transport::kTimeoutsPerRetry * (qp.attr.retry_cnt + 1));
+  return std::max(link_down_since_, qp.connected_at) + patience;
 }
 
 void Worker::push_negotiating(QpContext& qp) {
@@ -121,7 +137,7 @@ bool Worker::negotiate(Time now) {
       QpContext& qp = *negotiating_;
       negotiating_ = qp.next_negotiating;
       qp.negotiating = false;
-      const bool lost = qp.path == PathState::kFailed;
+      const bool lost = qp.path == PathState::kFailed || !link_up_;
       do_step(qp, lost ? qp.pair.on_refusal(now) : qp.pair.on_deadline(now), now, batch);
       touch(qp);
     }

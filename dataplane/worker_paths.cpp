@@ -65,6 +65,7 @@ Worker::Worker(const WorkerConfig& config, std::unique_ptr<Port> port, Time now)
   device_.find_xrc_srq = &find_xrc_srq;
   mrs_.memory().set_presence(&memory_there, this);
   link_up_ = port_->link_up();
+  link_down_since_ = now;
   held_.set_limit(held_limit(port_info_));
 }
 
@@ -290,7 +291,9 @@ void Worker::finish(QpContext& qp) {
 void Worker::service(Time now) {
   port_->service(now);
   const bool up = port_->link_up();
-  if (up != link_up_) set_link(up, now);
+  if (up == link_up_) return;
+  set_link(up, now);
+  settle(now);
 }
 
 void Worker::set_link(bool up, Time now) {
@@ -305,11 +308,13 @@ void Worker::set_link(bool up, Time now) {
     batch.finish();
     port_->flush();
     arp_.restart(now);
-    // Whoever waited for the link to ask its peer does so now.
-    qps_.for_each([this](QpContext& qp) {
-      if (!qp.pair.next_deadline().is_never()) touch(qp);
-    });
+  } else {
+    link_down_since_ = now;
   }
+  // Whoever waited for the link to ask its peer does so now, or does not wait for ever.
+  qps_.for_each([this](QpContext& qp) {
+    if (!qp.pair.next_deadline().is_never()) touch(qp);
+  });
   for (const mprdma_abi_client* client : clients_) {
     raise_event(client, up ? MPRDMA_ABI_EVENT_PORT_ACTIVE : MPRDMA_ABI_EVENT_PORT_ERR, 1);
   }

@@ -67,4 +67,13 @@ struct QpAttributes {
   bool sqd_notify = true;  // raise QpEvent::kSqDrained (en_sqd_async_notify)
 };
 
+// 4.096 us * 2^code (IBTA 9.9.2.1). Code 0 is "for ever" and for the caller to see.
+constexpr Duration ack_timeout(uint8_t code) {
+  return Duration::ns(4096) * (int64_t{1} << code);
+}
+
+// One retry takes between one and four of the verbs' timeouts (IBTA 9.9.2.1). Adapters use up what
+// they are allowed, and a host in software needs it: its peer may be stopped meanwhile.
+inline constexpr int64_t kTimeoutsPerRetry = 4;
+
 }  // namespace mprdma::transport

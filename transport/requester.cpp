@@ -8,19 +8,6 @@
 
 namespace mprdma::transport {
 
-namespace {
-
-// One retry takes between one and four of the verbs' timeouts (IBTA 9.9.2.1). Adapters use up what
-// they are allowed, and a host in software needs it: its peer may be stopped meanwhile.
-constexpr int64_t kTimeoutsPerRetry = 4;
-
-// 4.096 us * 2^code (IBTA 9.9.2.1).
-constexpr Duration timeout_of(uint8_t code) {
-  return Duration::ns(4096) * (int64_t{1} << code);
-}
-
-}  // namespace
-
 Requester::Requester(QpCore& core)
     : core_(core),
       config_(core.config),
@@ -282,14 +269,14 @@ void Requester::pop_read() {
 Duration Requester::retry_interval() const {
   const Duration recovery = sender_.base_rto() * 2;
   if (attributes_.timeout == 0) return std::max(recovery, config_.params.rto_ceiling);
-  return std::max(recovery, timeout_of(attributes_.timeout));
+  return std::max(recovery, ack_timeout(attributes_.timeout));
 }
 
 // The verbs' retries measure the absence of any progress (design 3.1).
 Time Requester::give_up_after(Time last_progress) const {
   if (attributes_.timeout == 0) return Time::never();
   const Duration interval =
-      std::max(sender_.base_rto() * 2, timeout_of(attributes_.timeout) * kTimeoutsPerRetry);
+      std::max(sender_.base_rto() * 2, ack_timeout(attributes_.timeout) * kTimeoutsPerRetry);
   return last_progress + interval * (attributes_.retry_cnt + 1);
 }
 

@@ -256,7 +256,7 @@ bool RoceRequester::asks_for_ack(bool last) {
 // be stopped for a while.
 Duration RoceRequester::timeout() const {
   if (core_.attributes.timeout == 0) return Duration::infinite();
-  const Duration configured = Duration::ns(4096) * (int64_t{1} << core_.attributes.timeout);
+  const Duration configured = ack_timeout(core_.attributes.timeout);
   const Duration base = std::max(configured, core_.config.params.rto_floor);
   return base * (int64_t{1} << std::min(timeouts_, 2u));
 }

@@ -18,7 +18,7 @@ namespace {
 
 constexpr uint32_t kWindow = 16;   // WRITEs under way
 constexpr uint32_t kReceives = 4;  // never used: they must be flushed
-constexpr double kSlackS = 1.0;    // for a busy machine
+constexpr double kSlackS = 10;     // for a busy machine
 
 struct Target {
   QpAddress qp;

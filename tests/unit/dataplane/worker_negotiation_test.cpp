@@ -136,6 +136,37 @@ TEST_F(WorkerNegotiationTest, TwoOfOursSpeakMpAndPostsWaitForThat) {
   EXPECT_LE(a->counters().pair_questions_sent + b->counters().pair_questions_sent, 2u);
 }
 
+// Nobody can be asked while the link is down; a post does not wait for that without end, but as long
+// as the verbs' timeout and retries say (IBTA 9.9.2.1) before it, and as long after it.
+TEST_F(WorkerNegotiationTest, PostsDoNotWaitForALinkWithoutEnd) {
+  make();
+  connect_a();
+  a->host.port().up = false;
+  a->host.worker->service(a->host.now);
+  run(Duration::s(30), Duration::ms(1));
+  EXPECT_EQ(a->mode(), MPRDMA_ABI_MODE_DEFAULT) << "without a post nobody is in a hurry";
+  a->write(*b);
+  run(Duration::s(5), Duration::ms(1));
+  mprdma_abi_cqe cqe;
+  ASSERT_TRUE(a->cq->poll(&cqe));
+  EXPECT_EQ(cqe.status, MPRDMA_ABI_WC_RETRY_EXC_ERR);
+}
+
+TEST_F(WorkerNegotiationTest, ALinkThatComesBackInTimeIsAskedOver) {
+  make();
+  connect_a();
+  a->host.port().up = false;
+  a->host.worker->service(a->host.now);
+  a->write(*b);
+  run(Duration::s(1), Duration::ms(1));
+  connect_b();
+  a->host.port().up = true;
+  a->host.worker->service(a->host.now);
+  run(Duration::ms(50));
+  EXPECT_TRUE(completed(*a));
+  EXPECT_EQ(a->mode(), MPRDMA_ABI_MODE_MP);
+}
+
 TEST_F(WorkerNegotiationTest, TheSecondSideNeverWaits) {
   make();
   connect_a();
