@@ -294,8 +294,10 @@ void Control::adopt(int fd, Time now) {
     close_fd(&fd);
     return;
   }
-  if (!send_message(fd, MessageType::kHello, Refusal{}, own_memfd_) ||
-      epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) != 0) {
+  // Who turned us away at once has closed the socket already: receive() reads why.
+  const bool greeted = send_message(fd, MessageType::kHello, Refusal{}, own_memfd_) ||
+                       errno == EPIPE || errno == ECONNRESET;
+  if (!greeted || epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) != 0) {
     close_fd(&fd);
     return;
   }
