@@ -136,8 +136,8 @@ TEST_F(WorkerNegotiationTest, TwoOfOursSpeakMpAndPostsWaitForThat) {
   EXPECT_LE(a->counters().pair_questions_sent + b->counters().pair_questions_sent, 2u);
 }
 
-// Nobody can be asked while the link is down; a post does not wait for that without end, but as long
-// as the verbs' timeout and retries say (IBTA 9.9.2.1) before it, and as long after it.
+// Nobody can be asked while the link is down; a post does not wait for that without end, but as
+// long as the verbs' timeout and retries say (IBTA 9.9.2.1) before it, and as long after it.
 TEST_F(WorkerNegotiationTest, PostsDoNotWaitForALinkWithoutEnd) {
   make();
   connect_a();
