@@ -4,8 +4,9 @@
 // header in front of the private data) is here, too.
 //
 // Each message is a value type; encode writes all 256 bytes, decode requires nothing of them.
-// Fields of InfiniBand's own network (LIDs, service level, subnet local) are written as the RoCE
-// annex wants them (A16, A17) and ignored when read.
+// Fields of InfiniBand's own network (LIDs, service level, subnet local, packet rate) are written
+// as Linux writes them for RoCEv2 and ignored when read; alternate paths do not exist. Values are
+// as the wire has them: what is wider than its field is cut off.
 #pragma once
 
 #include <array>
@@ -51,13 +52,17 @@ enum class CmRejectReason : uint16_t {
   kConsumer = 28,
 };
 
-// Transport service of a REQ (12.6.6): RC 0, UC 1; 3 with the extended type 1 is XRC.
+// Transport service of a REQ (12.6.5): RC 0, UC 1; 3 with the extended type 1 is XRC. kCount: what
+// was read is another one (reliable datagrams), which is to be refused as kInvalidTransport.
 enum class CmService : uint8_t { kRc = 0, kUc = 1, kXrc = 3, kCount };
 
 struct CmPrivate {  // its tail is zero
   static constexpr size_t kBytesMax = 224;
-  uint8_t bytes = 0;  // room of the message: messages do not say how much of it is used
+  // Written: what is used of the message's room. Read: all of it, messages do not say more.
+  uint8_t bytes = 0;
   std::array<unsigned char, kBytesMax> data{};
+
+  bool operator==(const CmPrivate&) const = default;
 };
 
 struct CmReq {
@@ -81,12 +86,14 @@ struct CmReq {
   uint8_t path_mtu = 5;  // enum ibv_mtu
   IpAddress local_gid{};
   IpAddress remote_gid{};
-  uint32_t flow_label = 0;
+  uint32_t flow_label = 0;  // 20 bits
   uint8_t traffic_class = 0;
   uint8_t hop_limit = 64;
-  uint8_t ack_timeout = 0;
-  uint32_t ece_vendor = 0;  // as Linux has it, in bytes that the standard reserves
+  uint8_t ack_timeout = 0;  // as the timeouts above
+  uint32_t ece_vendor = 0;  // 24 bits, as Linux has it, in bytes that the standard reserves
   CmPrivate private_data;
+
+  bool operator==(const CmReq&) const = default;
 };
 
 struct CmMra {
@@ -94,6 +101,8 @@ struct CmMra {
   uint32_t remote_comm_id = 0;
   uint8_t message = 0;  // MRAed: 0 REQ, 1 REP
   uint8_t service_timeout = 0;
+
+  bool operator==(const CmMra&) const = default;
 };
 
 struct CmRej {
@@ -101,7 +110,13 @@ struct CmRej {
   uint32_t remote_comm_id = 0;
   uint8_t message = 0;  // rejected: 0 REQ, 1 REP, 2 none
   uint16_t reason = 0;
+  // Additional information (12.6.7.2): of kTimeout the sender's GUID, by which the peer finds a
+  // connection whose id it cannot know; of kInvalidMtu the one that would do.
+  uint8_t info_bytes = 0;
+  std::array<unsigned char, 72> info{};
   CmPrivate private_data;  // 148 bytes
+
+  bool operator==(const CmRej&) const = default;
 };
 
 struct CmRep {
@@ -109,6 +124,7 @@ struct CmRep {
   uint32_t remote_comm_id = 0;
   uint64_t ca_guid = 0;
   uint32_t qpn = 0;
+  uint32_t ee_context = 0;  // XRC: the target's queue pair stands here, and qpn is 0
   uint32_t starting_psn = 0;
   uint8_t responder_resources = 0;
   uint8_t initiator_depth = 0;
@@ -119,29 +135,39 @@ struct CmRep {
   bool srq = false;
   uint32_t ece_vendor = 0;
   CmPrivate private_data;  // 196 bytes
+
+  bool operator==(const CmRep&) const = default;
 };
 
 struct CmRtu {
   uint32_t local_comm_id = 0;
   uint32_t remote_comm_id = 0;
   CmPrivate private_data;  // 224 bytes
+
+  bool operator==(const CmRtu&) const = default;
 };
 struct CmDreq {
   uint32_t local_comm_id = 0;
   uint32_t remote_comm_id = 0;
   uint32_t remote_qpn = 0;
   CmPrivate private_data;  // 220 bytes
+
+  bool operator==(const CmDreq&) const = default;
 };
 struct CmDrep {
   uint32_t local_comm_id = 0;
   uint32_t remote_comm_id = 0;
   CmPrivate private_data;  // 224 bytes
+
+  bool operator==(const CmDrep&) const = default;
 };
 struct CmSidrReq {
   uint32_t request_id = 0;
   uint64_t service_id = 0;
   uint16_t p_key = 0xffff;
   CmPrivate private_data;  // 216 bytes
+
+  bool operator==(const CmSidrReq&) const = default;
 };
 struct CmSidrRep {
   uint32_t request_id = 0;
@@ -151,6 +177,8 @@ struct CmSidrRep {
   uint32_t qkey = 0;
   uint32_t ece_vendor = 0;
   CmPrivate private_data;  // 136 bytes
+
+  bool operator==(const CmSidrRep&) const = default;
 };
 
 using CmBody =
@@ -160,11 +188,15 @@ struct CmMad {
   uint64_t transaction = 0;
   uint32_t modifier = 0;  // ECE options travel here, as Linux has it
   CmBody body;
+
+  bool operator==(const CmMad&) const = default;
 };
 
 // Writes all 256 bytes.
 void encode_cm_mad(const CmMad& mad, std::span<unsigned char, kMadBytes> out);
-// Requires nothing of the bytes, which nobody else may write meanwhile.
+// Requires nothing of the bytes, which nobody else may write meanwhile. kForeignClass: another
+// class or version of it; kBadMethod: not a Send, or an attribute that is not named above (LAP,
+// APR).
 MadDrop decode_cm_mad(std::span<const unsigned char> in, CmMad& out);
 std::string_view to_string(const CmMad& mad, std::span<char> out);
 
@@ -181,6 +213,8 @@ struct CmIpHeader {
   uint16_t source_port = 0;
   IpAddress source{};
   IpAddress destination{};
+
+  bool operator==(const CmIpHeader&) const = default;
 };
 void encode_cm_ip_header(const CmIpHeader& header,
                          std::span<unsigned char, CmIpHeader::kBytes> out);
