@@ -17,8 +17,9 @@
  *   REQUESTED -ACCEPT (qkey) or REJECT-> IDLE
  *
  * Addresses are IPv6, IPv4 mapped; all of them zero (or the mapped zero): any. A port space is
- * rdma_cm's (RDMA_PS_TCP = 0x0106, UDP = 0x0111, IPOIB = 0x0002); its ports are the device's,
- * whatever process binds them. Ports are in host order here.
+ * rdma_cm's (RDMA_PS_TCP = 0x0106, UDP = 0x0111, IPOIB = 0x0002, IB = 0x013f: REQ or SIDR_REQ, as
+ * qp_type of CONNECT's params says; for listeners both); its ports are the device's, whatever
+ * process binds them. Ports are in host order here.
  *
  * Errors: EINVAL: the state does not allow it, or a value is out of range; ENOENT: no such id of
  * this client; EADDRINUSE, EADDRNOTAVAIL, ENETUNREACH: as bind(2) and connect(2) have them; ENOMEM:
@@ -35,6 +36,7 @@ extern "C" {
 #define MPRDMA_ABI_CM_PS_IPOIB 0x0002u
 #define MPRDMA_ABI_CM_PS_TCP 0x0106u
 #define MPRDMA_ABI_CM_PS_UDP 0x0111u
+#define MPRDMA_ABI_CM_PS_IB 0x013fu
 
 #define MPRDMA_ABI_CM_PRIVATE_BYTES 224u /* the most of any message (REP 196, RTU and DREP 224) */
 
@@ -69,7 +71,8 @@ struct mprdma_abi_cm_address {
 };
 MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_cm_address) == 24);
 
-/* What both sides tell each other of a connection, with the standard's meanings (IBTA 12.6). */
+/* What both sides tell each other of a connection, with the standard's meanings (IBTA 12.6). Those
+ * of an event are as the peer sent them: its responder resources are what our requests may use. */
 struct mprdma_abi_cm_params {
   uint32_t qpn;
   uint32_t psn;  /* the sender's first: its sq_psn */
