@@ -91,7 +91,7 @@ struct CmReq {
   uint8_t hop_limit = 64;
   uint8_t ack_timeout = 0;  // as the timeouts above
   uint32_t ece_vendor = 0;  // 24 bits, as Linux has it, in bytes that the standard reserves
-  CmPrivate private_data;
+  CmPrivate private_data{};
 
   bool operator==(const CmReq&) const = default;
 };
@@ -114,7 +114,7 @@ struct CmRej {
   // connection whose id it cannot know; of kInvalidMtu the one that would do.
   uint8_t info_bytes = 0;
   std::array<unsigned char, 72> info{};
-  CmPrivate private_data;  // 148 bytes
+  CmPrivate private_data{};  // 148 bytes
 
   bool operator==(const CmRej&) const = default;
 };
@@ -134,7 +134,7 @@ struct CmRep {
   uint8_t rnr_retry_count = 7;
   bool srq = false;
   uint32_t ece_vendor = 0;
-  CmPrivate private_data;  // 196 bytes
+  CmPrivate private_data{};  // 196 bytes
 
   bool operator==(const CmRep&) const = default;
 };
@@ -142,7 +142,7 @@ struct CmRep {
 struct CmRtu {
   uint32_t local_comm_id = 0;
   uint32_t remote_comm_id = 0;
-  CmPrivate private_data;  // 224 bytes
+  CmPrivate private_data{};  // 224 bytes
 
   bool operator==(const CmRtu&) const = default;
 };
@@ -150,14 +150,14 @@ struct CmDreq {
   uint32_t local_comm_id = 0;
   uint32_t remote_comm_id = 0;
   uint32_t remote_qpn = 0;
-  CmPrivate private_data;  // 220 bytes
+  CmPrivate private_data{};  // 220 bytes
 
   bool operator==(const CmDreq&) const = default;
 };
 struct CmDrep {
   uint32_t local_comm_id = 0;
   uint32_t remote_comm_id = 0;
-  CmPrivate private_data;  // 224 bytes
+  CmPrivate private_data{};  // 224 bytes
 
   bool operator==(const CmDrep&) const = default;
 };
@@ -165,7 +165,7 @@ struct CmSidrReq {
   uint32_t request_id = 0;
   uint64_t service_id = 0;
   uint16_t p_key = 0xffff;
-  CmPrivate private_data;  // 216 bytes
+  CmPrivate private_data{};  // 216 bytes
 
   bool operator==(const CmSidrReq&) const = default;
 };
@@ -176,7 +176,7 @@ struct CmSidrRep {
   uint64_t service_id = 0;
   uint32_t qkey = 0;
   uint32_t ece_vendor = 0;
-  CmPrivate private_data;  // 136 bytes
+  CmPrivate private_data{};  // 136 bytes
 
   bool operator==(const CmSidrRep&) const = default;
 };
@@ -187,7 +187,7 @@ using CmBody =
 struct CmMad {
   uint64_t transaction = 0;
   uint32_t modifier = 0;  // ECE options travel here, as Linux has it
-  CmBody body;
+  CmBody body{};
 
   bool operator==(const CmMad&) const = default;
 };
