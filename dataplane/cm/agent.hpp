@@ -37,9 +37,9 @@ struct CmConfig {
   uint8_t path_mtu = 5;       // enum ibv_mtu
   uint16_t port_min = 32768;  // of those that BIND chooses, as Linux does
   uint16_t port_max = 60999;
-  uint32_t ids_max = 16384;        // of all clients together
-  uint32_t backlog_default = 128;  // of LISTEN with 0
-  uint8_t response_timeout = 20;   // 4.096 us * 2^n: about 4.3 s, as Linux
+  uint32_t ids_max = 16384;         // of all clients together
+  uint32_t backlog_default = 1024;  // of LISTEN with 0, and the most of any, as Linux has it
+  uint8_t response_timeout = 20;    // 4.096 us * 2^n: about 4.3 s, as Linux
   uint8_t retries = 15;
   Duration time_wait = Duration::s(2);
   uint64_t seed = 0;
@@ -93,6 +93,7 @@ class CmAgent {
   // ---- Work. False: nothing more. poll_mad() is asked until it gives false, or until the wire is
   // full; what was taken and could not be sent is repeated by the agent's own timers.
   bool poll_mad(OutgoingMad* out);
+  // Our own address as well: its answer is our own Ethernet address.
   bool poll_resolve(wire::IpAddress* out);
   bool poll_event(ClientEvent* out);
   [[nodiscard]] Time next_deadline() const;
