@@ -67,6 +67,10 @@ bool ArpTable::learn(uint32_t ip, const wire::MacAddress& mac, bool may_add) {
   return true;
 }
 
+void ArpTable::forget_failed() {
+  std::erase_if(entries_, [](const Entry& entry) { return entry.state == State::kFailed; });
+}
+
 void ArpTable::restart(Time now) {
   for (Entry& entry : entries_) {
     if (entry.state == State::kReachable) continue;

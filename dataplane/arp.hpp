@@ -43,6 +43,8 @@ class ArpTable {
   const Entry* resolve(uint32_t ip, Time now);
   // Somebody says that `ip` is at `mac`. True if that is news.
   bool learn(uint32_t ip, const wire::MacAddress& mac, bool may_add);
+  // Those that gave up: for a host that asks again on behalf of whoever still wants them.
+  void forget_failed();
   // The wire came up: what is not known is asked for at once.
   void restart(Time now);
 
