@@ -394,6 +394,12 @@ bool LocalPort::frames_wait() {
   return rx_waiting() > 0;
 }
 
+void LocalPort::adopt(int socket) {
+  if (!control_.over()) control_.hang_up("another socket was handed over");
+  if (peer_.region != nullptr) detach();
+  control_.hand_over(socket);
+}
+
 void LocalPort::attach(int memfd) {
   const char* reason = "";
   auto region = PeerRegion::attach(memfd, &reason);

@@ -55,7 +55,10 @@ class LocalPort final : public Port {
   [[nodiscard]] PortInfo info() const override;
   [[nodiscard]] bool link_up() const override { return up_.load(std::memory_order_relaxed); }
   [[nodiscard]] const char* link_text() const override { return control_.text(); }
-  // Role::kAdopted: the link is down for good.
+  // Role::kAdopted: goes on over another connected socket, the port's from here on; the link comes
+  // up in service(). Frames borrowed from the peer before stay readable.
+  void adopt(int socket);
+  // Role::kAdopted: the link is down, for good unless adopt() is called.
   [[nodiscard]] bool over() const { return control_.over() && !link_up(); }
 
   unsigned tx_reserve(TxFrame* frames, unsigned n) override;

@@ -7,7 +7,7 @@
 // lock and hangs the socket up when a process dies, so a stale socket file harms nobody.
 //
 // Where two processes know each other already (a process and mprdmad) the connected socket is
-// handed over instead of a path: then there is one life, and a wire that went down stays down.
+// handed over instead of a path: a wire that went down stays down until another one is.
 //
 // A wake-up is a message of this socket and not an eventfd, because a descriptor that a peer
 // passes in may be made to block at any time by that peer; a send() with MSG_DONTWAIT never does.
@@ -52,6 +52,8 @@ class Control {
   // Drops the peer, who may be told why. Dialling or listening goes on.
   void hang_up(const char* reason);
   void wake_peer();
+  // Role::kAdopted: another connected socket, for the next life. Requires: over().
+  void hand_over(int connected) { given_fd_ = connected; }
 
   [[nodiscard]] int notify_fd() const { return epoll_fd_; }
   // Static text: what the wire waits for, or "up".
@@ -60,7 +62,7 @@ class Control {
   // Connected, and what the other end thinks of us is not known yet.
   [[nodiscard]] bool agreeing() const { return state_ == State::kHandshake; }
   [[nodiscard]] bool adopted() const { return role_ == Role::kAdopted; }
-  // Role::kAdopted: the other end is gone, and nobody will come.
+  // Role::kAdopted: the other end is gone, and nobody will come by himself.
   [[nodiscard]] bool over() const {
     return role_ == Role::kAdopted && connection_fd_ < 0 && given_fd_ < 0;
   }

@@ -25,7 +25,8 @@ int CmIds::begin(Client client, const mprdma_abi_cm_command& in, mprdma_abi_cm_c
   const auto found = ids_.find(in.id);
   if (found == ids_.end() || found->second.client != client) return ENOENT;
   Id& id = found->second;
-  if (id.agents == 0 || id.restore != Restore::kNone) {
+  const bool ready = id.restore == Restore::kNone || in.op == MPRDMA_ABI_CM_DESTROY;
+  if (id.agents == 0 || !ready) {
     *done = true;
     return without_agent(in.id, &id, in);
   }
@@ -35,7 +36,7 @@ int CmIds::begin(Client client, const mprdma_abi_cm_command& in, mprdma_abi_cm_c
 
 // The agent has forgotten the id, or has not made it again yet.
 int CmIds::without_agent(uint32_t number, Id* id, const mprdma_abi_cm_command& in) {
-  if (in.op == MPRDMA_ABI_CM_DESTROY && id->restore == Restore::kNone) {
+  if (in.op == MPRDMA_ABI_CM_DESTROY) {
     ids_.erase(number);
     return 0;
   }
@@ -217,16 +218,16 @@ bool CmIds::poll_restore(uint32_t* number, mprdma_abi_cm_command* out) {
   return false;
 }
 
-void CmIds::on_restored(uint32_t number, int error, const mprdma_abi_cm_result& result) {
+uint32_t CmIds::on_restored(uint32_t number, int error, const mprdma_abi_cm_result& result) {
   const auto found = ids_.find(number);
-  if (found == ids_.end()) return;
+  if (found == ids_.end()) return error == 0 ? result.id : 0;
   Id& id = found->second;
   id.asked = false;
   if (error != 0) {
     // Somebody else has its port by now, or there is no room for it.
     id.restore = Restore::kNone;
     tell(number, id, MPRDMA_ABI_CM_EVENT_DEVICE_REMOVAL, -error);
-    return;
+    return 0;
   }
   if (id.restore == Restore::kCreate) {
     id.agents = result.id;
@@ -236,6 +237,7 @@ void CmIds::on_restored(uint32_t number, int error, const mprdma_abi_cm_result& 
     ++id.next_option;
   }
   advance(&id);
+  return 0;
 }
 
 // To the next thing that has to be said of it again.

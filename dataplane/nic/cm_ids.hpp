@@ -54,7 +54,8 @@ class CmIds {
   bool poll_event(Event* out);
   // Commands that make the ids anew, one at a time for each id: `number` names it in on_restored().
   bool poll_restore(uint32_t* number, mprdma_abi_cm_command* out);
-  void on_restored(uint32_t number, int error, const mprdma_abi_cm_result& result);
+  // An id of the agent's to destroy, because it was destroyed here meanwhile; or 0.
+  uint32_t on_restored(uint32_t number, int error, const mprdma_abi_cm_result& result);
 
   [[nodiscard]] size_t size() const { return ids_.size(); }
 
