@@ -12,7 +12,6 @@ using wire::CmMad;
 using wire::CmMra;
 using wire::CmRej;
 using wire::CmRep;
-using wire::CmReq;
 using wire::CmRtu;
 
 using CmConnection = CmPair;
@@ -295,6 +294,15 @@ TEST_F(CmConnection, EveryStateTellsThePeerWhenItsIdIsDestroyed) {
   a.agent->forget_client(kClient, a.now);
   b.agent->forget_client(kClient, b.now);
   expect_nothing_left();
+}
+
+TEST_F(CmConnection, WhatWaitsToBeToldOfADestroyedIdIsNotTold) {
+  connect_both();
+  ASSERT_EQ(b.disconnect(id_b), 0);
+  deliver();
+  ASSERT_EQ(a.destroy(id_a), 0);
+  EXPECT_TRUE(a.events().empty());
+  EXPECT_GT(a.agent->ids_in_use(), 0u) << "it is in TIME WAIT";
 }
 
 TEST_F(CmConnection, ADreqOfADestroyedIdIsRepeatedUntilItIsHeard) {

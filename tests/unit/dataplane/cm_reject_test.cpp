@@ -10,7 +10,6 @@ namespace {
 using wire::CmDreq;
 using wire::CmMad;
 using wire::CmRej;
-using wire::CmRep;
 using wire::CmReq;
 using wire::CmRtu;
 
