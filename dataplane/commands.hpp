@@ -105,6 +105,8 @@ class Commands {
   int destroy_qp(const mprdma_abi_client* client, const Call& call, Time now);
   int query_qp_stats(const mprdma_abi_client* client, const Call& call, Time now);
   int query_counters(const Call& call);
+  int cm_open(const mprdma_abi_client* client, const Call& call);
+  int cm(const mprdma_abi_client* client, const Call& call, Time now);
 
   Pd* find_pd(const mprdma_abi_client* client, uint32_t handle);
   Cq* find_cq(const mprdma_abi_client* client, uint32_t handle);

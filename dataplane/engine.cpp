@@ -155,6 +155,10 @@ void Engine::publish(const std::string& directory) {
 
 void Engine::withdraw() {
   if (top_ != nullptr) top_->withdraw();
+  progress_.last_command([&](Time now) {
+    worker_.cm().forget_clients(now);
+    worker_.settle_cm(now);
+  });
 }
 
 void Engine::top_head(TopHead* out) {
@@ -199,6 +203,21 @@ void Engine::abandon_in_child() {
   progress_.abandon_in_child();
 }
 
+int Engine::execute_locked(EngineClient& client, const Commands::Call& call) {
+  return progress_.command([&](Time now) {
+    try {
+      return commands_.execute(&client.callbacks, call, now);
+    } catch (const std::bad_alloc&) {  // neither the lock nor the provider's C is left by a throw
+      return ENOMEM;
+    }
+  });
+}
+
+// The one way of CM_OPEN and CM: to the agent of whoever owns the wire, which is this engine.
+int Engine::execute_cm(EngineClient& client, const Commands::Call& call) {
+  return execute_locked(client, call);
+}
+
 int Engine::execute_entry(void* engine, uint32_t command, const void* in, size_t in_bytes,
                           void* out, size_t out_bytes) {
   auto* client = static_cast<EngineClient*>(engine);
@@ -207,13 +226,8 @@ int Engine::execute_entry(void* engine, uint32_t command, const void* in, size_t
   const Commands::Call call{command, in, in_bytes, out, out_bytes};
   const int error = Commands::prepare(call);
   if (error != 0) return error;
-  return self.progress_.command([&](Time now) {
-    try {
-      return self.commands_.execute(&client->callbacks, call, now);
-    } catch (const std::bad_alloc&) {  // neither the lock nor the provider's C is left by a throw
-      return ENOMEM;
-    }
-  });
+  const bool cm = command == MPRDMA_ABI_CM_OPEN || command == MPRDMA_ABI_CM;
+  return cm ? self.execute_cm(*client, call) : self.execute_locked(*client, call);
 }
 
 void Engine::progress_entry(void* engine) {

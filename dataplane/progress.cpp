@@ -14,6 +14,7 @@ namespace {
 // After so many polls in a row that found nothing the processor goes to whoever else wants it: with
 // more pollers than cores that is who has the answer.
 constexpr uint32_t kEmptyPollsBeforeYield = 128;
+constexpr Duration kLastCommandWaits = Duration::ms(100);
 // A doorbell that came while the lock was held is served by its holder; so often at most.
 constexpr int kRechecksMax = 4;
 // When the helper finished the last send, so many polls leave the port armed: the application may
@@ -59,6 +60,15 @@ void Progress::lock_for_command() {
   commands_waiting_.fetch_add(1, std::memory_order_relaxed);
   while (!try_lock()) sched_yield();
   commands_waiting_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+bool Progress::lock_for_last_command() {
+  const Time start = clock_now();
+  while (!try_lock()) {
+    if (clock_now() - start > kLastCommandWaits) return false;
+    sched_yield();
+  }
+  return true;
 }
 
 bool Progress::run_burst(Time now) {

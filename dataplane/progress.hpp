@@ -72,6 +72,17 @@ class Progress {
     return result;
   }
 
+  // The same at the end of a process, where who has the lock may be gone: false if it is not to be
+  // had for a while.
+  template <class F>
+  bool last_command(F&& f) {
+    if (!lock_for_last_command()) return false;
+    const Time now = clock_now();
+    f(now);
+    leave(now);
+    return true;
+  }
+
  private:
   bool try_lock() {
     return !locked_.load(std::memory_order_seq_cst) &&
@@ -79,6 +90,7 @@ class Progress {
   }
   void unlock() { locked_.store(false, std::memory_order_seq_cst); }
   void lock_for_command();
+  bool lock_for_last_command();
 
   // With the lock held; leave() gives it up, and runs the worker again if doorbells came meanwhile.
   bool run_burst(Time now);

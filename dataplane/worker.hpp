@@ -9,6 +9,7 @@
 //   worker_queues.cpp    doorbells, work requests in, completions out
 //   worker_datagrams.cpp what is different about UD: addresses of packets, groups, the GRH
 //   worker_negotiation.cpp  the mode of a queue pair is agreed with the peer
+//   worker_management.cpp  management datagrams; the CM agent
 //   worker_paths.cpp     addresses, neighbours, link state, life of a queue pair
 //
 // Ownership: a borrowed frame belongs to the port and stands in frames_ until its payload is
@@ -26,6 +27,7 @@
 #include "base/prng.hpp"
 #include "dataplane/address_handle.hpp"
 #include "dataplane/arp.hpp"
+#include "dataplane/cm/host.hpp"
 #include "dataplane/cq.hpp"
 #include "dataplane/engine_counters.hpp"
 #include "dataplane/frame_table.hpp"
@@ -102,6 +104,8 @@ class Worker {
   bool set_state(QpContext& qp, Time now, transport::QpState state);
   // After any change of a queue pair by a command: completions, events, timers, sending.
   void settle(Time now);
+  // The same of a command to the CM agent.
+  void settle_cm(Time now);
   void touch(QpContext& qp);
   void add_client(const mprdma_abi_client* client) { clients_.push_back(client); }
   void remove_client(const mprdma_abi_client* client);
@@ -115,6 +119,7 @@ class Worker {
   [[nodiscard]] AddressHandleTable& ahs() { return ahs_; }
   [[nodiscard]] McastTable& mcast() { return mcast_; }
   [[nodiscard]] ArpTable& arp() { return arp_; }
+  [[nodiscard]] CmHost& cm() { return cm_; }
   [[nodiscard]] Prng& prng() { return prng_; }
   [[nodiscard]] const WorkerConfig& config() const { return config_; }
   [[nodiscard]] const wire::IpAddress& gid(unsigned index) const { return gids_[index]; }
@@ -182,9 +187,23 @@ class Worker {
   bool send_question(QpContext& qp, TxBatch& batch);
   void answer_question(const wire::PairMad& question, Time now, TxBatch& answers);
   void take_answer(const wire::PairMad& answer, Time now, TxBatch& answers);
-  void receive_management(const RxFrame& frame, TxBatch& answers, Time now);
+  void receive_pair_mad(std::span<const unsigned char, wire::kMadBytes> bytes, Time now,
+                        TxBatch& answers);
   void note_packet_mode(QpContext& qp, bool mp, Time now, TxBatch& answers);
   void warn_of_wrong_mode(const QpContext& qp, bool mp);
+
+  // worker_management.cpp
+  CmConfig cm_config();
+  bool send_mad(const wire::FrameAddress& address, uint16_t vp,
+                std::span<const unsigned char, wire::kMadBytes> mad, bool loop, TxBatch& batch);
+  void receive_management(const RxFrame& frame, bool from_loop, TxBatch& answers, Time now);
+  void receive_cm_mad(std::span<const unsigned char, wire::kMadBytes> bytes, bool from_loop,
+                      Time now);
+  void learn_from(const wire::FrameAddress& from);
+  void resolve_for_cm(const wire::IpAddress& to, Time now);
+  bool send_cm_mad(const CmAgent::OutgoingMad& mad, TxBatch& wire_batch, TxBatch& loop_batch,
+                   Time now);
+  bool serve_cm(Time now);
 
   // worker_queues.cpp
   bool take_doorbells(Time now);
@@ -228,6 +247,7 @@ class Worker {
   Psn mad_psn_;
   bool said_wrong_mode_ = false;
   ArpTable arp_;
+  CmHost cm_;
   transport::HeldPool held_;
   FrameTable frames_;
   TimingWheel wheel_;     // of queue pairs

@@ -43,10 +43,12 @@ Worker::Worker(const WorkerConfig& config, std::unique_ptr<Port> port, Time now)
       port_(std::move(port)),
       port_info_(port_->info()),
       loop_(config.mtu),
+      gids_{link_local(config.mac), wire::map_ipv4(config.ipv4)},
       prng_(config.seed),
       doorbells_(std::make_unique<mprdma_abi_doorbell_page>()),
       qps_(prng_.split("qp numbers")),
       mrs_(kMaxMrs, prng_.split("keys")),
+      cm_(cm_config()),
       held_(std::max(config.held_frames, 1u)),
       frames_(held_.budget() + kBurst),
       wheel_(now),
@@ -56,8 +58,6 @@ Worker::Worker(const WorkerConfig& config, std::unique_ptr<Port> port, Time now)
       actions_(std::span(placements_.get(), transport::kMaxPlacements),
                std::span(released_.get(), transport::kMaxReleased)),
       now_(now) {
-  gids_[0] = link_local(config_.mac);
-  gids_[1] = wire::map_ipv4(config_.ipv4);
   device_.memory = &mrs_.memory();
   device_.held = &held_;
   device_.counters = &transport_counters_;
@@ -75,7 +75,8 @@ const transport::SharedReceives* Worker::find_xrc_srq(void* host, uint32_t xrcd,
 }
 
 Time Worker::next_deadline() const {
-  return std::min({wheel_.next_deadline(), cq_wheel_.next_deadline(), arp_.next_deadline()});
+  return std::min({wheel_.next_deadline(), cq_wheel_.next_deadline(), arp_.next_deadline(),
+                   cm_.next_deadline()});
 }
 
 bool Worker::doorbells_pending() const {
@@ -209,6 +210,8 @@ void Worker::path_changed(uint32_t ip) {
     apply_neighbour(qp, *entry);
   });
   ah_path_changed(peer, *entry);
+  if (entry->state == ArpTable::State::kResolving) return;
+  cm_.on_resolved(peer, entry->state == ArpTable::State::kReachable ? &entry->mac : nullptr, now_);
 }
 
 void Worker::apply_neighbour(QpContext& qp, const ArpTable::Entry& entry) {

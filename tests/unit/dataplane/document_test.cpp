@@ -6,6 +6,7 @@
 #include <iterator>
 #include <string>
 
+#include "dataplane/cm/agent.hpp"
 #include "dataplane/engine_counters.hpp"
 #include "dataplane/port.hpp"
 #include "transport/counters.hpp"
@@ -29,6 +30,7 @@ std::string missing_rows() {
 TEST(OperationsPage, ListsEveryCounter) {
   EXPECT_EQ(missing_rows<transport::TransportCounters>(), "");
   EXPECT_EQ(missing_rows<EngineCounters>(), "");
+  EXPECT_EQ(missing_rows<CmCounters>(), "");
   EXPECT_EQ(missing_rows<PortCounters>(), "");
 }
 
