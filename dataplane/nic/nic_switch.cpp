@@ -153,15 +153,27 @@ void NicSwitch::wake_wire(Time now) {
   wire_->last_moved = now;
 }
 
+// service() may have taken the wake-up of a port that sleeps: the loop will not hear of it.
+bool NicSwitch::still_sleeps(Station& station, Time now) {
+  if (station.awake || station.port->arm()) return true;
+  station.awake = true;
+  station.last_moved = now;
+  return false;
+}
+
 void NicSwitch::service_clients(Time now) {
-  for (const auto& client : clients_) {
-    if (client != nullptr) client->port->service(now);
+  for (uint32_t block = 0; block < kBlocks; ++block) {
+    Station* client = clients_[block].get();
+    if (client == nullptr) continue;
+    client->port->service(now);
+    if (!still_sleeps(*client, now)) awake_.push_back(block);
   }
 }
 
 void NicSwitch::service_wire(Time now) {
   if (wire_ == nullptr) return;
   wire_->port->service(now);
+  still_sleeps(*wire_, now);
   const bool up = wire_->port->link_up();
   if (up && !wire_was_up_) {
     // Peers that knew us under another Ethernet address hear of it (RFC 5227, 2.3).

@@ -115,6 +115,7 @@ class NicSwitch {
                       const RxFrame& frame);
   void drop(Station& station, uint64_t NicCounters::*cause) { ++(station.counters.*cause); }
   bool settle_station(Station& station, Time now);
+  bool still_sleeps(Station& station, Time now);
   [[nodiscard]] Station* station_of(uint32_t qpn) const;
   [[nodiscard]] bool is_ours(const HeaderCopy& copy, const FrameClass& found,
                              bool destination) const;

@@ -8,6 +8,7 @@
 
 #include "dataplane/cm/agent.hpp"
 #include "dataplane/engine_counters.hpp"
+#include "dataplane/nic/nic_counters.hpp"
 #include "dataplane/port.hpp"
 #include "transport/counters.hpp"
 
@@ -32,6 +33,8 @@ TEST(OperationsPage, ListsEveryCounter) {
   EXPECT_EQ(missing_rows<EngineCounters>(), "");
   EXPECT_EQ(missing_rows<CmCounters>(), "");
   EXPECT_EQ(missing_rows<PortCounters>(), "");
+  EXPECT_EQ(missing_rows<nic::NicCounters>(), "");
+  EXPECT_EQ(missing_rows<nic::NicServerCounters>(), "");
 }
 
 }  // namespace
