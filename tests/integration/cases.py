@@ -8,6 +8,7 @@ import direct
 import fabric
 import matrix
 import perftest
+import rdma_cm
 from hosts import Failure, describe_status, wait_until
 
 FAULT = "seed={},loss=0.01,reorder=0.02,dup=0.01,delay_us=50"
@@ -353,5 +354,5 @@ _CASES = {
 
 
 def of_wire(name):
-    chosen = {**_CASES, **fabric.CASES}[name]
+    chosen = {**_CASES, **fabric.CASES}[name] + rdma_cm.CASES.get(name, [])
     return [Case(name, title, function) for title, function in chosen]

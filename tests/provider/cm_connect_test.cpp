@@ -128,6 +128,18 @@ TEST_F(Cm, AddressesThatCannotBe) {
   expect(RDMA_CM_EVENT_ADDR_RESOLVED);
 }
 
+TEST_F(Cm, LoopbackAndAnyAddressMeanTheDevice) {
+  for (const char* address : {"127.0.0.1", "0.0.0.0"}) {
+    rdma_cm_id* id = make();
+    sockaddr_in remote = ip(address, 7);
+    EXPECT_EQ(rdma_resolve_addr(id, nullptr, generic(&remote), 100), 0) << strerror(errno);
+    expect(RDMA_CM_EVENT_ADDR_RESOLVED);
+    const auto* found = reinterpret_cast<sockaddr_in*>(rdma_get_peer_addr(id));
+    EXPECT_EQ(found->sin_addr.s_addr, ip(kOwn).sin_addr.s_addr) << address;
+    EXPECT_EQ(ntohs(found->sin_port), 7);
+  }
+}
+
 TEST_F(Cm, PortIsTakenUnlessBothShareIt) {
   rdma_cm_id* first = listen();
   sockaddr_in same = ip("0.0.0.0", ntohs(rdma_get_src_port(first)));

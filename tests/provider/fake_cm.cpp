@@ -13,6 +13,7 @@ constexpr uint32_t kNoService = 8;  // reason of a REJ: invalid service id
 constexpr std::array<uint8_t, 12> kMapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 constexpr std::array<uint8_t, 4> kOwn{10, 73, 0, 1};
 constexpr std::array<uint8_t, 4> kSilent{10, 73, 0, 99};
+constexpr std::array<uint8_t, 4> kLoopback{127, 0, 0, 1};
 
 bool is(const mprdma_abi_cm_address& address, const std::array<uint8_t, 4>& ip) {
   return std::memcmp(address.ip, kMapped.data(), kMapped.size()) == 0 &&
@@ -85,11 +86,12 @@ int FakeCm::bind(FakeCmId& id, mprdma_abi_cm_address local) {
 
 int FakeCm::resolve(uint32_t number, FakeCmId& id, const mprdma_abi_cm_command& in) {
   const bool silent = is(in.remote, kSilent);
-  if (!silent && !is(in.remote, kOwn)) return ENETUNREACH;
+  const bool loops = is(in.remote, kLoopback);
+  if (!silent && !loops && !is(in.remote, kOwn)) return ENETUNREACH;
   const int error = id.state == FakeCmState::kIdle ? bind(id, in.local) : 0;
   if (error != 0) return error;
   if (is_any(id.local)) id.local = own(id.local.port);
-  id.remote = in.remote;
+  id.remote = loops ? own(in.remote.port) : in.remote;
   if (silent) {
     tell(number, id, MPRDMA_ABI_CM_EVENT_ADDRESS_ERROR, -ETIMEDOUT);
     return 0;

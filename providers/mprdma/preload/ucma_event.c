@@ -15,6 +15,8 @@ static void note(struct ucma_id* id, const struct mprdma_abi_cm_event* event) {
       id->state = UCMA_ADDRESS_RESOLVED;
       id->local = event->local;
       id->local_family = mprdma_ucma_family_of(&event->local);
+      id->remote = event->remote; /* of a loopback address: the device's own */
+      id->remote_family = mprdma_ucma_family_of(&event->remote);
       break;
     case MPRDMA_ABI_CM_EVENT_ADDRESS_ERROR:
       id->state = UCMA_BOUND; /* it may be resolved again */
