@@ -44,6 +44,8 @@ class Commands {
   static int prepare(const Call& call);
   // With the lock. 0 or an errno value.
   int execute(const mprdma_abi_client* client, const Call& call, Time now);
+  // CM where the agent is the daemon's. Without the lock. 0 or an errno value.
+  static int cm_by_nic(NicLink& nic, const mprdma_abi_client* client, const Call& call);
   // Destroys what is left of a client's objects.
   void forget_client(const mprdma_abi_client* client, Time now);
 

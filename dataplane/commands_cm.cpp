@@ -1,4 +1,4 @@
-// Connection management (abi/mprdma_abi_cm.h): the agent of this engine.
+// Connection management (abi/mprdma_abi_cm.h): the agent of this engine, or of mprdmad.
 #include <cerrno>
 
 #include "abi/mprdma_abi_cm.h"
@@ -10,7 +10,16 @@ namespace mprdma::dataplane {
 int Commands::cm_open(const mprdma_abi_client* client, const Call& call) {
   mprdma_abi_cm_open in;
   if (!read_input(call, &in)) return EINVAL;
-  return worker_.cm().open(client, in);
+  NicLink* nic = worker_.port().nic();
+  return nic != nullptr ? nic->cm_open(client, in) : worker_.cm().open(client, in);
+}
+
+int Commands::cm_by_nic(NicLink& nic, const mprdma_abi_client* client, const Call& call) {
+  mprdma_abi_cm_command in;
+  if (!read_input(call, &in) || call.out_bytes < sizeof(mprdma_abi_cm_result)) return EINVAL;
+  mprdma_abi_cm_result out{};
+  const int error = nic.cm_execute(client, in, &out);
+  return error != 0 ? error : write_output(call, out);
 }
 
 int Commands::cm(const mprdma_abi_client* client, const Call& call, Time now) {

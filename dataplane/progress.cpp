@@ -73,7 +73,7 @@ bool Progress::lock_for_last_command() {
 
 bool Progress::run_burst(Time now) {
   const uint64_t completions_before = worker_.send_completions();
-  const bool worked = worker_.run(now);
+  const bool worked = worker_.run(clock_.at(now));
   if (worker_.send_completions() != completions_before && !worker_.busy()) polls_since_finish_ = 0;
   return worked;
 }
@@ -99,7 +99,7 @@ void Progress::arm_or_run(Time now) {
 
 Time Progress::needed_by(Time now) const {
   // An armed port tells when there is room on the wire; one that cannot tell is polled anyway.
-  return worker_.wants_wire() && !armed_ ? now : worker_.next_deadline();
+  return worker_.wants_wire() && !armed_ ? now : clock_.when(worker_.next_deadline());
 }
 
 // The helper sleeps until helper_wakes_at_ unless the port or a kick wakes it. Is that good enough?

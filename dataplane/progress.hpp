@@ -28,6 +28,7 @@
 #include "base/units.hpp"
 #include "dataplane/clock.hpp"
 #include "dataplane/link_watch.hpp"
+#include "dataplane/transport_clock.hpp"
 #include "dataplane/worker.hpp"
 
 namespace mprdma::dataplane {
@@ -44,7 +45,9 @@ class Progress {
   static constexpr Duration kPollPauseMin = Duration::us(50);
   static constexpr Duration kPollPauseMax = Duration::ms(1);
 
-  explicit Progress(Worker& worker) : worker_(worker) {}
+  // `away_max`: the transport's time stands still for so long at most while mprdmad is away.
+  explicit Progress(Worker& worker, Duration away_max = Duration::s(60))
+      : worker_(worker), clock_(away_max) {}
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -62,12 +65,12 @@ class Progress {
   void idle();
   void kick();
 
-  // Runs f(now) with the lock held, waiting for it.
+  // Runs f(transport's time) with the lock held, waiting for it.
   template <class F>
   auto command(F&& f) {
     lock_for_command();
     const Time now = clock_now();
-    auto result = f(now);
+    auto result = f(clock_.at(now));
     leave(now);
     return result;
   }
@@ -78,7 +81,7 @@ class Progress {
   bool last_command(F&& f) {
     if (!lock_for_last_command()) return false;
     const Time now = clock_now();
-    f(now);
+    f(clock_.at(now));
     leave(now);
     return true;
   }
@@ -119,6 +122,7 @@ class Progress {
   bool service_if_due(Time now);
 
   Worker& worker_;
+  TransportClock clock_;  // under the lock
 
   alignas(64) std::atomic<bool> locked_{false};
   alignas(64) std::atomic<uint64_t> polls_{0};

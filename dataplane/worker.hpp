@@ -35,6 +35,7 @@
 #include "dataplane/loop_port.hpp"
 #include "dataplane/mcast_table.hpp"
 #include "dataplane/mr_table.hpp"
+#include "dataplane/nic_link.hpp"
 #include "dataplane/port.hpp"
 #include "dataplane/qp_context.hpp"
 #include "dataplane/qp_table.hpp"
@@ -72,8 +73,12 @@ class Worker {
   // ---- Progress
   // One burst: receive, doorbells, timers, send, events. True if there was anything to do.
   bool run(Time now);
-  // The port's slow path and the link's state; at least every 10 ms.
-  void service(Time now);
+  // The port's slow path and the link's state; at least every 10 ms. `clock`: the time of the port,
+  // which goes on where that of the transport stands still.
+  void service(Time clock, Time now);
+  void service(Time now) { service(now, now); }
+  // mprdmad, whose device this is, is gone and expected back.
+  [[nodiscard]] bool nic_is_away() const { return nic_ != nullptr && nic_->away(); }
   // When run() has to be called though nothing arrives.
   [[nodiscard]] Time next_deadline() const;
   // Something is outstanding: an answer of the peer, room on the wire, a neighbour's address.
@@ -229,9 +234,14 @@ class Worker {
   void path_changed(uint32_t ip);
   void apply_neighbour(QpContext& qp, const ArpTable::Entry& entry);
   void set_link(bool up, Time now);
+  void follow_block(Time now);
+  [[nodiscard]] bool is_own(const wire::IpAddress& ip) const {
+    return ip == gids_[0] || ip == gids_[1];
+  }
 
   WorkerConfig config_;
   std::unique_ptr<Port> port_;
+  NicLink* nic_;  // the port's; the device is other processes', too
   PortInfo port_info_;
   LoopPort loop_;
   std::array<wire::IpAddress, 2> gids_{};

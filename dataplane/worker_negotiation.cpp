@@ -38,7 +38,8 @@ void Worker::begin_negotiation(QpContext& qp, Time now) {
   const wire::IpAddress& peer = qp.address.dst_ip;
   const uint64_t transaction = prng_.next_u64() << 24 | qp.qp.qpn();
   // What comes over the wire in our own name says nothing of a peer on our own device.
-  const bool silent = !qp.loop && silent_peers_.contains(peer, now);
+  // Nor one that is not there yet in another process of it.
+  const bool silent = !is_own(peer) && silent_peers_.contains(peer, now);
   PairNegotiation::Step step = qp.pair.begin(now, transaction, silent);
   if (qp.loop) {
     const QpContext* other = qps_.find(qp.attr.dest_qpn);
@@ -93,7 +94,7 @@ void Worker::apply_mode(QpContext& qp) {
 void Worker::do_step(QpContext& qp, const PairNegotiation::Step& step, Time now, TxBatch& batch) {
   if (step.silent) {
     ++counters_.pair_peers_silent;
-    silent_peers_.add(qp.address.dst_ip, now);
+    if (!is_own(qp.address.dst_ip)) silent_peers_.add(qp.address.dst_ip, now);
   }
   if (step.ask && !send_question(qp, batch)) qp.pair.postpone(now + kFullWirePause);
   if (step.changed) apply_mode(qp);

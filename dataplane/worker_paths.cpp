@@ -41,12 +41,13 @@ void empty_ring(WorkRing& ring) {
 Worker::Worker(const WorkerConfig& config, std::unique_ptr<Port> port, Time now)
     : config_(config),
       port_(std::move(port)),
+      nic_(port_->nic()),
       port_info_(port_->info()),
       loop_(config.mtu),
       gids_{link_local(config.mac), wire::map_ipv4(config.ipv4)},
       prng_(config.seed),
       doorbells_(std::make_unique<mprdma_abi_doorbell_page>()),
-      qps_(prng_.split("qp numbers")),
+      qps_(prng_.split("qp numbers"), nic_ != nullptr ? nic_->block() : QpBlock{}),
       mrs_(kMaxMrs, prng_.split("keys")),
       cm_(cm_config()),
       held_(std::max(config.held_frames, 1u)),
@@ -160,7 +161,8 @@ int Worker::set_path(QpContext& qp, Time now) {
   // What answers to congestion says so on the wire.
   if (qp.mode != MPRDMA_ABI_MODE_ROCE) qp.address.ecn = wire::Ecn::kEct0;
   qp.path = found.path;
-  qp.loop = found.loop;
+  // Of a device that is shared, our address may be another process.
+  qp.loop = is_own(found.address.dst_ip) && (nic_ == nullptr || qps_.owns(qp.attr.dest_qpn));
   touch(qp);
   return 0;
 }
@@ -183,9 +185,10 @@ int Worker::resolve_address(const mprdma_abi_create_ah& to, Time now, AddressHan
   out->address.ecn = static_cast<wire::Ecn>(to.traffic_class & 3);
   // A hop limit of 0 would end at the first router; verbs programs leave it at 0.
   out->address.ttl = to.hop_limit > 1 ? to.hop_limit : wire::kDefaultTtl;
-  out->loop = peer == gids_[0] || peer == gids_[1];
+  // A datagram's queue pair is not known yet: mprdmad brings back what is ours.
+  out->loop = is_own(peer) && nic_ == nullptr;
   out->path = PathState::kReady;
-  if (out->loop) {
+  if (is_own(peer)) {
     out->address.dst_mac = config_.mac;
   } else if (out->group) {
     out->address.dst_mac = mac_of_group(peer);
@@ -299,10 +302,24 @@ void Worker::finish(QpContext& qp) {
   }
 }
 
-void Worker::service(Time now) {
-  port_->service(now);
+void Worker::service(Time clock, Time now) {
+  port_->service(clock);
+  follow_block(now);
   const bool up = port_->link_up();
   if (up != link_up_) set_link(up, now);
+}
+
+// A daemon that could not give the same numbers again has given those of before to somebody else.
+void Worker::follow_block(Time now) {
+  if (nic_ == nullptr || nic_->block() == qps_.block()) return;
+  now_ = now;
+  qps_.for_each([this](QpContext& qp) {
+    if (qp.qp.state() == transport::QpState::kReset) return;
+    fail(qp);
+    raise_event(qp.client, MPRDMA_ABI_EVENT_QP_FATAL, qp.cookie);
+  });
+  qps_.move_to(nic_->block());
+  settle(now);
 }
 
 void Worker::set_link(bool up, Time now) {
@@ -316,7 +333,7 @@ void Worker::set_link(bool up, Time now) {
     }
     batch.finish();
     port_->flush();
-    arp_.restart(now);
+    arp_.restart(now, nic_ != nullptr);
     // Whoever waited for the link to ask its peer does so now.
     qps_.for_each([this](QpContext& qp) {
       if (!qp.pair.next_deadline().is_never()) touch(qp);

@@ -1,5 +1,7 @@
 // mprdmad: one RDMA device for every process of a host. Page: docs/man/mprdmad.8.
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -173,6 +175,16 @@ bool reload(const Options& options, const nic::NicConfig& running, nic::SwitchCo
   return true;
 }
 
+// Programs that `mprdma run` has started hold SOCKET.users, from before they connect until they
+// end. Held by us until the end: who comes meanwhile waits, and starts another daemon.
+bool nobody_counts_on(const std::string& socket) {
+  const int fd = open((socket + ".users").c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0) return true;
+  if (flock(fd, LOCK_EX | LOCK_NB) == 0) return true;
+  close(fd);
+  return false;
+}
+
 int serve(const Options& options) {
   nic::NicConfig config;
   std::string error = load(options, &config);
@@ -198,6 +210,7 @@ int serve(const Options& options) {
   if (options.linger_s >= 0) {
     loop_options.linger = Duration::ms(static_cast<int64_t>(options.linger_s * 1000));
   }
+  loop_options.may_end = [&] { return nobody_counts_on(config.socket); };
   loop_options.reload = [&](nic::SwitchConfig* device, std::vector<uid_t>* uids) {
     return reload(options, config, device, uids);
   };

@@ -103,7 +103,9 @@ void NicLoop::service(Time now) {
     nic_.service_clients(now);
     server_.service(now);
     if (server_.clients() > 0) last_client_ = now;
-    if (now - last_client_ >= options_.linger) down_ = true;
+    if (now - last_client_ >= options_.linger) {
+      down_ = !options_.may_end || options_.may_end();
+    }
   }
 }
 

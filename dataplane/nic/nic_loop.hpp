@@ -29,6 +29,8 @@ class NicLoop {
     // Ends when so long after the start, or after the last client went away, there is none;
     // infinite: never.
     Duration linger = Duration::infinite();
+    // Asked before it ends for that; false: somebody counts on it. Unset: nobody does.
+    std::function<bool()> may_end;
     // SIGHUP: gives the configuration as it is now; false: leave all as it is.
     std::function<bool(SwitchConfig* device, std::vector<uid_t>* uids)> reload;
   };

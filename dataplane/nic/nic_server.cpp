@@ -203,6 +203,7 @@ void NicServer::on_message(Connection& client, const Incoming& in, Time now) {
                       ": use one installation for both");
   }
   if (fault != MessageFault::kNone) return misbehaved(client, to_string(fault));
+  if (head.type == MessageType::kQuery) return on_query(client, head.serial);
   if (head.type == MessageType::kHello && client.block == kNoBlock) {
     return on_hello(client, load_message<Hello>(in.message()), now);
   }
@@ -328,6 +329,15 @@ void NicServer::deliver(const CmAgent::ClientEvent& event) {
 }
 
 // ---- Messages from clients
+
+void NicServer::on_query(Connection& client, uint32_t serial) {
+  auto info = new_message<Info>(serial);
+  info.instance = config_.instance;
+  info.clients = static_cast<uint32_t>(clients());
+  info.device = device();
+  set_text(&info.name, config_.device_name);
+  send(client, info);
+}
 
 void NicServer::on_hello(Connection& client, const Hello& hello, Time now) {
   client.program = std::string(text_of(hello.program));

@@ -88,6 +88,7 @@ class NicServer {
   void accept_one(int fd, Time now);
   void read_some(Connection& client, Time now);
   void on_message(Connection& client, const Incoming& in, Time now);
+  void on_query(Connection& client, uint32_t serial);
   void on_hello(Connection& client, const Hello& hello, Time now);
   void on_command(Connection& client, const CmCommand& command, Time now);
   bool give_port(Connection& client, const Hello& hello, uint32_t block, Time now);

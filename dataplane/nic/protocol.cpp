@@ -18,6 +18,10 @@ size_t message_bytes(MessageType type) {
       return sizeof(CmEvent);
     case MessageType::kPortState:
       return sizeof(PortState);
+    case MessageType::kQuery:
+      return sizeof(Query);
+    case MessageType::kInfo:
+      return sizeof(Info);
   }
   return 0;
 }

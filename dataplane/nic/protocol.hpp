@@ -7,6 +7,8 @@
 //   Hello                       ->
 //                               <-   Welcome, and a descriptor: the connected control socket of a
 //                                    LocalPort (local::Role::kAdopted); or Refused, and the end
+//   Query (instead of Hello)    ->
+//                               <-   Info
 //   CmCommand                   ->
 //                               <-   CmReply, in the order of the commands
 //                               <-   CmEvent, PortState: whenever something happened
@@ -72,6 +74,8 @@ enum class MessageType : uint16_t {
   kCmReply = 5,
   kCmEvent = 6,
   kPortState = 7,
+  kQuery = 8,
+  kInfo = 9,
 };
 
 struct Head {
@@ -159,6 +163,23 @@ struct PortState {  // the link went up or down, or the address has changed
   Head head;
   Device device;
 };
+
+// Who only wants to know who is there; may be asked at any time.
+struct Query {
+  static constexpr MessageType kType = MessageType::kQuery;
+  Head head;
+};
+
+struct Info {
+  static constexpr MessageType kType = MessageType::kInfo;
+  Head head;
+  uint64_t instance = 0;  // of the daemon
+  uint32_t clients = 0;   // processes that have a block
+  uint32_t reserved = 0;
+  Device device;
+  std::array<char, 64> name{};
+};
+static_assert(sizeof(Info) == 128);
 
 static_assert(sizeof(CmCommand) == 360 && sizeof(CmReply) == 56 && sizeof(CmEvent) == 360);
 
