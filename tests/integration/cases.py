@@ -4,6 +4,7 @@ import os
 import re
 import time
 
+import daemon
 import direct
 import fabric
 import matrix
@@ -354,5 +355,5 @@ _CASES = {
 
 
 def of_wire(name):
-    chosen = {**_CASES, **fabric.CASES}[name] + rdma_cm.CASES.get(name, [])
+    chosen = {**_CASES, **fabric.CASES, "daemon": daemon.CASES}[name] + rdma_cm.CASES.get(name, [])
     return [Case(name, title, function) for title, function in chosen]
