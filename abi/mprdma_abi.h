@@ -31,7 +31,7 @@ extern "C" {
 #endif
 
 #define MPRDMA_ABI_MAJOR 2u
-#define MPRDMA_ABI_MINOR 0u
+#define MPRDMA_ABI_MINOR 1u
 
 /* Feature bits, mprdma_abi_channel.features. */
 #define MPRDMA_ABI_FEATURE_RC (1ull << 0)
@@ -50,6 +50,7 @@ extern "C" {
 #define MPRDMA_ABI_FEATURE_CQ_MODERATION (1ull << 13)   /* MODIFY_CQ */
 #define MPRDMA_ABI_FEATURE_ATOMIC_WRITE (1ull << 14)    /* MPRDMA_ABI_ATOMIC_WRITE */
 #define MPRDMA_ABI_FEATURE_ON_DEMAND (1ull << 15)       /* MPRDMA_ABI_MR_ON_DEMAND */
+#define MPRDMA_ABI_FEATURE_CM (1ull << 16)              /* CM_OPEN, CM (mprdma_abi_cm.h) */
 
 /* ---- Send queue ------------------------------------------------------------------------------
  * A slot is one mprdma_abi_send_wqe followed by max_sge mprdma_abi_sge entries or by max_inline
@@ -280,6 +281,8 @@ enum mprdma_abi_command {
   MPRDMA_ABI_ATTACH_MCAST = 27,
   MPRDMA_ABI_DETACH_MCAST = 28,
   MPRDMA_ABI_MODIFY_CQ = 29,
+  MPRDMA_ABI_CM_OPEN = 30, /* mprdma_abi_cm_open, in mprdma_abi_cm.h */
+  MPRDMA_ABI_CM = 31,      /* mprdma_abi_cm_command; output: mprdma_abi_cm_result */
 };
 
 /* What a command without input or output uses; handles are small integers chosen by the engine. */

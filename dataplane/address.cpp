@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 
+#include <array>
 #include <cctype>
 #include <cstdio>
 #include <cstdlib>
@@ -46,6 +47,20 @@ bool parse_mac(const std::string& text, wire::MacAddress* mac) {
   if (found != 6 || static_cast<size_t>(used) != text.size() || (byte[0] & 1u) != 0) return false;
   for (size_t i = 0; i < mac->size(); ++i) (*mac)[i] = static_cast<uint8_t>(byte[i]);
   return true;
+}
+
+std::string address_text(uint32_t ipv4) {
+  std::array<char, INET_ADDRSTRLEN> text{};
+  const in_addr address{htonl(ipv4)};
+  inet_ntop(AF_INET, &address, text.data(), text.size());
+  return text.data();
+}
+
+std::string mac_text(const wire::MacAddress& mac) {
+  std::array<char, 18> text{};
+  std::snprintf(text.data(), text.size(), "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2],
+                mac[3], mac[4], mac[5]);
+  return text.data();
 }
 
 wire::MacAddress derived_mac(uint32_t ipv4) {

@@ -14,6 +14,8 @@ namespace mprdma::dataplane {
 bool parse_address(const std::string& text, uint32_t* ipv4, uint32_t* prefix_bits);
 // "02:4d:52:49:00:01", unicast.
 bool parse_mac(const std::string& text, wire::MacAddress* mac);
+std::string address_text(uint32_t ipv4);
+std::string mac_text(const wire::MacAddress& mac);
 // 02:4d:52 and the low three bytes of the address.
 wire::MacAddress derived_mac(uint32_t ipv4);
 

@@ -58,6 +58,7 @@ bool ArpTable::learn(uint32_t ip, const wire::MacAddress& mac, bool may_add) {
     entry = add(ip);
     if (entry == nullptr) return false;
   } else if (entry->state == State::kReachable && entry->mac == mac) {
+    entry->next_request = Time::never();
     return false;
   }
   entry->mac = mac;
@@ -67,9 +68,13 @@ bool ArpTable::learn(uint32_t ip, const wire::MacAddress& mac, bool may_add) {
   return true;
 }
 
-void ArpTable::restart(Time now) {
+void ArpTable::forget_failed() {
+  std::erase_if(entries_, [](const Entry& entry) { return entry.state == State::kFailed; });
+}
+
+void ArpTable::restart(Time now, bool all) {
   for (Entry& entry : entries_) {
-    if (entry.state == State::kReachable) continue;
+    if (entry.state == State::kReachable && !(all && entry.wanted)) continue;
     entry.next_request = now;
     entry.retry = kFirstRetry;
     next_deadline_ = now;

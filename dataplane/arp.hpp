@@ -43,8 +43,11 @@ class ArpTable {
   const Entry* resolve(uint32_t ip, Time now);
   // Somebody says that `ip` is at `mac`. True if that is news.
   bool learn(uint32_t ip, const wire::MacAddress& mac, bool may_add);
-  // The wire came up: what is not known is asked for at once.
-  void restart(Time now);
+  // Those that gave up: for a host that asks again on behalf of whoever still wants them.
+  void forget_failed();
+  // The wire came up: what is not known is asked for at once; with `all`, what is known as well,
+  // and is as good as before meanwhile.
+  void restart(Time now, bool all = false);
 
   [[nodiscard]] Time next_deadline() const { return next_deadline_; }
   // Calls request(ip) for each address that is due, and failed(ip) for each that gives up.

@@ -22,7 +22,8 @@ constexpr uint64_t kFeatures =
     MPRDMA_ABI_FEATURE_MULTICAST | MPRDMA_ABI_FEATURE_SRQ | MPRDMA_ABI_FEATURE_SYNCHRONISE |
     MPRDMA_ABI_FEATURE_QP_TRANSPORT | MPRDMA_ABI_FEATURE_QP_STATS |
     MPRDMA_ABI_FEATURE_CQ_MODERATION | MPRDMA_ABI_FEATURE_ON_DEMAND | MPRDMA_ABI_FEATURE_ATOMIC |
-    MPRDMA_ABI_FEATURE_ATOMIC_WRITE | MPRDMA_ABI_FEATURE_MEMORY_WINDOW | MPRDMA_ABI_FEATURE_XRC;
+    MPRDMA_ABI_FEATURE_ATOMIC_WRITE | MPRDMA_ABI_FEATURE_MEMORY_WINDOW | MPRDMA_ABI_FEATURE_XRC |
+    MPRDMA_ABI_FEATURE_CM;
 
 bool good_ring(uint64_t ring, uint64_t dbr, uint32_t depth) {
   return ring != 0 && ring % alignof(mprdma_abi_cqe) == 0 && dbr != 0 && std::has_single_bit(depth);
@@ -124,6 +125,10 @@ int Commands::execute(const mprdma_abi_client* client, const Call& call, Time no
       return query_counters(call);
     case MPRDMA_ABI_QUERY_QP_STATS:
       return query_qp_stats(client, call, now);
+    case MPRDMA_ABI_CM_OPEN:
+      return cm_open(client, call);
+    case MPRDMA_ABI_CM:
+      return cm(client, call, now);
     default:
       return EINVAL;
   }
@@ -270,6 +275,9 @@ int Commands::query_counters(const Call& call) {
 // ---- Clients -----------------------------------------------------------------------------------
 
 void Commands::forget_client(const mprdma_abi_client* client, Time now) {
+  if (NicLink* nic = worker_.port().nic()) nic->cm_forget(client);
+  worker_.cm().forget_client(client, now);
+  worker_.settle_cm(now);
   std::vector<QpContext*> qps;
   for (auto& [qpn, qp] : qps_) {
     if (qp->client == client) qps.push_back(qp.get());

@@ -44,6 +44,8 @@ class Commands {
   static int prepare(const Call& call);
   // With the lock. 0 or an errno value.
   int execute(const mprdma_abi_client* client, const Call& call, Time now);
+  // CM where the agent is the daemon's. Without the lock. 0 or an errno value.
+  static int cm_by_nic(NicLink& nic, const mprdma_abi_client* client, const Call& call);
   // Destroys what is left of a client's objects.
   void forget_client(const mprdma_abi_client* client, Time now);
 
@@ -105,6 +107,8 @@ class Commands {
   int destroy_qp(const mprdma_abi_client* client, const Call& call, Time now);
   int query_qp_stats(const mprdma_abi_client* client, const Call& call, Time now);
   int query_counters(const Call& call);
+  int cm_open(const mprdma_abi_client* client, const Call& call);
+  int cm(const mprdma_abi_client* client, const Call& call, Time now);
 
   Pd* find_pd(const mprdma_abi_client* client, uint32_t handle);
   Cq* find_cq(const mprdma_abi_client* client, uint32_t handle);

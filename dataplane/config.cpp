@@ -7,6 +7,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "dataplane/port_factory.hpp"
+
 namespace mprdma::dataplane {
 
 bool valid_mtu(uint64_t mtu) {
@@ -103,6 +105,7 @@ std::string apply_environment(const Environment& environment, Config* out) {
       return wrong("MPRDMA_MTU", value, "expected 1024, 2048 or 4096");
     }
     out->mtu = static_cast<uint32_t>(mtu);
+    out->mtu_set = true;
   }
   if (const char* value = variable(environment, "MPRDMA_DEVICE")) {
     if (!valid_device_name(value)) {
@@ -140,6 +143,34 @@ std::string apply_environment(const Environment& environment, Config* out) {
   return {};
 }
 
+bool is_daemon_port(const std::string& spec) {
+  return spec.starts_with(kDaemonPortPrefix);
+}
+
+std::string take_device(const NicDevice& device, Config* out) {
+  const auto differs = [](const std::string& what, const std::string& ours,
+                          const std::string& daemons) {
+    return what + " is " + ours + ", and that of mprdmad's device is " + daemons +
+           ": leave it to mprdmad, or give mprdmad another one";
+  };
+  if (out->ipv4 != 0 && out->ipv4 != device.ipv4) {
+    return differs("the address (MPRDMA_ADDRESS, [device] address)", address_text(out->ipv4),
+                   address_text(device.ipv4));
+  }
+  if (out->mac_set && out->mac != device.mac) {
+    return differs("the MAC (MPRDMA_MAC, [device] mac)", mac_text(out->mac), mac_text(device.mac));
+  }
+  if (out->mtu_set && out->mtu > device.mtu) {
+    return differs("the MTU (MPRDMA_MTU, [device] mtu)", std::to_string(out->mtu),
+                   std::to_string(device.mtu));
+  }
+  out->ipv4 = device.ipv4;
+  out->prefix_bits = device.prefix_bits;
+  out->mac = device.mac;
+  if (!out->mtu_set) out->mtu = device.mtu;
+  return {};
+}
+
 std::string load_config_partial(const Environment& environment, Config* out) {
   *out = Config{};
   std::string error;
@@ -156,7 +187,7 @@ std::string load_config_partial(const Environment& environment, Config* out) {
 std::string load_config(const Environment& environment, Config* out) {
   std::string error = load_config_partial(environment, out);
   if (!error.empty()) return error;
-  if (out->ipv4 == 0) {
+  if (out->ipv4 == 0 && !is_daemon_port(out->port_spec)) {
     return "no address: start the program with `mprdma run -- PROGRAM`, or set MPRDMA_ADDRESS";
   }
   if (out->port_spec.empty()) {

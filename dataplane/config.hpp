@@ -3,7 +3,8 @@
 // Page: docs/man/mprdma.1. Any thread; no state.
 //
 //   MPRDMA_CONFIG   path of a TOML file
-//   MPRDMA_PORT     "local:PATH[,slots=N]" or "ethdev:DEVARGS"   [port] spec
+//   MPRDMA_PORT     "local:PATH[,slots=N]", "ethdev:DEVARGS" or
+//                   "daemon:PATH"                               [port] spec
 //   MPRDMA_ADDRESS  "10.73.0.1/24"                              [device] address
 //   MPRDMA_MAC      "02:4d:52:49:00:01"                         [device] mac
 //   MPRDMA_MTU      1024, 2048 or 4096                          [device] mtu
@@ -20,6 +21,7 @@
 
 #include "dataplane/address.hpp"
 #include "dataplane/fault_spec.hpp"
+#include "dataplane/nic_link.hpp"
 #include "transport/params.hpp"
 #include "wire/ethernet.hpp"
 
@@ -32,7 +34,10 @@ struct Config {
   wire::MacAddress mac{};
   bool mac_set = false;  // else 02:4d:52 and the low three bytes of the address
   uint32_t mtu = 4096;
+  bool mtu_set = false;  // else the largest that the device has
   std::string port_spec;
+  // While mprdmad is away the transport's timers stand still for so long at most.
+  Duration away_max = Duration::s(60);
   uint32_t held_frames = 1024;  // most frames that wait for their turn, all queue pairs together
   transport::Params params;
   // Mode mp: with a peer that is none of ours a queue pair speaks roce. Another mode is pinned.
@@ -41,6 +46,11 @@ struct Config {
 };
 
 using Environment = std::function<const char*(const char*)>;
+
+// The port is a part of mprdmad's device: address, MAC and largest MTU are the daemon's.
+bool is_daemon_port(const std::string& spec);
+// Fills them in. Empty, or which of them was configured and is another one.
+std::string take_device(const NicDevice& device, Config* out);
 
 // Empty, or one line that says what is wrong, where, and what would be right.
 std::string load_config(const Environment& environment, Config* out);

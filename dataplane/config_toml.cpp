@@ -68,7 +68,8 @@ bool set_mac(const toml::node& node, Config& config) {
 }
 
 bool set_mtu(const toml::node& node, Config& config) {
-  return take_integer(node, 1024, 4096, &config.mtu) && valid_mtu(config.mtu);
+  config.mtu_set = take_integer(node, 1024, 4096, &config.mtu) && valid_mtu(config.mtu);
+  return config.mtu_set;
 }
 
 bool set_window_slots(const toml::node& node, Config& config) {
@@ -144,8 +145,15 @@ constexpr Knob kDevice[] = {
 };
 
 constexpr Knob kPort[] = {
-    {"spec", "a string, \"local:PATH[,slots=N]\" or \"ethdev:DEVARGS\"",
+    {"spec", "a string, \"local:PATH[,slots=N]\", \"ethdev:DEVARGS\" or \"daemon:PATH\"",
      [](const toml::node& n, Config& c) { return take_string(n, &c.port_spec); }},
+    {"away_max_s", "seconds, 0..3600",
+     [](const toml::node& n, Config& c) {
+       int64_t seconds = 0;
+       if (!take_integer(n, 0, 3600, &seconds)) return false;
+       c.away_max = Duration::s(seconds);
+       return true;
+     }},
     {"held_frames", "a whole number in 1..1048576",
      [](const toml::node& n, Config& c) { return take_integer(n, 1, 1 << 20, &c.held_frames); }},
 };

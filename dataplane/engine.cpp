@@ -62,7 +62,7 @@ Engine::Engine(const Config& config, std::unique_ptr<Port> port, uint64_t seed)
     : device_name_(config.device_name),
       worker_(worker_config(config, seed), std::move(port), clock_now()),
       commands_(worker_),
-      progress_(worker_) {}
+      progress_(worker_, config.away_max) {}
 
 Engine::~Engine() {
   progress_.stop();
@@ -80,8 +80,14 @@ std::unique_ptr<Engine> Engine::create(const Config& config, int* error, std::st
   return create_over(config, std::move(port), random_seed(), error, message);
 }
 
-std::unique_ptr<Engine> Engine::create_over(const Config& config, std::unique_ptr<Port> port,
+std::unique_ptr<Engine> Engine::create_over(const Config& given, std::unique_ptr<Port> port,
                                             uint64_t seed, int* error, std::string* message) {
+  Config config = given;
+  if (NicLink* nic = port->nic()) {
+    *error = EINVAL;
+    *message = take_device(nic->device(), &config);
+    if (!message->empty()) return nullptr;
+  }
   const PortInfo info = port->info();
   if (info.frame_bytes_max < frame_bytes(config.mtu)) {
     *error = EINVAL;
@@ -155,19 +161,23 @@ void Engine::publish(const std::string& directory) {
 
 void Engine::withdraw() {
   if (top_ != nullptr) top_->withdraw();
+  progress_.last_command([&](Time now) {
+    worker_.cm().forget_clients(now);
+    worker_.settle_cm(now);
+  });
 }
 
 void Engine::top_head(TopHead* out) {
   out->pid = static_cast<uint32_t>(getpid());
   std::strncpy(out->program.data(), program_invocation_short_name, out->program.size() - 1);
   std::strncpy(out->device.data(), device_name_.c_str(), out->device.size() - 1);
-  progress_.command([&](Time now) {
+  progress_.command([&](Time) {
     const TopCounts counts = top_->counts();
     worker_.counters().top_replies = counts.replies;
     worker_.counters().top_refused = counts.refused;
     const PortCounters port = worker_.port().stats();
     out->qps = worker_.qps().in_use();
-    out->time_ns = static_cast<uint64_t>(now.ns());
+    out->time_ns = static_cast<uint64_t>(clock_now().ns());
     out->ipv4 = worker_.config().ipv4;
     out->link_up = worker_.link_up() ? 1 : 0;
     out->port_tx_frames = port.tx_frames;
@@ -199,6 +209,30 @@ void Engine::abandon_in_child() {
   progress_.abandon_in_child();
 }
 
+int Engine::execute_locked(EngineClient& client, const Commands::Call& call) {
+  return progress_.command([&](Time now) {
+    try {
+      return commands_.execute(&client.callbacks, call, now);
+    } catch (const std::bad_alloc&) {  // neither the lock nor the provider's C is left by a throw
+      return ENOMEM;
+    }
+  });
+}
+
+// To the agent of whoever owns the wire: this engine, or mprdmad.
+int Engine::execute_cm(EngineClient& client, const Commands::Call& call) {
+  NicLink* nic = worker_.port().nic();
+  if (nic == nullptr || call.command == MPRDMA_ABI_CM_OPEN) return execute_locked(client, call);
+  try {
+    const int error = Commands::cm_by_nic(*nic, &client.callbacks, call);
+    // Events are delivered with the lock held: of an id that is destroyed none is under way now.
+    progress_.command([](Time) { return 0; });
+    return error;
+  } catch (const std::bad_alloc&) {
+    return ENOMEM;
+  }
+}
+
 int Engine::execute_entry(void* engine, uint32_t command, const void* in, size_t in_bytes,
                           void* out, size_t out_bytes) {
   auto* client = static_cast<EngineClient*>(engine);
@@ -207,13 +241,8 @@ int Engine::execute_entry(void* engine, uint32_t command, const void* in, size_t
   const Commands::Call call{command, in, in_bytes, out, out_bytes};
   const int error = Commands::prepare(call);
   if (error != 0) return error;
-  return self.progress_.command([&](Time now) {
-    try {
-      return self.commands_.execute(&client->callbacks, call, now);
-    } catch (const std::bad_alloc&) {  // neither the lock nor the provider's C is left by a throw
-      return ENOMEM;
-    }
-  });
+  const bool cm = command == MPRDMA_ABI_CM_OPEN || command == MPRDMA_ABI_CM;
+  return cm ? self.execute_cm(*client, call) : self.execute_locked(*client, call);
 }
 
 void Engine::progress_entry(void* engine) {

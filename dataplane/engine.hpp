@@ -47,7 +47,7 @@ class Engine : private TopSource {
 
   // Lets `mprdma top` see this process, if the directory can be used; else that is counted.
   void publish(const std::string& directory);
-  // The process ends: it is not to be seen any more.
+  // The process ends: it is not to be seen any more, and the peers of its connections are told.
   void withdraw();
 
   // Counters that are not zero, on standard error.
@@ -59,6 +59,8 @@ class Engine : private TopSource {
  private:
   Engine(const Config& config, std::unique_ptr<Port> port, uint64_t seed);
 
+  int execute_locked(EngineClient& client, const Commands::Call& call);
+  int execute_cm(EngineClient& client, const Commands::Call& call);
   static int execute_entry(void* engine, uint32_t command, const void* in, size_t in_bytes,
                            void* out, size_t out_bytes);
   static void progress_entry(void* engine);

@@ -53,12 +53,14 @@ std::array<unsigned char, 6> mac_or_random(std::array<unsigned char, 6> mac) {
 PortResult LocalPort::open(const Options& options) {
   const Geometry geometry{options.slots, local::kStrideDefault};
   if (!geometry.sane()) {
+    if (options.socket >= 0) close(options.socket);
     return PortResult::failure(EINVAL, "slots=" + std::to_string(options.slots) +
                                            " is not a power of two from 256 to 4096");
   }
   auto region = local::OwnRegion::create(geometry);
   if (region == nullptr) {
     const int error = errno;
+    if (options.socket >= 0) close(options.socket);
     return PortResult::failure(error, std::string("no shared memory for the local port (") +
                                           std::strerror(error) + "); it takes " +
                                           std::to_string(geometry.bytes() >> 10) +
@@ -74,6 +76,10 @@ PortResult LocalPort::open(const Options& options) {
 int LocalPort::start(std::string* message) {
   const int error = control_.start(message);
   if (error != 0) return error;
+  if (control_.adopted()) {
+    service(clock_now());
+    return 0;
+  }
   await_answer();
   if (!control_.refused() || link_up()) return 0;
   *message = control_.text();
@@ -94,8 +100,9 @@ void LocalPort::await_answer() {
 
 LocalPort::LocalPort(const Options& options, std::unique_ptr<local::OwnRegion> region)
     : own_(std::move(region)),
-      control_(options.path, options.role, own_->fd()),
+      control_(options.path, options.role, own_->fd(), options.socket),
       mac_(mac_or_random(options.mac)),
+      can_corrupt_(options.can_corrupt),
       slot_state_(own_->geometry().slots, SlotState::kFree) {
   free_slots_.reserve(own_->geometry().slots);
   reset_own_rings();
@@ -110,7 +117,7 @@ PortInfo LocalPort::info() const {
   const uint32_t peer_slots =
       peer_.region != nullptr ? peer_.region->geometry().slots : own_->geometry().slots;
   info.rx_frames = peer_slots - kFramesLeftToPeer;
-  info.can_corrupt = false;
+  info.can_corrupt = can_corrupt_;
   return info;
 }
 
@@ -385,6 +392,12 @@ void LocalPort::service(Time now) {
 bool LocalPort::frames_wait() {
   rx_newest_ = peer_.region->header().newest.load(std::memory_order_acquire);
   return rx_waiting() > 0;
+}
+
+void LocalPort::adopt(int socket) {
+  if (!control_.over()) control_.hang_up("another socket was handed over");
+  if (peer_.region != nullptr) detach();
+  control_.hand_over(socket);
 }
 
 void LocalPort::attach(int memfd) {

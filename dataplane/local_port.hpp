@@ -41,6 +41,8 @@ class LocalPort final : public Port {
     uint32_t slots = local::kSlotsDefault;  // power of two in [256, 4096]
     local::Role role = local::Role::kAuto;  // who listens
     std::array<unsigned char, 6> mac{};     // all zero: random, locally administered
+    int socket = -1;  // Role::kAdopted: connected, the port's from here on; `path` is not used
+    bool can_corrupt = false;  // beyond the other end: our frames need an ICRC
   };
 
   // Does not wait for a peer: that is service()'s work. Where a peer is, waits until it has taken
@@ -53,6 +55,11 @@ class LocalPort final : public Port {
   [[nodiscard]] PortInfo info() const override;
   [[nodiscard]] bool link_up() const override { return up_.load(std::memory_order_relaxed); }
   [[nodiscard]] const char* link_text() const override { return control_.text(); }
+  // Role::kAdopted: goes on over another connected socket, the port's from here on; the link comes
+  // up in service(). Frames borrowed from the peer before stay readable.
+  void adopt(int socket);
+  // Role::kAdopted: the link is down, for good unless adopt() is called.
+  [[nodiscard]] bool over() const { return control_.over() && !link_up(); }
 
   unsigned tx_reserve(TxFrame* frames, unsigned n) override;
   bool tx_tight() override;
@@ -96,6 +103,7 @@ class LocalPort final : public Port {
   std::unique_ptr<local::OwnRegion> own_;
   local::Control control_;
   std::array<unsigned char, 6> mac_;
+  bool can_corrupt_;
   Peer peer_;
   std::vector<Peer> departed_;  // regions of the dead from which frames are still borrowed
   std::atomic<bool> up_ = false;

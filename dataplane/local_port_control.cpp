@@ -19,6 +19,8 @@ namespace {
 
 constexpr uint32_t kMessageMagic = 0x4c503031;  // "LP01"; changes with the messages
 constexpr Duration kHandshakeTimeout = Duration::s(2);
+// Nobody else waits for the wire: a process that starts among many others may be slow.
+constexpr Duration kHandshakeTimeoutAdopted = Duration::s(10);
 constexpr Duration kDialInterval = Duration::ms(5);
 constexpr Duration kDialIntervalRefused = Duration::ms(50);
 constexpr Duration kListenerCheckInterval = Duration::ms(100);
@@ -126,11 +128,12 @@ const char* refusal_text(Refusal refusal) {
 
 }  // namespace
 
-Control::Control(std::string path, Role role, int own_memfd)
-    : path_(std::move(path)), role_(role), own_memfd_(own_memfd) {}
+Control::Control(std::string path, Role role, int own_memfd, int connected)
+    : path_(std::move(path)), role_(role), own_memfd_(own_memfd), given_fd_(connected) {}
 
 Control::~Control() {
   close_connection();
+  close_fd(&given_fd_);
   // The file is ours as long as the lock is; both go, in an order that lets a newcomer lock anew.
   if (listen_fd_ >= 0 && inode_of(path_) == socket_inode_) {
     unlink(path_.c_str());
@@ -141,6 +144,19 @@ Control::~Control() {
 }
 
 int Control::start(std::string* message) {
+  const int error = role_ == Role::kAdopted ? 0 : check_path(message);
+  if (error != 0) return error;
+  epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
+  if (epoll_fd_ < 0) {
+    const int refused = errno;
+    *message = std::string("epoll_create1: ") + std::strerror(refused) + "; raise `ulimit -n`";
+    return refused;
+  }
+  set_text("waiting for a process at the other end of the wire");
+  return 0;
+}
+
+int Control::check_path(std::string* message) const {
   if (path_.empty() || path_.size() >= sizeof(sockaddr_un::sun_path)) {
     *message = "the socket path '" + path_ + "' is empty or longer than 107 bytes; shorten it";
     return ENAMETOOLONG;
@@ -164,13 +180,6 @@ int Control::start(std::string* message) {
     *message = "'" + path_ + "' exists and is not a socket; remove it or choose another path";
     return EEXIST;
   }
-  epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
-  if (epoll_fd_ < 0) {
-    const int error = errno;
-    *message = std::string("epoll_create1: ") + std::strerror(error) + "; raise `ulimit -n`";
-    return error;
-  }
-  set_text("waiting for a process at the other end of the wire");
   return 0;
 }
 
@@ -186,7 +195,9 @@ Control::Event Control::poll(Time now) {
     turn_away_others();
     return {};
   }
-  if (listen_fd_ >= 0) {
+  if (role_ == Role::kAdopted) {
+    if (given_fd_ >= 0) adopt(std::exchange(given_fd_, -1), now);
+  } else if (listen_fd_ >= 0) {
     accept_one(now);
     check_listener(now);
   } else if (now >= next_dial_) {
@@ -287,7 +298,7 @@ void Control::turn_away_others() {
 void Control::adopt(int fd, Time now) {
   epoll_event event{};
   event.events = EPOLLIN | EPOLLRDHUP;
-  if (!same_user(fd)) {
+  if (role_ != Role::kAdopted && !same_user(fd)) {
     send_message(fd, MessageType::kRefused, Refusal::kUser, -1);
     set_text(refusal_text(Refusal::kUser));
     dial_interval_ = kDialIntervalRefused;
@@ -303,7 +314,8 @@ void Control::adopt(int fd, Time now) {
   }
   connection_fd_ = fd;
   state_ = State::kHandshake;
-  handshake_deadline_ = now + kHandshakeTimeout;
+  handshake_deadline_ =
+      now + (role_ == Role::kAdopted ? kHandshakeTimeoutAdopted : kHandshakeTimeout);
 }
 
 Control::Event Control::receive() {
@@ -340,8 +352,9 @@ Control::Event Control::on_message(const void* bytes, long count, int passed_fd)
     return closed("the process at the other end sent a message out of turn");
   }
   if (passed_fd >= 0) close(passed_fd);
-  return closed(count <= 0 ? "waiting for a process at the other end of the wire"
-                           : "the process at the other end speaks another version");
+  if (count > 0) return closed("the process at the other end speaks another version");
+  return closed(role_ == Role::kAdopted ? "the process at the other end is gone"
+                                        : "waiting for a process at the other end of the wire");
 }
 
 Control::Event Control::closed(const char* text) {
@@ -370,6 +383,7 @@ void Control::wake_peer() {
 
 void Control::close_after_fork() {
   close_fd(&connection_fd_);
+  close_fd(&given_fd_);
   close_fd(&listen_fd_);
   close_fd(&lock_fd_);
   close_fd(&epoll_fd_);

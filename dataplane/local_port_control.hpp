@@ -6,6 +6,9 @@
 // soon as the socket stands, and the link is up when the peer's has come. The kernel releases the
 // lock and hangs the socket up when a process dies, so a stale socket file harms nobody.
 //
+// Where two processes know each other already (a process and mprdmad) the connected socket is
+// handed over instead of a path: a wire that went down stays down until another one is.
+//
 // A wake-up is a message of this socket and not an eventfd, because a descriptor that a peer
 // passes in may be made to block at any time by that peer; a send() with MSG_DONTWAIT never does.
 //
@@ -20,9 +23,10 @@
 namespace mprdma::dataplane::local {
 
 enum class Role : uint8_t {
-  kAuto,    // dial, or listen where nobody does
-  kListen,  // only ever listen
-  kDial,    // only ever dial
+  kAuto,     // dial, or listen where nobody does
+  kListen,   // only ever listen
+  kDial,     // only ever dial
+  kAdopted,  // neither: the connected socket was given
 };
 
 class Control {
@@ -33,7 +37,9 @@ class Control {
     int memfd = -1;  // with kUp
   };
 
-  Control(std::string path, Role role, int own_memfd);
+  // `connected`: the socket of Role::kAdopted, which belongs to this object from here on; its other
+  // end is somebody whom the caller trusts. Else -1.
+  Control(std::string path, Role role, int own_memfd, int connected = -1);
   ~Control();
   Control(const Control&) = delete;
   Control& operator=(const Control&) = delete;
@@ -46,6 +52,8 @@ class Control {
   // Drops the peer, who may be told why. Dialling or listening goes on.
   void hang_up(const char* reason);
   void wake_peer();
+  // Role::kAdopted: another connected socket, for the next life. Requires: over().
+  void hand_over(int connected) { given_fd_ = connected; }
 
   [[nodiscard]] int notify_fd() const { return epoll_fd_; }
   // Static text: what the wire waits for, or "up".
@@ -53,6 +61,11 @@ class Control {
 
   // Connected, and what the other end thinks of us is not known yet.
   [[nodiscard]] bool agreeing() const { return state_ == State::kHandshake; }
+  [[nodiscard]] bool adopted() const { return role_ == Role::kAdopted; }
+  // Role::kAdopted: the other end is gone, and nobody will come by himself.
+  [[nodiscard]] bool over() const {
+    return role_ == Role::kAdopted && connection_fd_ < 0 && given_fd_ < 0;
+  }
   // The last one that was asked refused; asked again from time to time.
   [[nodiscard]] bool refused() const { return refused_; }
 
@@ -63,6 +76,7 @@ class Control {
   enum class State : uint8_t { kIdle, kHandshake, kUp };
 
   void set_text(const char* text) { __atomic_store_n(&text_, text, __ATOMIC_RELAXED); }
+  int check_path(std::string* message) const;
   void dial(Time now);
   bool try_lock();
   bool try_listen();
@@ -85,6 +99,7 @@ class Control {
   int lock_fd_ = -1;
   int listen_fd_ = -1;
   int connection_fd_ = -1;
+  int given_fd_ = -1;          // Role::kAdopted, before the first poll()
   uint64_t socket_inode_ = 0;  // of the file that we listen at
   Time handshake_deadline_ = Time::never();
   Time next_dial_;

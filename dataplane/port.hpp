@@ -72,6 +72,8 @@ struct PortInfo {
   X(link_downs, "times that the peer went away")
 MPRDMA_DEFINE_COUNTERS(PortCounters, MPRDMA_PORT_COUNTERS);
 
+class NicLink;
+
 class Port {
  public:
   virtual ~Port() = default;
@@ -117,6 +119,9 @@ class Port {
   // peer sees the parent's death. The object then is good for nothing but to be forgotten: it is
   // neither called nor destroyed.
   virtual void close_after_fork() = 0;
+
+  // The daemon behind the port (nic_link.hpp); nullptr: the wire is this process's own.
+  [[nodiscard]] virtual NicLink* nic() { return nullptr; }
 
   [[nodiscard]] virtual PortCounters stats() const = 0;
 };

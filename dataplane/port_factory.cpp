@@ -10,6 +10,7 @@
 
 #include "dataplane/eal_module.hpp"
 #include "dataplane/local_port.hpp"
+#include "dataplane/nic/daemon_port.hpp"
 
 namespace mprdma::dataplane {
 
@@ -111,11 +112,15 @@ PortResult open_ethdev(std::string_view rest) {
 PortResult open_port(std::string_view spec) {
   constexpr std::string_view kLocal = "local:";
   constexpr std::string_view kEthdev = "ethdev:";
+  constexpr std::string_view kDaemon = kDaemonPortPrefix;
   if (spec.starts_with(kLocal)) return open_local(spec.substr(kLocal.size()));
   if (spec.starts_with(kEthdev)) return open_ethdev(spec.substr(kEthdev.size()));
+  if (spec.starts_with(kDaemon)) {
+    return nic::DaemonPort::open(std::string(spec.substr(kDaemon.size())));
+  }
   return PortResult::failure(
-      EINVAL,
-      "a port is 'local:SOCKET-PATH' or 'ethdev:DPDK-DEVICE', not '" + std::string(spec) + "'");
+      EINVAL, "a port is 'local:SOCKET-PATH', 'ethdev:DPDK-DEVICE' or 'daemon:SOCKET-PATH', not '" +
+                  std::string(spec) + "'");
 }
 
 }  // namespace mprdma::dataplane

@@ -7,6 +7,9 @@
 //       EthdevPort: a DPDK device that this process owns, DEVARGS as DPDK's --vdev takes them
 //       (net_virtio_user0,path=S,server=1; net_af_packet0,iface=eth1; ...) or a PCI address.
 //       Loads libmprdma-eal.so, and starts DPDK's EAL in this process.
+//   daemon:PATH
+//       DaemonPort: a part of the device of the mprdmad that listens at PATH. Address, Ethernet
+//       address and MTU are the daemon's.
 //
 // Any thread may call this; it may block for the second that DPDK takes to start.
 #pragma once
@@ -16,6 +19,8 @@
 #include "dataplane/port_result.hpp"
 
 namespace mprdma::dataplane {
+
+inline constexpr std::string_view kDaemonPortPrefix = "daemon:";
 
 PortResult open_port(std::string_view spec);
 

@@ -14,6 +14,7 @@ namespace {
 // After so many polls in a row that found nothing the processor goes to whoever else wants it: with
 // more pollers than cores that is who has the answer.
 constexpr uint32_t kEmptyPollsBeforeYield = 128;
+constexpr Duration kLastCommandWaits = Duration::ms(100);
 // A doorbell that came while the lock was held is served by its holder; so often at most.
 constexpr int kRechecksMax = 4;
 // When the helper finished the last send, so many polls leave the port armed: the application may
@@ -61,9 +62,18 @@ void Progress::lock_for_command() {
   commands_waiting_.fetch_sub(1, std::memory_order_relaxed);
 }
 
+bool Progress::lock_for_last_command() {
+  const Time start = clock_now();
+  while (!try_lock()) {
+    if (clock_now() - start > kLastCommandWaits) return false;
+    sched_yield();
+  }
+  return true;
+}
+
 bool Progress::run_burst(Time now) {
   const uint64_t completions_before = worker_.send_completions();
-  const bool worked = worker_.run(now);
+  const bool worked = worker_.run(clock_.at(now));
   if (worker_.send_completions() != completions_before && !worker_.busy()) polls_since_finish_ = 0;
   return worked;
 }
@@ -89,7 +99,7 @@ void Progress::arm_or_run(Time now) {
 
 Time Progress::needed_by(Time now) const {
   // An armed port tells when there is room on the wire; one that cannot tell is polled anyway.
-  return worker_.wants_wire() && !armed_ ? now : worker_.next_deadline();
+  return worker_.wants_wire() && !armed_ ? now : clock_.when(worker_.next_deadline());
 }
 
 // The helper sleeps until helper_wakes_at_ unless the port or a kick wakes it. Is that good enough?

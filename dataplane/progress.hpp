@@ -28,6 +28,7 @@
 #include "base/units.hpp"
 #include "dataplane/clock.hpp"
 #include "dataplane/link_watch.hpp"
+#include "dataplane/transport_clock.hpp"
 #include "dataplane/worker.hpp"
 
 namespace mprdma::dataplane {
@@ -44,7 +45,9 @@ class Progress {
   static constexpr Duration kPollPauseMin = Duration::us(50);
   static constexpr Duration kPollPauseMax = Duration::ms(1);
 
-  explicit Progress(Worker& worker) : worker_(worker) {}
+  // `away_max`: the transport's time stands still for so long at most while mprdmad is away.
+  explicit Progress(Worker& worker, Duration away_max = Duration::s(60))
+      : worker_(worker), clock_(away_max) {}
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -62,14 +65,25 @@ class Progress {
   void idle();
   void kick();
 
-  // Runs f(now) with the lock held, waiting for it.
+  // Runs f(transport's time) with the lock held, waiting for it.
   template <class F>
   auto command(F&& f) {
     lock_for_command();
     const Time now = clock_now();
-    auto result = f(now);
+    auto result = f(clock_.at(now));
     leave(now);
     return result;
+  }
+
+  // The same at the end of a process, where who has the lock may be gone: false if it is not to be
+  // had for a while.
+  template <class F>
+  bool last_command(F&& f) {
+    if (!lock_for_last_command()) return false;
+    const Time now = clock_now();
+    f(clock_.at(now));
+    leave(now);
+    return true;
   }
 
  private:
@@ -79,6 +93,7 @@ class Progress {
   }
   void unlock() { locked_.store(false, std::memory_order_seq_cst); }
   void lock_for_command();
+  bool lock_for_last_command();
 
   // With the lock held; leave() gives it up, and runs the worker again if doorbells came meanwhile.
   bool run_burst(Time now);
@@ -107,6 +122,7 @@ class Progress {
   bool service_if_due(Time now);
 
   Worker& worker_;
+  TransportClock clock_;  // under the lock
 
   alignas(64) std::atomic<bool> locked_{false};
   alignas(64) std::atomic<uint64_t> polls_{0};

@@ -182,14 +182,19 @@ Duration Progress::prepare_sleep(Time now) {
   }
   Duration pause = last_service_ + kService - now;
   if (worker_.port().notify_fd() < 0) pause = std::min(pause, poll_pause_);
-  pause = std::min(pause, worker_.next_deadline() - now);
+  pause = std::min(pause, clock_.when(worker_.next_deadline()) - now);
   return std::max(pause, Duration::us(1));
 }
 
 bool Progress::service_if_due(Time now) {
   if (!notified_ && now - last_service_ < kService) return false;
   last_service_ = now;
-  worker_.service(now);
+  worker_.service(now, clock_.at(now));
+  if (worker_.nic_is_away()) {
+    clock_.stop(now);
+  } else {
+    clock_.go(now);
+  }
   link_watch_.look(worker_, now);
   return true;
 }

@@ -11,15 +11,20 @@ constexpr bool is_reserved(uint32_t qpn) {
   return qpn <= wire::kGeneralServicesQpn || qpn == wire::kMulticastQpn;
 }
 
-constexpr uint32_t next_generation(uint32_t qpn) {
-  return (qpn + QpTable::kSlots) & wire::kQpnMask;
+constexpr uint32_t next_generation(uint32_t qpn, const QpBlock& block) {
+  const uint32_t generation = (qpn >> QpTable::kSlotBits) - block.first_generation;
+  const uint32_t next = generation + 1 < block.generations ? generation + 1 : 0;
+  return (block.first_generation + next) << QpTable::kSlotBits | QpTable::slot_of(qpn);
 }
 
 }  // namespace
 
-QpTable::QpTable(Prng prng) : entries_(std::make_unique<Entry[]>(kSlots)) {
+QpTable::QpTable(Prng prng, const QpBlock& block)
+    : block_(block), entries_(std::make_unique<Entry[]>(kSlots)) {
+  CHECK(valid(block));
   const auto first = static_cast<uint32_t>(prng.below(kSlots));
-  const auto generation = static_cast<uint32_t>(prng.below(kGenerations));
+  const auto generation =
+      block.first_generation + static_cast<uint32_t>(prng.below(block.generations));
   for (uint32_t slot = 0; slot < kSlots; ++slot) {
     entries_[slot].qpn = generation << kSlotBits | slot;
     entries_[slot].next_free = (slot + 1) % kSlots;
@@ -33,7 +38,7 @@ uint32_t QpTable::allocate() {
   Entry& entry = entries_[free_head_];
   free_head_ = entry.next_free;
   do {
-    entry.qpn = next_generation(entry.qpn);
+    entry.qpn = next_generation(entry.qpn, block_);
   } while (is_reserved(entry.qpn));
   ++in_use_;
   return entry.qpn;

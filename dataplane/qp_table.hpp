@@ -3,9 +3,10 @@
 // The low 14 bits of a number are its slot (which is also its doorbell bit), the high 10 bits the
 // slot's generation. A destroyed number rests: its slot goes to the end of a first-in first-out
 // list of free slots, and the generation moves on when the slot is used again, so the same number
-// returns after 1024 uses of a slot at the earliest, and a late packet of the old queue pair finds
-// nobody. First slot and generations are pseudo-random, so that a process that starts again does
-// not answer for the one before. 0, 1 (management) and 0xffffff (multicast) are never given.
+// returns after 1024 uses of a slot at the earliest (fewer where a block of numbers is all that
+// this process has), and a late packet of the old queue pair finds nobody. First slot and
+// generations are pseudo-random, so that a process that starts again does not answer for the one
+// before. 0, 1 (management) and 0xffffff (multicast) are never given.
 //
 // Called by the holder of the worker's lock.
 #pragma once
@@ -20,16 +21,37 @@ namespace mprdma::dataplane {
 
 struct QpContext;
 
+// The numbers that are ours to give: generations of every slot.
+struct QpBlock {
+  uint32_t first_generation = 0;
+  uint32_t generations = 1u << 10;
+  bool operator==(const QpBlock&) const = default;
+};
+
 class QpTable {
  public:
   static constexpr uint32_t kSlotBits = 14;
   static constexpr uint32_t kSlots = 1u << kSlotBits;
   static constexpr uint32_t kGenerations = 1u << (24 - kSlotBits);
   static_assert(kSlots == MPRDMA_ABI_MAX_QPS);
+  static_assert(QpBlock{}.generations == kGenerations);
 
-  explicit QpTable(Prng prng);
+  static constexpr bool valid(const QpBlock& block) {
+    return block.generations > 0 && block.generations <= kGenerations &&
+           block.first_generation <= kGenerations - block.generations;
+  }
+
+  // Requires: valid(block).
+  explicit QpTable(Prng prng, const QpBlock& block = {});
 
   static constexpr uint32_t slot_of(uint32_t qpn) { return qpn & (kSlots - 1); }
+
+  [[nodiscard]] const QpBlock& block() const { return block_; }
+  [[nodiscard]] bool owns(uint32_t qpn) const {
+    return (qpn >> kSlotBits) - block_.first_generation < block_.generations;
+  }
+  // Numbers come from another block from now on; those in use stay, and are released as ever.
+  void move_to(const QpBlock& block) { block_ = block; }
 
   // A number that rests no more; 0 if all are in use. The caller sets its object.
   uint32_t allocate();
@@ -58,6 +80,7 @@ class QpTable {
     uint32_t next_free = 0;
   };
 
+  QpBlock block_;
   std::unique_ptr<Entry[]> entries_;
   uint32_t free_head_ = 0;
   uint32_t free_tail_ = 0;

@@ -17,6 +17,8 @@ void for_each_counter(Worker& worker, Visit&& visit) {
   for (size_t i = 1; i < wire::kDropReasonNames.size(); ++i) {
     visit(std::string_view{"drop_"}, wire::kDropReasonNames[i], worker.wire_drops().count[i]);
   }
+  worker.cm().agent().counters().for_each(
+      [&](std::string_view name, uint64_t value) { visit(std::string_view{""}, name, value); });
   worker.transport_counters().for_each([&](std::string_view name, uint64_t value) {
     visit(std::string_view{"transport_"}, name, value);
   });

@@ -32,6 +32,7 @@ bool Worker::run(Time now) {
   if (arp_.next_deadline() <= now) worked |= resolve_neighbours(now);
   finish_touched();
   worked |= negotiate(now);
+  worked |= serve_cm(now);
   worked |= transmit(now);
   // A request that fails while it is being sent completes without a packet: its event is due, too.
   worked |= touched_cqs_ != nullptr;

@@ -9,6 +9,7 @@
 //   worker_queues.cpp    doorbells, work requests in, completions out
 //   worker_datagrams.cpp what is different about UD: addresses of packets, groups, the GRH
 //   worker_negotiation.cpp  the mode of a queue pair is agreed with the peer
+//   worker_management.cpp  management datagrams; the CM agent
 //   worker_paths.cpp     addresses, neighbours, link state, life of a queue pair
 //
 // Ownership: a borrowed frame belongs to the port and stands in frames_ until its payload is
@@ -26,6 +27,7 @@
 #include "base/prng.hpp"
 #include "dataplane/address_handle.hpp"
 #include "dataplane/arp.hpp"
+#include "dataplane/cm/host.hpp"
 #include "dataplane/cq.hpp"
 #include "dataplane/engine_counters.hpp"
 #include "dataplane/frame_table.hpp"
@@ -33,6 +35,7 @@
 #include "dataplane/loop_port.hpp"
 #include "dataplane/mcast_table.hpp"
 #include "dataplane/mr_table.hpp"
+#include "dataplane/nic_link.hpp"
 #include "dataplane/port.hpp"
 #include "dataplane/qp_context.hpp"
 #include "dataplane/qp_table.hpp"
@@ -70,8 +73,12 @@ class Worker {
   // ---- Progress
   // One burst: receive, doorbells, timers, send, events. True if there was anything to do.
   bool run(Time now);
-  // The port's slow path and the link's state; at least every 10 ms.
-  void service(Time now);
+  // The port's slow path and the link's state; at least every 10 ms. `clock`: the time of the port,
+  // which goes on where that of the transport stands still.
+  void service(Time clock, Time now);
+  void service(Time now) { service(now, now); }
+  // mprdmad, whose device this is, is gone and expected back.
+  [[nodiscard]] bool nic_is_away() const { return nic_ != nullptr && nic_->away(); }
   // When run() has to be called though nothing arrives.
   [[nodiscard]] Time next_deadline() const;
   // Something is outstanding: an answer of the peer, room on the wire, a neighbour's address.
@@ -102,6 +109,8 @@ class Worker {
   bool set_state(QpContext& qp, Time now, transport::QpState state);
   // After any change of a queue pair by a command: completions, events, timers, sending.
   void settle(Time now);
+  // The same of a command to the CM agent.
+  void settle_cm(Time now);
   void touch(QpContext& qp);
   void add_client(const mprdma_abi_client* client) { clients_.push_back(client); }
   void remove_client(const mprdma_abi_client* client);
@@ -115,6 +124,7 @@ class Worker {
   [[nodiscard]] AddressHandleTable& ahs() { return ahs_; }
   [[nodiscard]] McastTable& mcast() { return mcast_; }
   [[nodiscard]] ArpTable& arp() { return arp_; }
+  [[nodiscard]] CmHost& cm() { return cm_; }
   [[nodiscard]] Prng& prng() { return prng_; }
   [[nodiscard]] const WorkerConfig& config() const { return config_; }
   [[nodiscard]] const wire::IpAddress& gid(unsigned index) const { return gids_[index]; }
@@ -183,9 +193,23 @@ class Worker {
   bool send_question(QpContext& qp, TxBatch& batch);
   void answer_question(const wire::PairMad& question, Time now, TxBatch& answers);
   void take_answer(const wire::PairMad& answer, Time now, TxBatch& answers);
-  void receive_management(const RxFrame& frame, TxBatch& answers, Time now);
+  void receive_pair_mad(std::span<const unsigned char, wire::kMadBytes> bytes, Time now,
+                        TxBatch& answers);
   void note_packet_mode(QpContext& qp, bool mp, Time now, TxBatch& answers);
   void warn_of_wrong_mode(const QpContext& qp, bool mp);
+
+  // worker_management.cpp
+  CmConfig cm_config();
+  bool send_mad(const wire::FrameAddress& address, uint16_t vp,
+                std::span<const unsigned char, wire::kMadBytes> mad, bool loop, TxBatch& batch);
+  void receive_management(const RxFrame& frame, bool from_loop, TxBatch& answers, Time now);
+  void receive_cm_mad(std::span<const unsigned char, wire::kMadBytes> bytes, bool from_loop,
+                      Time now);
+  void learn_from(const wire::FrameAddress& from);
+  void resolve_for_cm(const wire::IpAddress& to, Time now);
+  bool send_cm_mad(const CmAgent::OutgoingMad& mad, TxBatch& wire_batch, TxBatch& loop_batch,
+                   Time now);
+  bool serve_cm(Time now);
 
   // worker_queues.cpp
   bool take_doorbells(Time now);
@@ -210,9 +234,14 @@ class Worker {
   void path_changed(uint32_t ip);
   void apply_neighbour(QpContext& qp, const ArpTable::Entry& entry);
   void set_link(bool up, Time now);
+  void follow_block(Time now);
+  [[nodiscard]] bool is_own(const wire::IpAddress& ip) const {
+    return ip == gids_[0] || ip == gids_[1];
+  }
 
   WorkerConfig config_;
   std::unique_ptr<Port> port_;
+  NicLink* nic_;  // the port's; the device is other processes', too
   PortInfo port_info_;
   LoopPort loop_;
   std::array<wire::IpAddress, 2> gids_{};
@@ -228,6 +257,7 @@ class Worker {
   Psn mad_psn_;
   bool said_wrong_mode_ = false;
   ArpTable arp_;
+  CmHost cm_;
   transport::HeldPool held_;
   FrameTable frames_;
   TimingWheel wheel_;     // of queue pairs

@@ -96,8 +96,8 @@ bool Worker::receive_group(const RxFrame& frame, Port& port, TxBatch& answers, T
     ++counters_.drop_no_group;
     return false;
   }
-  const bool from_us = address.src_ip == gids_[0] || address.src_ip == gids_[1];
-  if (from_us != from_loop) {  // our own come back over the loop
+  // Our own come back over the loop; on a device that is shared others send in its name.
+  if (is_own(address.src_ip) ? nic_ == nullptr && !from_loop : from_loop) {
     ++counters_.drop_wrong_source;
     return false;
   }

@@ -40,7 +40,8 @@ void Worker::begin_negotiation(QpContext& qp, Time now) {
   const wire::IpAddress& peer = qp.address.dst_ip;
   const uint64_t transaction = prng_.next_u64() << 24 | qp.qp.qpn();
   // What comes over the wire in our own name says nothing of a peer on our own device.
-  const bool silent = !qp.loop && silent_peers_.contains(peer, now);
+  // Nor one that is not there yet in another process of it.
+  const bool silent = !is_own(peer) && silent_peers_.contains(peer, now);
   PairNegotiation::Step step = qp.pair.begin(now, transaction, silent);
   if (qp.loop) {
     const QpContext* other = qps_.find(qp.attr.dest_qpn);
@@ -95,7 +96,7 @@ void Worker::apply_mode(QpContext& qp) {
 void Worker::do_step(QpContext& qp, const PairNegotiation::Step& step, Time now, TxBatch& batch) {
   if (step.silent) {
     ++counters_.pair_peers_silent;
-    silent_peers_.add(qp.address.dst_ip, now);
+    if (!is_own(qp.address.dst_ip)) silent_peers_.add(qp.address.dst_ip, now);
   }
   if (step.ask && !send_question(qp, batch)) qp.pair.postpone(now + kFullWirePause);
   if (step.changed) apply_mode(qp);
@@ -151,24 +152,9 @@ bool Worker::negotiate(Time now) {
 // False: the wire is full.
 bool Worker::send_pair_mad(const wire::FrameAddress& address, uint16_t vp, const wire::PairMad& mad,
                            TxBatch& batch) {
-  TxFrame* frame = batch.next();
-  if (frame == nullptr) return false;
-  wire::Packet packet;
-  packet.opcode = wire::Opcode::kUdSendOnly;
-  packet.vp = vp;
-  packet.psn = mad_psn_;
-  packet.dest_qpn = wire::kGeneralServicesQpn;
-  packet.payload_len = wire::kMadBytes;
-  packet.deth = {.q_key = wire::kGeneralServicesQKey, .src_qpn = wire::kGeneralServicesQpn};
-  mad_psn_ += 1;
-  wire::encode_pair_mad(mad,
-                        std::span<unsigned char, wire::kMadBytes>(frame->payload, wire::kMadBytes));
-  const size_t header_bytes = wire::encode_frame(address, packet, frame->payload);
-  frame->header_bytes = static_cast<uint32_t>(header_bytes);
-  frame->frame_bytes = static_cast<uint32_t>(wire::finish_frame(
-      frame->payload - header_bytes, header_bytes, wire::kMadBytes, port_info_.can_corrupt));
-  ++counters_.frames_out;
-  return true;
+  std::array<unsigned char, wire::kMadBytes> bytes;
+  wire::encode_pair_mad(mad, bytes);
+  return send_mad(address, vp, bytes, false, batch);
 }
 
 bool Worker::send_question(QpContext& qp, TxBatch& batch) {
@@ -227,17 +213,8 @@ void Worker::take_answer(const wire::PairMad& answer, Time now, TxBatch& answers
   touch(*qp);
 }
 
-// A packet to queue pair 1, decoded.
-void Worker::receive_management(const RxFrame& frame, TxBatch& answers, Time now) {
-  const wire::Packet& packet = decoded_.packet;
-  if (packet.info().transport != wire::TransportService::kUd || !good_pkey(packet.p_key) ||
-      packet.deth.q_key != wire::kGeneralServicesQKey || packet.payload_len != wire::kMadBytes) {
-    ++counters_.drop_bad_mad;
-    return;
-  }
-  // A copy, because the peer may still write to the frame.
-  std::array<unsigned char, wire::kMadBytes> bytes;
-  std::memcpy(bytes.data(), frame.data + decoded_.payload_offset, bytes.size());
+void Worker::receive_pair_mad(std::span<const unsigned char, wire::kMadBytes> bytes, Time now,
+                              TxBatch& answers) {
   wire::PairMad mad;
   if (wire::decode_pair_mad(bytes, mad) != wire::MadDrop::kNone) {
     ++counters_.drop_bad_mad;

@@ -41,12 +41,15 @@ void empty_ring(WorkRing& ring) {
 Worker::Worker(const WorkerConfig& config, std::unique_ptr<Port> port, Time now)
     : config_(config),
       port_(std::move(port)),
+      nic_(port_->nic()),
       port_info_(port_->info()),
       loop_(config.mtu),
+      gids_{link_local(config.mac), wire::map_ipv4(config.ipv4)},
       prng_(config.seed),
       doorbells_(std::make_unique<mprdma_abi_doorbell_page>()),
-      qps_(prng_.split("qp numbers")),
+      qps_(prng_.split("qp numbers"), nic_ != nullptr ? nic_->block() : QpBlock{}),
       mrs_(kMaxMrs, prng_.split("keys")),
+      cm_(cm_config()),
       held_(std::max(config.held_frames, 1u)),
       frames_(held_.budget() + kBurst),
       wheel_(now),
@@ -56,8 +59,6 @@ Worker::Worker(const WorkerConfig& config, std::unique_ptr<Port> port, Time now)
       actions_(std::span(placements_.get(), transport::kMaxPlacements),
                std::span(released_.get(), transport::kMaxReleased)),
       now_(now) {
-  gids_[0] = link_local(config_.mac);
-  gids_[1] = wire::map_ipv4(config_.ipv4);
   device_.memory = &mrs_.memory();
   device_.held = &held_;
   device_.counters = &transport_counters_;
@@ -77,7 +78,8 @@ const transport::SharedReceives* Worker::find_xrc_srq(void* host, uint32_t xrcd,
 }
 
 Time Worker::next_deadline() const {
-  return std::min({wheel_.next_deadline(), cq_wheel_.next_deadline(), arp_.next_deadline()});
+  return std::min({wheel_.next_deadline(), cq_wheel_.next_deadline(), arp_.next_deadline(),
+                   cm_.next_deadline()});
 }
 
 bool Worker::doorbells_pending() const {
@@ -161,7 +163,8 @@ int Worker::set_path(QpContext& qp, Time now) {
   // What answers to congestion says so on the wire.
   if (qp.mode != MPRDMA_ABI_MODE_ROCE) qp.address.ecn = wire::Ecn::kEct0;
   qp.path = found.path;
-  qp.loop = found.loop;
+  // Of a device that is shared, our address may be another process.
+  qp.loop = is_own(found.address.dst_ip) && (nic_ == nullptr || qps_.owns(qp.attr.dest_qpn));
   touch(qp);
   return 0;
 }
@@ -184,9 +187,10 @@ int Worker::resolve_address(const mprdma_abi_create_ah& to, Time now, AddressHan
   out->address.ecn = static_cast<wire::Ecn>(to.traffic_class & 3);
   // A hop limit of 0 would end at the first router; verbs programs leave it at 0.
   out->address.ttl = to.hop_limit > 1 ? to.hop_limit : wire::kDefaultTtl;
-  out->loop = peer == gids_[0] || peer == gids_[1];
+  // A datagram's queue pair is not known yet: mprdmad brings back what is ours.
+  out->loop = is_own(peer) && nic_ == nullptr;
   out->path = PathState::kReady;
-  if (out->loop) {
+  if (is_own(peer)) {
     out->address.dst_mac = config_.mac;
   } else if (out->group) {
     out->address.dst_mac = mac_of_group(peer);
@@ -211,6 +215,8 @@ void Worker::path_changed(uint32_t ip) {
     apply_neighbour(qp, *entry);
   });
   ah_path_changed(peer, *entry);
+  if (entry->state == ArpTable::State::kResolving) return;
+  cm_.on_resolved(peer, entry->state == ArpTable::State::kReachable ? &entry->mac : nullptr, now_);
 }
 
 void Worker::apply_neighbour(QpContext& qp, const ArpTable::Entry& entry) {
@@ -288,11 +294,25 @@ void Worker::finish(QpContext& qp) {
   }
 }
 
-void Worker::service(Time now) {
-  port_->service(now);
+void Worker::service(Time clock, Time now) {
+  port_->service(clock);
+  follow_block(now);
   const bool up = port_->link_up();
   if (up == link_up_) return;
   set_link(up, now);
+  settle(now);
+}
+
+// A daemon that could not give the same numbers again has given those of before to somebody else.
+void Worker::follow_block(Time now) {
+  if (nic_ == nullptr || nic_->block() == qps_.block()) return;
+  now_ = now;
+  qps_.for_each([this](QpContext& qp) {
+    if (qp.qp.state() == transport::QpState::kReset) return;
+    fail(qp);
+    raise_event(qp.client, MPRDMA_ABI_EVENT_QP_FATAL, qp.cookie);
+  });
+  qps_.move_to(nic_->block());
   settle(now);
 }
 
@@ -307,7 +327,7 @@ void Worker::set_link(bool up, Time now) {
     }
     batch.finish();
     port_->flush();
-    arp_.restart(now);
+    arp_.restart(now, nic_ != nullptr);
   } else {
     link_down_since_ = now;
   }

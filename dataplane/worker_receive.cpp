@@ -48,9 +48,8 @@ bool Worker::receive_frame(Port& port, const RxFrame& frame, TxBatch& answers, T
     return receive_group(frame, port, answers, now);
   }
   const bool from_loop = &port == &loop_;
-  if (decoded_.packet.dest_qpn == wire::kGeneralServicesQpn && !from_loop &&
-      addressed_to_us(decoded_.address)) {
-    receive_management(frame, answers, now);
+  if (decoded_.packet.dest_qpn == wire::kGeneralServicesQpn) {
+    if (addressed_to_us(decoded_.address)) receive_management(frame, from_loop, answers, now);
     return false;
   }
   QpContext* qp = accept(decoded_, from_loop);

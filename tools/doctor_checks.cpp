@@ -13,7 +13,11 @@
 #include <fstream>
 #include <iterator>
 
+#include "dataplane/address.hpp"
+#include "dataplane/nic/protocol.hpp"
+#include "tools/daemon_client.hpp"
 #include "tools/doctor.hpp"
+#include "tools/runtime_directory.hpp"
 
 namespace mprdma::tools {
 
@@ -168,6 +172,29 @@ Finding check_other_devices() {
           names.empty() ? "none" : names, ""};
 }
 
+Finding check_daemon() {
+  Finding finding{"mprdmad", "the daemon that shares a device", Health::kOk, "", ""};
+  const auto environment = [](const char* name) { return std::getenv(name); };
+  const std::string own = own_daemon_socket(runtime_directory(environment, geteuid()));
+  for (const std::string& socket : {own, std::string(dataplane::nic::kSystemSocket)}) {
+    DaemonInfo info;
+    const int error = query_daemon(socket, &info);
+    if (error == ENOENT || error == ECONNREFUSED) continue;
+    if (error != 0) {
+      finding.health = Health::kWarn;
+      finding.detail = fmt::format("{}: {}", socket, std::strerror(error));
+      finding.remedy = "one that serves this user, of this installation: mprdmad(8)";
+      return finding;
+    }
+    finding.detail = fmt::format("{} is {} at {}, process {}, with {} programs{}", info.device.name,
+                                 dataplane::address_text(info.device.device.ipv4), socket, info.pid,
+                                 info.processes, info.link_up ? "" : "; its wire has no link");
+    return finding;
+  }
+  finding.detail = "none runs; mprdma run starts a private one";
+  return finding;
+}
+
 }  // namespace
 
 std::vector<Finding> check_machine() {
@@ -179,6 +206,7 @@ std::vector<Finding> check_machine() {
           check_huge_memory(),
           check_hugepages(),
           check_tun(),
+          check_daemon(),
           check_crc(),
           check_other_devices()};
 }

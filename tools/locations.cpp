@@ -43,13 +43,14 @@ std::string find_locations(Locations* out) {
     fs::path installed;
     bool required;
   };
-  const std::array<Wanted, 4> wanted = {{
+  const std::array<Wanted, 5> wanted = {{
       {&out->preload, build / "providers/mprdma/libmprdma-preload.so", lib / "libmprdma-preload.so",
        true},
       {&out->provider, build / "providers/mprdma/libmprdma-rdmav34.so",
        lib / "libibverbs/libmprdma-rdmav34.so", true},
       {&out->engine, build / "dataplane/libmprdma-engine.so", lib / "libmprdma-engine.so", true},
       {&out->eal, build / "dataplane/libmprdma-eal.so", lib / "mprdma/libmprdma-eal.so", false},
+      {&out->daemon, bin / "mprdmad", bin.parent_path() / "sbin/mprdmad", false},
   }};
   for (const Wanted& one : wanted) {
     if (readable(one.in_build)) {

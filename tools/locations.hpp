@@ -13,6 +13,7 @@ struct Locations {
   std::string provider_driver;  // what IBV_DRIVERS takes: the same without "-rdmav34.so"
   std::string engine;           // libmprdma-engine.so
   std::string eal;              // libmprdma-eal.so; empty: built without DPDK
+  std::string daemon;           // mprdmad; empty: not there
 };
 
 // Empty, or the name of the file that is missing and where it was looked for.

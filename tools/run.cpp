@@ -8,9 +8,11 @@
 #include <cstring>
 
 #include "dataplane/runtime_directory.hpp"
+#include "tools/daemon_client.hpp"
 #include "tools/fabric_client.hpp"
 #include "tools/locations.hpp"
 #include "tools/run_plan.hpp"
+#include "tools/runtime_directory.hpp"
 #include "tools/subcommands.hpp"
 
 namespace mprdma::tools {
@@ -42,9 +44,16 @@ int run(RunOptions options, const Program& program, const std::string* fabric) {
   std::string error = find_locations(&locations);
   if (error.empty() && fabric != nullptr) error = find_fabric_host(*fabric, &options);
   if (!error.empty()) return fail(error);
+  const auto environment = [](const char* name) { return std::getenv(name); };
+  DaemonWish wish;
+  error = wants_daemon(options, environment, &wish);
+  if (error.empty() && wish.wanted) {
+    error = find_daemon(wish, locations, runtime_directory(environment, geteuid()),
+                        &options.daemon.emplace());
+  }
+  if (!error.empty()) return fail(error);
   RunPlan plan;
-  error = plan_run(
-      options, locations, [](const char* name) { return std::getenv(name); }, geteuid(), &plan);
+  error = plan_run(options, locations, environment, geteuid(), &plan);
   if (error.empty() && !plan.wire_directory.empty()) {
     error = dataplane::make_private_directory(plan.wire_directory);
     if (!error.empty()) error += "; or name another wire with --port local:PATH";
@@ -64,13 +73,15 @@ void add_run(CLI::App& app, const Program& program, int* exit_code) {
   CLI::App* sub = app.add_subcommand("run", "Run an unmodified verbs program over mprdma");
   sub->add_option(
       "--host", options->host,
-      "One of the built-in pair: h0 (10.73.0.1) or h1; with --fabric, any of its hosts");
+      "One of the built-in pair on a wire: h0 (10.73.0.1) or h1; with --fabric, any of its hosts. "
+      "Without host, address and port: a part of mprdmad's device");
   auto fabric = std::make_shared<std::string>();
   CLI::Option* fabric_option =
       sub->add_option("--fabric", *fabric, "A host of a running fabric (mprdma fabric up)")
           ->expected(0, 1)
           ->type_name("[NAME]");
-  sub->add_option("--port", options->port, "The wire: local:PATH[,slots=N] or ethdev:DEVARGS");
+  sub->add_option("--port", options->port,
+                  "The wire: local:PATH[,slots=N], ethdev:DEVARGS or daemon:PATH (mprdmad)");
   sub->add_option("--address", options->address, "IPv4 address and prefix, like 10.73.0.1/24");
   sub->add_option("--mac", options->mac, "Ethernet address (default: from the IPv4 address)");
   sub->add_option("--mtu", options->mtu, "RoCE path MTU: 1024, 2048 or 4096");

@@ -4,14 +4,17 @@
 
 #include <filesystem>
 
+#include "dataplane/port_factory.hpp"
 #include "tools/runtime_directory.hpp"
 
 namespace mprdma::tools {
 
 namespace {
 
+using dataplane::address_text;
 using dataplane::Config;
 using dataplane::Environment;
+using dataplane::mac_text;
 
 struct Host {
   const char* name;
@@ -21,15 +24,6 @@ struct Host {
 // The built-in pair: two hosts on one wire, for a machine without any configuration.
 constexpr Host kHosts[] = {{"h0", 0x0a490001}, {"h1", 0x0a490002}};
 constexpr uint32_t kHostPrefixBits = 24;
-
-std::string text_of(uint32_t ipv4) {
-  return fmt::format("{}.{}.{}.{}", ipv4 >> 24, ipv4 >> 16 & 255, ipv4 >> 8 & 255, ipv4 & 255);
-}
-
-std::string text_of(const wire::MacAddress& mac) {
-  return fmt::format("{:02x}:{:02x}:{:02x}:{:02x}:{:02x}:{:02x}", mac[0], mac[1], mac[2], mac[3],
-                     mac[4], mac[5]);
-}
 
 // Options that are variables of the environment as well.
 struct Knob {
@@ -95,7 +89,8 @@ void apply_fabric(const RunOptions& options, std::map<std::string, std::string>*
 
 // Fills what nobody said from the built-in pair.
 std::string apply_host(const RunOptions& options, Config* config, const Host** chosen) {
-  if (options.fabric_host || (options.host.empty() && config->ipv4 != 0)) return {};
+  if (options.fabric_host || options.daemon) return {};
+  if (options.host.empty() && config->ipv4 != 0) return {};
   const Host* host = find_host(options.host.empty() ? "h0" : options.host);
   if (host == nullptr) {
     return fmt::format("--host {}: the built-in hosts are h0 and h1; for others use --address",
@@ -116,18 +111,47 @@ std::string prepended(const std::string& first, const char* rest) {
 std::string make_note(const RunOptions& options, const Config& config, const Host* host) {
   if (options.fabric_host) {
     return fmt::format("host {} of the fabric {} is {}", options.host, options.fabric_host->fabric,
-                       text_of(config.ipv4));
+                       address_text(config.ipv4));
+  }
+  if (options.daemon) {
+    return fmt::format("{} is {} of mprdmad at {}", config.device_name, address_text(config.ipv4),
+                       options.daemon->socket);
   }
   if (host == nullptr) {
-    return fmt::format("{} is {} on {}", config.device_name, text_of(config.ipv4),
+    return fmt::format("{} is {} on {}", config.device_name, address_text(config.ipv4),
                        config.port_spec);
   }
   const Host& other = host == &kHosts[0] ? kHosts[1] : kHosts[0];
   return fmt::format("host {} is {} on {}; the other side: mprdma run --host {} -- PROGRAM",
-                     host->name, text_of(config.ipv4), config.port_spec, other.name);
+                     host->name, address_text(config.ipv4), config.port_spec, other.name);
+}
+
+// A port that an outer `mprdma run` has left in the environment is not that of the built-in pair.
+bool names_pair(const RunOptions& options, const Config& config) {
+  return !options.host.empty() && !options.fabric_host && options.port.empty() &&
+         dataplane::is_daemon_port(config.port_spec);
 }
 
 }  // namespace
+
+std::string wants_daemon(const RunOptions& options, const Environment& environment,
+                         DaemonWish* out) {
+  *out = {};
+  std::map<std::string, std::string> overlay;
+  const Environment merged = overlaid(options, environment, &overlay);
+  Config config;
+  std::string error = load_config_partial(merged, &config);
+  if (!error.empty() || options.fabric_host || names_pair(options, config)) return error;
+  if (dataplane::is_daemon_port(config.port_spec)) {
+    out->wanted = true;
+    out->socket = config.port_spec.substr(dataplane::kDaemonPortPrefix.size());
+    return {};
+  }
+  // Whoever names himself is one end of a wire.
+  const bool named = !options.host.empty() || config.ipv4 != 0 || config.mac_set;
+  out->wanted = config.port_spec.empty() && !named;
+  return {};
+}
 
 std::string plan_run(const RunOptions& options, const Locations& locations,
                      const Environment& environment, unsigned uid, RunPlan* out) {
@@ -142,6 +166,14 @@ std::string plan_run(const RunOptions& options, const Locations& locations,
   const Host* host = nullptr;
   if (error.empty()) error = apply_host(options, &config, &host);
   if (!error.empty()) return error;
+  if (names_pair(options, config)) config.port_spec.clear();
+  if (options.daemon) {
+    error = take_device(options.daemon->device, &config);
+    if (!error.empty()) return error;
+    config.port_spec = std::string(dataplane::kDaemonPortPrefix) + options.daemon->socket;
+    config.mac_set = true;
+    if (config.device_name == Config{}.device_name) config.device_name = options.daemon->name;
+  }
   if (config.port_spec.empty()) {
     out->wire_directory = runtime_directory(environment, uid);
     config.port_spec = "local:" + out->wire_directory + "/wire.sock";
@@ -153,9 +185,9 @@ std::string plan_run(const RunOptions& options, const Locations& locations,
     std::error_code ignored;
     variables["MPRDMA_CONFIG"] = std::filesystem::absolute(options.config, ignored).string();
   }
-  variables["MPRDMA_ADDRESS"] = fmt::format("{}/{}", text_of(config.ipv4), config.prefix_bits);
+  variables["MPRDMA_ADDRESS"] = fmt::format("{}/{}", address_text(config.ipv4), config.prefix_bits);
   // One that nobody chose follows from the address, also where a nested `mprdma run` has another.
-  if (config.mac_set) variables["MPRDMA_MAC"] = text_of(config.mac);
+  if (config.mac_set) variables["MPRDMA_MAC"] = mac_text(config.mac);
   variables["MPRDMA_MTU"] = std::to_string(config.mtu);
   variables["MPRDMA_DEVICE"] = config.device_name;
   variables["MPRDMA_PORT"] = config.port_spec;

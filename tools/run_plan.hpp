@@ -22,9 +22,18 @@ struct FabricHost {
   std::string mtu;
 };
 
+// The device of a running mprdmad, as it describes itself.
+struct DaemonDevice {
+  std::string socket;
+  std::string name;
+  dataplane::NicDevice device;
+};
+
 struct RunOptions {
-  std::string host;  // "h0", "h1"; empty: h0 unless an address comes from elsewhere
+  // "h0", "h1"; empty: a part of mprdmad's device, unless an address or a port is named elsewhere.
+  std::string host;
   std::optional<FabricHost> fabric_host;  // `host` of a fabric instead of the built-in pair
+  std::optional<DaemonDevice> daemon;     // for whoever wants_daemon()
   std::string port;
   std::string address;
   std::string mac;
@@ -46,7 +55,15 @@ struct RunPlan {
   std::string note;
 };
 
+// Which daemon has to be asked before plan_run().
+struct DaemonWish {
+  bool wanted = false;
+  std::string socket;  // of the one that is named; empty: whichever runs, or a private one
+};
+
 // Empty, or what is wrong and what to do.
+std::string wants_daemon(const RunOptions& options, const dataplane::Environment& environment,
+                         DaemonWish* out);
 std::string plan_run(const RunOptions& options, const Locations& locations,
                      const dataplane::Environment& environment, unsigned uid, RunPlan* out);
 

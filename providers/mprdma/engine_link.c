@@ -129,6 +129,27 @@ static int open_imported_async(struct mprdma_context* context) {
                                               sizeof(struct mprdma_async_record));
 }
 
+int mprdma_engine_link_open(const struct mprdma_abi_client* client,
+                            struct mprdma_abi_channel* channel) {
+  int error = need_library();
+  if (error != 0) {
+    return error;
+  }
+  memset(channel, 0, sizeof(*channel));
+  error = library.connect(client, channel);
+  if (error == 0 && channel->abi_major != MPRDMA_ABI_MAJOR) {
+    fprintf(stderr, "mprdma: the engine speaks queue ABI %u, this provider %u\n",
+            channel->abi_major, MPRDMA_ABI_MAJOR);
+    library.disconnect(channel);
+    error = EPROTONOSUPPORT;
+  }
+  return error;
+}
+
+void mprdma_engine_link_close(struct mprdma_abi_channel* channel) {
+  library.disconnect(channel);
+}
+
 static int connect_process(void) {
   const struct mprdma_abi_client client = {.abi_major = MPRDMA_ABI_MAJOR,
                                            .abi_minor = MPRDMA_ABI_MINOR,
@@ -136,14 +157,7 @@ static int connect_process(void) {
                                            .on_event = mprdma_on_event};
   mprdma_port_events_forget_all();
   link_users = 0;
-  memset(&link_channel, 0, sizeof(link_channel));
-  int error = library.connect(&client, &link_channel);
-  if (error == 0 && link_channel.abi_major != MPRDMA_ABI_MAJOR) {
-    fprintf(stderr, "mprdma: the engine speaks queue ABI %u, this provider %u\n",
-            link_channel.abi_major, MPRDMA_ABI_MAJOR);
-    library.disconnect(&link_channel);
-    error = EPROTONOSUPPORT;
-  }
+  int error = mprdma_engine_link_open(&client, &link_channel);
   if (error == 0) {
     link_pid = getpid();
   }

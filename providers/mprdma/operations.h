@@ -47,6 +47,10 @@ int mprdma_engine_link_limits(struct mprdma_abi_device_info* info);
 /* Connects if this process is not connected yet. */
 int mprdma_engine_link_connect(struct mprdma_context* context);
 void mprdma_engine_link_disconnect(struct mprdma_context* context);
+/* A connection of its own to the engine of this process, for a client without a verbs context. */
+int mprdma_engine_link_open(const struct mprdma_abi_client* client,
+                            struct mprdma_abi_channel* channel);
+void mprdma_engine_link_close(struct mprdma_abi_channel* channel);
 /* One command over a connected context. */
 int mprdma_execute(struct mprdma_context* context, uint32_t command, const void* in,
                    size_t in_bytes, void* out, size_t out_bytes);

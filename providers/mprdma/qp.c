@@ -27,7 +27,13 @@ static size_t size_rings(struct mprdma_qp* qp, const struct ibv_qp_init_attr_ex*
     qp->sq.depth = mprdma_power_of_two(cap->max_send_wr > 0 ? cap->max_send_wr : 1);
     qp->sq.stride = (uint32_t)((slot + SQ_STRIDE_UNIT - 1) / SQ_STRIDE_UNIT * SQ_STRIDE_UNIT);
     qp->sq.max_sge = sge;
-    qp->sq.max_inline = inline_bytes;
+    /* As adapters have it: what a slot holds anyway. There are programs that send inline without
+     * having asked (rdma_xclient). */
+    struct mprdma_abi_device_info info;
+    uint32_t room = qp->sq.stride - (uint32_t)sizeof(struct mprdma_abi_send_wqe);
+    uint32_t most = mprdma_engine_link_limits(&info) == 0 ? info.max_inline_bytes : inline_bytes;
+    room = room < most ? room : most;
+    qp->sq.max_inline = inline_bytes > room ? inline_bytes : room;
   }
   bool receives =
       attr->srq == NULL && attr->qp_type != IBV_QPT_XRC_SEND && attr->qp_type != IBV_QPT_XRC_RECV;
@@ -50,6 +56,10 @@ static int map_rings(struct mprdma_qp* qp, const struct ibv_qp_init_attr_ex* att
   qp->sq.dbr = (struct mprdma_abi_queue_dbr*)(void*)(qp->rq.ring + rq_bytes);
   qp->rq.dbr = qp->sq.dbr + 1;
   return 0;
+}
+
+static bool holds_pd(const struct ibv_qp* ibv) {
+  return ibv->pd != NULL && ibv->qp_type != IBV_QPT_XRC_RECV;
 }
 
 static uint32_t cq_handle(struct ibv_cq* cq) {
@@ -89,7 +99,7 @@ static int create_in_engine(struct mprdma_qp* qp, const struct ibv_qp_init_attr_
     return EOPNOTSUPP;
   }
   describe(qp, attr, &in);
-  int error = qp->verbs.qp.pd != NULL ? mprdma_pd_handle(to_mprdma_pd(qp->verbs.qp.pd), &in.pd) : 0;
+  int error = holds_pd(&qp->verbs.qp) ? mprdma_pd_handle(to_mprdma_pd(qp->verbs.qp.pd), &in.pd) : 0;
   if (error == 0) {
     error = mprdma_execute(qp->context, MPRDMA_ABI_CREATE_QP, &in, sizeof(in), &out, sizeof(out));
   }
@@ -115,6 +125,8 @@ void mprdma_qp_init(struct mprdma_qp* qp, const struct ibv_qp_init_attr_ex* attr
   ibv->qp_type = attr->qp_type;
   if (attr->qp_type == IBV_QPT_XRC_RECV) {
     qp->xrcd = to_mprdma_xrcd(attr->xrcd);
+    /* Not its own: librdmacm asks for it (rdma_create_srq). */
+    ibv->pd = (attr->comp_mask & IBV_QP_INIT_ATTR_PD) != 0 ? attr->pd : NULL;
   } else {
     ibv->pd = attr->pd;
     ibv->send_cq = attr->send_cq;
@@ -184,7 +196,7 @@ static void count_cq(struct ibv_cq* cq, uint32_t change) {
 
 void mprdma_qp_count_users(const struct mprdma_qp* qp, uint32_t change) {
   const struct ibv_qp* ibv = &qp->verbs.qp;
-  if (ibv->pd != NULL) {
+  if (holds_pd(ibv)) {
     mprdma_pd_count(to_mprdma_pd(ibv->pd), change);
   }
   count_cq(ibv->send_cq, change);

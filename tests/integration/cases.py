@@ -4,10 +4,12 @@ import os
 import re
 import time
 
+import daemon
 import direct
 import fabric
 import matrix
 import perftest
+import rdma_cm
 from hosts import Failure, describe_status, wait_until
 
 FAULT = "seed={},loss=0.01,reorder=0.02,dup=0.01,delay_us=50"
@@ -353,5 +355,5 @@ _CASES = {
 
 
 def of_wire(name):
-    chosen = {**_CASES, **fabric.CASES}[name]
+    chosen = {**_CASES, **fabric.CASES, "daemon": daemon.CASES}[name] + rdma_cm.CASES.get(name, [])
     return [Case(name, title, function) for title, function in chosen]

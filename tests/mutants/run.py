@@ -5,7 +5,8 @@ Most are for the swarm. What only slows a connection down, or chooses a worse pa
 promise that the swarm knows: those are for the unit tests. The rules of the standard are for the
 conformance scripts.
 
-A mutant is an exact replacement in a copy of transport/; only the files that it touches are
+A mutant is an exact replacement in a copy of transport/ (those of connection management: of
+dataplane/cm/, for its unit tests); only the files that it touches are
 compiled again and linked in front of the library. A text that is not there exactly once is an
 error, so that the list stays true to the code.
 """
@@ -20,11 +21,12 @@ import sys
 import time
 
 from mutants import MUTANTS as MP_MUTANTS
+from mutants_cm import MUTANTS as CM_MUTANTS
 from mutants_roce import MUTANTS as ROCE_MUTANTS
 from mutants_rules import MUTANTS as RULE_MUTANTS
 from mutants_windows import MUTANTS as WINDOW_MUTANTS
 
-MUTANTS = MP_MUTANTS + ROCE_MUTANTS + RULE_MUTANTS + WINDOW_MUTANTS
+MUTANTS = MP_MUTANTS + ROCE_MUTANTS + RULE_MUTANTS + WINDOW_MUTANTS + CM_MUTANTS
 
 SECONDS_MAX = 240
 
@@ -40,24 +42,27 @@ def parse_arguments():
     parser.add_argument("--unit-libs", required=True, nargs="+", help="what they need")
     parser.add_argument("--conformance-libs", required=True, nargs="+", help="the scripts' runner")
     parser.add_argument("--scripts", required=True, help="the directory of the scripts")
+    parser.add_argument("--cm-tests", required=True, help="the unit tests of the CM agent")
+    parser.add_argument("--cm-libs", required=True, nargs="+", help="what they need")
     parser.add_argument("--only", help="one mutant")
     parser.add_argument("--seeds", default="1..4000")
     return parser.parse_args()
 
 
 def mutate(arguments, mutant, directory):
-    """A directory that shadows transport/ with the broken text. Raises ValueError."""
+    """A directory that shadows the sources with the broken text. Raises ValueError."""
     shutil.rmtree(directory, ignore_errors=True)
-    target = directory / "transport"
+    sources = "dataplane/cm" if mutant.killer == "cm" else "transport"
+    target = directory / sources
     target.mkdir(parents=True)
-    text = (arguments.root / "transport" / mutant.file).read_text()
+    text = (arguments.root / sources / mutant.file).read_text()
     count = text.count(mutant.old)
     if count != 1:
-        raise ValueError(f"its old text is {count} times in transport/{mutant.file}")
+        raise ValueError(f"its old text is {count} times in {sources}/{mutant.file}")
     (target / mutant.file).write_text(text.replace(mutant.old, mutant.new))
     for file in mutant.rebuild:
         if file != mutant.file:
-            shutil.copy(arguments.root / "transport" / file, target / file)
+            shutil.copy(arguments.root / sources / file, target / file)
     return target
 
 
@@ -76,6 +81,9 @@ def build(arguments, mutant, directory):
     if mutant.killer == "unit":
         command += ["-Wl,--whole-archive", arguments.unit_tests, "-Wl,--no-whole-archive"]
         command += arguments.unit_libs + ["-lgtest_main", "-lgtest"]
+    elif mutant.killer == "cm":
+        command += ["-Wl,--whole-archive", arguments.cm_tests, "-Wl,--no-whole-archive"]
+        command += arguments.cm_libs + ["-lgtest_main", "-lgtest"]
     elif mutant.killer == "conformance":
         command += ["-Wl,--start-group", *arguments.conformance_libs, "-Wl,--end-group", "-lgtest"]
         command += ["-l" + library for library in arguments.link]
@@ -114,8 +122,8 @@ def try_mutant(arguments, mutant):
     started = time.monotonic()
     try:
         program = build(arguments, mutant, directory)
-        if mutant.killer == "unit":
-            killed, finding = hunt_by_tests(program)
+        if mutant.killer in ("unit", "cm"):
+            killed, finding = hunt_by_tests(program, "--gtest_fail_fast")
         elif mutant.killer == "conformance":
             killed, finding = hunt_by_tests(program, arguments.scripts, "--gtest_brief=1")
         else:

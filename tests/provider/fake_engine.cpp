@@ -71,6 +71,26 @@ bool fake_engine_qp(uint32_t qpn, FakeQp* out) {
   return true;
 }
 
+uint32_t fake_engine_cm_ids() {
+  const std::lock_guard lock(engine().mutex);
+  return engine().cm.ids();
+}
+
+void fake_engine_cm_fail(uint32_t op, int error) {
+  const std::lock_guard lock(engine().mutex);
+  engine().cm.fail_next(op, error);
+}
+
+void fake_engine_cm_last(uint32_t op, mprdma_abi_cm_command* out) {
+  const std::lock_guard lock(engine().mutex);
+  *out = engine().cm.last(op);
+}
+
+bool fake_engine_cm_raise(uint32_t type, uint32_t id) {
+  const std::lock_guard lock(engine().mutex);
+  return engine().cm.raise(type, id);
+}
+
 uint64_t fake_engine_progress_calls() {
   const std::lock_guard lock(engine().mutex);
   return engine().progress_calls;
@@ -103,6 +123,7 @@ int mprdma_engine_connect(const mprdma_abi_client* client, mprdma_abi_channel* c
 void mprdma_engine_disconnect(mprdma_abi_channel* channel) {
   const std::lock_guard lock(engine().mutex);
   if (engine().any == channel->engine) engine().any = nullptr;
+  engine().cm.forget(channel->engine);
   delete static_cast<Connection*>(channel->engine);
   engine().connections--;
 }

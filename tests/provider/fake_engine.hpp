@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "abi/mprdma_abi_cm.h"
+
 namespace mprdma::provider_test {
 
 #define MPRDMA_FAKE_API extern "C" __attribute__((visibility("default")))
@@ -51,6 +53,12 @@ struct FakeQp {
   uint32_t synchronised;
 };
 MPRDMA_FAKE_API bool fake_engine_qp(uint32_t qpn, FakeQp* out);
+// Communication ids that exist; the next command of that kind (MPRDMA_ABI_CM_*) fails; the last one
+// of a kind; an event for an id.
+MPRDMA_FAKE_API uint32_t fake_engine_cm_ids();
+MPRDMA_FAKE_API void fake_engine_cm_fail(uint32_t op, int error);
+MPRDMA_FAKE_API void fake_engine_cm_last(uint32_t op, mprdma_abi_cm_command* out);
+MPRDMA_FAKE_API bool fake_engine_cm_raise(uint32_t type, uint32_t id);
 // Calls of progress() and kick() so far.
 MPRDMA_FAKE_API uint64_t fake_engine_progress_calls();
 

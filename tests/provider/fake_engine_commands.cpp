@@ -200,6 +200,11 @@ int dispatch_more(Connection* owner, uint32_t command, const void* in, void* out
       return 0;
     case MPRDMA_ABI_REREG_MR:
       return reregister(input<mprdma_abi_rereg_mr>(in), *static_cast<mprdma_abi_reg_mr_out*>(out));
+    case MPRDMA_ABI_CM_OPEN:
+      return e.cm.open(owner, input<mprdma_abi_cm_open>(in));
+    case MPRDMA_ABI_CM:
+      return e.cm.execute(owner, input<mprdma_abi_cm_command>(in),
+                          *static_cast<mprdma_abi_cm_result*>(out));
     default:
       return EOPNOTSUPP;
   }

@@ -10,6 +10,7 @@
 
 #include "abi/mprdma_abi.h"
 #include "abi/mprdma_ring.h"
+#include "tests/provider/fake_cm.hpp"
 #include "tests/provider/fake_engine.hpp"
 
 namespace mprdma::provider_test {
@@ -107,6 +108,7 @@ struct Engine {
   bool hold = false;
   uint64_t features = kFewFeatures;
   Connection* any = nullptr;
+  FakeCm cm;
 };
 
 inline Engine& engine() {

@@ -118,7 +118,7 @@ class PreloadBesideRealDevice : public ::testing::Test {
 
 TEST_F(PreloadBesideRealDevice, ListingsShowBoth) {
   EXPECT_EQ(run_here("ls /sys/class/infiniband").output, "mprdma0\nmprdma9\n");
-  EXPECT_EQ(run_here("ls /dev/infiniband").output, "uverbs0\nuverbs1\n");
+  EXPECT_EQ(run_here("ls /dev/infiniband").output, "rdma_cm\nuverbs0\nuverbs1\n");
 }
 
 TEST_F(PreloadBesideRealDevice, OursTakesTheNextFreeNumber) {

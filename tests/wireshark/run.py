@@ -84,6 +84,15 @@ def names_of_the_codes(path):
         expect(f"NACK {name}" in shown, f"NACK {name} is not shown")
 
 
+def names_of_the_messages(path):
+    """Wireshark's own names of the messages of communication management, in their order."""
+    shown = capture.summary(path, "infiniband.mad.mgmtclass == 7")
+    names = ("ConnectRequest", "MsgRcptAck", "ConnectReject", "ConnectReply", "ReadyToUse",
+             "DisconnectRequest", "DisconnectReply", "ServiceIDResReq", "ServiceIDResReqResp")
+    seen = [line.split("CM: ")[-1].strip() for line in shown]
+    expect(seen == list(names), f"tshark shows {seen}")
+
+
 def a_broken_packet_is_said_to_be_broken(path, directory):
     """Another version of the extension, and a packet that ends early."""
     whole = path.read_bytes()
@@ -130,6 +139,7 @@ def main():
             ("no packet of ours is malformed", lambda: nothing_malformed(ours)),
             ("every ICRC of ours is good", lambda: every_icrc_is_good(ours, len(wanted))),
             ("codes are shown by name", lambda: names_of_the_codes(ours)),
+            ("messages of CM are shown by name", lambda: names_of_the_messages(ours)),
             (
                 "a broken packet is said to be broken",
                 lambda: a_broken_packet_is_said_to_be_broken(ours, directory),

@@ -4,13 +4,13 @@
 // tshark shall say under its own field names (infiniband.*) and under those of
 // tools/wireshark/mprdma.lua.
 #include <array>
-#include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
-#include <string>
 #include <vector>
 
 #include "tests/support/wire.hpp"
+#include "tests/wireshark/capture_file.hpp"
+#include "tests/wireshark/write_cm.hpp"
 #include "wire/mad.hpp"
 
 namespace mprdma {
@@ -20,38 +20,6 @@ constexpr uint32_t kPayloadMax = 200;
 constexpr int kNackCodes = static_cast<int>(wire::NackCode::kCount);
 constexpr int kPairMads = 12;  // the last one is an answer with an error
 constexpr int kPacketsPerOpcode = kNackCodes;
-
-// What is expected of one frame.
-class Expected {
- public:
-  void add(const char* field, uint64_t value) {
-    std::printf("%s%s=%" PRIu64, first_ ? "" : "\t", field, value);
-    first_ = false;
-  }
-  void end() {
-    std::puts("");
-    first_ = true;
-  }
-
- private:
-  bool first_ = true;
-};
-
-void write_le32(std::FILE* file, uint32_t value) {
-  for (int shift = 0; shift < 32; shift += 8)
-    std::fputc(static_cast<int>(value >> shift & 0xff), file);
-}
-
-// Classic pcap, Ethernet, whole frames.
-void write_pcap_header(std::FILE* file) {
-  for (const uint32_t word : {0xa1b2c3d4U, 0x00040002U, 0U, 0U, 65535U, 1U}) write_le32(file, word);
-}
-
-void write_pcap_frame(std::FILE* file, uint32_t number, const std::vector<unsigned char>& frame) {
-  const auto length = static_cast<uint32_t>(frame.size());
-  for (const uint32_t word : {number, 0U, length, length}) write_le32(file, word);
-  std::fwrite(frame.data(), 1, frame.size(), file);
-}
 
 void expect_mp_ack(const wire::Packet& packet, Expected& out) {
   const wire::MpAckExt& ack = packet.mp_ack;
@@ -170,7 +138,7 @@ void expect_pair_mad(const wire::PairMad& mad, Expected& out) {
 }
 
 // The datagrams by which two peers agree on a mode.
-void write_pair_mads(std::FILE* file, uint32_t number, Prng& prng, Expected& expected) {
+void write_pair_mads(std::FILE* file, uint32_t& number, Prng& prng, Expected& expected) {
   for (int i = 0; i < kPairMads; ++i) {
     wire::PairMad mad;
     mad.response = i % 2 == 1;
@@ -215,6 +183,7 @@ int run(const char* path, uint64_t seed) {
     }
   }
   write_pair_mads(file, number, prng, expected);
+  write_cm_mads(file, number, prng, expected);
   return std::fclose(file) == 0 ? 0 : 1;
 }
 

@@ -4,6 +4,7 @@
  * back (close_range, a raw system call), so a stale entry must do no harm: whoever acts on an entry
  * asks the kernel whether the descriptor still is what the entry says.
  */
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -34,6 +35,7 @@ __attribute__((constructor)) static void start_table(void) {
 }
 
 MPRDMA_REAL(int, fstat64, int, struct stat64*)
+MPRDMA_REAL(int, fcntl64, int, int, ...)
 
 static enum mprdma_fd_kind entry(int fd) {
   return in_table(fd) ? (enum mprdma_fd_kind)__atomic_load_n(&kinds[fd], __ATOMIC_ACQUIRE)
@@ -58,13 +60,24 @@ static bool is_null_device(int fd) {
          status.st_rdev == makedev(1, 3);
 }
 
+static bool is_what_it_was(int fd, enum mprdma_fd_kind kind) {
+  switch (kind) {
+    case MPRDMA_FD_UVERBS:
+      return is_null_device(fd);
+    case MPRDMA_FD_RDMA_CM:
+      return fcntl64_real()(fd, F_GETSIG) == MPRDMA_RDMA_CM_MARK;
+    default:
+      return is_channel(fd);
+  }
+}
+
 enum mprdma_fd_kind mprdma_fd_kind(int fd) {
   enum mprdma_fd_kind kind = entry(fd);
   if (kind == MPRDMA_FD_PLAIN) {
     return kind;
   }
   int saved = errno;
-  bool valid = kind == MPRDMA_FD_UVERBS ? is_null_device(fd) : is_channel(fd);
+  bool valid = is_what_it_was(fd, kind);
   errno = saved;
   return valid ? kind : MPRDMA_FD_PLAIN;
 }
@@ -84,7 +97,8 @@ bool mprdma_fd_set(int fd, enum mprdma_fd_kind kind, int extra) {
 }
 
 void mprdma_fd_forget(int fd) {
-  if (entry(fd) == MPRDMA_FD_PLAIN) {
+  enum mprdma_fd_kind noted = entry(fd);
+  if (noted == MPRDMA_FD_PLAIN) {
     return;
   }
   enum mprdma_fd_kind kind = mprdma_fd_kind(fd);
@@ -96,6 +110,9 @@ void mprdma_fd_forget(int fd) {
   if (taken && kind == MPRDMA_FD_CHANNEL) {
     close(extra);
   }
+  if (taken && noted == MPRDMA_FD_RDMA_CM) {
+    mprdma_ucma_descriptor_gone(extra, fd);
+  }
 }
 
 void mprdma_fd_forget_range(unsigned int first, unsigned int last) {
@@ -105,7 +122,30 @@ void mprdma_fd_forget_range(unsigned int first, unsigned int last) {
 }
 
 void mprdma_fd_copy(int old_fd, int new_fd) {
-  if (mprdma_fd_kind(old_fd) == MPRDMA_FD_UVERBS) {
+  enum mprdma_fd_kind kind = mprdma_fd_kind(old_fd);
+  if (kind == MPRDMA_FD_UVERBS) {
     mprdma_fd_set(new_fd, MPRDMA_FD_UVERBS, -1);
+  } else if (kind == MPRDMA_FD_RDMA_CM) {
+    int file = mprdma_fd_extra(old_fd);
+    if (mprdma_fd_set(new_fd, MPRDMA_FD_RDMA_CM, file) && !mprdma_ucma_descriptor_copied(file)) {
+      __atomic_store_n(&kinds[new_fd], MPRDMA_FD_PLAIN, __ATOMIC_RELEASE);
+    }
+  }
+}
+
+int mprdma_fd_find(enum mprdma_fd_kind kind, int extra) {
+  for (int fd = 0; fd < TABLE_SIZE; fd++) {
+    if (entry(fd) == kind && mprdma_fd_extra(fd) == extra) {
+      return fd;
+    }
+  }
+  return -1;
+}
+
+void mprdma_fd_each(enum mprdma_fd_kind kind, void (*call)(int fd, int extra)) {
+  for (int fd = 0; fd < TABLE_SIZE; fd++) {
+    if (entry(fd) == kind) {
+      call(fd, mprdma_fd_extra(fd));
+    }
   }
 }

@@ -69,9 +69,9 @@ MPRDMA_HOOK ssize_t readlinkat(int directory, const char* restrict path, char* r
 static char* realpath_any(const char* path, char* out) {
   struct mprdma_path resolved;
   mprdma_path_resolve(path, &resolved);
-  if (resolved.kind == MPRDMA_PATH_UVERBS) {
+  if (resolved.kind == MPRDMA_PATH_UVERBS || resolved.kind == MPRDMA_PATH_RDMA_CM) {
     /* The device itself, not the null device behind it. */
-    const char* name = mprdma_tree_get()->uverbs_name;
+    const char* name = mprdma_path_device(resolved.kind);
     char* result = out != NULL ? out : malloc(PATH_MAX);
     if (result != NULL) {
       snprintf(result, PATH_MAX, "/dev/infiniband/%s", name);

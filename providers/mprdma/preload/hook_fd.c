@@ -117,11 +117,15 @@ MPRDMA_HOOK int fcntl64(int fd, int command, ...) {
 /* uverbs takes commands by write() too; ours answers by ioctl only, and a null device must not
  * swallow a command as if it had been obeyed. */
 MPRDMA_HOOK ssize_t write(int fd, const void* buffer, size_t bytes) {
-  if (mprdma_fd_kind(fd) == MPRDMA_FD_UVERBS) {
-    errno = EOPNOTSUPP;
-    return -1;
+  switch (mprdma_fd_kind(fd)) {
+    case MPRDMA_FD_RDMA_CM:
+      return mprdma_ucma_write(fd, buffer, bytes);
+    case MPRDMA_FD_UVERBS:
+      errno = EOPNOTSUPP;
+      return -1;
+    default:
+      return write_real()(fd, buffer, bytes);
   }
-  return write_real()(fd, buffer, bytes);
 }
 
 MPRDMA_HOOK int ioctl(int fd, unsigned long request, ...) {

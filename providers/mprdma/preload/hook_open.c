@@ -37,6 +37,9 @@ static int open_any(int directory, const char* path, int flags, mode_t mode) {
   if (resolved.kind == MPRDMA_PATH_UVERBS) {
     return open_uverbs(flags);
   }
+  if (resolved.kind == MPRDMA_PATH_RDMA_CM) {
+    return mprdma_ucma_open(flags);
+  }
   return openat64_real()(directory, resolved.real, flags, mode);
 }
 

@@ -20,26 +20,48 @@ __attribute__((constructor)) static void find_early(void) {
   faccessat_real();
 }
 
-static bool names_uverbs_fd(int fd, const char* path, int flags) {
-  return (flags & AT_EMPTY_PATH) != 0 && (path == NULL || path[0] == '\0') &&
-         mprdma_fd_kind(fd) == MPRDMA_FD_UVERBS;
+/* Which of our devices a descriptor stands for, PLAIN: none. */
+static enum mprdma_path_kind device_of_fd(int fd) {
+  switch (mprdma_fd_kind(fd)) {
+    case MPRDMA_FD_UVERBS:
+      return MPRDMA_PATH_UVERBS;
+    case MPRDMA_FD_RDMA_CM:
+      return MPRDMA_PATH_RDMA_CM;
+    default:
+      return MPRDMA_PATH_PLAIN;
+  }
+}
+
+static enum mprdma_path_kind device_named(const struct mprdma_path* resolved, int fd,
+                                          const char* path, int flags) {
+  if (resolved->kind == MPRDMA_PATH_UVERBS || resolved->kind == MPRDMA_PATH_RDMA_CM) {
+    return resolved->kind;
+  }
+  bool names_fd = (flags & AT_EMPTY_PATH) != 0 && (path == NULL || path[0] == '\0');
+  return names_fd ? device_of_fd(fd) : MPRDMA_PATH_PLAIN;
+}
+
+static void forge(enum mprdma_path_kind device, struct stat64* status) {
+  if (device != MPRDMA_PATH_PLAIN) {
+    status->st_mode = (status->st_mode & 07777u) | S_IFCHR;
+    status->st_rdev = mprdma_path_rdev(device);
+  }
 }
 
 static int stat_any(int directory, const char* path, struct stat64* status, int flags) {
   struct mprdma_path resolved;
   mprdma_path_resolve(path, &resolved);
   int result = fstatat64_real()(directory, resolved.real, status, flags);
-  if (result == 0 &&
-      (resolved.kind == MPRDMA_PATH_UVERBS || names_uverbs_fd(directory, path, flags))) {
-    status->st_rdev = mprdma_uverbs_rdev();
+  if (result == 0) {
+    forge(device_named(&resolved, directory, path, flags), status);
   }
   return result;
 }
 
 static int fstat_any(int fd, struct stat64* status) {
   int result = fstat64_real()(fd, status);
-  if (result == 0 && mprdma_fd_kind(fd) == MPRDMA_FD_UVERBS) {
-    status->st_rdev = mprdma_uverbs_rdev();
+  if (result == 0) {
+    forge(device_of_fd(fd), status);
   }
   return result;
 }
@@ -83,10 +105,12 @@ MPRDMA_HOOK int statx(int directory, const char* restrict path, int flags, unsig
   struct mprdma_path resolved;
   mprdma_path_resolve(path, &resolved);
   int result = statx_real()(directory, resolved.real, flags, mask, status);
-  if (result == 0 &&
-      (resolved.kind == MPRDMA_PATH_UVERBS || names_uverbs_fd(directory, path, flags))) {
-    status->stx_rdev_major = major(mprdma_uverbs_rdev());
-    status->stx_rdev_minor = minor(mprdma_uverbs_rdev());
+  enum mprdma_path_kind device =
+      result == 0 ? device_named(&resolved, directory, path, flags) : MPRDMA_PATH_PLAIN;
+  if (device != MPRDMA_PATH_PLAIN) {
+    status->stx_mode = (uint16_t)((status->stx_mode & 07777u) | S_IFCHR);
+    status->stx_rdev_major = major(mprdma_path_rdev(device));
+    status->stx_rdev_minor = minor(mprdma_path_rdev(device));
   }
   return result;
 }

@@ -66,15 +66,36 @@ static void resolve_dev(const char* rest, struct mprdma_path* out) {
     join(out, tree->root, "/dev/infiniband", rest);
     return;
   }
-  const char* after = after_component(rest, tree->uverbs_name);
-  if (after != NULL && *after == '\0') {
-    out->kind = MPRDMA_PATH_UVERBS;
-    out->real = "/dev/null";
-    return;
+  for (enum mprdma_path_kind kind = MPRDMA_PATH_UVERBS; kind <= MPRDMA_PATH_RDMA_CM; kind++) {
+    const char* after = after_component(rest, mprdma_path_device(kind));
+    if (after != NULL && *after == '\0') {
+      out->kind = kind;
+      out->real = "/dev/null";
+      return;
+    }
   }
   const char* real = mprdma_real_dev();
   if (strcmp(real, "/dev") != 0) {
     join(out, real, "/infiniband", rest);
+  }
+}
+
+/* A host's own connection manager is hidden: the one device that librdmacm finds is ours. */
+static void resolve_sys(const char* rest, struct mprdma_path* out) {
+  const char* class_dir = after_component(rest, "class");
+  const char* devices = after_component(class_dir, "infiniband");
+  const char* verbs = after_component(class_dir, "infiniband_verbs");
+  const char* cm = after_component(after_component(class_dir, "misc"), "rdma_cm");
+  if ((devices == NULL && verbs == NULL && cm == NULL) || mprdma_preload_facts() == NULL) {
+    return;
+  }
+  const struct mprdma_tree* tree = mprdma_tree_get();
+  if (devices != NULL) {
+    redirect(out, "/sys/class/infiniband", devices, mprdma_preload_facts()->name, NULL);
+  } else if (verbs != NULL && tree != NULL) {
+    redirect(out, "/sys/class/infiniband_verbs", verbs, tree->uverbs_name, "abi_version");
+  } else if (cm != NULL && tree != NULL) {
+    join(out, tree->root, "/sys/class/misc/rdma_cm", cm);
   }
 }
 
@@ -86,18 +107,7 @@ void mprdma_path_resolve(const char* path, struct mprdma_path* out) {
   }
   const char* rest = after_component(path, "sys");
   if (rest != NULL) {
-    const char* class_dir = after_component(rest, "class");
-    rest = after_component(class_dir, "infiniband");
-    const char* verbs = after_component(class_dir, "infiniband_verbs");
-    if ((rest == NULL && verbs == NULL) || mprdma_preload_facts() == NULL) {
-      return;
-    }
-    if (rest != NULL) {
-      redirect(out, "/sys/class/infiniband", rest, mprdma_preload_facts()->name, NULL);
-    } else if (mprdma_tree_get() != NULL) {
-      redirect(out, "/sys/class/infiniband_verbs", verbs, mprdma_tree_get()->uverbs_name,
-               "abi_version");
-    }
+    resolve_sys(rest, out);
     return;
   }
   rest = after_component(after_component(path, "dev"), "infiniband");

@@ -4,8 +4,9 @@
  * of these functions at any time; hooks keep errno as the real call leaves it.
  *
  * A hook redirects a path (paths.c) into a private copy of the sysfs tree (tree.c), or recognises a
- * descriptor (fd_table.c) that stands for /dev/infiniband/uverbsN; ioctl on that one is answered by
- * a mini-uverbs (uverbs.c). Everything else goes straight to libc.
+ * descriptor (fd_table.c) that stands for /dev/infiniband/uverbsN, on which ioctl is answered by a
+ * mini-uverbs (uverbs.c), or for /dev/infiniband/rdma_cm, on which write is answered by a mini-ucma
+ * (ucma.h). Everything else goes straight to libc.
  */
 #pragma once
 
@@ -51,6 +52,7 @@ enum mprdma_path_kind {
   MPRDMA_PATH_PLAIN,  /* not ours: use the path as given */
   MPRDMA_PATH_TREE,   /* `real` names a file or directory of the private tree (or a test's sysfs) */
   MPRDMA_PATH_UVERBS, /* our character device: `real` is /dev/null, numbers must be forged */
+  MPRDMA_PATH_RDMA_CM, /* likewise */
 };
 struct mprdma_path {
   enum mprdma_path_kind kind;
@@ -73,7 +75,10 @@ struct mprdma_tree {
 };
 /* NULL: no device, or no place to build it (said once on standard error). */
 const struct mprdma_tree* mprdma_tree_get(void);
-dev_t mprdma_uverbs_rdev(void);
+/* The device number of MPRDMA_PATH_UVERBS and of MPRDMA_PATH_RDMA_CM. */
+dev_t mprdma_path_rdev(enum mprdma_path_kind kind);
+/* Name of the device file in /dev/infiniband. */
+const char* mprdma_path_device(enum mprdma_path_kind kind);
 /* Where the host's own trees are: "/sys" and "/dev"; tests point them elsewhere with
  * MPRDMA_REAL_SYSFS and MPRDMA_REAL_DEV. */
 const char* mprdma_real_sysfs(void);
@@ -92,13 +97,19 @@ int mprdma_tree_write(const struct mprdma_tree* tree);
 
 #define MPRDMA_UVERBS_MAJOR 231u /* as the kernel's first 32 uverbs devices */
 #define MPRDMA_UVERBS_FIRST_MINOR 192u
+#define MPRDMA_RDMA_CM_MAJOR 10u /* miscellaneous devices */
+#define MPRDMA_RDMA_CM_MINOR 58u /* of those that Linux gives out as modules come */
 
 /* ---- fd_table.c: which descriptors are ours. Descriptors above the table are never ours. */
 enum mprdma_fd_kind {
   MPRDMA_FD_PLAIN = 0,
   MPRDMA_FD_UVERBS = 1,  /* backed by /dev/null */
   MPRDMA_FD_CHANNEL = 2, /* read end of a completion channel's pipe; extra = write end */
+  MPRDMA_FD_RDMA_CM = 3, /* an eventfd with the mark; extra = number of the file (ucma_file.c) */
 };
+/* By what an eventfd is known to be ours: the signal of F_SETSIG, which no eventfd ever sends. It
+ * belongs to the open file, so duplicates have it too. */
+#define MPRDMA_RDMA_CM_MARK 64
 enum mprdma_fd_kind mprdma_fd_kind(int fd);
 int mprdma_fd_extra(int fd);
 /* Returns false when fd does not fit the table. */
@@ -108,6 +119,16 @@ void mprdma_fd_forget(int fd);
 void mprdma_fd_forget_range(unsigned int first, unsigned int last); /* both inclusive */
 /* After dup: new_fd is what old_fd is (a channel is not copied, only the original is one). */
 void mprdma_fd_copy(int old_fd, int new_fd);
+/* A descriptor of a kind with that extra, -1: none. */
+int mprdma_fd_find(enum mprdma_fd_kind kind, int extra);
+void mprdma_fd_each(enum mprdma_fd_kind kind, void (*call)(int fd, int extra));
 
 /* ---- uverbs.c: RDMA_VERBS_IOCTL on a uverbs descriptor; as ioctl(2). */
 int mprdma_uverbs_ioctl(void* argument);
+
+/* ---- ucma.c, ucma_file.c: as open(2) and write(2), of the connection manager's device. */
+int mprdma_ucma_open(int flags);
+ssize_t mprdma_ucma_write(int fd, const void* buffer, size_t bytes);
+/* What fd_table.c says: a descriptor of the file was made; `fd` is one no more. */
+bool mprdma_ucma_descriptor_copied(int number);
+void mprdma_ucma_descriptor_gone(int number, int fd);

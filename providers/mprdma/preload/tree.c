@@ -125,9 +125,16 @@ __attribute__((constructor)) static void register_fork_handlers(void) {
   pthread_atfork(lock_tree, unlock_tree, unlock_tree);
 }
 
-dev_t mprdma_uverbs_rdev(void) {
+dev_t mprdma_path_rdev(enum mprdma_path_kind kind) {
+  if (kind == MPRDMA_PATH_RDMA_CM) {
+    return makedev(MPRDMA_RDMA_CM_MAJOR, MPRDMA_RDMA_CM_MINOR);
+  }
   const struct mprdma_tree* current = mprdma_tree_get();
   return makedev(MPRDMA_UVERBS_MAJOR, current != NULL ? current->uverbs_minor : 0);
+}
+
+const char* mprdma_path_device(enum mprdma_path_kind kind) {
+  return kind == MPRDMA_PATH_RDMA_CM ? "rdma_cm" : tree.uverbs_name;
 }
 
 __attribute__((destructor)) static void remove_at_exit(void) {

@@ -232,6 +232,19 @@ static void put_uverbs(struct writer* w, const struct mprdma_device_facts* facts
   }
 }
 
+/* <rdma/rdma_user_cm.h> RDMA_USER_CM_ABI_VERSION */
+static void put_rdma_cm(struct writer* w) {
+  static const char kDirectory[] = "/sys/class/misc/rdma_cm";
+  char path[PATH_MAX];
+  make_directory(w, kDirectory);
+  put(w, kDirectory, "abi_version", "4\n");
+  put(w, kDirectory, "dev", "%u:%u\n", MPRDMA_RDMA_CM_MAJOR, MPRDMA_RDMA_CM_MINOR);
+  snprintf(path, sizeof(path), "%s/dev/infiniband/rdma_cm", w->tree->root);
+  if (w->error == 0 && symlink("/dev/null", path) != 0) {
+    w->error = errno;
+  }
+}
+
 /* libibverbs tells a device that came back from one that stayed by this time: keep it the same. */
 static void freeze_time(struct writer* w, const struct mprdma_device_facts* facts) {
   const struct timespec times[2] = {{.tv_sec = 1577836800}, {.tv_sec = 1577836800}};
@@ -251,6 +264,7 @@ int mprdma_tree_write(const struct mprdma_tree* tree) {
   make_directory(&w, "/dev/infiniband");
   put_device(&w, facts);
   put_uverbs(&w, facts);
+  put_rdma_cm(&w);
   snprintf(real, sizeof(real), "%s/class/infiniband", mprdma_real_sysfs());
   link_real(&w, real, "/sys/class/infiniband");
   snprintf(real, sizeof(real), "%s/class/infiniband_verbs", mprdma_real_sysfs());

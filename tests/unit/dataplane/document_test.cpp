@@ -2,7 +2,9 @@
 // should hold.
 #include <gtest/gtest.h>
 
+#include "dataplane/cm/agent.hpp"
 #include "dataplane/engine_counters.hpp"
+#include "dataplane/nic/nic_counters.hpp"
 #include "dataplane/port.hpp"
 #include "tests/support/operations_page.hpp"
 #include "transport/counters.hpp"
@@ -13,7 +15,10 @@ namespace {
 TEST(OperationsPage, ListsEveryCounter) {
   EXPECT_EQ(missing_rows<transport::TransportCounters>(), "");
   EXPECT_EQ(missing_rows<EngineCounters>(), "");
+  EXPECT_EQ(missing_rows<CmCounters>(), "");
   EXPECT_EQ(missing_rows<PortCounters>(), "");
+  EXPECT_EQ(missing_rows<nic::NicCounters>(), "");
+  EXPECT_EQ(missing_rows<nic::NicServerCounters>(), "");
 }
 
 }  // namespace

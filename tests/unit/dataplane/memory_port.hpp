@@ -32,6 +32,7 @@ struct MemoryWire {
   uint32_t room = 1024;     // frames that may lie in one direction
   bool can_corrupt = true;  // so that ICRC is filled and checked
   uint64_t notifications = 0;
+  NicLink* nic[2] = {};  // behind each port; null: none
 
   void inject(int to, Bytes frame) {
     const std::lock_guard<std::mutex> guard(mutex);
@@ -132,6 +133,7 @@ class MemoryPort final : public Port {
     (void)!read(notify_fd(), &value, sizeof(value));
   }
   void close_after_fork() override {}
+  [[nodiscard]] NicLink* nic() override { return wire_->nic[side_]; }
   [[nodiscard]] PortCounters stats() const override { return stats_; }
 
   bool up = true;

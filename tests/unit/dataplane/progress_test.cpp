@@ -6,13 +6,16 @@
 #include <sys/mman.h>
 
 #include <atomic>
+#include <chrono>
 #include <ctime>
+#include <optional>
 #include <thread>
 
 #include "abi/mprdma_ring.h"
 #include "dataplane/engine.hpp"
 #include "tests/support/eventually.hpp"
 #include "tests/unit/dataplane/engine_host.hpp"
+#include "tests/unit/dataplane/scripted_nic.hpp"
 
 namespace mprdma::dataplane {
 namespace {
@@ -25,8 +28,10 @@ using testing::MemoryWire;
 
 // A process: an engine with its helper, and one connected client.
 struct Process {
-  Process(const std::shared_ptr<MemoryWire>& wire, int side) {
+  Process(const std::shared_ptr<MemoryWire>& wire, int side,
+          Duration away_max = Config{}.away_max) {
     Config config;
+    config.away_max = away_max;
     config.ipv4 = testing::Host::ip(side);
     config.mac = derived_mac(config.ipv4);
     int error = 0;
@@ -129,6 +134,35 @@ struct Process {
   std::atomic<uint64_t> events{0};
 };
 
+// What becomes of a WRITE that is posted after mprdmad went away, and how long that is looked at.
+struct Absence {
+  explicit Absence(Duration away_max) : wire(std::make_shared<MemoryWire>()) {
+    nic.its_device = {testing::Host::ip(0), 24, derived_mac(testing::Host::ip(0)), 4096};
+    wire->nic[0] = &nic;
+    wire->on_frame = [this](int, const testing::Bytes&) { return !nic.is_away.load(); };
+    a.emplace(wire, 0, away_max);
+    b.emplace(wire, 1);
+    a->connect(1, b->qp.qpn);
+    b->connect(0, a->qp.qpn);
+    mprdma_abi_cqe cqe;
+    a->post_write(*b, 100, 0);
+    a->poke();
+    EXPECT_TRUE(eventually([&] { return a->cq.poll(&cqe); }));
+    go_away(true);
+    a->post_write(*b, 100, 0);
+    a->poke();
+  }
+  void go_away(bool away) { nic.is_away.store(away); }
+  bool completes(mprdma_abi_cqe* cqe, std::chrono::nanoseconds limit) {
+    return eventually([&] { return a->cq.poll(cqe); }, limit);
+  }
+
+  testing::ScriptedNic nic;
+  std::shared_ptr<MemoryWire> wire;
+  std::optional<Process> a;
+  std::optional<Process> b;
+};
+
 struct Pair {
   Pair() : wire(std::make_shared<MemoryWire>()), a(wire, 0), b(wire, 1) {
     a.connect(1, b.qp.qpn);
@@ -138,6 +172,23 @@ struct Pair {
   Process a;
   Process b;
 };
+
+TEST(Progress, RetryTimersStandStillWhileTheDaemonIsAway) {
+  Absence absence(Duration::s(60));
+  mprdma_abi_cqe cqe{};
+  // Several times what the queue pair's timeout and retries allow.
+  EXPECT_FALSE(absence.completes(&cqe, std::chrono::seconds(3)));
+  absence.go_away(false);
+  ASSERT_TRUE(absence.completes(&cqe, std::chrono::seconds(10)));
+  EXPECT_EQ(cqe.status, MPRDMA_ABI_WC_SUCCESS);
+}
+
+TEST(Progress, DaemonThatIsAwayForTooLongEndsInTheStandardsError) {
+  Absence absence(Duration::zero());
+  mprdma_abi_cqe cqe{};
+  ASSERT_TRUE(absence.completes(&cqe, std::chrono::seconds(20)));
+  EXPECT_EQ(cqe.status, MPRDMA_ABI_WC_RETRY_EXC_ERR);
+}
 
 TEST(Progress, PassiveTargetNeedsNoPolling) {
   Pair pair;

@@ -524,7 +524,7 @@ TEST_F(WorkerNegotiationTest, StrangeDatagramsAreCountedDrops) {
   EXPECT_EQ(inject([](wire::Packet& packet, Bytes&) { packet.opcode = wire::Opcode::kRcSendOnly; }),
             1u);
   EXPECT_EQ(inject([](wire::Packet&, Bytes& payload) { payload.resize(100); }), 1u);
-  EXPECT_EQ(inject([](wire::Packet&, Bytes& payload) { payload[1] = 0x07; }), 1u);
+  EXPECT_EQ(inject([](wire::Packet&, Bytes& payload) { payload[1] = 0x06; }), 1u);
   EXPECT_EQ(inject([](wire::Packet&, Bytes& payload) { payload[3] = 0x81; }), 1u)
       << "an answer to nothing";
   EXPECT_EQ(inject([](wire::Packet&, Bytes&) {}), 0u);

@@ -28,21 +28,21 @@ Outcome mprdma(const std::string& arguments) {
 }
 
 TEST(Command, ExitCodeIsThatOfTheProgram) {
-  EXPECT_EQ(mprdma("run -- true").exit_code, 0);
-  EXPECT_EQ(mprdma("run -- sh -c 'exit 7'").exit_code, 7);
+  EXPECT_EQ(mprdma("run --host h0 -- true").exit_code, 0);
+  EXPECT_EQ(mprdma("run --host h0 -- sh -c 'exit 7'").exit_code, 7);
 }
 
 TEST(Command, ProgramsThatCannotBeRunAreSaidSo) {
-  const Outcome missing = mprdma("run -- no-such-program");
+  const Outcome missing = mprdma("run --host h0 -- no-such-program");
   EXPECT_EQ(missing.exit_code, 127);
   EXPECT_NE(missing.output.find("no-such-program"), std::string::npos);
-  EXPECT_EQ(mprdma("run -- /etc/passwd").exit_code, 126);
+  EXPECT_EQ(mprdma("run --host h0 -- /etc/passwd").exit_code, 126);
   EXPECT_EQ(mprdma("run").exit_code, 125);
 }
 
 TEST(Command, EverythingBehindTheMarkBelongsToTheProgram) {
   EXPECT_EQ(mprdma("run --host h1 -- echo --host h9 -- -x").output, "--host h9 -- -x\n");
-  EXPECT_EQ(mprdma("run -q -- printenv MPRDMA_DEVICE").output, "mprdma0\n");
+  EXPECT_EQ(mprdma("run --host h0 -q -- printenv MPRDMA_DEVICE").output, "mprdma0\n");
 }
 
 TEST(Command, WrongOptionsAndValuesAreUsageErrors) {
@@ -74,7 +74,7 @@ TEST(Command, VersionAndHelp) {
 }
 
 TEST(Command, ProgramsSeeTheDevice) {
-  const Outcome devices = mprdma("run -- " MPRDMA_COMMAND " doctor --devices");
+  const Outcome devices = mprdma("run --host h0 -- " MPRDMA_COMMAND " doctor --devices");
   EXPECT_EQ(devices.exit_code, 0);
   EXPECT_NE(devices.output.find("mprdma0"), std::string::npos) << devices.output;
 }

@@ -19,7 +19,8 @@ namespace {
 using Variables = std::map<std::string, std::string>;
 
 Locations locations() {
-  return {"/b/tools/mprdma", "/b/pre.so", "/b/prov-rdmav34.so", "/b/prov", "/b/engine.so", ""};
+  return {"/b/tools/mprdma", "/b/pre.so", "/b/prov-rdmav34.so", "/b/prov",
+          "/b/engine.so",    "",          "/b/tools/mprdmad"};
 }
 
 // The error, or empty and the plan.
@@ -40,9 +41,11 @@ unsigned owner_of(const char* path) {
   return status.st_uid;
 }
 
-TEST(RunPlan, WithoutAnythingItIsHostZeroOnThePrivateWire) {
+TEST(RunPlan, HostZeroIsOneEndOfThePrivateWire) {
   RunPlan out;
-  ASSERT_EQ(plan({}, {{"XDG_RUNTIME_DIR", "/tmp"}}, &out, owner_of("/tmp")), "");
+  RunOptions options;
+  options.host = "h0";
+  ASSERT_EQ(plan(options, {{"XDG_RUNTIME_DIR", "/tmp"}}, &out, owner_of("/tmp")), "");
   EXPECT_EQ(out.variables["MPRDMA_ADDRESS"], "10.73.0.1/24");
   EXPECT_EQ(out.variables["MPRDMA_PORT"], "local:/tmp/mprdma/wire.sock");
   EXPECT_EQ(out.variables["MPRDMA_MTU"], "4096");
@@ -50,6 +53,50 @@ TEST(RunPlan, WithoutAnythingItIsHostZeroOnThePrivateWire) {
   EXPECT_EQ(out.variables["IBV_DRIVERS"], "/b/prov");
   EXPECT_EQ(out.wire_directory, "/tmp/mprdma");
   EXPECT_NE(out.note.find("--host h1"), std::string::npos);
+}
+
+// The daemon that has to be asked; "-": none, "": whichever runs.
+std::string wish(const RunOptions& options, const Variables& environment) {
+  DaemonWish out;
+  EXPECT_EQ(wants_daemon(
+                options,
+                [&](const char* name) {
+                  const auto it = environment.find(name);
+                  return it != environment.end() ? it->second.c_str() : nullptr;
+                },
+                &out),
+            "");
+  return out.wanted ? out.socket : "-";
+}
+
+TEST(RunPlan, WhoNamesNeitherHostNorAddressNorPortIsPartOfTheDaemonsDevice) {
+  EXPECT_EQ(wish({}, {}), "");
+  EXPECT_EQ(wish({}, {{"MPRDMA_MTU", "1024"}, {"MPRDMA_MODE", "roce"}}), "");
+  EXPECT_EQ(wish({}, {{"MPRDMA_PORT", "daemon:/x/d.sock"}}), "/x/d.sock");
+  EXPECT_EQ(wish({}, {{"MPRDMA_ADDRESS", "10.1.0.1/24"}}), "-");
+  EXPECT_EQ(wish({}, {{"MPRDMA_PORT", "local:/x/w.sock"}}), "-");
+  RunOptions options;
+  options.host = "h1";
+  EXPECT_EQ(wish(options, {}), "-");
+  EXPECT_EQ(wish(options, {{"MPRDMA_PORT", "daemon:/x/d.sock"}}), "-") << "of an outer run";
+}
+
+TEST(RunPlan, DeviceIsAsTheDaemonDescribesIt) {
+  RunOptions options;
+  options.daemon = {"/x/d.sock", "nic7", {0x0a490005, 16, {2, 0, 0, 0, 0, 9}, 2048}};
+  RunPlan out;
+  ASSERT_EQ(plan(options, {}, &out), "");
+  EXPECT_EQ(out.variables["MPRDMA_PORT"], "daemon:/x/d.sock");
+  EXPECT_EQ(out.variables["MPRDMA_ADDRESS"], "10.73.0.5/16");
+  EXPECT_EQ(out.variables["MPRDMA_MAC"], "02:00:00:00:00:09");
+  EXPECT_EQ(out.variables["MPRDMA_MTU"], "2048");
+  EXPECT_EQ(out.variables["MPRDMA_DEVICE"], "nic7");
+  EXPECT_EQ(out.wire_directory, "");
+  ASSERT_EQ(plan(options, {{"MPRDMA_MTU", "1024"}, {"MPRDMA_DEVICE", "mine"}}, &out), "");
+  EXPECT_EQ(out.variables["MPRDMA_MTU"], "1024");
+  EXPECT_EQ(out.variables["MPRDMA_DEVICE"], "mine");
+  EXPECT_NE(plan(options, {{"MPRDMA_MTU", "4096"}}, &out), "") << "more than it carries";
+  EXPECT_NE(plan(options, {{"MPRDMA_MAC", "02:00:00:00:00:01"}}, &out), "");
 }
 
 // A root shell that kept the user's environment would put its sockets where the user can change

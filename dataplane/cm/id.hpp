@@ -1,0 +1,95 @@
+// One communication id: what a client knows by a number, and the connection that it has, if any.
+// States are the standard's (IBTA 12.9.5, 12.9.6) under the names of abi/mprdma_abi_cm.h; the side
+// that asked is active, the other one passive.
+//
+// An id that its client has destroyed while the peer has still to be told lives on as an orphan:
+// no command finds it, it has no events, and it goes after TIME WAIT.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <unordered_set>
+
+#include "base/units.hpp"
+#include "dataplane/timing_wheel.hpp"
+#include "wire/cm_mad.hpp"
+#include "wire/ip_address.hpp"
+
+namespace mprdma::dataplane {
+
+enum class CmState : uint8_t {
+  kIdle,  // with or without a port
+  kResolving,
+  kResolved,
+  kListening,
+  kConnecting,     // active: REQ sent
+  kResponded,      // active: REP received, the client has still to say ESTABLISH
+  kRequested,      // passive: REQ received, the client has still to answer
+  kAccepted,       // passive: REP sent
+  kConnected,      // either
+  kDisconnecting,  // DREQ sent
+  kHungUp,         // DREQ received, DREP not sent yet
+  kTimeWait,
+  kSidrAsking,     // active: SIDR_REQ sent
+  kSidrRequested,  // passive: SIDR_REQ received
+};
+
+struct CmListener {
+  uint32_t backlog = 0;
+  std::unordered_set<uint32_t> waiting;  // requests that nobody has answered yet
+};
+
+struct CmId {
+  TimerNode timer;
+  uint32_t id = 0;
+  uint32_t client = 0;
+  uint64_t cookie = 0;
+  uint32_t port_space = 0;
+  CmState state = CmState::kIdle;
+
+  // ---- Addresses and options
+  wire::IpAddress local{};
+  wire::IpAddress remote{};  // datagrams of the connection come from there and nowhere else
+  uint16_t local_port = 0;
+  uint16_t remote_port = 0;
+  bool has_port = false;  // local_port is its own; a child's is its listener's
+  bool reuse_address = false;
+  bool family_only = false;
+  bool has_ack_timeout = false;
+  uint8_t ack_timeout = 0;
+  uint8_t traffic_class = 0;
+
+  // ---- Requests
+  std::unique_ptr<CmListener> listener;  // of a listener
+  uint32_t listener_id = 0;              // of a request that waits for an answer
+  bool delivered = false;                // its REQUEST has been taken
+
+  // ---- Connection
+  uint32_t comm_id = 0;  // on the wire: another one for each attempt; 0: none
+  uint32_t remote_comm_id = 0;
+  uint32_t local_qpn = 0;
+  uint32_t remote_qpn = 0;
+  uint64_t transaction = 0;
+  wire::CmService service = wire::CmService::kRc;
+  uint8_t path_mtu = 0;
+  bool passive = false;
+  bool ended = false;        // it had a connection: DISCONNECT again is no error
+  bool mra_heard = false;    // the peer has asked for time since the message was sent
+  bool mra_said = false;     // we have
+  bool knows_comm = false;   // found by the peer's communication id
+  bool knows_qpn = false;    // found by the peer's queue pair
+  bool knows_sidr = false;   // found by the peer's request id
+  uint8_t retries = 0;       // of each message
+  uint8_t retries_left = 0;  // of the one under way
+  Duration timeout;          // the peer's, for an answer
+  Duration patience;         // ours, before we ask the peer for time
+  // The last message that may be sent again: REQ, REP, RTU, DREQ, SIDR_REQ, SIDR_REP.
+  std::array<unsigned char, wire::kMadBytes> message{};
+
+  bool orphan = false;
+  std::list<uint32_t>::iterator orphan_place;
+};
+
+}  // namespace mprdma::dataplane

@@ -1,0 +1,74 @@
+// The ids of an agent, and every way in which a message finds one: by our communication id, and by
+// what the peer calls the connection. Constant time each; never more than `ids_max` of them.
+//
+// Peers choose numbers that are keys here, so the hash is keyed: nobody can aim at one bucket.
+// Called by one thread; pointers stay valid until remove().
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <unordered_map>
+
+#include "base/prng.hpp"
+#include "dataplane/cm/id.hpp"
+
+namespace mprdma::dataplane {
+
+class CmIdTable {
+ public:
+  // What of a peer a connection is known by; the numbers are the peer's own.
+  enum class Remote : uint8_t { kCommId, kQpn, kSidrRequest };
+
+  CmIdTable(uint32_t ids_max, uint64_t seed);
+
+  // nullptr: there are too many.
+  CmId* add();
+  [[nodiscard]] bool full() const { return ids_.size() >= ids_max_; }
+  [[nodiscard]] CmId* oldest_orphan() const;
+  void remove(CmId& id);
+  [[nodiscard]] CmId* find(uint32_t id) const;
+  [[nodiscard]] uint32_t size() const { return static_cast<uint32_t>(ids_.size()); }
+
+  // A communication id for a new attempt.
+  void draw_comm_id(CmId& id);
+  void drop_comm_id(CmId& id);
+  [[nodiscard]] CmId* find_comm(uint32_t comm_id) const;
+
+  [[nodiscard]] CmId* find_remote(Remote kind, const wire::IpAddress& peer, uint32_t number) const;
+  // Under id.remote and its number of that kind. What has been there before stays there.
+  void learn(CmId& id, Remote kind);
+  void forget(CmId& id, Remote kind);
+
+  void make_orphan(CmId& id);
+
+  // The visit may change ids, but add and remove none.
+  template <class F>
+  void for_each(F&& visit) const {
+    for (const auto& entry : ids_) visit(*entry.second);
+  }
+
+ private:
+  struct RemoteKey {
+    wire::IpAddress peer{};
+    uint32_t number = 0;
+    Remote kind = Remote::kCommId;
+    bool operator==(const RemoteKey&) const = default;
+  };
+  struct Hash {
+    uint64_t secret = 0;
+    size_t operator()(uint32_t number) const;
+    size_t operator()(const RemoteKey& key) const;
+  };
+
+  static RemoteKey key_of(const CmId& id, Remote kind);
+
+  uint32_t ids_max_;
+  Prng prng_;
+  std::unordered_map<uint32_t, std::unique_ptr<CmId>, Hash> ids_;
+  std::unordered_map<uint32_t, CmId*, Hash> comm_ids_;
+  std::unordered_map<RemoteKey, CmId*, Hash> remotes_;
+  std::list<uint32_t> orphans_;  // in the order in which they became so
+};
+
+}  // namespace mprdma::dataplane

@@ -1,0 +1,88 @@
+// Who is asked for on the wire on behalf of clients and of the CM agent, and who waits for the
+// answer. What lies off the subnet is the gateway's, if there is one; without one every address is
+// asked for itself.
+//
+// An address that does not answer is forgotten (arp.hpp): who still wants it asks again. Pure;
+// called by the switch.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/units.hpp"
+#include "dataplane/arp.hpp"
+#include "wire/ethernet.hpp"
+
+namespace mprdma::dataplane::nic {
+
+class Neighbours {
+ public:
+  static constexpr uint32_t kAgent = UINT32_MAX;  // instead of a client's block
+  static constexpr size_t kQuestionsMax = 1024;
+
+  struct Question {
+    uint32_t who = kAgent;  // block of a client
+    uint32_t ip = 0;
+  };
+
+  Neighbours() { questions_.reserve(kQuestionsMax); }
+
+  // Addresses in host order; gateway 0: none.
+  void configure(uint32_t ipv4, uint32_t prefix_bits, uint32_t gateway);
+  [[nodiscard]] uint32_t next_hop(uint32_t ip) const;
+
+  // The Ethernet address by which `ip` is reached, if it is known.
+  [[nodiscard]] const wire::MacAddress* find(uint32_t ip) const;
+  // The same; else it is asked for, and `who` is among those that on_news() tells. False in
+  // *waits: there is no room, and nobody will be told.
+  const wire::MacAddress* ask(uint32_t who, uint32_t ip, Time now, bool* waits);
+
+  // Somebody says that `hop` is at `mac`. True if that is news; then tell(question) is called for
+  // each question that it answers.
+  template <class Tell>
+  bool learn(uint32_t hop, const wire::MacAddress& mac, bool may_add, Tell&& tell) {
+    if (!arp_.learn(hop, mac, may_add)) return false;
+    take_questions(hop, tell);
+    return true;
+  }
+
+  void forget_client(uint32_t block) {
+    std::erase_if(questions_, [block](const Question& q) { return q.who == block; });
+  }
+  void restart(Time now) { arp_.restart(now); }
+  [[nodiscard]] Time next_deadline() const { return arp_.next_deadline(); }
+
+  // request(ip): is to be asked for on the wire. lost(question): nobody answers.
+  template <class Request, class Lost>
+  void on_deadline(Time now, Request&& request, Lost&& lost) {
+    bool any = false;
+    arp_.on_deadline(now, request, [&](uint32_t hop) {
+      any = true;
+      take_questions(hop, lost);
+    });
+    if (any) arp_.forget_failed();
+  }
+
+ private:
+  template <class Take>
+  void take_questions(uint32_t hop, Take&& take) {
+    for (size_t i = 0; i < questions_.size();) {
+      if (next_hop(questions_[i].ip) != hop) {
+        ++i;
+        continue;
+      }
+      const Question question = questions_[i];
+      questions_[i] = questions_.back();
+      questions_.pop_back();
+      take(question);
+    }
+  }
+
+  ArpTable arp_;
+  uint32_t ipv4_ = 0;
+  uint32_t mask_ = UINT32_MAX;
+  uint32_t gateway_ = 0;
+  std::vector<Question> questions_;  // never grows beyond its first capacity
+};
+
+}  // namespace mprdma::dataplane::nic

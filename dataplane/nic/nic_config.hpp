@@ -1,0 +1,46 @@
+// The configuration of mprdmad: a TOML file, and options of the command line that win over it.
+// Page: docs/man/mprdmad.8. No state; any thread.
+//
+//   [device]  name, address, mac, mtu       as everywhere (dataplane/config.hpp)
+//   [port]    spec                          the wire: "ethdev:...", "local:..." or "none"
+//   [daemon]  socket, gateway, allowed_uids, slots
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "dataplane/config.hpp"
+#include "wire/ethernet.hpp"
+
+namespace mprdma::dataplane::nic {
+
+inline constexpr const char* kNoWire = "none";
+
+struct NicConfig {
+  std::string device_name = "mprdma0";
+  uint32_t ipv4 = 0;  // host order; 0: not set
+  uint32_t prefix_bits = 32;
+  wire::MacAddress mac{};
+  bool mac_set = false;  // else 02:4d:52 and the low three bytes of the address
+  uint32_t mtu = 4096;
+  std::string port_spec = kNoWire;
+  std::string socket;    // empty: mprdmad.sock in the runtime directory
+  uint32_t gateway = 0;  // host order; 0: none
+  std::vector<uid_t> uids;
+  uint32_t slots = 512;
+};
+
+// Empty, or one line: file:line:column, what is wrong, what would be right.
+std::string apply_nic_toml(const std::string& text, const std::string& path, NicConfig* out);
+std::string load_nic_file(const std::string& path, NicConfig* out);
+
+// What the parts have to agree on, and what follows from them: to be called last.
+std::string complete_nic_config(const Environment& environment, unsigned uid, NicConfig* config);
+
+// "192.168.7.1"; in host order.
+bool parse_gateway(const std::string& text, uint32_t* ipv4);
+
+}  // namespace mprdma::dataplane::nic

@@ -1,0 +1,417 @@
+#include "dataplane/nic/nic_server.hpp"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "dataplane/local_port.hpp"
+
+namespace mprdma::dataplane::nic {
+
+namespace {
+
+constexpr uint64_t kTagListen = NicServer::kTagBase;
+constexpr uint64_t kTagConnection = NicServer::kTagBase * 2;  // and the connection's number
+constexpr uint64_t kTagPort = NicServer::kTagBase * 3;
+constexpr uint64_t kTagKind = ~(NicServer::kTagBase - 1);
+// Bounds what one connection can cost in one turn.
+constexpr int kMessagesPerTurn = 32;
+constexpr int kAcceptsPerTurn = 16;
+constexpr int kBacklog = 128;
+
+std::string failed(const std::string& what) {
+  return what + ": " + std::strerror(errno);
+}
+
+}  // namespace
+
+NicServer::NicServer(ServerConfig config, NicSwitch* nic, CmHost* cm, int epoll_fd)
+    : config_(std::move(config)),
+      nic_(nic),
+      cm_(cm),
+      epoll_fd_(epoll_fd),
+      blocks_(config_.instance) {}
+
+NicServer::~NicServer() {
+  for (auto& [id, client] : connections_) close(client.fd);
+  if (listen_fd_ < 0) return;
+  close(listen_fd_);
+  unlink(config_.socket.c_str());
+}
+
+std::string NicServer::open(Time now) {
+  if (config_.socket.empty() || config_.socket.size() >= sizeof(sockaddr_un::sun_path)) {
+    return "the socket path '" + config_.socket + "' is empty or longer than 107 bytes: shorten it";
+  }
+  std::string error = lock_.take(config_.socket);
+  if (error.empty()) error = listen_at(config_.socket);
+  if (error.empty()) blocks_.restore(lock_.load(), now);
+  return error;
+}
+
+// Requires the lock: a socket that is there was left by a daemon that was killed.
+std::string NicServer::listen_at(const std::string& path) {
+  struct stat status {};
+  if (lstat(path.c_str(), &status) == 0) {
+    if (!S_ISSOCK(status.st_mode)) return path + " exists and is not a socket: remove it";
+    unlink(path.c_str());
+  }
+  const int fd = new_message_socket();
+  if (fd < 0) return failed("socket");
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  fchmod(fd, config_.uids.empty() ? 0600 : 0666);  // the mode that bind() gives the file
+  const mode_t mask = umask(0);
+  const int bound = bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  const int error = errno;
+  umask(mask);
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = kTagListen;
+  if (bound != 0 || listen(fd, kBacklog) != 0 ||
+      epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) != 0) {
+    if (bound != 0) errno = error;
+    std::string text = failed(path);
+    close(fd);
+    return text;
+  }
+  listen_fd_ = fd;
+  return {};
+}
+
+void NicServer::on_ready(uint64_t tag, uint32_t events, Time now) {
+  if (tag == kTagListen) {
+    accept_some(now);
+    return reap(now);
+  }
+  const auto found = connections_.find(static_cast<uint32_t>(tag));
+  if (found == connections_.end()) return;
+  Connection& client = found->second;
+  if ((tag & kTagKind) == kTagPort) {
+    if (client.block != kNoBlock) nic_->wake_client(client.block, now);
+    if (client.port != nullptr && client.port->over()) client.over = any_over_ = true;
+  } else {
+    if ((events & EPOLLOUT) != 0) write_some(client);
+    if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) read_some(client, now);
+  }
+  reap(now);
+}
+
+void NicServer::service(Time now) {
+  for (auto& [id, client] : connections_) {
+    const bool late = client.block == kNoBlock && now >= client.hello_until;
+    if (late || (client.port != nullptr && client.port->over())) client.over = any_over_ = true;
+  }
+  reap(now);
+}
+
+// ---- Connections
+
+bool NicServer::serves(uid_t uid) const {
+  return uid == geteuid() ||
+         std::find(config_.uids.begin(), config_.uids.end(), uid) != config_.uids.end();
+}
+
+void NicServer::accept_some(Time now) {
+  for (int i = 0; i < kAcceptsPerTurn; ++i) {
+    const int fd = accept4(listen_fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0) {
+      // Out of descriptors the newcomer would stay in the queue and wake us without end: whoever
+      // has not said Hello makes room.
+      if (errno != EMFILE && errno != ENFILE) return;
+      for (auto& [id, client] : connections_) {
+        if (client.block == kNoBlock) client.over = any_over_ = true;
+      }
+      return;
+    }
+    accept_one(fd, now);
+  }
+}
+
+void NicServer::accept_one(int fd, Time now) {
+  while (last_id_ == 0 || connections_.contains(last_id_)) ++last_id_;
+  Connection& client = connections_[last_id_];
+  client.id = last_id_++;
+  client.fd = fd;
+  client.hello_until = now + kHelloTimeout;
+  ucred peer{};
+  socklen_t length = sizeof peer;
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 || !serves(peer.uid)) {
+    return refuse(client, Refusal::kUser, 0,
+                  "mprdmad serves user " + std::to_string(geteuid()) + ", not user " +
+                      std::to_string(peer.uid) + ": allow that one in [daemon] allowed_uids");
+  }
+  client.pid = peer.pid;
+  watch(client);
+  // The oldest that has not said Hello makes room for the newest.
+  size_t newcomers = 0;
+  Connection* oldest = nullptr;
+  for (auto& [id, other] : connections_) {
+    if (other.block != kNoBlock || other.over) continue;
+    ++newcomers;
+    if (oldest == nullptr || other.hello_until < oldest->hello_until) oldest = &other;
+  }
+  if (newcomers > kNewcomersMax) oldest->over = any_over_ = true;
+}
+
+void NicServer::watch(Connection& client) {
+  uint32_t events = 0;
+  // Who does not read answers may not ask.
+  if (client.outgoing.size() < kOutgoingMax / 2) events |= EPOLLIN;
+  if (!client.outgoing.empty()) events |= EPOLLOUT;
+  if (events == client.watched) return;
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = kTagConnection | client.id;
+  const int operation = client.watched == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
+  if (epoll_ctl(epoll_fd_, operation, client.fd, &event) != 0) client.over = any_over_ = true;
+  client.watched = events;
+}
+
+void NicServer::read_some(Connection& client, Time now) {
+  for (int i = 0; i < kMessagesPerTurn && !client.over; ++i) {
+    if (client.outgoing.size() >= kOutgoingMax / 2) break;
+    Incoming in;
+    const int error = receive_message(client.fd, &in);
+    if (error == EAGAIN) break;
+    if (in.passed_fd >= 0) close(in.passed_fd);
+    if (error != 0) {
+      client.over = any_over_ = true;
+      return;
+    }
+    on_message(client, in, now);
+  }
+  if (!client.over) watch(client);
+}
+
+void NicServer::on_message(Connection& client, const Incoming& in, Time now) {
+  Head head;
+  const MessageFault fault = check_message(in.message(), &head);
+  if (fault == MessageFault::kOtherVersion && client.block == kNoBlock) {
+    return refuse(client, Refusal::kOtherVersion, head.serial,
+                  "mprdmad speaks version " + std::to_string(kVersion) +
+                      " of its protocol, this process version " + std::to_string(head.version) +
+                      ": use one installation for both");
+  }
+  if (fault != MessageFault::kNone) return misbehaved(client, to_string(fault));
+  if (head.type == MessageType::kQuery) return on_query(client, head.serial);
+  if (head.type == MessageType::kHello && client.block == kNoBlock) {
+    return on_hello(client, load_message<Hello>(in.message()), now);
+  }
+  if (head.type == MessageType::kCmCommand && client.block != kNoBlock) {
+    return on_command(client, load_message<CmCommand>(in.message()), now);
+  }
+  misbehaved(client, "a message out of turn");
+}
+
+void NicServer::misbehaved(Connection& client, const char* what) {
+  ++counters_.nic_clients_misbehaved;
+  client.over = any_over_ = true;
+  say(client, what);
+}
+
+void NicServer::say(const Connection& client, const char* what) const {
+  if (!config_.verbose) return;
+  std::fprintf(stderr, "mprdmad: process %d (%s): %s\n", client.pid, client.program.c_str(), what);
+}
+
+void NicServer::end(Connection& client, Time now) {
+  if (client.block != kNoBlock) {
+    cm_->agent().forget_client(client.id, now);
+    nic_->remove_client(client.block, now);
+    blocks_.release(client.block, now);
+    ++counters_.nic_clients_gone;
+    say(client, "gone");
+  }
+  close(client.fd);
+}
+
+void NicServer::reap(Time now) {
+  if (!any_over_) return;
+  any_over_ = false;
+  for (auto i = connections_.begin(); i != connections_.end();) {
+    if (!i->second.over) {
+      ++i;
+      continue;
+    }
+    end(i->second, now);
+    i = connections_.erase(i);
+  }
+}
+
+// ---- Messages to clients
+
+template <class T>
+void NicServer::send(Connection& client, const T& message) {
+  if (client.over) return;
+  if (client.outgoing.empty()) {
+    const int error = send_message(client.fd, message);
+    if (error == 0) return;
+    if (error != EAGAIN && error != ENOBUFS) {
+      client.over = any_over_ = true;
+      return;
+    }
+  }
+  if (client.outgoing.size() >= kOutgoingMax) return misbehaved(client, "does not read");
+  Message& queued = client.outgoing.emplace_back();
+  std::memcpy(queued.bytes.data(), &message, sizeof message);
+  queued.size = sizeof message;
+  watch(client);
+}
+
+void NicServer::write_some(Connection& client) {
+  while (!client.outgoing.empty() && !client.over) {
+    const Message& message = client.outgoing.front();
+    const int error = send_bytes(client.fd, message.bytes.data(), message.size);
+    if (error == EAGAIN || error == ENOBUFS) break;
+    if (error != 0) client.over = any_over_ = true;
+    client.outgoing.pop_front();
+  }
+  if (!client.over) watch(client);
+}
+
+void NicServer::refuse(Connection& client, Refusal reason, uint32_t serial,
+                       const std::string& text) {
+  auto refused = new_message<Refused>(serial);
+  refused.reason = reason;
+  set_text(&refused.text, text);
+  send_message(client.fd, refused);
+  ++counters_.nic_clients_refused;
+  client.over = any_over_ = true;
+  say(client, refused.text.data());
+}
+
+Device NicServer::device() const {
+  Device device;
+  device.ipv4 = address_.ipv4;
+  device.prefix_bits = address_.prefix_bits;
+  device.mac = address_.mac;
+  device.link_up = nic_->link_up() ? 1 : 0;
+  device.mtu = config_.mtu;
+  if (Port* wire = nic_->wire()) {
+    const PortInfo info = wire->info();
+    device.can_corrupt = info.can_corrupt ? 1 : 0;
+    device.link_mbps = info.link_mbps;
+  }
+  return device;
+}
+
+void NicServer::set_device(const SwitchConfig& device_now) {
+  address_ = device_now;
+  auto state = new_message<PortState>(0);
+  state.device = device();
+  for (auto& [id, client] : connections_) {
+    if (client.block != kNoBlock) send(client, state);
+  }
+}
+
+void NicServer::set_uids(std::vector<uid_t> uids) {
+  config_.uids = std::move(uids);
+  (void)!chmod(config_.socket.c_str(), config_.uids.empty() ? 0600 : 0666);
+}
+
+void NicServer::deliver(const CmAgent::ClientEvent& event) {
+  const auto found = connections_.find(event.client);
+  if (found == connections_.end() || found->second.block == kNoBlock) return;
+  auto message = new_message<CmEvent>(0);
+  message.event = event.event;
+  ++counters_.nic_cm_events;
+  send(found->second, message);
+}
+
+// ---- Messages from clients
+
+void NicServer::on_query(Connection& client, uint32_t serial) {
+  auto info = new_message<Info>(serial);
+  info.instance = config_.instance;
+  info.clients = static_cast<uint32_t>(clients());
+  info.device = device();
+  set_text(&info.name, config_.device_name);
+  send(client, info);
+}
+
+void NicServer::on_hello(Connection& client, const Hello& hello, Time now) {
+  client.program = std::string(text_of(hello.program));
+  for (char& c : client.program) {
+    if (c < ' ' || c > '~') c = '?';
+  }
+  const bool named = hello.first_generation != kNoBlock;
+  if (hello.instance == 0 || (named && (hello.first_generation % kBlockGenerations != 0 ||
+                                        hello.first_generation / kBlockGenerations >= kBlocks))) {
+    return refuse(client, Refusal::kBadHello, hello.head.serial,
+                  "Hello names no instance, or a block that does not exist");
+  }
+  // The process comes back before its old connection was seen to end.
+  for (auto& [id, other] : connections_) {
+    if (other.instance == hello.instance && other.block != kNoBlock) other.over = any_over_ = true;
+  }
+  reap(now);
+  const uint32_t wanted = named ? hello.first_generation / kBlockGenerations : kNoBlock;
+  const uint32_t block = blocks_.assign(hello.instance, wanted, now);
+  if (block == kNoBlock) {
+    return refuse(client, Refusal::kFull, hello.head.serial,
+                  std::to_string(kBlocks) + " processes use the device: end one of them");
+  }
+  if (!give_port(client, hello, block, now)) blocks_.release(block, now);
+}
+
+bool NicServer::give_port(Connection& client, const Hello& hello, uint32_t block, Time now) {
+  int sockets[2];
+  PortResult result;
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets) != 0) {
+    refuse(client, Refusal::kNoMemory, hello.head.serial, failed("mprdmad: socketpair"));
+    return false;
+  }
+  LocalPort::Options options;
+  options.role = local::Role::kAdopted;
+  options.socket = sockets[0];
+  options.slots = config_.slots;
+  options.mac = address_.mac;
+  result = LocalPort::open(options);
+  epoll_event event{};
+  event.events = EPOLLIN | static_cast<uint32_t>(EPOLLET);
+  event.data.u64 = kTagPort | client.id;
+  if (!result || epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, result.port->notify_fd(), &event) != 0) {
+    close(sockets[1]);
+    refuse(client, Refusal::kNoMemory, hello.head.serial,
+           "mprdmad: " + (result ? failed("epoll_ctl") : result.message));
+    return false;
+  }
+  auto welcome = new_message<Welcome>(hello.head.serial);
+  welcome.instance = config_.instance;
+  welcome.first_generation = block * kBlockGenerations;
+  welcome.device = device();
+  set_text(&welcome.name, config_.device_name);
+  const int error = send_message(client.fd, welcome, sockets[1]);
+  close(sockets[1]);
+  if (error != 0) {
+    client.over = any_over_ = true;
+    return false;
+  }
+  client.block = block;
+  client.instance = hello.instance;
+  client.port = static_cast<LocalPort*>(result.port.get());
+  nic_->add_client(block, std::move(result.port), now);
+  lock_.store(block, hello.instance);
+  ++counters_.nic_clients_served;
+  say(client, "served");
+  return true;
+}
+
+void NicServer::on_command(Connection& client, const CmCommand& command, Time now) {
+  ++counters_.nic_cm_commands;
+  auto reply = new_message<CmReply>(command.head.serial);
+  reply.error = cm_->agent().execute(client.id, command.command, &reply.result, now);
+  send(client, reply);
+}
+
+}  // namespace mprdma::dataplane::nic

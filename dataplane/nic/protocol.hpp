@@ -1,0 +1,238 @@
+// What a process and mprdmad say to each other: one Unix connection (SOCK_SEQPACKET) for each
+// process that uses the device. A message is one datagram of a fixed size for its type, in the
+// host's byte order, and starts with a Head. Both ends are of one machine, maybe of two
+// installations: another version is refused, in words.
+//
+//   process                          mprdmad
+//   Hello                       ->
+//                               <-   Welcome, and a descriptor: the connected control socket of a
+//                                    LocalPort (local::Role::kAdopted); or Refused, and the end
+//   Query (instead of Hello)    ->
+//                               <-   Info
+//   CmCommand                   ->
+//                               <-   CmReply, in the order of the commands
+//                               <-   CmEvent, PortState: whenever something happened
+//
+// The end of the connection is the end of the client: its frames are not taken any more, its
+// connections are ended (DREQ, REJ), its queue pair numbers rest. A port that goes down, or is
+// not attached in time, ends the connection, too. When the daemon dies the process comes back with
+// a new Hello that names its block: it gets the same one, and its queue pairs go on.
+//
+// Trust. The daemon serves its own user and those that its configuration names (SO_PEERCRED); a
+// process checks that the daemon is root or its own user. What comes from a client may be anything:
+// a message that is none ends the connection; one that makes no sense is answered with EINVAL. A
+// client that does not read is not written to: beyond kOutgoingMax messages it is hung up on.
+//
+// Queue pair numbers. A block is kBlockGenerations generations of QpTable, 2^17 numbers: block b
+// holds the numbers with qpn >> 17 == b. The process allocates them as it likes (0, 1 and 0xffffff
+// never), and may send datagrams from them only.
+//
+// What a client sends. RoCEv2 frames from the device's MAC to the MAC that ARP told, from the
+// device's IPv4 address or the link-local address of its MAC; requests of ARP, which the daemon
+// answers for the wire: also for the device's own address, and with the gateway's MAC for what lies
+// beyond it. The device's own address is not this process alone: a queue pair in another block is
+// reached by the daemon, with the device's own MAC as destination. A datagram to a group goes to
+// the wire and to every other client, not back. From queue pair 1 go PairMads only (wire/mad.hpp),
+// whose sender_qpn is one of the client's. Everything else is a counted drop. ICRC: the daemon
+// neither fills nor checks it in the client's frames; Device::can_corrupt tells whether the client
+// has to.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string_view>
+
+#include "abi/mprdma_abi_cm.h"
+#include "dataplane/qp_table.hpp"
+
+namespace mprdma::dataplane::nic {
+
+inline constexpr const char* kSocketName = "mprdmad.sock";  // in the runtime directory
+inline constexpr const char* kSystemSocket = "/run/mprdma/mprdmad.sock";
+
+inline constexpr uint32_t kMagic = 0x434e444d;  // "MDNC"
+inline constexpr uint16_t kVersion = 1;
+
+inline constexpr uint32_t kBlockGenerations = 8;
+inline constexpr uint32_t kBlocks = QpTable::kGenerations / kBlockGenerations;
+inline constexpr uint32_t kNoBlock = UINT32_MAX;
+constexpr uint32_t block_of(uint32_t qpn) {
+  return (qpn >> QpTable::kSlotBits) / kBlockGenerations;
+}
+
+// Messages that wait for a client that does not read.
+inline constexpr size_t kOutgoingMax = 4096;
+
+enum class MessageType : uint16_t {
+  kHello = 1,
+  kWelcome = 2,
+  kRefused = 3,
+  kCmCommand = 4,
+  kCmReply = 5,
+  kCmEvent = 6,
+  kPortState = 7,
+  kQuery = 8,
+  kInfo = 9,
+};
+
+struct Head {
+  uint32_t magic = kMagic;
+  uint16_t version = kVersion;
+  MessageType type{};
+  uint32_t serial = 0;  // chosen by who asks, the same in the answer; 0 in CmEvent and PortState
+  uint32_t bytes = 0;   // of the whole message
+};
+static_assert(sizeof(Head) == 16);
+
+struct Hello {
+  static constexpr MessageType kType = MessageType::kHello;
+  Head head;
+  uint64_t instance = 0;  // random, never 0, the same for the life of the process's engine
+  uint32_t pid = 0;       // as the process sees it; the daemon reports the kernel's
+  uint32_t first_generation = kNoBlock;  // of the block that it has had; kNoBlock: a new one
+  std::array<char, 32> program{};        // for people
+};
+static_assert(sizeof(Hello) == 64);
+
+// The device as it is now.
+struct Device {
+  uint32_t ipv4 = 0;  // host order
+  uint32_t prefix_bits = 32;
+  std::array<uint8_t, 6> mac{};
+  uint8_t link_up = 0;      // of the wire behind the daemon; 1 where there is none
+  uint8_t can_corrupt = 0;  // of that wire: frames need an ICRC, and it is checked
+  uint32_t mtu = 0;         // largest path MTU: 1024, 2048 or 4096
+  uint32_t reserved = 0;
+  uint64_t link_mbps = 0;  // 0: unknown
+};
+static_assert(sizeof(Device) == 32);
+
+struct Welcome {
+  static constexpr MessageType kType = MessageType::kWelcome;
+  Head head;
+  uint64_t instance = 0;          // of the daemon: another one is a daemon that was restarted
+  uint32_t first_generation = 0;  // of the block
+  uint32_t generations = kBlockGenerations;
+  Device device;
+  std::array<char, 64> name{};  // of the device
+};
+static_assert(sizeof(Welcome) == 128);
+
+enum class Refusal : uint32_t {
+  kUser = 1,          // neither the daemon's user nor one that it serves
+  kOtherVersion = 2,  // of the protocol
+  kFull = 3,          // all blocks are in use
+  kNoMemory = 4,
+  kBadHello = 5,
+};
+
+struct Refused {
+  static constexpr MessageType kType = MessageType::kRefused;
+  Head head;
+  Refusal reason{};
+  uint32_t reserved = 0;
+  std::array<char, 232> text{};  // a sentence: what is wrong, and what to do
+};
+static_assert(sizeof(Refused) == 256);
+
+struct CmCommand {
+  static constexpr MessageType kType = MessageType::kCmCommand;
+  Head head;
+  mprdma_abi_cm_command command{};
+};
+
+struct CmReply {
+  static constexpr MessageType kType = MessageType::kCmReply;
+  Head head;
+  int32_t error = 0;  // 0 or an errno value
+  uint32_t reserved = 0;
+  mprdma_abi_cm_result result{};
+};
+
+struct CmEvent {
+  static constexpr MessageType kType = MessageType::kCmEvent;
+  Head head;
+  mprdma_abi_cm_event event{};
+};
+
+struct PortState {  // the link went up or down, or the address has changed
+  static constexpr MessageType kType = MessageType::kPortState;
+  Head head;
+  Device device;
+};
+
+// Who only wants to know who is there; may be asked at any time.
+struct Query {
+  static constexpr MessageType kType = MessageType::kQuery;
+  Head head;
+};
+
+struct Info {
+  static constexpr MessageType kType = MessageType::kInfo;
+  Head head;
+  uint64_t instance = 0;  // of the daemon
+  uint32_t clients = 0;   // processes that have a block
+  uint32_t reserved = 0;
+  Device device;
+  std::array<char, 64> name{};
+};
+static_assert(sizeof(Info) == 128);
+
+static_assert(sizeof(CmCommand) == 360 && sizeof(CmReply) == 56 && sizeof(CmEvent) == 360);
+
+inline constexpr size_t kMessageBytesMax = 360;
+
+// Bytes of a message of this type; 0: there is no such type.
+size_t message_bytes(MessageType type);
+
+enum class MessageFault : uint8_t {
+  kNone,
+  kTruncated,
+  kBadMagic,
+  kOtherVersion,
+  kUnknownType,
+  kBadSize,
+};
+
+// Requires nothing of the bytes, which nobody else may write meanwhile. kOtherVersion and
+// kUnknownType: `head` is filled.
+MessageFault check_message(std::span<const unsigned char> bytes, Head* head);
+const char* to_string(MessageFault fault);
+
+template <class T>
+T new_message(uint32_t serial) {
+  T message;
+  message.head.type = T::kType;
+  message.head.serial = serial;
+  message.head.bytes = sizeof(T);
+  return message;
+}
+
+// Requires: check_message() has found a message of this type.
+template <class T>
+T load_message(std::span<const unsigned char> bytes) {
+  T message;
+  std::memcpy(static_cast<void*>(&message), bytes.data(), sizeof message);
+  return message;
+}
+
+// A text from the other end: to its first zero byte or to its end.
+template <size_t n>
+std::string_view text_of(const std::array<char, n>& text) {
+  const void* end = std::memchr(text.data(), 0, n);
+  return {text.data(),
+          end == nullptr ? n : static_cast<size_t>(static_cast<const char*>(end) - text.data())};
+}
+
+// Cut off where it does not fit; terminated.
+template <size_t n>
+void set_text(std::array<char, n>* out, std::string_view text) {
+  const size_t bytes = text.size() < n ? text.size() : n - 1;
+  out->fill(0);
+  std::memcpy(out->data(), text.data(), bytes);
+}
+
+}  // namespace mprdma::dataplane::nic

@@ -1,0 +1,54 @@
+// What an engine knows of the daemon behind its port (mprdmad; nic/protocol.hpp): which device it
+// is part of, which queue pair numbers are its own, and the way to the CM agent, which the daemon
+// has for all processes of a host.
+//
+// The daemon may go away and come back; the engine stays. While it is away the transport's time
+// stands still (transport_clock.hpp). Port::nic() gives this; it lives as long as the port.
+//
+// "Lock" is the worker's.
+#pragma once
+
+#include <cstdint>
+
+#include "abi/mprdma_abi.h"
+#include "abi/mprdma_abi_cm.h"
+#include "dataplane/qp_table.hpp"
+#include "wire/ethernet.hpp"
+
+namespace mprdma::dataplane {
+
+// The device that this process is part of.
+struct NicDevice {
+  uint32_t ipv4 = 0;  // host order
+  uint32_t prefix_bits = 32;
+  wire::MacAddress mac{};
+  uint32_t mtu = 0;  // the largest path MTU
+};
+
+class NicLink {
+ public:
+  virtual ~NicLink() = default;
+  NicLink() = default;
+  NicLink(const NicLink&) = delete;
+  NicLink& operator=(const NicLink&) = delete;
+
+  // Never changes: a daemon that comes back as another device is none of ours.
+  [[nodiscard]] virtual NicDevice device() const = 0;
+
+  // ---- With the lock held
+  // Another one than before: the numbers of before are somebody else's.
+  [[nodiscard]] virtual QpBlock block() const = 0;
+  // It is gone and expected back.
+  [[nodiscard]] virtual bool away() const = 0;
+  // CM_OPEN. Events of ids that the client makes go there, from within Port::service().
+  virtual int cm_open(const mprdma_abi_client* client, const mprdma_abi_cm_open& open) = 0;
+  // Its ids are destroyed; it hears nothing any more. Does not wait.
+  virtual void cm_forget(const mprdma_abi_client* client) = 0;
+
+  // ---- Without the lock
+  // CM: asks the daemon, and waits for its answer. ENOTCONN: it is away, or does not answer.
+  virtual int cm_execute(const mprdma_abi_client* client, const mprdma_abi_cm_command& in,
+                         mprdma_abi_cm_result* out) = 0;
+};
+
+}  // namespace mprdma::dataplane

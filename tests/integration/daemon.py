@@ -1,0 +1,207 @@
+"""Cases of processes that share mprdmad's device: no configuration, many, killed, restarted."""
+
+import contextlib
+import os
+import pathlib
+import random
+import signal
+import socket
+import struct
+import time
+
+import direct
+import perftest
+from hosts import Failure, Process, Wire, describe_status, wait_until
+
+PAIRS = 32
+KILLED = 8
+
+
+def expect(condition, what):
+    if not condition:
+        raise Failure(what)
+
+
+class DaemonWire(Wire):
+    """Any number of processes of one device; a private daemon, unless a case starts another."""
+
+    name = "daemon"
+
+    def __init__(self, build):
+        super().__init__(build)
+        self.daemons = []
+
+    @property
+    def socket(self):
+        return self.directory / "mprdma" / "mprdmad.sock"
+
+    def environment(self, host):
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("MPRDMA_")}
+        environment.update(XDG_RUNTIME_DIR=str(self.directory))
+        environment.update(self.extra)
+        return environment
+
+    def start(self, host, command, **variables):
+        environment = self.environment(host)
+        environment.update(variables)
+        mprdma = self.build / "tools" / "mprdma"
+        name = f"h{host}: {pathlib.Path(str(command[0])).name}"
+        process = Process([mprdma, "run", "--", *command], environment, name)
+        self.processes.append(process)
+        return process
+
+    def start_daemon(self, deadline):
+        """A daemon of the case's own at the place where a private one would be."""
+        self.socket.parent.mkdir(mode=0o700, exist_ok=True)
+        program = self.build / "tools" / "mprdmad"
+        command = [program, "--address", "10.73.0.1/24", "--socket", self.socket]
+        daemon = Process(command, self.environment(0))
+        self.daemons.append(daemon)
+        wait_until(lambda: self.daemon_pid() == daemon.pid, deadline, "a daemon")
+        return daemon
+
+    def daemon_pid(self):
+        """Of whoever listens; None: nobody does."""
+        with contextlib.suppress(OSError), socket.socket(
+            socket.AF_UNIX, socket.SOCK_SEQPACKET
+        ) as asked:
+            asked.connect(str(self.socket))
+            peer = asked.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+            return struct.unpack("3i", peer)[0]
+        return None
+
+    def stop_processes(self):
+        super().stop_processes()
+        for daemon in self.daemons:
+            daemon.stop()
+        self.daemons.clear()
+        pid = self.daemon_pid()  # a private one, which nobody waits for
+        if pid is not None:
+            os.kill(pid, signal.SIGTERM)
+            wait_until(lambda: self.daemon_pid() is None, time.monotonic() + 20, "its end")
+
+
+def no_configuration(program, *options):
+    def run(wire):
+        rows = perftest.run(wire, program, options, 120)
+        expect(len(rows) == 1, f"{len(rows)} lines of results, not 1")
+        row = rows[0]
+        expect((row.usec if program.endswith("_lat") else row.gbps) > 0, "nothing moved")
+        expect(wire.daemon_pid() is not None, "no private daemon")
+
+    return run
+
+
+def two_start_one(wire):
+    """Programs that find no daemon at the same time start one."""
+    deadline = time.monotonic() + 90
+    started = [wire.start(0, ["ibv_devinfo"]) for _ in range(8)]
+    for process in started:
+        process.wait(deadline)
+        expect("mprdma0" in process.output(), "no device")
+    running = [
+        path.parent.name
+        for path in pathlib.Path("/proc").glob("[0-9]*/cmdline")
+        if str(wire.socket).encode() in read_bytes(path)
+    ]
+    expect(len(running) == 1, f"{len(running)} daemons: {running}")
+
+
+def read_bytes(path):
+    with contextlib.suppress(OSError):
+        return path.read_bytes()
+    return b""
+
+
+def descriptors(pid):
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def memory_kib(pid):
+    for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmSize:"):
+            return int(line.split()[1])
+    raise Failure("no VmSize")
+
+
+def many(wire):
+    """64 processes, pairs of which some are killed: the others end well, and nothing is left."""
+    deadline = time.monotonic() + 400
+    daemon = wire.start_daemon(deadline)
+    program = wire.build / "tests/integration/verbs_check"
+    before = descriptors(daemon.pid)  # or one more, of who has just asked whether it is there
+    pairs = []
+    for number in range(PAIRS):
+        options = ["--ops", "400", "--qps", "2", "--seed", str(number), "--size-max", "20000"]
+        path = wire.new_path("pair")
+        pairs.append([wire.start(host, [program, role, path, *options])
+                      for host, role in ((0, "--server"), (1, "--client"))])
+    victims = random.Random(7).sample(range(PAIRS), KILLED)
+    wait_until(lambda: descriptors(daemon.pid) > before + 3 * PAIRS, deadline, "half of them")
+    for number in victims:
+        pairs[number][number % 2].kill()
+    for number, pair in enumerate(pairs):
+        for process in pair:
+            if number in victims:
+                process.stop()
+            else:
+                process.wait(deadline)
+    expect(daemon.status is None, "the daemon ended")
+    wait_until(lambda: descriptors(daemon.pid) <= before, deadline, "its descriptors back")
+    size = memory_kib(daemon.pid)
+    for _ in range(3):
+        perftest.run(wire, "ib_write_bw", ["-n", "100"], 100)
+    wait_until(lambda: descriptors(daemon.pid) <= before, deadline, "its descriptors back")
+    expect(memory_kib(daemon.pid) <= size + 1024, "mappings of the dead are left")
+
+
+def restarted(wire):
+    """The daemon is killed, and another one started, under traffic that is checked."""
+    deadline = time.monotonic() + 240
+    daemon = wire.start_daemon(deadline)
+    program = wire.build / "tests/integration/verbs_check"
+    path = wire.new_path("pair")
+    options = ["--ops", "60000", "--qps", "2", "--seed", "9", "--size-max", "20000"]
+    pair = [wire.start(host, [program, role, path, *options])
+            for host, role in ((0, "--server"), (1, "--client"))]
+    for _ in range(3):
+        direct.look_until_at_work(wire, deadline)
+        daemon.kill()
+        daemon = wire.start_daemon(deadline)
+    for process in pair:
+        process.wait(deadline)
+
+
+def stays_for_its_program(wire):
+    """A private daemon that has nobody on it stays for a program that has not opened the device."""
+    deadline = time.monotonic() + 120
+    waiting = wire.start(0, ["sleep", "100"])
+    wait_until(lambda: wire.daemon_pid() is not None, deadline, "a private daemon")
+    pid = wire.daemon_pid()
+    time.sleep(13)  # longer than it lingers for nobody
+    expect(wire.daemon_pid() == pid, "it has ended")
+    waiting.stop()
+    wait_until(lambda: wire.daemon_pid() is None, deadline, "its end after the program's")
+
+
+def other_address(wire):
+    """An address that is not the daemon's is refused in words."""
+    wire.start_daemon(time.monotonic() + 30)
+    process = wire.start(0, ["ibv_devinfo"], MPRDMA_PORT=f"daemon:{wire.socket}",
+                         MPRDMA_ADDRESS="10.9.9.9/24")
+    status = process.wait_status(time.monotonic() + 60)
+    expect(status == 125, describe_status(status))
+    expect("10.9.9.9" in process.output() and "10.73.0.1" in process.output(), "no words")
+
+
+CASES = [
+    ("ib_write_bw, no configuration", no_configuration("ib_write_bw", "-n", "1000")),
+    ("ib_send_lat, no configuration", no_configuration("ib_send_lat", "-n", "200")),
+    ("ib_send_bw -c UD", no_configuration("ib_send_bw", "-c", "UD", "-s", "1024", "-n", "500")),
+    ("ib_read_bw -q 16", no_configuration("ib_read_bw", "-q", "16", "-n", "100")),
+    ("8 programs at once start one daemon", two_start_one),
+    ("a private daemon stays for its program", stays_for_its_program),
+    ("another address", other_address),
+    ("64 processes, some killed", many),
+    ("daemon killed and restarted under traffic", restarted),
+]  # fmt: skip

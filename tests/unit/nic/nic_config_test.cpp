@@ -1,0 +1,60 @@
+#include "dataplane/nic/nic_config.hpp"
+
+#include <gtest/gtest.h>
+
+namespace mprdma::dataplane::nic {
+namespace {
+
+const Environment kNothing = [](const char*) -> const char* { return nullptr; };
+
+std::string apply(const std::string& text, NicConfig* config) {
+  return apply_nic_toml(text, "f.toml", config);
+}
+
+TEST(NicConfig, TakesEveryKey) {
+  NicConfig config;
+  EXPECT_EQ(apply("[device]\nname='r0'\naddress='192.168.7.1/24'\nmac='02:00:00:00:00:07'\n"
+                  "mtu=2048\n[port]\nspec='local:/tmp/w'\n[daemon]\nsocket='/tmp/s'\n"
+                  "gateway='192.168.7.254'\nallowed_uids=[1000, 7]\nslots=1024\n",
+                  &config),
+            "");
+  EXPECT_EQ(complete_nic_config(kNothing, 5, &config), "");
+  EXPECT_EQ(config.device_name, "r0");
+  EXPECT_EQ(config.ipv4, 0xc0a80701u);
+  EXPECT_EQ(config.prefix_bits, 24u);
+  EXPECT_EQ(config.mac, (wire::MacAddress{2, 0, 0, 0, 0, 7}));
+  EXPECT_EQ(config.mtu, 2048u);
+  EXPECT_EQ(config.port_spec, "local:/tmp/w");
+  EXPECT_EQ(config.socket, "/tmp/s");
+  EXPECT_EQ(config.gateway, 0xc0a807feu);
+  EXPECT_EQ(config.uids, (std::vector<uid_t>{1000, 7}));
+  EXPECT_EQ(config.slots, 1024u);
+}
+
+TEST(NicConfig, SaysWhereAndWhatIsWrong) {
+  NicConfig config;
+  EXPECT_EQ(apply("[daemon]\nslot=4\n", &config),
+            "f.toml:2:1: unknown key 'slot' in [daemon]; known: socket, gateway, allowed_uids, "
+            "slots");
+  EXPECT_EQ(apply("[transport]\n", &config),
+            "f.toml:1:2: unknown table or key 'transport'; known tables: device, port, daemon");
+  EXPECT_EQ(apply("[daemon]\nallowed_uids=[1,'x']\n", &config),
+            "f.toml:2:14: daemon.allowed_uids: expected a list of user ids, like [1000, 1001]");
+  EXPECT_NE(apply("[daemon]\nslots=300\n", &config), "");
+  EXPECT_NE(apply("[daemon]\nsocket='relative'\n", &config), "");
+}
+
+TEST(NicConfig, TheGatewayIsOnTheSubnet) {
+  NicConfig config;
+  EXPECT_NE(complete_nic_config(kNothing, 5, &config), "");  // no address
+  ASSERT_EQ(apply("[device]\naddress='10.0.0.1/24'\n[daemon]\ngateway='10.0.1.1'\n", &config), "");
+  EXPECT_NE(complete_nic_config(kNothing, 5, &config), "");
+  config.gateway = config.ipv4;
+  EXPECT_NE(complete_nic_config(kNothing, 5, &config), "");
+  config.gateway = 0x0a0000fe;
+  EXPECT_EQ(complete_nic_config(kNothing, 5, &config), "");
+  EXPECT_EQ(config.socket, "/tmp/mprdma-5/mprdmad.sock");
+}
+
+}  // namespace
+}  // namespace mprdma::dataplane::nic

@@ -1,0 +1,224 @@
+#include "tools/daemon_client.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <vector>
+
+#include "dataplane/clock.hpp"
+#include "dataplane/nic/message_socket.hpp"
+#include "dataplane/nic/protocol.hpp"
+#include "dataplane/runtime_directory.hpp"
+
+namespace mprdma::tools {
+
+namespace {
+
+namespace nic = dataplane::nic;
+using dataplane::clock_now;
+
+constexpr Duration kAnswerTakes = Duration::s(5);
+constexpr Duration kStartTakes = Duration::s(15);
+// Out of the way of what a program opens; a limit of descriptors below it takes any.
+constexpr int kUsersDescriptor = 200;
+
+void sleep_briefly() {
+  const timespec pause{0, 5'000'000};
+  nanosleep(&pause, nullptr);
+}
+
+int connect_to(const std::string& path, int* out) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) return ENAMETOOLONG;
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  const int fd = nic::new_message_socket();
+  if (fd < 0) return errno;
+  const Time start = clock_now();
+  int error = 0;
+  do {
+    error =
+        connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ? 0 : errno;
+    if (error == EAGAIN) sleep_briefly();
+  } while (error == EAGAIN && clock_now() - start < kAnswerTakes);
+  if (error == 0) {
+    *out = fd;
+  } else {
+    close(fd);
+  }
+  return error;
+}
+
+// The answer to a question, or why there is none.
+int ask(int fd, DaemonInfo* out) {
+  if (nic::send_message(fd, nic::new_message<nic::Query>(1)) != 0) return ECONNRESET;
+  const Time until = clock_now() + kAnswerTakes;
+  for (Time now = clock_now(); now < until; now = clock_now()) {
+    pollfd waiting{fd, POLLIN, 0};
+    poll(&waiting, 1, static_cast<int>((until - now).count_ns() / 1'000'000) + 1);
+    nic::Incoming in;
+    const int error = nic::receive_message(fd, &in);
+    if (error == EAGAIN) continue;
+    if (error != 0) return error;
+    if (in.passed_fd >= 0) close(in.passed_fd);
+    nic::Head head;
+    if (nic::check_message(in.message(), &head) != nic::MessageFault::kNone) return EPROTO;
+    if (head.type == nic::MessageType::kRefused) return EACCES;
+    if (head.type != nic::MessageType::kInfo) continue;
+    const auto info = nic::load_message<nic::Info>(in.message());
+    out->device.name = std::string(nic::text_of(info.name));
+    out->device.device = {info.device.ipv4, info.device.prefix_bits, info.device.mac,
+                          info.device.mtu};
+    out->processes = info.clients;
+    out->link_up = info.device.link_up != 0;
+    return 0;
+  }
+  return ETIMEDOUT;
+}
+
+// As open() and flock(), until the lock is ours or it takes too long; -1 and errno.
+int lock_file(const std::string& path, int operation) {
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd < 0) return -1;
+  const Time start = clock_now();
+  while (flock(fd, operation | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK || clock_now() - start >= kStartTakes) {
+      const int error = errno;
+      close(fd);
+      errno = error;
+      return -1;
+    }
+    sleep_briefly();
+  }
+  return fd;
+}
+
+// In a child of a child, so that the program which we become has no child that it does not know.
+void become_daemon(const Locations& locations, const std::string& socket, const std::string& log) {
+  setsid();
+  if (fork() != 0) _exit(0);
+  const int in = open("/dev/null", O_RDONLY);
+  const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600);
+  if (in < 0 || out < 0) _exit(1);
+  dup2(in, STDIN_FILENO);
+  dup2(out, STDOUT_FILENO);
+  dup2(out, STDERR_FILENO);
+  for (int fd = 3; fd < 1024; ++fd) close(fd);
+  for (const char* name : {"LD_PRELOAD", "NOTIFY_SOCKET", "MPRDMA_COUNTERS"}) unsetenv(name);
+  (void)!chdir("/");
+  const std::string linger = std::to_string(kPrivateLingerS);
+  const char* arguments[] = {locations.daemon.c_str(), "--address", kPrivateAddress, "--socket",
+                             socket.c_str(),           "--linger",  linger.c_str(),  nullptr};
+  execv(arguments[0], const_cast<char**>(arguments));
+  _exit(127);
+}
+
+std::string first_line(const std::string& path) {
+  std::string text(500, '\0');
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  const ssize_t count = fd < 0 ? 0 : read(fd, text.data(), text.size());
+  if (fd >= 0) close(fd);
+  text.resize(count > 0 ? static_cast<size_t>(count) : 0);
+  return text.substr(0, text.find('\n'));
+}
+
+std::string start_daemon(const Locations& locations, const std::string& socket, DaemonInfo* out) {
+  if (locations.daemon.empty()) {
+    return "no mprdmad runs, and none is installed beside mprdma: build or install it, or use "
+           "--host h0 and --host h1 for two processes";
+  }
+  const std::string log = socket + ".log";
+  const pid_t child = fork();
+  if (child < 0) return std::string("cannot start mprdmad: ") + std::strerror(errno);
+  if (child == 0) become_daemon(locations, socket, log);
+  waitpid(child, nullptr, 0);
+  const Time start = clock_now();
+  while (query_daemon(socket, out) != 0) {
+    if (clock_now() - start >= kStartTakes) {
+      return "mprdmad does not start: " + first_line(log) + " (" + log + ")";
+    }
+    sleep_briefly();
+  }
+  return {};
+}
+
+// Held by the program that this process becomes, and by its children: a private daemon stays for
+// them, also before they have opened the device.
+std::string hold_users(const std::string& socket) {
+  const std::string path = socket + ".users";
+  const int fd = lock_file(path, LOCK_SH);
+  if (fd < 0) return path + ": " + std::strerror(errno);
+  int kept = fcntl(fd, F_DUPFD, kUsersDescriptor);
+  if (kept < 0) kept = dup(fd);
+  close(fd);
+  return kept < 0 ? path + ": " + std::strerror(errno) : std::string();
+}
+
+std::string find_or_start(const Locations& locations, const std::string& runtime_directory,
+                          DaemonInfo* out) {
+  std::string error = dataplane::make_private_directory(runtime_directory);
+  if (!error.empty()) return error;
+  const std::string own = own_daemon_socket(runtime_directory);
+  // First of all: from here on a private daemon that runs does not end.
+  error = hold_users(own);
+  if (!error.empty() || query_daemon(own, out) == 0) return error;
+  if (query_daemon(nic::kSystemSocket, out) == 0) return {};
+  const int lock = lock_file(own + ".start", LOCK_EX);
+  if (lock < 0) return own + ".start: " + std::strerror(errno);
+  if (query_daemon(own, out) != 0) error = start_daemon(locations, own, out);
+  close(lock);
+  return error;
+}
+
+}  // namespace
+
+int query_daemon(const std::string& socket, DaemonInfo* out) {
+  int fd = -1;
+  int error = connect_to(socket, &fd);
+  if (error != 0) return error;
+  ucred peer{};
+  socklen_t length = sizeof peer;
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 ||
+      (peer.uid != 0 && peer.uid != geteuid())) {
+    error = EACCES;
+  } else {
+    out->pid = peer.pid;
+    out->device.socket = socket;
+    error = ask(fd, out);
+  }
+  close(fd);
+  return error;
+}
+
+std::string own_daemon_socket(const std::string& runtime_directory) {
+  return runtime_directory + "/" + nic::kSocketName;
+}
+
+std::string find_daemon(const DaemonWish& wish, const Locations& locations,
+                        const std::string& runtime_directory, DaemonDevice* out) {
+  DaemonInfo info;
+  std::string error;
+  if (wish.socket.empty()) {
+    error = find_or_start(locations, runtime_directory, &info);
+  } else if (const int refused = query_daemon(wish.socket, &info); refused != 0) {
+    error = fmt::format("no mprdmad answers at {} ({}): start it, or name none", wish.socket,
+                        std::strerror(refused));
+  } else if (wish.socket == own_daemon_socket(runtime_directory)) {
+    error = hold_users(wish.socket);
+  }
+  *out = info.device;
+  return error;
+}
+
+}  // namespace mprdma::tools

@@ -1,0 +1,38 @@
+// `mprdma run` and `mprdma doctor` as clients of mprdmad: which one runs, which device it serves,
+// and a private one where none does.
+//
+// A private daemon has no wire and ends by itself: when no process has been there for
+// kPrivateLingerS and nobody holds SOCKET.users, which a program that `mprdma run` has started
+// inherits. Two that start one at once start one: SOCKET.start is the lock.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "tools/locations.hpp"
+#include "tools/run_plan.hpp"
+
+namespace mprdma::tools {
+
+inline constexpr int kPrivateLingerS = 10;
+inline constexpr const char* kPrivateAddress = "10.73.0.1/24";
+
+struct DaemonInfo {
+  DaemonDevice device;
+  uint32_t processes = 0;
+  bool link_up = false;
+  pid_t pid = 0;
+};
+
+// 0 or an errno value: ENOENT, ECONNREFUSED: nobody serves there; EACCES: it does not serve us.
+int query_daemon(const std::string& socket, DaemonInfo* out);
+
+// The socket of this user's own daemon.
+std::string own_daemon_socket(const std::string& runtime_directory);
+
+// The daemon for a wish, started if it may be. Empty, or what is wrong and what to do.
+std::string find_daemon(const DaemonWish& wish, const Locations& locations,
+                        const std::string& runtime_directory, DaemonDevice* out);
+
+}  // namespace mprdma::tools

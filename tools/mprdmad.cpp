@@ -1,0 +1,262 @@
+// mprdmad: one RDMA device for every process of a host. Page: docs/man/mprdmad.8.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+
+#include "dataplane/clock.hpp"
+#include "dataplane/nic/nic_config.hpp"
+#include "dataplane/nic/nic_loop.hpp"
+#include "dataplane/port_factory.hpp"
+#include "dataplane/runtime_directory.hpp"
+#include "tools/subcommands.hpp"
+
+namespace {
+
+namespace nic = mprdma::dataplane::nic;
+using mprdma::Duration;
+using mprdma::dataplane::PortResult;
+
+constexpr int kExitFailed = 1;
+
+struct Options {
+  std::string config;
+  std::optional<std::string> address;
+  std::optional<std::string> mac;
+  std::optional<uint32_t> mtu;
+  std::optional<std::string> port;
+  std::optional<std::string> socket;
+  std::optional<std::string> gateway;
+  std::vector<uid_t> uids;
+  double linger_s = -1;
+  bool verbose = false;
+};
+
+const char* environment(const char* name) {
+  return std::getenv(name);
+}
+
+// The file, then the command line over it.
+std::string load(const Options& options, nic::NicConfig* config) {
+  *config = nic::NicConfig{};
+  std::string error = options.config.empty() ? "" : nic::load_nic_file(options.config, config);
+  if (!error.empty()) return error;
+  if (options.address &&
+      !mprdma::dataplane::parse_address(*options.address, &config->ipv4, &config->prefix_bits)) {
+    return "--address " + *options.address + ": expected an IPv4 address, like 10.73.0.1/24";
+  }
+  if (options.mac) {
+    config->mac_set = mprdma::dataplane::parse_mac(*options.mac, &config->mac);
+    if (!config->mac_set) {
+      return "--mac " + *options.mac + ": expected a unicast address, like 02:4d:52:49:00:01";
+    }
+  }
+  if (options.mtu) {
+    config->mtu = *options.mtu;
+    if (!mprdma::dataplane::valid_mtu(config->mtu)) return "--mtu: expected 1024, 2048 or 4096";
+  }
+  if (options.port) config->port_spec = *options.port;
+  if (options.socket) config->socket = *options.socket;
+  if (options.gateway && !nic::parse_gateway(*options.gateway, &config->gateway)) {
+    return "--gateway " + *options.gateway + ": expected an IPv4 address, like 10.73.0.254";
+  }
+  config->uids.insert(config->uids.end(), options.uids.begin(), options.uids.end());
+  return nic::complete_nic_config(environment, geteuid(), config);
+}
+
+uint64_t random_number() {
+  uint64_t number = 0;
+  // Short reads do not happen at this size; a failure leaves the clock, which is no secret.
+  if (getrandom(&number, sizeof number, 0) < 0 || number == 0) {
+    number = static_cast<uint64_t>(mprdma::dataplane::clock_now().ns()) | 1;
+  }
+  return number;
+}
+
+nic::SwitchConfig switch_config(const nic::NicConfig& config, uint64_t seed) {
+  return {.ipv4 = config.ipv4,
+          .prefix_bits = config.prefix_bits,
+          .gateway = config.gateway,
+          .mac = config.mac,
+          .seed = seed};
+}
+
+mprdma::dataplane::CmConfig cm_config(const nic::NicConfig& config, uint64_t seed) {
+  mprdma::dataplane::CmConfig cm;
+  cm.address = mprdma::wire::map_ipv4(config.ipv4);
+  cm.ipv4 = config.ipv4;
+  cm.path_mtu = config.mtu == 4096 ? 5 : config.mtu == 2048 ? 4 : 3;
+  cm.seed = seed;
+  // The modified EUI-64 of the MAC, as the processes' engines say it.
+  const auto& mac = config.mac;
+  const unsigned char guid[8] = {
+      static_cast<unsigned char>(mac[0] ^ 2u), mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]};
+  std::memcpy(&cm.node_guid, guid, sizeof guid);
+  return cm;
+}
+
+// sd_notify(3): one datagram to the socket that the environment names.
+void notify_manager(const char* state) {
+  const char* path = std::getenv("NOTIFY_SOCKET");
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path == nullptr || (path[0] != '/' && path[0] != '@') ||
+      std::strlen(path) >= sizeof address.sun_path) {
+    return;
+  }
+  std::memcpy(address.sun_path, path, std::strlen(path));
+  if (path[0] == '@') address.sun_path[0] = '\0';
+  const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return;
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + std::strlen(path));
+  (void)!sendto(fd, state, std::strlen(state), MSG_NOSIGNAL | MSG_DONTWAIT,
+                reinterpret_cast<const sockaddr*>(&address), length);
+  close(fd);
+}
+
+// Four for each client, and those of DPDK.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+void print_counters(nic::NicLoop& loop) {
+  const char* wanted = std::getenv("MPRDMA_COUNTERS");
+  if (wanted == nullptr || std::strcmp(wanted, "1") != 0) return;
+  const auto print = [](std::string_view name, uint64_t value) {
+    if (value != 0) fmt::print(stderr, "mprdmad: {} {}\n", name, value);
+  };
+  loop.nic().total().for_each(print);
+  loop.server().counters().for_each(print);
+  loop.cm().agent().counters().for_each(print);
+}
+
+int fail(const std::string& message) {
+  fmt::print(stderr, "mprdmad: {}\n", message);
+  return kExitFailed;
+}
+
+// The directory of the default socket is ours to make.
+std::string make_directory(const nic::NicConfig& config) {
+  const std::string runtime = mprdma::dataplane::runtime_directory(environment, geteuid());
+  if (!config.socket.starts_with(runtime + "/")) return {};
+  return mprdma::dataplane::make_private_directory(runtime);
+}
+
+// What a process that runs cannot change is as it was.
+bool reload(const Options& options, const nic::NicConfig& running, nic::SwitchConfig* device,
+            std::vector<uid_t>* uids) {
+  nic::NicConfig config;
+  const std::string error = load(options, &config);
+  if (!error.empty()) {
+    fail(error + "; going on as before");
+    return false;
+  }
+  if (config.mac != running.mac || config.mtu != running.mtu || config.socket != running.socket ||
+      config.port_spec != running.port_spec || config.slots != running.slots ||
+      config.device_name != running.device_name) {
+    fail("name, mac, mtu, port, socket and slots change with a restart only");
+  }
+  device->ipv4 = config.ipv4;
+  device->prefix_bits = config.prefix_bits;
+  device->gateway = config.gateway;
+  *uids = config.uids;
+  return true;
+}
+
+// Programs that `mprdma run` has started hold SOCKET.users, from before they connect until they
+// end. Held by us until the end: who comes meanwhile waits, and starts another daemon.
+bool nobody_counts_on(const std::string& socket) {
+  const int fd = open((socket + ".users").c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0) return true;
+  if (flock(fd, LOCK_EX | LOCK_NB) == 0) return true;
+  close(fd);
+  return false;
+}
+
+int serve(const Options& options) {
+  nic::NicConfig config;
+  std::string error = load(options, &config);
+  if (error.empty()) error = make_directory(config);
+  if (!error.empty()) return fail(error);
+  raise_descriptor_limit();
+  PortResult wire;
+  if (config.port_spec != nic::kNoWire) {
+    wire = mprdma::dataplane::open_port(config.port_spec);
+    if (!wire) return fail("--port " + config.port_spec + ": " + wire.message);
+  }
+  const uint64_t seed = random_number();
+  nic::NicLoop::Options loop_options;
+  loop_options.device = switch_config(config, seed);
+  loop_options.cm = cm_config(config, seed + 1);
+  loop_options.server = {.socket = config.socket,
+                         .device_name = config.device_name,
+                         .uids = config.uids,
+                         .slots = config.slots,
+                         .mtu = config.mtu,
+                         .instance = random_number(),
+                         .verbose = options.verbose};
+  if (options.linger_s >= 0) {
+    loop_options.linger = Duration::ms(static_cast<int64_t>(options.linger_s * 1000));
+  }
+  loop_options.may_end = [&] { return nobody_counts_on(config.socket); };
+  loop_options.reload = [&](nic::SwitchConfig* device, std::vector<uid_t>* uids) {
+    return reload(options, config, device, uids);
+  };
+  nic::NicLoop loop(std::move(loop_options), std::move(wire.port));
+  error = loop.start();
+  if (!error.empty()) return fail(error);
+  fmt::print("mprdmad: serving {} at {}\n", config.device_name, config.socket);
+  std::fflush(stdout);
+  notify_manager("READY=1");
+  loop.run();
+  notify_manager("STOPPING=1");
+  print_counters(loop);
+  return 0;
+}
+
+int run(int argc, char** argv) {
+  Options options;
+  CLI::App app{"mprdmad: one RDMA device for every process of a host"};
+  app.set_version_flag("--version", "mprdmad " MPRDMA_VERSION);
+  app.footer("Page: mprdmad(8).");
+  app.add_option("-c,--config", options.config, "TOML file");
+  app.add_option("--address", options.address, "Of the device, with its prefix: 10.73.0.1/24");
+  app.add_option("--mac", options.mac, "Of the device (default: 02:4d:52 and the address)");
+  app.add_option("--mtu", options.mtu, "Largest path MTU: 1024, 2048 or 4096 (default)");
+  app.add_option("--port", options.port, "The wire: ethdev:DEVARGS, local:PATH or none (default)");
+  app.add_option("--socket", options.socket, "Where processes connect");
+  app.add_option("--gateway", options.gateway, "Next hop to what is off the subnet");
+  app.add_option("--allow-uid", options.uids, "Serve this user, too; may be repeated");
+  app.add_option("--linger", options.linger_s,
+                 "End when there has been no process for so many seconds (default: never)")
+      ->check(CLI::Range(0.0, 1e6));
+  app.add_flag("-v,--verbose", options.verbose, "Say who comes and goes");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : mprdma::tools::kExitUsage;
+  }
+  return serve(options);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    return fail(error.what());
+  }
+}
