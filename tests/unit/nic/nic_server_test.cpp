@@ -19,10 +19,6 @@ namespace {
 
 using dataplane::testing::until;
 using dataplane::testing::WireDirectory;
-using testing::Bytes;
-using testing::kOurIp;
-using testing::kOurMac;
-using testing::make_frame;
 
 class Daemon {
  public:

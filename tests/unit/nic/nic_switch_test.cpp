@@ -8,8 +8,6 @@
 namespace mprdma::dataplane::nic {
 namespace {
 
-using namespace testing;
-
 TEST(NicSwitch, SendsWhatIsForOthersToTheWireByteForByte) {
   SwitchBed bed;
   bed.add(3);

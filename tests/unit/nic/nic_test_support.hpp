@@ -10,7 +10,7 @@
 #include "tests/unit/dataplane/memory_port.hpp"
 #include "wire/frame.hpp"
 
-namespace mprdma::dataplane::nic::testing {
+namespace mprdma::dataplane::nic {
 
 using dataplane::testing::Bytes;
 using dataplane::testing::MemoryPort;
@@ -153,4 +153,4 @@ class SwitchBed {
   NicSwitch nic;
 };
 
-}  // namespace mprdma::dataplane::nic::testing
+}  // namespace mprdma::dataplane::nic

@@ -9,7 +9,6 @@
 namespace mprdma::dataplane::nic {
 namespace {
 
-using namespace testing;
 using wire::ArpOperation;
 
 wire::Arp arp_of(const Bytes& frame) {
