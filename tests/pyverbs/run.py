@@ -4,18 +4,19 @@
 usage: tests/pyverbs/run.py [--build DIR] [--only REGEX] [--limit SECONDS] [--together]
                             [--seed N] [--sanitizer LIBRARY] [--list]
 
-  --build DIR      a build directory in which provider, preload, engine and libpyverbs-dmabuf are
-                   built (default: build)
+  --build DIR      a build directory in which provider, preload, engine, mprdmad and
+                   libpyverbs-dmabuf are built (default: build)
   --only REGEX     only tests whose name, module.Class.method, matches
   --limit SECONDS  a test that takes longer hangs, and has failed (default: 120)
-  --together       all tests in one process, not each class of tests in its own
+  --together       all tests in one process, not each class of tests in its own; on the device of
+                   mprdmad
   --seed N         what the tests draw starts from it (default: another each time; it is printed)
   --sanitizer LIBRARY  the build is instrumented, and this the sanitizers' shared runtime
   --list           prints the names of the tests and runs none
 
-In each process the device talks to itself. A test may be
-skipped only if skips.toml says so, and must be if it does. The last line counts; the exit status is
-0 only if nothing failed.
+In each process the device talks to itself; tests of rdma_cm fork, and share the device of mprdmad.
+A test may be skipped only if skips.toml says so, and must be if it does. The last line counts; the
+exit status is 0 only if nothing failed.
 """
 
 import argparse
@@ -27,6 +28,7 @@ import tempfile
 
 sys.dont_write_bytecode = True
 
+import device  # noqa: E402
 import huge_pages  # noqa: E402
 import suite  # noqa: E402
 from skips import Skips  # noqa: E402
@@ -54,11 +56,14 @@ def show(result):
             print(f"        {line}", flush=True)
 
 
-def run(runner, groups, skips):
-    """Runs the tests and returns how many came out how."""
+def run(runner, groups, skips, shared, together):
+    """Runs the tests and returns how many came out how. `shared`: the port by which processes have
+    one device."""
     count = dict.fromkeys(WORDS, 0)
     for group in groups:
-        for result in runner.run(group):
+        on_daemon = together or suite.needs_daemon(group)
+        variables = {"MPRDMA_PORT": shared} if on_daemon else {}
+        for result in runner.run(group, **variables):
             result = skips.judge(result)
             count[result.outcome] += 1
             show(result)
@@ -69,9 +74,10 @@ def main():
     asked = arguments()
     skips = Skips.read(pathlib.Path(__file__).with_name("skips.toml"))
     with tempfile.TemporaryDirectory(prefix="mprdma-pyverbs-") as directory:
-        environment = suite.environment(asked.build.resolve(), directory)
+        build, directory = asked.build.resolve(), pathlib.Path(directory)
+        environment = suite.environment(build, directory)
         runner = suite.Runner(
-            environment, pathlib.Path(directory), asked.limit, asked.seed, runtime=asked.sanitizer
+            environment, directory, asked.limit, asked.seed, runtime=asked.sanitizer
         )
         everything = runner.names()
         names = [name for name in everything if asked.only.search(name)]
@@ -85,8 +91,10 @@ def main():
         complaints = list(skips.check(everything))
         for complaint in complaints:
             print(f"FAILED  skips.toml: {complaint}")
-        with huge_pages.reserved():
-            count = run(runner, groups, skips)
+        if why := device.make_interface():
+            print(f"no interface with the device's address: {why}", flush=True)
+        with huge_pages.reserved(), device.daemon(build, directory) as shared:
+            count = run(runner, groups, skips, shared, asked.together)
     failed = count["failed"] + len(complaints)
     print(f"{count['passed']} passed, {failed} failed, {count['skipped']} skipped")
     return 0 if failed == 0 and count["passed"] > 0 else 1

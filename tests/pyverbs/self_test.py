@@ -34,6 +34,8 @@ TESTS = """
             self.fail("because")
         def test_5_skips(self):
             self.skipTest("not supported")
+        def test_6_finds_a_variable(self):
+            self.assertEqual(os.environ["GIVEN"], "yes")
 
     class Second(unittest.TestCase):
         def tearDown(self):
@@ -62,7 +64,7 @@ class RunnerTest(unittest.TestCase):
             runner = suite.Runner(dict(os.environ), directory, 2, 1, source)
             cls.names = runner.names()
             groups = suite.by_class(cls.names)
-            cls.results = [result for group in groups for result in runner.run(group)]
+            cls.results = [result for group in groups for result in runner.run(group, GIVEN="yes")]
 
     def of(self, name):
         (result,) = [result for result in self.results if result.test.endswith(name)]
@@ -72,7 +74,8 @@ class RunnerTest(unittest.TestCase):
         self.assertEqual([r.test for r in self.results], [*self.names, "test_it.Third (exit)"])
 
     def test_good_ends(self):
-        self.assertEqual(self.of("passes").outcome, "passed")
+        for name in ("passes", "6_finds_a_variable"):
+            self.assertEqual(self.of(name).outcome, "passed")
         self.assertEqual(self.of("5_skips").outcome, "skipped")
 
     def test_a_hang_is_named(self):

@@ -15,6 +15,7 @@ import sys
 import time
 
 import sanitizer
+from device import ADDRESS
 
 SOURCE = pathlib.Path("/usr/share/doc/rdma-core/tests")
 PYTHON = "/usr/bin/python3"  # the one that the distribution's module is built for
@@ -26,8 +27,8 @@ LEFT_OUT = {
     "test_mlx5": "another vendor's devices",
     "test_efa": "another vendor's devices",
     "test_cuda": "another vendor's memory",
-    "test_rdmacm": "librdmacm finds no device of ours yet",
 }
+TWO_PROCESSES = ("test_rdmacm.",)  # tests whose two sides are processes
 
 
 @dataclasses.dataclass
@@ -68,6 +69,11 @@ def by_class(names):
         yield list(group)
 
 
+def needs_daemon(names):
+    """Whether some of the tests need a device that more than one process has."""
+    return any(name.startswith(TWO_PROCESSES) for name in names)
+
+
 def environment(build, directory):
     """Of a process that has the device, alone at the end of a wire."""
     provider = build / "providers/mprdma"
@@ -82,7 +88,7 @@ def environment(build, directory):
         LD_PRELOAD=" ".join([*inherited, *map(str, preload)]),
         IBV_DRIVERS=str(provider / "libmprdma"),
         MPRDMA_ENGINE_LIBRARY=str(engine),
-        MPRDMA_ADDRESS="10.73.0.1/24",
+        MPRDMA_ADDRESS=ADDRESS,
         MPRDMA_PORT=f"local:{directory}/wire",
     )
 
@@ -108,20 +114,20 @@ class Runner:
         self._reports.take()
         return names
 
-    def run(self, names):
-        """Runs tests of one class; yields a Result for each. After a crash or a hang, the rest
-        goes on in another process."""
+    def run(self, names, **variables):
+        """Runs tests of one class, with further variables in their environment; yields a Result
+        for each. After a crash or a hang, the rest goes on in another process."""
         left = list(names)
         while left:
             done = 0
-            for result in self._run_in_one(left):
+            for result in self._run_in_one(left, variables):
                 done += result.test in left
                 yield result
             left = left[done:]
 
-    def _run_in_one(self, names):
+    def _run_in_one(self, names, variables):
         last = Result(names[0])
-        with Child(self, names) as child:
+        with Child(self, names, variables) as child:
             for result in child.results():
                 last = result
                 if not last.outcome:
@@ -136,11 +142,11 @@ class Runner:
         if reports := self._reports.take():
             yield Result(f"{whole} (sanitizer)", "failed", reports)
 
-    def start(self, output, arguments, fd):
+    def start(self, output, arguments, fd, variables):
         return subprocess.Popen(
             [PYTHON, "-B", str(CHILD), str(self._directory), str(fd), str(self._seed), *arguments],
-            cwd=self._directory, env=self._environment, stdin=subprocess.DEVNULL, stdout=output,
-            stderr=subprocess.STDOUT, pass_fds=[fd], start_new_session=True,
+            cwd=self._directory, env={**self._environment, **variables}, stdin=subprocess.DEVNULL,
+            stdout=output, stderr=subprocess.STDOUT, pass_fds=[fd], start_new_session=True,
         )  # fmt: skip
 
     @property
@@ -156,14 +162,14 @@ class Child:
     """One process, and what it says. `status` is its exit status when it is gone; None: it was
     killed because it hung."""
 
-    def __init__(self, runner, arguments):
+    def __init__(self, runner, arguments, variables=None):
         self._runner = runner
         self.status = None
         self._ended = False
         self._silent = False
         self._read, write = os.pipe()
         with runner.output.open("w") as output:
-            self._process = runner.start(output, arguments, write)
+            self._process = runner.start(output, arguments, write, variables or {})
         os.close(write)
 
     def __enter__(self):
