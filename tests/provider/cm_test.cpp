@@ -1,4 +1,5 @@
 // The device file of rdma_cm: its descriptor in all the ways that descriptors are used.
+#include <dlfcn.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
@@ -6,6 +7,7 @@
 #include <sys/wait.h>
 
 #include <array>
+#include <atomic>
 #include <fstream>
 #include <thread>
 
@@ -87,6 +89,34 @@ TEST_F(Cm, EpollSeesEachEventOnce) {
   expect(RDMA_CM_EVENT_ADDR_RESOLVED);
   EXPECT_EQ(epoll_wait(epoll, &got, 1, 0), 0);
   close(epoll);
+}
+
+// What the library's read() does first, with the descriptor that it was called for.
+std::atomic<void (*)(int)> before_read{nullptr};
+int closed_meanwhile = -1;  // the channel's number, which another file has by then
+int other_file = -1;
+
+// A thread waits for an event; another one closes the channel and opens something else.
+void take_number(int read_from) {
+  before_read = nullptr;
+  ASSERT_EQ(dup2(other_file, closed_meanwhile), closed_meanwhile);
+  if (read_from == closed_meanwhile) return;
+  const uint64_t one = 1;  // so that the reader comes back
+  EXPECT_EQ(write(read_from, &one, sizeof(one)), static_cast<ssize_t>(sizeof(one)));
+}
+
+TEST_F(Cm, ReaderKeepsTheFileThatIsClosedMeanwhile) {
+  ASSERT_EQ(fcntl(channel_->fd, F_SETFL, fcntl(channel_->fd, F_GETFL) | O_NONBLOCK), 0);
+  other_file = eventfd(7, EFD_CLOEXEC | EFD_NONBLOCK);
+  closed_meanwhile = channel_->fd;
+  before_read = take_number;
+  rdma_cm_event* event = nullptr;
+  EXPECT_EQ(rdma_get_cm_event(channel_, &event), -1);
+  EXPECT_EQ(errno, EAGAIN) << "the count that came has no event";
+  uint64_t value = 0;
+  EXPECT_EQ(read(other_file, &value, sizeof(value)), static_cast<ssize_t>(sizeof(value)));
+  EXPECT_EQ(value, 7u) << "what another file held was read";
+  close(other_file);
 }
 
 TEST_F(Cm, DuplicateIsTheSameFile) {
@@ -217,3 +247,11 @@ TEST_F(Cm, ThreadsOnOneChannel) {
 
 }  // namespace
 }  // namespace mprdma::provider_test
+
+// Comes before libc's, and a sanitizer's, for the preload as well.
+extern "C" __attribute__((visibility("default"))) ssize_t read(int fd, void* buffer, size_t bytes) {
+  if (auto* first = mprdma::provider_test::before_read.load(); first != nullptr) first(fd);
+  using Read = ssize_t (*)(int, void*, size_t);
+  static const auto next = reinterpret_cast<Read>(dlsym(RTLD_NEXT, "read"));
+  return next(fd, buffer, bytes);
+}

@@ -57,9 +57,28 @@ int mprdma_ucma_respond(uint64_t address, const void* value, size_t bytes) {
   return 0;
 }
 
+MPRDMA_REAL(int, close, int)
+
+/* A command that waits keeps the file, as a system call does: the application's descriptor may be
+ * closed by another thread meanwhile, and its number be that of something else. */
+static int execute(const struct row* row, int fd, bool waits, struct ucma_call* call) {
+  int own = -1;
+  call->file = mprdma_ucma_file_get(fd, waits ? &own : NULL);
+  if (call->file == NULL) {
+    return EBADF;
+  }
+  call->fd = own >= 0 ? own : fd;
+  int error = row->handler(call);
+  mprdma_ucma_file_put(call->file);
+  if (own >= 0) {
+    close_real()(own);
+  }
+  return error;
+}
+
 static int dispatch(int fd, const void* buffer, size_t bytes) {
   struct rdma_ucm_cmd_hdr header;
-  struct ucma_call call = {.fd = fd};
+  struct ucma_call call;
   if (bytes < sizeof(header)) {
     return EINVAL;
   }
@@ -83,13 +102,7 @@ static int dispatch(int fd, const void* buffer, size_t bytes) {
   memcpy(&call.in, (const char*)buffer + sizeof(header),
          header.in < sizeof(call.in) ? header.in : sizeof(call.in));
   call.out_bytes = header.out;
-  call.file = mprdma_ucma_file_get(fd);
-  if (call.file == NULL) {
-    return EBADF;
-  }
-  int error = row->handler(&call);
-  mprdma_ucma_file_put(call.file);
-  return error;
+  return execute(row, fd, header.cmd == RDMA_USER_CM_CMD_GET_EVENT, &call);
 }
 
 ssize_t mprdma_ucma_write(int fd, const void* buffer, size_t bytes) {

@@ -134,7 +134,7 @@ union ucma_input {
 /* A command under way. Handlers return 0 or an errno value. */
 struct ucma_call {
   struct ucma_file* file;
-  int fd;             /* as the application named it */
+  int fd;             /* of GET_EVENT: its own, for the application may close what it named */
   uint16_t out_bytes; /* room of the response, at least what the handler's row says */
   union ucma_input in;
 };
@@ -148,8 +148,9 @@ void mprdma_ucma_lock(void);
 void mprdma_ucma_unlock(void);
 void mprdma_ucma_wait(void); /* for mprdma_ucma_wake(); the lock is free meanwhile */
 void mprdma_ucma_wake(void);
-/* The file behind a descriptor, kept for a command; NULL: none. */
-struct ucma_file* mprdma_ucma_file_get(int fd);
+/* The file behind a descriptor, kept for a command; NULL: none. `own` may be NULL: gets a
+ * descriptor of the command's own, or -1 where there is no room for one. */
+struct ucma_file* mprdma_ucma_file_get(int fd, int* own);
 void mprdma_ucma_file_put(struct ucma_file* file);
 /* Under the lock: */
 void mprdma_ucma_push(struct ucma_file* file, struct ucma_event* event);

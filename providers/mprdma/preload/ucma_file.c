@@ -81,7 +81,7 @@ int mprdma_ucma_open(int flags) {
   return -1;
 }
 
-struct ucma_file* mprdma_ucma_file_get(int fd) {
+struct ucma_file* mprdma_ucma_file_get(int fd, int* own) {
   struct ucma_file* file = NULL;
   mprdma_ucma_lock();
   if (mprdma_fd_kind(fd) == MPRDMA_FD_RDMA_CM) {
@@ -89,6 +89,10 @@ struct ucma_file* mprdma_ucma_file_get(int fd) {
   }
   if (file != NULL) {
     file->commands++;
+    /* Still the file's: who closes it comes to mprdma_ucma_descriptor_gone(), and waits, before. */
+    if (own != NULL) {
+      *own = fcntl64_real()(fd, F_DUPFD_CLOEXEC, 0);
+    }
   }
   mprdma_ucma_unlock();
   return file;

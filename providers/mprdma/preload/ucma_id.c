@@ -218,7 +218,7 @@ int mprdma_ucma_migrate_id(struct ucma_call* call) {
   if (in->response == 0) {
     return EFAULT;
   }
-  struct ucma_file* from = mprdma_ucma_file_get((int)in->fd);
+  struct ucma_file* from = mprdma_ucma_file_get((int)in->fd, NULL);
   if (from == NULL) {
     return ENOENT;
   }
