@@ -10,6 +10,7 @@ import time
 
 import direct
 import perftest
+import rping as rping_program
 from hosts import Failure, describe_status, wait_until
 
 SERVER = "10.73.0.1"
@@ -31,8 +32,12 @@ def free_port():
     return str(perftest.free_tcp_port())
 
 
+def wait_for_success(process, deadline):
+    process.wait(deadline)
+
+
 def start_client(wire, server, command, deadline):
-    """Runs it until it has met the server; the process that did."""
+    """Runs it until it has met the server; the process that did, and has ended."""
     while True:
         client = wire.start(1, command)
         status = client.wait_status(deadline)
@@ -42,8 +47,8 @@ def start_client(wire, server, command, deadline):
         wire.processes.remove(client)
 
 
-def both(server_command, client_command, server_ends=True):
-    """`{port}` in the commands is a free one."""
+def both(server_command, client_command, server_ends=True, wait=wait_for_success):
+    """`{port}` in the commands is a free one; `wait` fails unless a process ends as it should."""
 
     def run(wire):
         deadline = time.monotonic() + SECONDS
@@ -54,19 +59,23 @@ def both(server_command, client_command, server_ends=True):
         wait_until(started, deadline, "an engine of the server")
         command = [part.format(port=port) for part in client_command]
         client = start_client(wire, server, command, deadline)
-        client.wait(deadline)
+        wait(client, deadline)
         if server_ends:
-            server.wait(deadline)
+            wait(server, deadline)
 
     return run
 
 
-def rping(*options, server_ends=True):
-    return both(
-        ["rping", "-s", "-a", SERVER, "-p", "{port}", "-v", "-V", *options],
-        ["rping", "-c", "-a", SERVER, "-p", "{port}", "-v", "-V", *options],
-        server_ends,
-    )
+def rping(pings, *options):
+    def wait(process, deadline):
+        status = process.wait_status(deadline)
+        expect(
+            rping_program.ended_well(status, process.output(), pings),
+            f"{process.name}: {describe_status(status)}",
+        )
+
+    common = ["-a", SERVER, "-p", "{port}", "-v", "-V", "-C", str(pings), *options]
+    return both(["rping", "-s", *common], ["rping", "-c", *common], wait=wait)
 
 
 def pair(program, *options, server_ends=True):
@@ -100,9 +109,9 @@ def rcopy(wire):
 
 
 PROGRAMS = [
-    ("rping", rping("-C", "100")),
-    ("rping -S 4096", rping("-C", "20", "-S", "4096")),
-    ("rping -q", rping("-C", "20", "-q")),
+    ("rping", rping(100)),
+    ("rping -S 4096", rping(20, "-S", "4096")),
+    ("rping -q", rping(20, "-q")),
     ("ucmatose", by_capital_port("ucmatose", "-c", "10", "-C", "20")),
     ("ucmatose -m", by_capital_port("ucmatose", "-c", "3", "-m")),
     ("udaddy", by_capital_port("udaddy", "-c", "3", "-C", "20")),
