@@ -10,6 +10,7 @@ namespace mprdma::dataplane {
 
 extern "C" __attribute__((visibility("default"))) void mprdma_eal_open_port(uint32_t version,
                                                                             std::string_view text,
+                                                                            EalTelemetry* telemetry,
                                                                             PortResult* result) {
   if (version != kEalModuleVersion) {
     *result = PortResult::failure(
@@ -21,6 +22,7 @@ extern "C" __attribute__((visibility("default"))) void mprdma_eal_open_port(uint
   EthdevSpec spec;
   std::string message;
   const int error = parse_ethdev_spec(text, &spec, &message);
+  spec.eal.telemetry = telemetry;
   *result = error != 0 ? PortResult::failure(error, message) : EthdevPort::open(spec);
 }
 

@@ -5,16 +5,19 @@
 #include <cstdint>
 #include <string_view>
 
+#include "dataplane/eal_telemetry.hpp"
 #include "dataplane/port_result.hpp"
 
 namespace mprdma::dataplane {
 
 // Raise it when Port, PortResult or this function change.
-inline constexpr uint32_t kEalModuleVersion = 2;
+inline constexpr uint32_t kEalModuleVersion = 3;
 inline constexpr const char* kEalModuleFile = "libmprdma-eal.so";
 inline constexpr const char* kEalModuleEntry = "mprdma_eal_open_port";
 
-// Opens the device that `spec` names (without "ethdev:").
-using EalOpenPort = void(uint32_t version, std::string_view spec, PortResult* result);
+// Opens the device that `spec` names (without "ethdev:"). `telemetry`: null, or who answers DPDK's
+// telemetry socket from then on.
+using EalOpenPort = void(uint32_t version, std::string_view spec, EalTelemetry* telemetry,
+                         PortResult* result);
 
 }  // namespace mprdma::dataplane

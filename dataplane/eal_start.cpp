@@ -60,9 +60,9 @@ int first_allowed_cpu() {
 
 std::vector<std::string> arguments_of(const EalOptions& options) {
   std::vector<std::string> arguments = {
-      "mprdma", "--no-telemetry",
-      "--file-prefix=" + std::string(kPrefix) + std::to_string(getpid()),
+      "mprdma", "--file-prefix=" + std::string(kPrefix) + std::to_string(getpid()),
       "--lcores=0@" + std::to_string(first_allowed_cpu())};
+  if (options.telemetry == nullptr) arguments.emplace_back("--no-telemetry");
   if (options.pci_address.empty()) {
     arguments.emplace_back("--no-pci");
   } else {
@@ -187,6 +187,7 @@ int start_now(const EalOptions& options, std::string* message) {
   }
   pid_of_eal = getpid();
   std::atexit(at_exit);
+  if (options.telemetry != nullptr) register_telemetry(options.telemetry);
   if (!options.hugepages) remove_leftovers(rte_eal_get_runtime_dir());
   return 0;
 }

@@ -10,12 +10,15 @@
 
 #include <string>
 
+#include "dataplane/eal_telemetry.hpp"
+
 namespace mprdma::dataplane {
 
 struct EalOptions {
   std::string pci_address;  // empty: virtual devices only, the PCI bus is not touched
   bool hugepages = false;   // else ordinary memory, which needs no privilege
   unsigned memory_mb = 256;
+  EalTelemetry* telemetry = nullptr;  // null: no telemetry socket
 };
 
 // Starts EAL unless it runs already. 0, or errno and a sentence. The first caller's options hold

@@ -83,7 +83,7 @@ std::vector<std::string> module_paths() {
   return paths;
 }
 
-PortResult open_ethdev(std::string_view rest) {
+PortResult open_ethdev(std::string_view rest, EalTelemetry* telemetry) {
   std::string why;
   for (const std::string& path : module_paths()) {
     // Never unloaded: DPDK leaves threads behind.
@@ -100,7 +100,7 @@ PortResult open_ethdev(std::string_view rest) {
       break;
     }
     PortResult result;
-    entry(kEalModuleVersion, rest, &result);
+    entry(kEalModuleVersion, rest, telemetry, &result);
     return result;
   }
   return PortResult::failure(ENOENT, "an ethdev: port needs DPDK and libmprdma-eal.so (" + why +
@@ -109,12 +109,12 @@ PortResult open_ethdev(std::string_view rest) {
 
 }  // namespace
 
-PortResult open_port(std::string_view spec) {
+PortResult open_port(std::string_view spec, EalTelemetry* telemetry) {
   constexpr std::string_view kLocal = "local:";
   constexpr std::string_view kEthdev = "ethdev:";
   constexpr std::string_view kDaemon = kDaemonPortPrefix;
   if (spec.starts_with(kLocal)) return open_local(spec.substr(kLocal.size()));
-  if (spec.starts_with(kEthdev)) return open_ethdev(spec.substr(kEthdev.size()));
+  if (spec.starts_with(kEthdev)) return open_ethdev(spec.substr(kEthdev.size()), telemetry);
   if (spec.starts_with(kDaemon)) {
     return nic::DaemonPort::open(std::string(spec.substr(kDaemon.size())));
   }

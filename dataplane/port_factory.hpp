@@ -16,12 +16,15 @@
 
 #include <string_view>
 
+#include "dataplane/eal_telemetry.hpp"
 #include "dataplane/port_result.hpp"
 
 namespace mprdma::dataplane {
 
 inline constexpr std::string_view kDaemonPortPrefix = "daemon:";
 
-PortResult open_port(std::string_view spec);
+// `telemetry`: answers DPDK's telemetry socket, if this is the port that starts EAL; else there is
+// no such socket.
+PortResult open_port(std::string_view spec, EalTelemetry* telemetry = nullptr);
 
 }  // namespace mprdma::dataplane

@@ -16,6 +16,8 @@
 #include "dataplane/clock.hpp"
 #include "dataplane/nic/nic_config.hpp"
 #include "dataplane/nic/nic_loop.hpp"
+#include "dataplane/nic/nic_metrics.hpp"
+#include "dataplane/nic/nic_telemetry.hpp"
 #include "dataplane/port_factory.hpp"
 #include "dataplane/runtime_directory.hpp"
 #include "tools/subcommands.hpp"
@@ -36,6 +38,7 @@ struct Options {
   std::optional<std::string> port;
   std::optional<std::string> socket;
   std::optional<std::string> gateway;
+  std::optional<std::string> metrics;
   std::vector<uid_t> uids;
   double linger_s = -1;
   bool verbose = false;
@@ -68,6 +71,10 @@ std::string load(const Options& options, nic::NicConfig* config) {
   if (options.socket) config->socket = *options.socket;
   if (options.gateway && !nic::parse_gateway(*options.gateway, &config->gateway)) {
     return "--gateway " + *options.gateway + ": expected an IPv4 address, like 10.73.0.254";
+  }
+  if (options.metrics) config->metrics = *options.metrics;
+  if (options.metrics && !nic::valid_listen_address(config->metrics)) {
+    return "--metrics " + config->metrics + ": expected an address and a port, like 127.0.0.1:9473";
   }
   config->uids.insert(config->uids.end(), options.uids.begin(), options.uids.end());
   return nic::complete_nic_config(environment, geteuid(), config);
@@ -165,8 +172,8 @@ bool reload(const Options& options, const nic::NicConfig& running, nic::SwitchCo
   }
   if (config.mac != running.mac || config.mtu != running.mtu || config.socket != running.socket ||
       config.port_spec != running.port_spec || config.slots != running.slots ||
-      config.device_name != running.device_name) {
-    fail("name, mac, mtu, port, socket and slots change with a restart only");
+      config.metrics != running.metrics || config.device_name != running.device_name) {
+    fail("name, mac, mtu, port, socket, slots and metrics change with a restart only");
   }
   device->ipv4 = config.ipv4;
   device->prefix_bits = config.prefix_bits;
@@ -191,9 +198,12 @@ int serve(const Options& options) {
   if (error.empty()) error = make_directory(config);
   if (!error.empty()) return fail(error);
   raise_descriptor_limit();
+  const auto board = std::make_shared<nic::FactsBoard>();
   PortResult wire;
   if (config.port_spec != nic::kNoWire) {
-    wire = mprdma::dataplane::open_port(config.port_spec);
+    // DPDK's threads use it until the process ends.
+    static auto* const telemetry = new nic::NicTelemetry(board, MPRDMA_VERSION);
+    wire = mprdma::dataplane::open_port(config.port_spec, telemetry);
     if (!wire) return fail("--port " + config.port_spec + ": " + wire.message);
   }
   const uint64_t seed = random_number();
@@ -214,8 +224,11 @@ int serve(const Options& options) {
   loop_options.reload = [&](nic::SwitchConfig* device, std::vector<uid_t>* uids) {
     return reload(options, config, device, uids);
   };
+  loop_options.board = board;
   nic::NicLoop loop(std::move(loop_options), std::move(wire.port));
   error = loop.start();
+  nic::NicMetrics metrics(board, MPRDMA_VERSION);
+  if (error.empty() && !config.metrics.empty()) error = metrics.listen(config.metrics);
   if (!error.empty()) return fail(error);
   fmt::print("mprdmad: serving {} at {}\n", config.device_name, config.socket);
   std::fflush(stdout);
@@ -238,6 +251,7 @@ int run(int argc, char** argv) {
   app.add_option("--port", options.port, "The wire: ethdev:DEVARGS, local:PATH or none (default)");
   app.add_option("--socket", options.socket, "Where processes connect");
   app.add_option("--gateway", options.gateway, "Next hop to what is off the subnet");
+  app.add_option("--metrics", options.metrics, "Serve Prometheus there: 127.0.0.1:9473");
   app.add_option("--allow-uid", options.uids, "Serve this user, too; may be repeated");
   app.add_option("--linger", options.linger_s,
                  "End when there has been no process for so many seconds (default: never)")

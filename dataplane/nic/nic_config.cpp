@@ -1,5 +1,6 @@
 #include "dataplane/nic/nic_config.hpp"
 
+#include <arpa/inet.h>
 #include <toml++/toml.h>
 
 #include <cerrno>
@@ -89,6 +90,10 @@ bool set_slots(const toml::node& node, NicConfig& config) {
   return take_integer(node, 256, 4096, &config.slots) && (config.slots & (config.slots - 1)) == 0;
 }
 
+bool set_metrics(const toml::node& node, NicConfig& config) {
+  return take_string(node, &config.metrics) && valid_listen_address(config.metrics);
+}
+
 constexpr Knob kKnobs[] = {
     {"device", "name", "up to 63 letters, digits, '_' and '-'", set_name},
     {"device", "address", "an IPv4 address with its prefix, like \"10.73.0.1/24\"", set_address},
@@ -99,6 +104,7 @@ constexpr Knob kKnobs[] = {
     {"daemon", "gateway", "an IPv4 address, like \"10.73.0.254\"", set_gateway},
     {"daemon", "allowed_uids", "a list of user ids, like [1000, 1001]", set_uids},
     {"daemon", "slots", "a power of two in 256..4096", set_slots},
+    {"metrics", "listen", "an IPv4 address and a port, like \"127.0.0.1:9473\"", set_metrics},
 };
 
 std::string known_keys(std::string_view section) {
@@ -129,6 +135,20 @@ bool parse_gateway(const std::string& text, uint32_t* ipv4) {
   return text.find('/') == std::string::npos && parse_address(text, ipv4, &prefix_bits);
 }
 
+bool valid_listen_address(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  if (colon == std::string::npos) return false;
+  const std::string host = text.substr(0, colon);
+  const std::string port = text.substr(colon + 1);
+  in_addr address{};
+  if (inet_pton(AF_INET, host.c_str(), &address) != 1) return false;
+  if (port.empty() || port.size() > 5 || port.find_first_not_of("0123456789") != port.npos) {
+    return false;
+  }
+  const int number = std::stoi(port);
+  return number > 0 && number <= UINT16_MAX;
+}
+
 std::string apply_nic_toml(const std::string& text, const std::string& path, NicConfig* out) {
   const toml::parse_result parsed = toml::parse(text, path);
   if (!parsed) {
@@ -137,8 +157,9 @@ std::string apply_nic_toml(const std::string& text, const std::string& path, Nic
   for (auto&& [key, node] : parsed.table()) {
     const std::string section(key.str());
     if (known_keys(section).empty()) {
-      return at(path, key.source(),
-                "unknown table or key '" + section + "'; known tables: device, port, daemon");
+      return at(
+          path, key.source(),
+          "unknown table or key '" + section + "'; known tables: device, port, daemon, metrics");
     }
     const toml::table* table = node.as_table();
     if (table == nullptr) return at(path, node.source(), "'" + section + "' has to be a table");

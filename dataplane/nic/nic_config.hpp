@@ -4,6 +4,7 @@
 //   [device]  name, address, mac, mtu       as everywhere (dataplane/config.hpp)
 //   [port]    spec                          the wire: "ethdev:...", "local:..." or "none"
 //   [daemon]  socket, gateway, allowed_uids, slots
+//   [metrics] listen                        ADDRESS:PORT for Prometheus
 #pragma once
 
 #include <sys/types.h>
@@ -31,6 +32,7 @@ struct NicConfig {
   uint32_t gateway = 0;  // host order; 0: none
   std::vector<uid_t> uids;
   uint32_t slots = 512;
+  std::string metrics;  // ADDRESS:PORT; empty: none
 };
 
 // Empty, or one line: file:line:column, what is wrong, what would be right.
@@ -39,6 +41,9 @@ std::string load_nic_file(const std::string& path, NicConfig* out);
 
 // What the parts have to agree on, and what follows from them: to be called last.
 std::string complete_nic_config(const Environment& environment, unsigned uid, NicConfig* config);
+
+// "127.0.0.1:9473": IPv4, and a port that is not 0.
+bool valid_listen_address(const std::string& text);
 
 // "192.168.7.1"; in host order.
 bool parse_gateway(const std::string& text, uint32_t* ipv4);

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <utility>
 
@@ -60,6 +61,7 @@ std::string NicLoop::start() {
   last_client_ = next_service_ = next_service_clients_ = next_look_ = now;
   link_was_up_ = nic_.link_up();
   server_.set_device(options_.device);
+  publish();
   return server_.open(now);
 }
 
@@ -102,11 +104,32 @@ void NicLoop::service(Time now) {
     next_service_clients_ = now + kServiceClients;
     nic_.service_clients(now);
     server_.service(now);
+    publish();
     if (server_.clients() > 0) last_client_ = now;
     if (now - last_client_ >= options_.linger) {
       down_ = !options_.may_end || options_.may_end();
     }
   }
+}
+
+void NicLoop::publish() {
+  if (options_.board == nullptr) return;
+  NicFacts& facts = options_.board->draft();
+  facts.device_name = options_.server.device_name;
+  facts.ipv4 = options_.device.ipv4;
+  facts.prefix_bits = options_.device.prefix_bits;
+  facts.mac = options_.device.mac;
+  facts.mtu = options_.server.mtu;
+  facts.link_up = nic_.link_up();
+  facts.has_wire = nic_.wire() != nullptr;
+  facts.wire = nic_.wire_counters();
+  if (facts.has_wire) facts.wire_port = nic_.wire()->stats();
+  facts.gone = nic_.departed();
+  facts.server = server_.counters();
+  facts.cm = cm_.agent().counters();
+  facts.cm_ids = cm_.agent().ids_in_use();
+  server_.list(&facts.clients);
+  options_.board->publish();
 }
 
 // How long to sleep; zero: do not.
@@ -163,11 +186,19 @@ void NicLoop::reload() {
   std::vector<uid_t> uids;
   if (!options_.reload || !options_.reload(&device, &uids)) return;
   const Time now = clock_now();
+  server_.set_uids(std::move(uids));
+  // Their queue pairs and connections have the address: nothing of them could go on.
+  if (device.ipv4 != options_.device.ipv4 && server_.clients() > 0) {
+    std::fprintf(stderr,
+                 "mprdmad: the address stays while processes use the device (%zu do): end them, "
+                 "then send SIGHUP again; prefix and gateway stay, too\n",
+                 server_.clients());
+    return;
+  }
   const bool moved =
       device.ipv4 != options_.device.ipv4 || device.prefix_bits != options_.device.prefix_bits;
   options_.device = device;
   nic_.configure(device, now);
-  server_.set_uids(std::move(uids));
   if (!moved) return;
   options_.cm.address = wire::map_ipv4(device.ipv4);
   options_.cm.ipv4 = device.ipv4;

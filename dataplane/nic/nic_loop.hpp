@@ -10,6 +10,7 @@
 #include <string>
 
 #include "dataplane/nic/cm_host.hpp"
+#include "dataplane/nic/nic_facts.hpp"
 #include "dataplane/nic/nic_server.hpp"
 #include "dataplane/nic/nic_switch.hpp"
 
@@ -33,6 +34,8 @@ class NicLoop {
     std::function<bool()> may_end;
     // SIGHUP: gives the configuration as it is now; false: leave all as it is.
     std::function<bool(SwitchConfig* device, std::vector<uid_t>* uids)> reload;
+    // Told of at the start, and every kServiceClients. Unset: nobody watches.
+    std::shared_ptr<FactsBoard> board;
   };
 
   NicLoop(Options options, std::unique_ptr<Port> wire);
@@ -57,6 +60,7 @@ class NicLoop {
   void look(Duration pause);
   void on_ready(uint64_t tag, uint32_t events, Time now);
   void on_signal();
+  void publish();
   void reload();
   Duration pause(Time now, bool moved);
 

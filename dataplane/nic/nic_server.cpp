@@ -114,6 +114,17 @@ void NicServer::service(Time now) {
   reap(now);
 }
 
+void NicServer::list(std::vector<ClientFacts>* out) const {
+  out->clear();
+  for (const auto& [id, client] : connections_) {
+    if (client.block == kNoBlock) continue;
+    out->push_back(
+        {client.block, client.pid, client.program, *nic_->client_counters(client.block)});
+  }
+  std::sort(out->begin(), out->end(),
+            [](const ClientFacts& a, const ClientFacts& b) { return a.block < b.block; });
+}
+
 // ---- Connections
 
 bool NicServer::serves(uid_t uid) const {

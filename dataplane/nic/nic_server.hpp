@@ -19,6 +19,7 @@
 #include "dataplane/nic/lock_file.hpp"
 #include "dataplane/nic/message_socket.hpp"
 #include "dataplane/nic/nic_counters.hpp"
+#include "dataplane/nic/nic_facts.hpp"
 #include "dataplane/nic/nic_switch.hpp"
 
 namespace mprdma::dataplane {
@@ -61,6 +62,8 @@ class NicServer {
   // Ends what deliver() has found to be over.
   void reap(Time now);
 
+  // Replaces what is there.
+  void list(std::vector<ClientFacts>* out) const;
   [[nodiscard]] size_t clients() const { return blocks_.in_use(); }
   [[nodiscard]] const NicServerCounters& counters() const { return counters_; }
 

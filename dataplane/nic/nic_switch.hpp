@@ -100,6 +100,7 @@ class NicSwitch {
   [[nodiscard]] bool link_up() const { return wire_ == nullptr || wire_->port->link_up(); }
   [[nodiscard]] const NicCounters* client_counters(uint32_t block) const;
   [[nodiscard]] NicCounters wire_counters() const;
+  [[nodiscard]] const NicCounters& departed() const { return departed_; }
   // Of all ports there are and were.
   [[nodiscard]] NicCounters total() const;
 

@@ -73,6 +73,9 @@ class Process:
             os.killpg(self.pid, signal.SIGKILL)
         self._popen.wait()
 
+    def signal(self, number):
+        self._popen.send_signal(number)
+
     def kill(self):
         """SIGKILL, as a crash would be."""
         self._popen.send_signal(signal.SIGKILL)

@@ -10,6 +10,7 @@ import fabric
 import matrix
 import perftest
 import rdma_cm
+import service
 from hosts import Failure, describe_status, wait_until
 
 FAULT = "seed={},loss=0.01,reorder=0.02,dup=0.01,delay_us=50"
@@ -355,5 +356,6 @@ _CASES = {
 
 
 def of_wire(name):
-    chosen = {**_CASES, **fabric.CASES, "daemon": daemon.CASES}[name] + rdma_cm.CASES.get(name, [])
+    cases = {**_CASES, **fabric.CASES, "daemon": daemon.CASES + service.CASES}
+    chosen = cases[name] + rdma_cm.CASES.get(name, [])
     return [Case(name, title, function) for title, function in chosen]

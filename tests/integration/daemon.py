@@ -50,11 +50,13 @@ class DaemonWire(Wire):
         self.processes.append(process)
         return process
 
-    def start_daemon(self, deadline):
+    def start_daemon(self, deadline, *options, address="10.73.0.1/24"):
         """A daemon of the case's own at the place where a private one would be."""
         self.socket.parent.mkdir(mode=0o700, exist_ok=True)
         program = self.build / "tools" / "mprdmad"
-        command = [program, "--address", "10.73.0.1/24", "--socket", self.socket]
+        command = [program, "--socket", self.socket, *options]
+        if address is not None:
+            command += ["--address", address]
         daemon = Process(command, self.environment(0))
         self.daemons.append(daemon)
         wait_until(lambda: self.daemon_pid() == daemon.pid, deadline, "a daemon")

@@ -45,11 +45,11 @@ def diagnose(wire, error):
 
 
 def run_case(case, wire):
-    """None if it passed, else the exception."""
+    """None if it passed, else the exception: Unavailable where the machine cannot run it."""
     try:
         case.function(wire)
         return None
-    except Failure as failure:
+    except (Failure, Unavailable) as failure:
         return failure
     except Exception:  # a case with a bug is a failed case
         return Failure(traceback.format_exc())
@@ -66,9 +66,11 @@ def run_wire(name, chosen, build, number):
                 start = time.monotonic()
                 error = run_case(case, wire)
                 elapsed = f"# {time.monotonic() - start:.1f} s"
-                print(f"{'not ok' if error else 'ok'} {number} - {case.title}", flush=True)
+                skipped = isinstance(error, Unavailable)
+                print(f"{'not ok' if error and not skipped else 'ok'} {number} - {case.title}"
+                      + (f" # SKIP {error}" if skipped else ""), flush=True)
                 print(elapsed)
-                if error:
+                if error and not skipped:
                     failed += 1
                     diagnose(wire, error)
                 wire.stop_processes()

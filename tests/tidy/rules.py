@@ -43,6 +43,7 @@ LIBRARIES = {
     "fmt": (r"(fmt|spdlog)/.*", _HOSTS),
     "toml++": (r"toml\+\+/.*", _HOSTS),
     "json": (r"nlohmann/.*", _HOSTS),
+    "prometheus-cpp": (r"prometheus/.*", ("dataplane/nic", *_RUN)),
     "CLI11": (r"CLI/.*", ("raas", *_RUN)),
     "GoogleTest": (r"(gtest|gmock)/.*", ("tests",)),
     "Google Benchmark": (r"benchmark/.*", ("bench",)),

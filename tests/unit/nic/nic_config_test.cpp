@@ -15,7 +15,8 @@ TEST(NicConfig, TakesEveryKey) {
   NicConfig config;
   EXPECT_EQ(apply("[device]\nname='r0'\naddress='192.168.7.1/24'\nmac='02:00:00:00:00:07'\n"
                   "mtu=2048\n[port]\nspec='local:/tmp/w'\n[daemon]\nsocket='/tmp/s'\n"
-                  "gateway='192.168.7.254'\nallowed_uids=[1000, 7]\nslots=1024\n",
+                  "gateway='192.168.7.254'\nallowed_uids=[1000, 7]\nslots=1024\n"
+                  "[metrics]\nlisten='127.0.0.1:9473'\n",
                   &config),
             "");
   EXPECT_EQ(complete_nic_config(kNothing, 5, &config), "");
@@ -29,6 +30,7 @@ TEST(NicConfig, TakesEveryKey) {
   EXPECT_EQ(config.gateway, 0xc0a807feu);
   EXPECT_EQ(config.uids, (std::vector<uid_t>{1000, 7}));
   EXPECT_EQ(config.slots, 1024u);
+  EXPECT_EQ(config.metrics, "127.0.0.1:9473");
 }
 
 TEST(NicConfig, SaysWhereAndWhatIsWrong) {
@@ -36,12 +38,18 @@ TEST(NicConfig, SaysWhereAndWhatIsWrong) {
   EXPECT_EQ(apply("[daemon]\nslot=4\n", &config),
             "f.toml:2:1: unknown key 'slot' in [daemon]; known: socket, gateway, allowed_uids, "
             "slots");
-  EXPECT_EQ(apply("[transport]\n", &config),
-            "f.toml:1:2: unknown table or key 'transport'; known tables: device, port, daemon");
+  EXPECT_EQ(
+      apply("[transport]\n", &config),
+      "f.toml:1:2: unknown table or key 'transport'; known tables: device, port, daemon, metrics");
   EXPECT_EQ(apply("[daemon]\nallowed_uids=[1,'x']\n", &config),
             "f.toml:2:14: daemon.allowed_uids: expected a list of user ids, like [1000, 1001]");
   EXPECT_NE(apply("[daemon]\nslots=300\n", &config), "");
   EXPECT_NE(apply("[daemon]\nsocket='relative'\n", &config), "");
+  for (const char* bad : {"127.0.0.1", "127.0.0.1:0", "127.0.0.1:65536", "127.0.0.1:1x", ":9473",
+                          "127.0.0.1/8:9473", "host:9473", "9473"}) {
+    EXPECT_FALSE(valid_listen_address(bad)) << bad;
+  }
+  EXPECT_TRUE(valid_listen_address("0.0.0.0:9473"));
 }
 
 TEST(NicConfig, TheGatewayIsOnTheSubnet) {
