@@ -5,6 +5,7 @@ them. SUITE is a directory with the package `tests` in it; the tests draw sizes 
 starts from SEED and its own name. run.py starts this with the device set up.
 """
 
+import faulthandler
 import importlib
 import json
 import os
@@ -78,6 +79,7 @@ def all_tests(suite):
 def main():
     suite, fd, seed, *names = sys.argv[1:]
     suite, reporter = pathlib.Path(suite), Reporter(int(fd), seed)
+    faulthandler.enable()  # a process that a test forked leaves no other trace of its crash
     prepare(suite)
     if names == ["list"]:
         for test in all_tests(suite):

@@ -43,6 +43,13 @@ TESTS = """
         def test_skips_and_fails(self):
             self.skipTest("not supported")
 
+    class Fourth(unittest.TestCase):
+        def test_crashes_in_a_fork(self):
+            pid = os.fork()
+            if pid == 0:
+                os.abort()
+            os.waitpid(pid, 0)
+
     class Third(unittest.TestCase):
         def test_breaks_the_end(self):
             import atexit
@@ -71,7 +78,10 @@ class RunnerTest(unittest.TestCase):
         return result
 
     def test_every_test_has_one_result(self):
-        self.assertEqual([r.test for r in self.results], [*self.names, "test_it.Third (exit)"])
+        found = {result.test for result in self.results}
+        extra = {"test_it.Third (exit)", "test_it.Fourth (fork)"}
+        self.assertEqual(found, {*self.names, *extra})
+        self.assertEqual(len(found), len(self.results))
 
     def test_good_ends(self):
         for name in ("passes", "6_finds_a_variable"):
@@ -87,6 +97,8 @@ class RunnerTest(unittest.TestCase):
         for name in ("3_crashes", "(exit)"):
             self.assertEqual(self.of(name).outcome, "failed")
             self.assertIn("SIGABRT", self.of(name).why)
+        self.assertEqual(self.of("Fourth.test_crashes_in_a_fork").outcome, "passed")
+        self.assertEqual(self.of("(fork)").outcome, "failed")
 
     def test_failures(self):
         self.assertIn("because", self.of("4_fails").why)

@@ -21,6 +21,7 @@ SOURCE = pathlib.Path("/usr/share/doc/rdma-core/tests")
 PYTHON = "/usr/bin/python3"  # the one that the distribution's module is built for
 CHILD = pathlib.Path(__file__).with_name("child.py")
 EXIT_LIMIT_S = 60
+CRASHED = "Fatal Python error"  # what faulthandler says first
 
 # Files that are not unpacked, by the beginning of their names, and why.
 LEFT_OUT = {
@@ -139,6 +140,8 @@ class Runner:
             yield last
         elif child.status != 0:
             yield Result(f"{whole} (exit)", "failed", f"{child.ending()}\n{child.output()}")
+        elif CRASHED in child.output():
+            yield Result(f"{whole} (fork)", "failed", child.output())
         if reports := self._reports.take():
             yield Result(f"{whole} (sanitizer)", "failed", reports)
 
