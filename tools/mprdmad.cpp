@@ -39,6 +39,7 @@ struct Options {
   std::optional<std::string> socket;
   std::optional<std::string> gateway;
   std::optional<std::string> metrics;
+  std::optional<std::string> tap;
   std::vector<uid_t> uids;
   double linger_s = -1;
   bool verbose = false;
@@ -76,6 +77,10 @@ std::string load(const Options& options, nic::NicConfig* config) {
   if (options.metrics && !nic::valid_listen_address(config->metrics)) {
     return "--metrics " + config->metrics + ": expected an address and a port, like 127.0.0.1:9473";
   }
+  if (options.tap) {
+    if (!nic::valid_tap_name(*options.tap)) return "--tap: expected an interface's name";
+    config->tap = *options.tap;
+  }
   config->uids.insert(config->uids.end(), options.uids.begin(), options.uids.end());
   return nic::complete_nic_config(environment, geteuid(), config);
 }
@@ -94,6 +99,7 @@ nic::SwitchConfig switch_config(const nic::NicConfig& config, uint64_t seed) {
           .prefix_bits = config.prefix_bits,
           .gateway = config.gateway,
           .mac = config.mac,
+          .shared_address = config.shared_address,
           .seed = seed};
 }
 
@@ -170,14 +176,17 @@ bool reload(const Options& options, const nic::NicConfig& running, nic::SwitchCo
     fail(error + "; going on as before");
     return false;
   }
+  if (!config.mac_set && !running.mac_set) config.mac = running.mac;
   if (config.mac != running.mac || config.mtu != running.mtu || config.socket != running.socket ||
       config.port_spec != running.port_spec || config.slots != running.slots ||
-      config.metrics != running.metrics || config.device_name != running.device_name) {
-    fail("name, mac, mtu, port, socket, slots and metrics change with a restart only");
+      config.metrics != running.metrics || config.device_name != running.device_name ||
+      config.tap != running.tap) {
+    fail("name, mac, mtu, port, socket, slots, metrics and tap change with a restart only");
   }
   device->ipv4 = config.ipv4;
   device->prefix_bits = config.prefix_bits;
   device->gateway = config.gateway;
+  device->shared_address = config.shared_address && !running.tap.empty();
   *uids = config.uids;
   return true;
 }
@@ -190,6 +199,20 @@ bool nobody_counts_on(const std::string& socket) {
   if (flock(fd, LOCK_EX | LOCK_NB) == 0) return true;
   close(fd);
   return false;
+}
+
+// Requires a wire if there is to be a tap. One Ethernet address for the device and the kernel:
+// unless told otherwise, the port's.
+std::string open_tap(nic::NicConfig* config, const mprdma::dataplane::Port* wire,
+                     std::unique_ptr<nic::KernelTap>* tap) {
+  if (config->tap.empty()) return {};
+  const mprdma::dataplane::PortInfo info = wire->info();
+  const bool unicast = (info.mac[0] & 1) == 0 && info.mac != mprdma::wire::MacAddress{};
+  if (!config->mac_set && unicast) config->mac = info.mac;
+  std::string error;
+  const auto mtu = static_cast<uint32_t>(info.frame_bytes_max - mprdma::wire::Ethernet::kBytes);
+  tap->reset(nic::KernelTap::open(config->tap, config->mac, mtu, &error));
+  return error;
 }
 
 int serve(const Options& options) {
@@ -206,6 +229,9 @@ int serve(const Options& options) {
     wire = mprdma::dataplane::open_port(config.port_spec, telemetry);
     if (!wire) return fail("--port " + config.port_spec + ": " + wire.message);
   }
+  std::unique_ptr<nic::KernelTap> tap;
+  error = open_tap(&config, wire.port.get(), &tap);
+  if (!error.empty()) return fail(error);
   const uint64_t seed = random_number();
   nic::NicLoop::Options loop_options;
   loop_options.device = switch_config(config, seed);
@@ -225,7 +251,7 @@ int serve(const Options& options) {
     return reload(options, config, device, uids);
   };
   loop_options.board = board;
-  nic::NicLoop loop(std::move(loop_options), std::move(wire.port));
+  nic::NicLoop loop(std::move(loop_options), std::move(wire.port), std::move(tap));
   error = loop.start();
   nic::NicMetrics metrics(board, MPRDMA_VERSION);
   if (error.empty() && !config.metrics.empty()) error = metrics.listen(config.metrics);
@@ -252,6 +278,7 @@ int run(int argc, char** argv) {
   app.add_option("--socket", options.socket, "Where processes connect");
   app.add_option("--gateway", options.gateway, "Next hop to what is off the subnet");
   app.add_option("--metrics", options.metrics, "Serve Prometheus there: 127.0.0.1:9473");
+  app.add_option("--tap", options.tap, "Interface for the kernel's own traffic over the port");
   app.add_option("--allow-uid", options.uids, "Serve this user, too; may be repeated");
   app.add_option("--linger", options.linger_s,
                  "End when there has been no process for so many seconds (default: never)")

@@ -13,6 +13,7 @@ constexpr uint8_t kIpProtocolIcmp = 1;
 constexpr unsigned char kIcmpEchoRequest = 8;
 constexpr uint32_t kIcmpHeaderBytes = 8;
 constexpr uint32_t kIpOffset = FrameClass::kIpOffset;
+constexpr uint32_t kIpv6FragmentBytes = 8;  // RFC 8200, 4.5
 
 // What lies `offset` into the frame, `bytes` long, carries UDP to the port of RoCEv2?
 void classify_udp(const HeaderCopy& copy, uint32_t offset, uint32_t bytes, FrameClass* out) {
@@ -33,11 +34,13 @@ void classify_ipv4(const HeaderCopy& copy, FrameClass* out) {
   constexpr uint32_t kPayload = kIpOffset + wire::Ipv4::kBytes;
   const unsigned char* const header = copy.bytes.data() + kIpOffset;
   if (copy.copied < kPayload || wire::Ipv4::version(header) != 4) return;
+  const wire::Ipv4 ip = wire::Ipv4::load(header);
   if (wire::Ipv4::header_length(header) != wire::Ipv4::kBytes) {
     out->kind = FrameKind::kOther;  // options: nobody who sends to us uses them
+    out->src_ipv4 = ip.src;
+    out->dst_ipv4 = ip.dst;
     return;
   }
-  const wire::Ipv4 ip = wire::Ipv4::load(header);
   if (ip.total_length < wire::Ipv4::kBytes || kIpOffset + ip.total_length > copy.length ||
       !wire::Ipv4::checksum_ok(header)) {
     return;
@@ -71,6 +74,25 @@ void classify_ipv6(const HeaderCopy& copy, FrameClass* out) {
   out->kind = FrameKind::kOther;
 }
 
+// UDP at `offset`, whose ports say so?
+bool is_to_roce(const HeaderCopy& copy, uint64_t offset) {
+  return offset + wire::Udp::kBytes <= copy.copied &&
+         wire::Udp::load(copy.bytes.data() + offset).dst_port == wire::kRoceUdpPort;
+}
+
+bool is_roce_from_ipv6(const HeaderCopy& copy, const wire::IpAddress& ipv6) {
+  uint32_t offset = kIpOffset + wire::Ipv6::kBytes;
+  if (copy.copied < offset || source_ipv6(copy) != ipv6) return false;
+  unsigned char next = copy.bytes[kIpOffset + 6];
+  if (next == wire::kIpv6NextHeaderFragment && copy.copied >= offset + kIpv6FragmentBytes) {
+    const bool first = (load_be16(copy.bytes.data() + offset + 2) & 0xfff8) == 0;
+    if (!first) return false;
+    next = copy.bytes[offset];
+    offset += kIpv6FragmentBytes;
+  }
+  return next == wire::kIpProtocolUdp && is_to_roce(copy, offset);
+}
+
 }  // namespace
 
 FrameClass classify(const HeaderCopy& copy) {
@@ -91,6 +113,16 @@ FrameClass classify(const HeaderCopy& copy) {
       out.kind = FrameKind::kOther;
   }
   return out;
+}
+
+bool is_roce_from(const HeaderCopy& copy, uint32_t ipv4, const wire::IpAddress& ipv6) {
+  const uint16_t type = load_be16(copy.bytes.data() + 12);
+  if (type == wire::kEtherTypeIpv6) return is_roce_from_ipv6(copy, ipv6);
+  if (type != wire::kEtherTypeIpv4 || copy.copied < kIpOffset + wire::Ipv4::kBytes) return false;
+  const unsigned char* const header = copy.bytes.data() + kIpOffset;
+  const wire::Ipv4 ip = wire::Ipv4::load(header);
+  return ip.src == ipv4 && ip.protocol == wire::kIpProtocolUdp && ip.fragment_offset == 0 &&
+         is_to_roce(copy, kIpOffset + wire::Ipv4::header_length(header));
 }
 
 wire::IpAddress source_ipv6(const HeaderCopy& copy) {

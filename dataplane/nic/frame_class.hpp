@@ -58,6 +58,10 @@ struct FrameClass {
 
 FrameClass classify(const HeaderCopy& copy);
 
+// UDP to the port of RoCEv2 from one of these addresses, whatever its lengths: with IP options, or
+// the first of several fragments, too. Requires an Ethernet header.
+bool is_roce_from(const HeaderCopy& copy, uint32_t ipv4, const wire::IpAddress& ipv6);
+
 // Addresses of IPv6, of a frame that is_ipv6.
 wire::IpAddress source_ipv6(const HeaderCopy& copy);
 wire::IpAddress destination_ipv6(const HeaderCopy& copy);

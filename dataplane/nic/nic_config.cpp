@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "dataplane/nic/kernel_tap.hpp"
 #include "dataplane/nic/protocol.hpp"
 #include "dataplane/runtime_directory.hpp"
 
@@ -94,6 +95,16 @@ bool set_metrics(const toml::node& node, NicConfig& config) {
   return take_string(node, &config.metrics) && valid_listen_address(config.metrics);
 }
 
+bool set_tap(const toml::node& node, NicConfig& config) {
+  return take_string(node, &config.tap) && valid_tap_name(config.tap);
+}
+
+bool set_shared_address(const toml::node& node, NicConfig& config) {
+  const auto* value = node.as_boolean();
+  if (value != nullptr) config.shared_address = value->get();
+  return value != nullptr;
+}
+
 constexpr Knob kKnobs[] = {
     {"device", "name", "up to 63 letters, digits, '_' and '-'", set_name},
     {"device", "address", "an IPv4 address with its prefix, like \"10.73.0.1/24\"", set_address},
@@ -105,6 +116,8 @@ constexpr Knob kKnobs[] = {
     {"daemon", "allowed_uids", "a list of user ids, like [1000, 1001]", set_uids},
     {"daemon", "slots", "a power of two in 256..4096", set_slots},
     {"metrics", "listen", "an IPv4 address and a port, like \"127.0.0.1:9473\"", set_metrics},
+    {"kernel", "tap", "the name of an interface, up to 15 characters", set_tap},
+    {"kernel", "shared_address", "true or false", set_shared_address},
 };
 
 std::string known_keys(std::string_view section) {
@@ -157,9 +170,9 @@ std::string apply_nic_toml(const std::string& text, const std::string& path, Nic
   for (auto&& [key, node] : parsed.table()) {
     const std::string section(key.str());
     if (known_keys(section).empty()) {
-      return at(
-          path, key.source(),
-          "unknown table or key '" + section + "'; known tables: device, port, daemon, metrics");
+      return at(path, key.source(),
+                "unknown table or key '" + section +
+                    "'; known tables: device, port, daemon, metrics, kernel");
     }
     const toml::table* table = node.as_table();
     if (table == nullptr) return at(path, node.source(), "'" + section + "' has to be a table");
@@ -194,6 +207,12 @@ std::string complete_nic_config(const Environment& environment, unsigned uid, Ni
     return "the gateway is not on the subnet of the address: give the address its prefix, like /24";
   }
   if (config->gateway == config->ipv4) return "the gateway is the device's own address";
+  if (!config->tap.empty() && config->port_spec == kNoWire) {
+    return "a tap needs a port that the kernel is to share: give --port, or [port] spec";
+  }
+  if (config->shared_address && config->tap.empty()) {
+    return "shared_address needs a tap that has the address: give --tap, or [kernel] tap";
+  }
   if (config->socket.empty()) {
     config->socket = runtime_directory(environment, uid) + "/" + kSocketName;
   }

@@ -5,6 +5,7 @@
 //   [port]    spec                          the wire: "ethdev:...", "local:..." or "none"
 //   [daemon]  socket, gateway, allowed_uids, slots
 //   [metrics] listen                        ADDRESS:PORT for Prometheus
+//   [kernel]  tap, shared_address           the host beside us on the port
 #pragma once
 
 #include <sys/types.h>
@@ -32,7 +33,9 @@ struct NicConfig {
   uint32_t gateway = 0;  // host order; 0: none
   std::vector<uid_t> uids;
   uint32_t slots = 512;
-  std::string metrics;  // ADDRESS:PORT; empty: none
+  std::string metrics;          // ADDRESS:PORT; empty: none
+  std::string tap;              // empty: none
+  bool shared_address = false;  // the kernel has the address on the tap, too
 };
 
 // Empty, or one line: file:line:column, what is wrong, what would be right.

@@ -21,6 +21,8 @@ namespace mprdma::dataplane::nic {
   X(nic_pings_answered, "ICMP echo requests answered")                                       \
   X(nic_cm_in, "datagrams of connection management taken from the port")                     \
   X(nic_cm_out, "datagrams of connection management sent to the port")                       \
+  X(nic_kernel_in, "frames that the kernel sent through the tap")                            \
+  X(nic_kernel_out, "frames handed to the kernel through the tap")                           \
   X(nic_back_pressure, "turns in which the client was not read, because the wire was full")  \
   X(nic_drop_malformed, "frames that are not well-formed")                                   \
   X(nic_drop_forged, "frames in the name of another address or queue pair")                  \
@@ -30,6 +32,7 @@ namespace mprdma::dataplane::nic {
   X(nic_drop_arp, "ARP packets that make no sense, and questions beyond the limit")          \
   X(nic_drop_full, "frames for a port that had no room")                                     \
   X(nic_drop_link_down, "frames for a port without a link, or for a wire that is not there") \
+  X(nic_drop_kernel, "frames for the kernel that the tap did not take: full, or down")       \
   X(nic_drop_long, "frames longer than the port takes")
 MPRDMA_DEFINE_COUNTERS(NicCounters, MPRDMA_NIC_COUNTERS);
 

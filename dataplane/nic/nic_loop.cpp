@@ -23,16 +23,19 @@ namespace {
 
 constexpr uint64_t kTagSignal = 1;
 constexpr uint64_t kTagWire = 2;
+constexpr uint64_t kTagKernel = 3;
 
 }  // namespace
 
-NicLoop::NicLoop(Options options, std::unique_ptr<Port> wire)
+NicLoop::NicLoop(Options options, std::unique_ptr<Port> wire, std::unique_ptr<KernelTap> tap)
     : options_(std::move(options)),
       epoll_fd_(epoll_create1(EPOLL_CLOEXEC)),
       cm_(options_.cm),
       nic_(options_.device, std::move(wire), &cm_, clock_now()),
       server_(options_.server, &nic_, &cm_, epoll_fd_),
-      poll_pause_(Progress::kPollPauseMin) {}
+      poll_pause_(Progress::kPollPauseMin) {
+  if (tap != nullptr) nic_.use_tap(std::move(tap));
+}
 
 NicLoop::~NicLoop() {
   if (signal_fd_ >= 0) close(signal_fd_);
@@ -54,7 +57,8 @@ std::string NicLoop::start() {
   signal_fd_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
   const int wire_fd = nic_.wire() != nullptr ? nic_.wire()->notify_fd() : -1;
   if (epoll_fd_ < 0 || signal_fd_ < 0 || !watch(signal_fd_, kTagSignal, false) ||
-      (wire_fd >= 0 && !watch(wire_fd, kTagWire, true))) {
+      (wire_fd >= 0 && !watch(wire_fd, kTagWire, true)) ||
+      (nic_.tap() != nullptr && !watch(nic_.tap()->fd(), kTagKernel, false))) {
     return std::string("epoll: ") + std::strerror(errno);
   }
   const Time now = clock_now();
@@ -167,7 +171,19 @@ void NicLoop::look(Duration pause) {
 void NicLoop::on_ready(uint64_t tag, uint32_t events, Time now) {
   if (tag >= NicServer::kTagBase) return server_.on_ready(tag, events, now);
   if (tag == kTagWire) return nic_.wake_wire(now);
+  if (tag == kTagKernel) return on_kernel(events, now);
   on_signal();
+}
+
+void NicLoop::on_kernel(uint32_t events, Time now) {
+  if ((events & (EPOLLERR | EPOLLHUP)) != 0) {
+    // Somebody has removed the interface. It would be readable for ever.
+    epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, nic_.tap()->fd(), nullptr);
+    std::fputs("mprdmad: the tap is gone; the kernel gets nothing until a restart\n", stderr);
+    return;
+  }
+  // The answer may come to a port that has to be polled.
+  if (nic_.serve_kernel(now)) poll_pause_ = Progress::kPollPauseMin;
 }
 
 void NicLoop::on_signal() {

@@ -38,7 +38,8 @@ class NicLoop {
     std::shared_ptr<FactsBoard> board;
   };
 
-  NicLoop(Options options, std::unique_ptr<Port> wire);
+  // A tap requires a wire.
+  NicLoop(Options options, std::unique_ptr<Port> wire, std::unique_ptr<KernelTap> tap = nullptr);
   ~NicLoop();
   NicLoop(const NicLoop&) = delete;
   NicLoop& operator=(const NicLoop&) = delete;
@@ -59,6 +60,7 @@ class NicLoop {
   void service(Time now);
   void look(Duration pause);
   void on_ready(uint64_t tag, uint32_t events, Time now);
+  void on_kernel(uint32_t events, Time now);
   void on_signal();
   void publish();
   void reload();

@@ -5,14 +5,16 @@
 // destination queue pair. Else: to the wire. A frame is copied once, from ring to ring.
 // From the wire: by destination queue pair number. Datagrams of connection management go to the
 // host's agent (Management), our own class (wire/mad.hpp) to the client whose queue pair they name,
-// those to a group to every client. ARP and ping are answered here.
+// those to a group to every client. ARP and ping are answered here. What is not for the device goes
+// to the kernel of the host, if there is a tap (kernel_tap.hpp).
 //
 // Nobody waits for anybody: a client that does not read loses frames (nic_drop_full), and only its
 // own. The wire's lack of room holds back the clients that send to it, for kWireFullMax at most.
 // A port that is quiet is armed and left out of the turns until it wakes the loop.
 //
-// Pure apart from its ports: time is an argument. One thread. No allocation, system call (but a
-// wake-up of a sleeping client, in flush()) or lock for a frame.
+// Pure apart from its ports and the tap: time is an argument. One thread. No allocation, system
+// call (but a wake-up of a sleeping client, in flush(), and one for each frame to or from the
+// kernel) or lock for a frame.
 #pragma once
 
 #include <array>
@@ -22,6 +24,7 @@
 #include "base/prng.hpp"
 #include "dataplane/cm/agent.hpp"
 #include "dataplane/nic/frame_class.hpp"
+#include "dataplane/nic/kernel_tap.hpp"
 #include "dataplane/nic/neighbours.hpp"
 #include "dataplane/nic/protocol.hpp"
 #include "dataplane/nic/station.hpp"
@@ -46,6 +49,8 @@ struct SwitchConfig {
   uint32_t prefix_bits = 32;
   uint32_t gateway = 0;  // 0: none
   wire::MacAddress mac{};
+  // The kernel has the address, too, on the tap: it answers ping, and gets what else comes for it.
+  bool shared_address = false;
   uint64_t seed = 0;
 };
 
@@ -73,7 +78,13 @@ class NicSwitch {
   void remove_client(uint32_t block, Time now);
   [[nodiscard]] Port* client_port(uint32_t block);
 
-  // Address, prefix and gateway; the MAC stays.
+  // Requires a wire. Then serve_kernel() is to be called when the tap is readable.
+  void use_tap(std::unique_ptr<KernelTap> tap);
+  [[nodiscard]] const KernelTap* tap() const { return tap_.get(); }
+  // Up to kBurst frames. True: some came.
+  bool serve_kernel(Time now);
+
+  // Address, prefix, gateway and whether the kernel shares it; the MAC stays.
   void configure(const SwitchConfig& config, Time now);
 
   // ---- A turn: every port that is awake is read once. True: frames moved.
@@ -138,7 +149,7 @@ class NicSwitch {
   void roce_from_wire(const HeaderCopy& copy, const FrameClass& found, const RxFrame& frame,
                       Time now);
   void management_from_wire(const RxFrame& frame, Time now);
-  void arp_from_wire(const HeaderCopy& copy, Time now);
+  void arp_from_wire(const HeaderCopy& copy, const RxFrame& frame, Time now);
   void answer_ping(const HeaderCopy& copy, const FrameClass& found, const RxFrame& frame);
   void announce(uint32_t ip, const wire::MacAddress& mac);
   void answer_question(const Neighbours::Question& question, const wire::MacAddress* mac, Time now);
@@ -148,12 +159,19 @@ class NicSwitch {
   bool ask_neighbours(Time now);
   void send_mad_to(const CmAgent::OutgoingMad& mad, const wire::MacAddress& mac);
 
+  // nic_switch_kernel.cpp
+  void copy_to_kernel(const RxFrame& frame);
+  void leave_to_kernel(const HeaderCopy& copy, const FrameClass& found, const RxFrame& frame);
+  void from_kernel(std::span<const unsigned char> frame);
+
   SwitchConfig config_;
   wire::IpAddress link_local_{};
   Management* management_;
   Prng prng_;
   std::unique_ptr<Station> wire_;
   bool wire_can_corrupt_ = false;
+  std::unique_ptr<KernelTap> tap_;
+  std::vector<unsigned char> tap_buffer_;
   bool wire_was_up_ = false;
   Time wire_full_since_ = Time::never();
   std::array<std::unique_ptr<Station>, kBlocks> clients_;

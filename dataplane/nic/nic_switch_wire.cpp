@@ -34,11 +34,11 @@ void NicSwitch::from_wire(const RxFrame& frame, Time now) {
     case FrameKind::kRoce:
       return roce_from_wire(copy, found, frame, now);
     case FrameKind::kArp:
-      return arp_from_wire(copy, now);
+      return arp_from_wire(copy, frame, now);
     case FrameKind::kEcho:
       return answer_ping(copy, found, frame);
     case FrameKind::kOther:
-      return drop(*wire_, &NicCounters::nic_drop_not_ours);
+      return leave_to_kernel(copy, found, frame);
     case FrameKind::kMalformed:
       return drop(*wire_, &NicCounters::nic_drop_malformed);
   }
@@ -61,7 +61,7 @@ void NicSwitch::roce_from_wire(const HeaderCopy& copy, const FrameClass& found,
     if (qpn != wire::kMulticastQpn) return drop(*wire_, &NicCounters::nic_drop_not_ours);
     return put_to_clients(*wire_, copy, header_bytes, frame);
   }
-  if (!is_ours(copy, found, true)) return drop(*wire_, &NicCounters::nic_drop_not_ours);
+  if (!is_ours(copy, found, true)) return leave_to_kernel(copy, found, frame);
   if (qpn == wire::kGeneralServicesQpn) return management_from_wire(frame, now);
   Station* to =
       qpn > wire::kGeneralServicesQpn && qpn != wire::kMulticastQpn ? station_of(qpn) : nullptr;
@@ -105,8 +105,8 @@ void NicSwitch::management_from_wire(const RxFrame& frame, Time now) {
 void NicSwitch::answer_ping(const HeaderCopy& copy, const FrameClass& found, const RxFrame& frame) {
   constexpr uint32_t kIp = FrameClass::kIpOffset;
   constexpr uint32_t kIcmp = kIp + wire::Ipv4::kBytes;
-  if (found.group || found.dst_ipv4 != config_.ipv4) {
-    return drop(*wire_, &NicCounters::nic_drop_not_ours);
+  if (found.group || config_.shared_address || found.dst_ipv4 != config_.ipv4) {
+    return leave_to_kernel(copy, found, frame);
   }
   if (!put(*wire_, copy, copy.copied, frame)) return;
   // What put() has written last.
@@ -127,7 +127,9 @@ void NicSwitch::answer_ping(const HeaderCopy& copy, const FrameClass& found, con
 
 // ---- Neighbours
 
-void NicSwitch::arp_from_wire(const HeaderCopy& copy, Time now) {
+// The kernel hears all of it but questions for our address: they are answered here, also when the
+// kernel has it, too, so that RDMA does not depend on how the tap is configured.
+void NicSwitch::arp_from_wire(const HeaderCopy& copy, const RxFrame& frame, Time now) {
   wire::Arp arp;
   const std::span<const unsigned char> body(copy.bytes.data() + wire::Ethernet::kBytes,
                                             copy.copied - wire::Ethernet::kBytes);
@@ -135,20 +137,22 @@ void NicSwitch::arp_from_wire(const HeaderCopy& copy, Time now) {
     return drop(*wire_, &NicCounters::nic_drop_malformed);
   }
   ++wire_->counters.nic_arp_questions;
+  const bool for_us = arp.target_ip == config_.ipv4;
+  const bool question = arp.operation == wire::ArpOperation::kRequest && for_us;
+  if (!question) copy_to_kernel(frame);
   if (arp.sender_ip == config_.ipv4) {
     if (arp.sender_mac != config_.mac) ++wire_->counters.nic_arp_conflicts;
     return;
   }
-  const bool for_us = arp.target_ip == config_.ipv4;
   const bool unicast = (arp.sender_mac[0] & 1) == 0;
   if (unicast && arp.sender_ip != 0) {
     const wire::MacAddress mac = arp.sender_mac;
     const bool news = neighbours_.learn(
         arp.sender_ip, mac, for_us,
-        [&](const Neighbours::Question& question) { answer_question(question, &mac, now); });
+        [&](const Neighbours::Question& waiting) { answer_question(waiting, &mac, now); });
     if (news) announce(arp.sender_ip, mac);
   }
-  if (arp.operation == wire::ArpOperation::kRequest && for_us) {
+  if (question) {
     send_arp_reply(*wire_, arp.sender_mac, arp.sender_ip, config_.mac, config_.ipv4);
   }
 }

@@ -4,6 +4,7 @@ import os
 import re
 import time
 
+import beside
 import daemon
 import direct
 import fabric
@@ -356,6 +357,6 @@ _CASES = {
 
 
 def of_wire(name):
-    cases = {**_CASES, **fabric.CASES, "daemon": daemon.CASES + service.CASES}
-    chosen = cases[name] + rdma_cm.CASES.get(name, [])
+    further = {"daemon": daemon.CASES + service.CASES, "beside": beside.CASES}
+    chosen = {**_CASES, **fabric.CASES, **further}[name] + rdma_cm.CASES.get(name, [])
     return [Case(name, title, function) for title, function in chosen]

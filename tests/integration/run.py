@@ -4,7 +4,7 @@
 usage: tests/integration/run.py [--build DIR] [--wire NAME]... [--only REGEX] [--list]
 
   --build DIR   a build directory in which everything is built (default: build)
-  --wire NAME   local, virtio, af_packet, fabric, fabric-vhost or daemon; may be repeated
+  --wire NAME   local, virtio, af_packet, fabric, fabric-vhost, daemon or beside; may be repeated
                 (default: all)
   --only REGEX  only cases whose name matches, as in --only 'local: ib_write_bw'
   --list        prints the names of the cases and runs none
@@ -24,12 +24,14 @@ sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "scripts/lib")]
 
+import beside  # noqa: E402
 import cases  # noqa: E402
 import daemon  # noqa: E402
 import fabric  # noqa: E402
 from hosts import WIRES, Failure, Unavailable  # noqa: E402
 
-WIRES = {**WIRES, **fabric.WIRES, "daemon": daemon.DaemonWire}
+WIRES = {**WIRES, **fabric.WIRES, "daemon": daemon.DaemonWire,
+         "beside": beside.BesideWire}
 
 
 def diagnose(wire, error):

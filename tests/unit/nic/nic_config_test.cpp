@@ -16,7 +16,8 @@ TEST(NicConfig, TakesEveryKey) {
   EXPECT_EQ(apply("[device]\nname='r0'\naddress='192.168.7.1/24'\nmac='02:00:00:00:00:07'\n"
                   "mtu=2048\n[port]\nspec='local:/tmp/w'\n[daemon]\nsocket='/tmp/s'\n"
                   "gateway='192.168.7.254'\nallowed_uids=[1000, 7]\nslots=1024\n"
-                  "[metrics]\nlisten='127.0.0.1:9473'\n",
+                  "[metrics]\nlisten='127.0.0.1:9473'\n"
+                  "[kernel]\ntap='rdma-tap'\nshared_address=true\n",
                   &config),
             "");
   EXPECT_EQ(complete_nic_config(kNothing, 5, &config), "");
@@ -31,6 +32,8 @@ TEST(NicConfig, TakesEveryKey) {
   EXPECT_EQ(config.uids, (std::vector<uid_t>{1000, 7}));
   EXPECT_EQ(config.slots, 1024u);
   EXPECT_EQ(config.metrics, "127.0.0.1:9473");
+  EXPECT_EQ(config.tap, "rdma-tap");
+  EXPECT_TRUE(config.shared_address);
 }
 
 TEST(NicConfig, SaysWhereAndWhatIsWrong) {
@@ -40,7 +43,8 @@ TEST(NicConfig, SaysWhereAndWhatIsWrong) {
             "slots");
   EXPECT_EQ(
       apply("[transport]\n", &config),
-      "f.toml:1:2: unknown table or key 'transport'; known tables: device, port, daemon, metrics");
+      "f.toml:1:2: unknown table or key 'transport'; known tables: device, port, daemon, metrics, "
+      "kernel");
   EXPECT_EQ(apply("[daemon]\nallowed_uids=[1,'x']\n", &config),
             "f.toml:2:14: daemon.allowed_uids: expected a list of user ids, like [1000, 1001]");
   EXPECT_NE(apply("[daemon]\nslots=300\n", &config), "");
@@ -50,6 +54,21 @@ TEST(NicConfig, SaysWhereAndWhatIsWrong) {
     EXPECT_FALSE(valid_listen_address(bad)) << bad;
   }
   EXPECT_TRUE(valid_listen_address("0.0.0.0:9473"));
+}
+
+TEST(NicConfig, ATapNeedsAPortAndASharedAddressATap) {
+  NicConfig config;
+  ASSERT_EQ(apply("[device]\naddress='10.0.0.1/24'\n[kernel]\ntap='t'\n", &config), "");
+  EXPECT_NE(complete_nic_config(kNothing, 5, &config), "");
+  config.port_spec = "local:/tmp/w";
+  EXPECT_EQ(complete_nic_config(kNothing, 5, &config), "");
+  config.tap.clear();
+  config.shared_address = true;
+  EXPECT_NE(complete_nic_config(kNothing, 5, &config), "");
+  for (const char* name : {"", "a/b", "sixteen-letters-", "a b", ".."}) {
+    EXPECT_NE(apply_nic_toml("[kernel]\ntap='" + std::string(name) + "'\n", "f", &config), "")
+        << name;
+  }
 }
 
 TEST(NicConfig, TheGatewayIsOnTheSubnet) {
