@@ -75,7 +75,7 @@ MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_cm_address) == 24);
  * of an event are as the peer sent them: its responder resources are what our requests may use. */
 struct mprdma_abi_cm_params {
   uint32_t qpn;
-  uint32_t psn;  /* the sender's first: its sq_psn */
+  uint32_t psn;  /* that the other one begins with (12.6.5): the rq_psn of who says it */
   uint32_t qkey; /* SIDR */
   uint32_t ece_vendor;
   uint32_t ece_options;

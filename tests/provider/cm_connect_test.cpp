@@ -82,6 +82,9 @@ TEST_F(Cm, PrivateDataTravelsBothWaysAndResourcesChangeSides) {
   EXPECT_EQ(attr_of(active, IBV_QPS_RTS).max_rd_atomic, 2) << "what the passive side serves";
   EXPECT_EQ(attr_of(active, IBV_QPS_RTR).max_dest_rd_atomic, 1);
   EXPECT_EQ(attr_of(active, IBV_QPS_RTR).dest_qp_num, passive->qp->qp_num);
+  mprdma_abi_cm_command told{};
+  fake_engine_cm_last(MPRDMA_ABI_CM_CONNECT, &told);
+  EXPECT_EQ(attr_of(active, IBV_QPS_RTR).rq_psn, told.params.psn) << "what it waits for";
   EXPECT_EQ(attr_of(passive, IBV_QPS_RTR).rq_psn, attr_of(active, IBV_QPS_RTS).sq_psn);
   EXPECT_EQ(attr_of(active, IBV_QPS_RTR).rq_psn, attr_of(passive, IBV_QPS_RTS).sq_psn);
   EXPECT_EQ(attr_of(passive, IBV_QPS_RTS).retry_cnt, 6);

@@ -96,11 +96,12 @@ static void to_init(const struct ucma_id* id, struct ib_uverbs_qp_attr* out) {
   }
 }
 
+/* Each side has said which PSN it waits for first (IBTA 12.6.5). */
 static void to_rtr(const struct ucma_id* id, struct ib_uverbs_qp_attr* out) {
   out->qp_attr_mask = MASK_STATE | MASK_AV | MASK_PATH_MTU | MASK_RQ_PSN | MASK_DEST_QPN;
   mprdma_ucma_ah_attr(id, id->remote.ip, &out->ah_attr);
   out->path_mtu = mprdma_ucma_path_mtu(id);
-  out->rq_psn = id->peer.psn;
+  out->rq_psn = id->own.psn;
   out->dest_qp_num = id->peer.qpn;
   if (has_responder(id->qp_type)) {
     out->qp_attr_mask |= MASK_MAX_DEST_RD_ATOMIC | MASK_RNR_TIMER;
@@ -113,7 +114,7 @@ static void to_rtr(const struct ucma_id* id, struct ib_uverbs_qp_attr* out) {
 static void to_rts(const struct ucma_id* id, struct ib_uverbs_qp_attr* out) {
   const struct mprdma_abi_cm_params* request = id->is_passive ? &id->peer : &id->own;
   out->qp_attr_mask = MASK_STATE | MASK_SQ_PSN;
-  out->sq_psn = id->own.psn;
+  out->sq_psn = id->peer.psn;
   if (has_requester(id->qp_type)) {
     out->qp_attr_mask |= MASK_RETRY | MASK_RNR_RETRY | MASK_MAX_RD_ATOMIC;
     out->retry_cnt = request->retry_count;
