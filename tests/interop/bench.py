@@ -37,6 +37,8 @@ GUESTS_MUST_BE_ZERO = (
 # A datagram after the last packet of a case.
 MARK, MARK_PORT, MARK_WITHIN = "the case is over", 9, 65536
 ACK, MAD_QPN, GUEST_DEVICE = 0x11, 1, "-d rxe0"
+MANUFACTURERS = 0xC0  # opcodes from here on; those of the modes that are not the standard's
+DAEMON_SECONDS = 60
 
 
 def expect(condition, what):
@@ -63,6 +65,7 @@ class Bench:
             guest.install(build / "tests/interop/libpatient.so")
         self.fault = fault  # MPRDMA_FAULT of our side; empty: a clean link
         self.clean = True  # in this case nothing is refused or sent twice
+        self.socket = None  # of mprdmad; None: our programs own the port
 
     def ours(self, *command):
         """Starts a program over our device."""
@@ -71,12 +74,36 @@ class Bench:
         process = Process(
             [*self.guest.prefix(), *separately, "env", "MPRDMA_COUNTERS=1",
              f"MPRDMA_FAULT={self.fault}", f"XDG_RUNTIME_DIR={self.directory}",
-             self.build / "tools/mprdma", "run", "--address",
-             f"{OUR_IP}/24", "--port", PORT, "--config", self.config, "--", *command],
+             self.build / "tools/mprdma", "run", *self._port(), "--config", self.config,
+             "--", *command],
             name=f"ours: {command[0]}",
         )  # fmt: skip
         self.processes.append(process)
         return process
+
+    def _port(self):
+        if self.socket:
+            return ["--port", f"daemon:{self.socket}"]
+        return ["--address", f"{OUR_IP}/24", "--port", PORT]
+
+    @contextlib.contextmanager
+    def behind_daemon(self):
+        """mprdmad owns the port meanwhile, and our programs are its processes."""
+        socket = self.directory / "mprdmad.sock"
+        socket.unlink(missing_ok=True)
+        daemon = Process(
+            [*self.guest.prefix(), self.build / "tools/mprdmad", "--address", f"{OUR_IP}/24",
+             "--port", PORT, "--socket", socket],
+        )  # fmt: skip
+        self.processes.append(daemon)
+        wait_until(lambda: socket.exists() or daemon.status is not None,
+                   time.monotonic() + DAEMON_SECONDS, "mprdmad serves")  # fmt: skip
+        self.socket = socket
+        try:
+            yield
+        finally:
+            self.socket = None
+            daemon.stop()
 
     def theirs(self, command, seconds, listen=None):
         job = self.guest.start(command, seconds, listen)
@@ -177,19 +204,22 @@ class Bench:
 
     def _check_capture(self, thorough):
         seen = collections.Counter()
+        packets = 0
         us = ipaddress.ip_address(OUR_IP).packed
         for frame in capture.frames(self.pcap):
             packet = capture.roce(frame)
             if packet is None:
                 continue
+            packets += 1
             who = "ours" if packet.source == us else "the guest's"
             where = f"{who}, opcode {packet.opcode:#x}, QP {packet.dest_qpn:#x}, PSN {packet.psn}"
             expect(packet.icrc_good, f"wrong ICRC: {where}")
+            expect(packet.opcode < MANUFACTURERS, f"not of the standard: {where}")
             is_nak = packet.opcode == ACK and packet.syndrome >= 0x20
             expect(not is_nak or not self.clean, f"NAK {packet.syndrome:#x}: {where}")
             if packet.opcode != ACK and packet.dest_qpn != MAD_QPN:
                 seen[where] += 1
-        expect(seen, "the capture holds no packets")
+        expect(packets, "the capture holds no packets")
         twice = [where for where, count in seen.items() if count > 1]
         expect(not twice or not self.clean, "sent more than once:\n" + "\n".join(twice[:20]))
         if thorough and capture.tshark_is_there():

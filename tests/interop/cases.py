@@ -2,6 +2,7 @@
 
 import perftest
 from bench import GUEST_DEVICE, expect
+from cm_cases import CM_PLAIN
 
 SECONDS = 60
 OUTSTANDING = 16  # READs and atomics
@@ -96,6 +97,7 @@ _PLAIN = [
     ("verbs_pair, MTU 4096", verbs_pair(4096)),
     ("verbs_errors", on_both_sides("verbs_errors", "as the standard says", clean=False)),
     *_perftest(),
+    *CM_PLAIN,
 ]
 
 CASES = [

@@ -23,12 +23,12 @@ counters() {
   done
 }
 # run_job FILE. Its first line is "# counters", or "# listen PORT", a port that tells when it is
-# ready, or just "# listen ".
+# ready, or just "# listen".
 run_job() {
   local name=${1%.running} port pid
   read -r port <"$1"
   [ "$port" = "# counters" ] && { counters >"$name.out"; echo "$? end" >"$name.rc"; return; }
-  port=${port#"# listen "}
+  port=${port#"# listen"} port=${port# }
   LD_PRELOAD="$PRE $(echo /share/libpatient.s[o])" bash "$1" >"$name.out" 2>&1 & pid=$!
   if [ -n "$port" ]; then
     while kill -0 $pid 2>/dev/null && ! listening "$port"; do nap; done

@@ -29,6 +29,8 @@ BOOT_SECONDS = 400  # 5 on an idle machine, 180 and more beside a dozen compiler
 ANSWER_SECONDS = 30  # of a guest whose CPUs have to wait for ours
 # A queue of the tap that is full drops; the guest takes in about 20000 packets a second.
 TAP_QUEUE_PACKETS = 10000
+# A kernel that is kept off its CPU for long takes the timer for broken, and panics.
+KERNEL_OPTIONS = "no_timer_check"
 
 
 def _run(command, environment, seconds, what):
@@ -85,12 +87,15 @@ class Job:
             raise Failure(f"{self.name}: ended before it listened, with status {self.status}")
 
     def wait(self, deadline):
+        if self.wait_status(deadline) != 0:
+            raise Failure(f"{self.name}: exit status {self.status}")
+
+    def wait_status(self, deadline):
         wait_until(
             lambda: self.status is not None or self._guest.process.status is not None, deadline,
             f"{self.name} ends",
         )  # fmt: skip
-        if self.status != 0:
-            raise Failure(f"{self.name}: exit status {self.status}")
+        return self.status
 
 
 class Guest:
@@ -100,7 +105,8 @@ class Guest:
         self._run_peerlab = pathlib.Path(peerlab) / "run-peerlab"
         self._lab = pathlib.Path(os.environ.get("PEERLAB_DIR", "/tmp/peerlab"))
         self._space = f"mprdma-peer-{os.getpid()}"
-        self._environment = dict(os.environ, PEERLAB_DIR=str(self._lab), PEERLAB_NS=self._space)
+        self._environment = dict(os.environ, PEERLAB_DIR=str(self._lab), PEERLAB_NS=self._space,
+                                 APPEND=KERNEL_OPTIONS)  # fmt: skip
         self._lock = None
         self._names = 0
         self.process = None

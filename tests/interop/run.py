@@ -43,8 +43,9 @@ SKIPPED = 77
 TRACE_PACKETS = 40
 MODES = ("mp", "mp-single", "mp-paper", "roce")
 PROGRAMS = (
-    "tools/mprdma", "providers/mprdma/libmprdma-rdmav34.so", "dataplane/libmprdma-engine.so",
-    "tests/interop/verbs_pair", "tests/interop/verbs_errors", "tests/interop/libpatient.so",
+    "tools/mprdma", "tools/mprdmad", "providers/mprdma/libmprdma-rdmav34.so",
+    "dataplane/libmprdma-engine.so", "tests/interop/libpatient.so", "tests/interop/verbs_pair",
+    "tests/interop/verbs_errors", "tests/interop/cm_pair",
 )  # fmt: skip
 LIFE_SECONDS, LIFE_SECONDS_PER_CASE = 600, 30
 
