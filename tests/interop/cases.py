@@ -110,6 +110,7 @@ CASES = [
 _SHORT = {
     "ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong", "verbs_pair, MTU 1024",
     "ib_send_bw -c RC", "ib_write_bw -c RC", "ib_read_bw -c RC", "ib_atomic_bw -c RC",
+    "rping -C 100",
 }  # fmt: skip
 
 
