@@ -2,6 +2,7 @@
 """The steps of scripts/test, which sets the machine up and then runs this."""
 
 import argparse
+import functools
 import json
 import os
 import pathlib
@@ -18,6 +19,8 @@ os.environ.setdefault("CCACHE_BASEDIR", str(ROOT))
 os.environ.setdefault("CCACHE_NOHASHDIR", "1")
 
 STEPS = ("sanitize", "tsan", "clang-tidy")
+# Their builds take minutes: scripts/nightly has them.
+NAMED_STEPS = ("sanitize-gcc", "tsan-gcc")
 QUICK = ("tidy", "unit", "conformance", "swarm")
 SANITIZED = ("unit", "conformance", "swarm", "fuzz")
 
@@ -123,30 +126,28 @@ def build_and_test(tally, build, suites, whole=True, asked_for=False):
 
 def steps(only, quick):
     """What is to be done: (name, function of the tally)."""
-    suites = [s for s in only if s not in STEPS]
+    suites = [s for s in only if s not in STEPS + NAMED_STEPS]
     if quick and not only:
         suites = list(QUICK)
     if suites or not only:
         yield "gcc", lambda tally: build_and_test(tally, GCC, suites, asked_for=bool(only))
     wanted = [s for s in STEPS if s in only or not (only or quick)]
-    if "sanitize" in wanted:
-        yield "sanitize", lambda tally: address_sanitizer(tally, "sanitize" in only)
-    if "tsan" in wanted:
-        yield "tsan", lambda tally: thread_sanitizer(tally, "tsan" in only)
+    wanted += [s for s in NAMED_STEPS if s in only]
+    for name, build, tested in (
+        ("sanitize", SANITIZE, SANITIZED),
+        ("sanitize-gcc", SANITIZE_PROVIDER, ["provider"]),
+        ("tsan", TSAN, ["tsan"]),
+        ("tsan-gcc", TSAN_PROVIDER, ["tsan-provider"]),
+    ):
+        if name in wanted:
+            yield name, functools.partial(sanitized, build, tested, name in only)
     if "clang-tidy" in wanted:
         yield "clang-tidy", clang_tidy
 
 
-def address_sanitizer(tally, asked_for):
-    """What runs without libibverbs, then the way from there to the engine."""
-    build_and_test(tally, SANITIZE, SANITIZED, False, asked_for)
-    build_and_test(tally, SANITIZE_PROVIDER, ["provider"], False, asked_for)
-
-
-def thread_sanitizer(tally, asked_for):
-    """The worker alone, then the whole way from libibverbs to the engine."""
-    build_and_test(tally, TSAN, ["tsan"], False, asked_for)
-    build_and_test(tally, TSAN_PROVIDER, ["tsan-provider"], False, asked_for)
+def sanitized(build, suites, asked_for, tally):
+    """A step under a sanitizer: builds only what its suites need."""
+    build_and_test(tally, build, suites, False, asked_for)
 
 
 def clang_tidy(tally):
