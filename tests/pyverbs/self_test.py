@@ -31,6 +31,7 @@ TESTS = """
         def test_3_crashes(self):
             os.abort()
         def test_4_fails(self):
+            os.write(2, b"a word of its fork")
             self.fail("because")
         def test_5_skips(self):
             self.skipTest("not supported")
@@ -102,6 +103,7 @@ class RunnerTest(unittest.TestCase):
 
     def test_failures(self):
         self.assertIn("because", self.of("4_fails").why)
+        self.assertIn("a word of its fork", self.of("4_fails").why)
         self.assertEqual(self.of("4_fails").outcome, "failed")
         self.assertEqual(self.of("skips_and_fails").outcome, "failed")
 

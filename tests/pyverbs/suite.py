@@ -170,6 +170,7 @@ class Child:
         self.status = None
         self._ended = False
         self._silent = False
+        self._output_end = 0
         self._read, write = os.pipe()
         with runner.output.open("w") as output:
             self._process = runner.start(output, arguments, write, variables or {})
@@ -222,6 +223,9 @@ class Child:
                 result = Result(what["test"])
             elif what["event"] == "stop":
                 result.seconds = what["seconds"]
+                said = self._new_output()  # by processes that the test forked, too
+                if result.outcome == "failed" and said:
+                    result.settle("failed", said)
                 yield result
                 result = None
             elif what["event"] != "end":
@@ -229,6 +233,13 @@ class Child:
         if result is not None:
             result.outcome = ""
             yield result
+
+    def _new_output(self):
+        with self._runner.output.open(errors="replace") as file:
+            file.seek(self._output_end)
+            text = file.read()
+            self._output_end = file.tell()
+        return text
 
     def ending(self):
         if self._silent:
