@@ -42,22 +42,26 @@ size_t CmIdTable::Hash::operator()(const RemoteKey& key) const {
   return mix(hash ^ (uint64_t{key.number} << 8 | static_cast<uint64_t>(key.kind)));
 }
 
-CmIdTable::CmIdTable(uint32_t ids_max, uint64_t seed)
+CmIdTable::CmIdTable(uint32_t ids_max, uint32_t ids_client_max, uint64_t seed)
     : ids_max_(ids_max),
+      ids_client_max_(ids_client_max),
       prng_(Prng(seed).split("cm ids")),
       ids_(kFirstBuckets, Hash{prng_.next_u64()}),
       comm_ids_(kFirstBuckets, Hash{prng_.next_u64()}),
       remotes_(kFirstBuckets, Hash{prng_.next_u64()}) {}
 
-CmId* CmIdTable::add() {
-  if (full()) return nullptr;
+CmId* CmIdTable::add(uint32_t client) {
+  const auto count = counts_.find(client);
+  if (full() || (count != counts_.end() && count->second >= ids_client_max_)) return nullptr;
   uint32_t number = 0;
   while (number == 0 || ids_.contains(number)) number = static_cast<uint32_t>(prng_.next_u64());
   auto owned = std::make_unique<CmId>();
   CmId* id = owned.get();
   id->id = number;
+  id->client = client;
   id->timer.owner = id;
   ids_.emplace(number, std::move(owned));
+  ++counts_[client];
   return id;
 }
 
@@ -67,8 +71,17 @@ void CmIdTable::remove(CmId& id) {
   forget(id, Remote::kCommId);
   forget(id, Remote::kQpn);
   forget(id, Remote::kSidrRequest);
-  if (id.orphan) orphans_.erase(id.orphan_place);
+  if (id.orphan) {
+    orphans_.erase(id.orphan_place);
+  } else {
+    leave_client(id);
+  }
   ids_.erase(id.id);
+}
+
+void CmIdTable::leave_client(const CmId& id) {
+  const auto count = counts_.find(id.client);
+  if (--count->second == 0) counts_.erase(count);
 }
 
 CmId* CmIdTable::find(uint32_t id) const {
@@ -82,6 +95,7 @@ CmId* CmIdTable::oldest_orphan() const {
 
 void CmIdTable::make_orphan(CmId& id) {
   if (id.orphan) return;
+  leave_client(id);
   id.orphan = true;
   id.orphan_place = orphans_.insert(orphans_.end(), id.id);
 }

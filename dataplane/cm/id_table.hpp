@@ -1,5 +1,6 @@
 // The ids of an agent, and every way in which a message finds one: by our communication id, and by
-// what the peer calls the connection. Constant time each; never more than `ids_max` of them.
+// what the peer calls the connection. Constant time each; never more than `ids_max` of them,
+// and of `ids_client_max` that one client has.
 //
 // Peers choose numbers that are keys here, so the hash is keyed: nobody can aim at one bucket.
 // Called by one thread; pointers stay valid until remove().
@@ -20,10 +21,10 @@ class CmIdTable {
   // What of a peer a connection is known by; the numbers are the peer's own.
   enum class Remote : uint8_t { kCommId, kQpn, kSidrRequest };
 
-  CmIdTable(uint32_t ids_max, uint64_t seed);
+  CmIdTable(uint32_t ids_max, uint32_t ids_client_max, uint64_t seed);
 
   // nullptr: there are too many.
-  CmId* add();
+  CmId* add(uint32_t client);
   [[nodiscard]] bool full() const { return ids_.size() >= ids_max_; }
   [[nodiscard]] CmId* oldest_orphan() const;
   void remove(CmId& id);
@@ -63,12 +64,17 @@ class CmIdTable {
 
   static RemoteKey key_of(const CmId& id, Remote kind);
 
+  // Nobody's from now on: an orphan, or gone.
+  void leave_client(const CmId& id);
+
   uint32_t ids_max_;
+  uint32_t ids_client_max_;
   Prng prng_;
   std::unordered_map<uint32_t, std::unique_ptr<CmId>, Hash> ids_;
   std::unordered_map<uint32_t, CmId*, Hash> comm_ids_;
   std::unordered_map<RemoteKey, CmId*, Hash> remotes_;
-  std::list<uint32_t> orphans_;  // in the order in which they became so
+  std::unordered_map<uint32_t, uint32_t> counts_;  // ids of each client, without orphans
+  std::list<uint32_t> orphans_;                    // in the order in which they became so
 };
 
 }  // namespace mprdma::dataplane

@@ -157,5 +157,34 @@ TEST_F(CmPorts, TooManyIdsAreRefusedAndOldConnectionsGiveWay) {
   EXPECT_EQ(a.agent->ids_in_use(), 3u);
 }
 
+TEST_F(CmPorts, OneClientCannotTakeTheIdsOfAll) {
+  CmConfig config;
+  config.ids_max = 6;
+  config.ids_client_max = 3;
+  a = CmHost(kA, 3, config);
+  connect_both();
+  a.create();
+  a.create();
+  EXPECT_EQ(a.create(), kNobody);
+  a.client = kClient + 1;
+  EXPECT_NE(a.create(), kNobody) << "another client has room";
+  a.client = kClient;
+  ASSERT_EQ(a.destroy(id_a), 0);
+  EXPECT_NE(a.create(), kNobody) << "one whose DREQ is under way counts no longer";
+  EXPECT_EQ(a.create(), kNobody);
+}
+
+TEST_F(CmPorts, RequestsCountForTheListenersClient) {
+  CmConfig config;
+  config.ids_client_max = 2;
+  b = CmHost(kB, 4, config);
+  connect_both();
+  EXPECT_EQ(b.create(), kNobody) << "the listener and its connection";
+  ask(19);
+  EXPECT_TRUE(b.events().empty()) << "a request beyond them is turned away";
+  ASSERT_EQ(b.destroy(id_b), 0);
+  EXPECT_NE(b.create(), kNobody);
+}
+
 }  // namespace
 }  // namespace mprdma::dataplane::test
