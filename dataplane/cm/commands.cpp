@@ -97,8 +97,10 @@ int CmAgent::State::create(uint32_t client, const mprdma_abi_cm_command& in,
   return 0;
 }
 
-int CmAgent::State::bind(CmId& id, const wire::IpAddress& address, uint16_t port) {
+int CmAgent::State::bind(CmId& id, const wire::IpAddress& wanted, uint16_t port) {
   if (id.has_port) return EINVAL;
+  // As the remote end in resolve(): the host's own name is often one of these.
+  const wire::IpAddress& address = is_loopback(wanted) ? config.address : wanted;
   if (!is_any(address) && !is_own(address)) return EADDRNOTAVAIL;
   const CmPortTable::Claim claim{.id = id.id,
                                  .address = address,

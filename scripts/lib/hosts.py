@@ -114,6 +114,7 @@ class Wire:
 
     name = ""
     tcp_address = "127.0.0.1"  # where host 1 reaches the TCP servers of host 0
+    ADDRESSES = ("10.73.0.1", "10.73.0.2")  # of the devices of host 0 and host 1
 
     def __init__(self, build):
         self.build = pathlib.Path(build)

@@ -8,6 +8,7 @@ import beside
 import daemon
 import direct
 import fabric
+import libfabric
 import matrix
 import perftest
 import rdma_cm
@@ -358,5 +359,6 @@ _CASES = {
 
 def of_wire(name):
     further = {"daemon": daemon.CASES + service.CASES, "beside": beside.CASES}
-    chosen = {**_CASES, **fabric.CASES, **further}[name] + rdma_cm.CASES.get(name, [])
+    chosen = [*{**_CASES, **fabric.CASES, **further}[name]]
+    chosen += rdma_cm.CASES.get(name, []) + libfabric.CASES.get(name, [])
     return [Case(name, title, function) for title, function in chosen]

@@ -13,6 +13,8 @@ import direct
 import perftest
 from hosts import Failure, Process, Wire, describe_status, wait_until
 
+# Of the daemon's protocol.
+MAGIC, VERSION, QUERY, INFO = 0x434E444D, 1, 8, 9
 PAIRS = 32
 KILLED = 8
 
@@ -26,6 +28,7 @@ class DaemonWire(Wire):
     """Any number of processes of one device; a private daemon, unless a case starts another."""
 
     name = "daemon"
+    ADDRESSES = ("10.73.0.1", "10.73.0.1")
 
     def __init__(self, build):
         super().__init__(build)
@@ -71,6 +74,18 @@ class DaemonWire(Wire):
             peer = asked.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
             return struct.unpack("3i", peer)[0]
         return None
+
+    def info(self, path):
+        """What the daemon at a socket says of itself (Query, Info of dataplane/nic/protocol.hpp):
+        how many processes have a block of queue pair numbers, and whether its wire has a link."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asked:
+            asked.settimeout(30)
+            asked.connect(str(path))
+            asked.send(struct.pack("=IHHII", MAGIC, VERSION, QUERY, 1, 16))
+            answer = asked.recv(512)
+        magic, version, kind = struct.unpack_from("=IHH", answer)
+        expect((magic, version, kind) == (MAGIC, VERSION, INFO), "no Info")
+        return struct.unpack_from("=I", answer, 24)[0], answer[32 + 14] != 0
 
     def stop_processes(self):
         super().stop_processes()

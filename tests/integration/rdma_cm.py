@@ -36,6 +36,12 @@ def wait_for_success(process, deadline):
     process.wait(deadline)
 
 
+def wait_started(wire, server, earlier, deadline):
+    """Until the server's engine is there."""
+    started = lambda: server.status is not None or direct.sockets(wire) - earlier  # noqa: E731
+    wait_until(started, deadline, "an engine of the server")
+
+
 def start_client(wire, server, command, deadline):
     """Runs it until it has met the server; the process that did, and has ended."""
     while True:
@@ -55,13 +61,35 @@ def both(server_command, client_command, server_ends=True, wait=wait_for_success
         port = free_port()
         earlier = direct.sockets(wire)
         server = wire.start(0, [part.format(port=port) for part in server_command])
-        started = lambda: server.status is not None or direct.sockets(wire) - earlier  # noqa: E731
-        wait_until(started, deadline, "an engine of the server")
+        wait_started(wire, server, earlier, deadline)
         command = [part.format(port=port) for part in client_command]
         client = start_client(wire, server, command, deadline)
         wait(client, deadline)
         if server_ends:
             wait(server, deadline)
+
+    return run
+
+
+def perftest_cm(program, *options):
+    """perftest connects twice, and its server does not listen in between: a client that comes then
+    is refused, and leaves a server behind that waits for it."""
+    command = [program, "-R", "-F", *options, "-p"]
+
+    def run(wire):
+        deadline = time.monotonic() + SECONDS
+        while True:
+            port = free_port()
+            earlier = direct.sockets(wire)
+            server = wire.start(0, [*command, port])
+            wait_started(wire, server, earlier, deadline)
+            client = wire.start(1, [*command, port, SERVER])
+            if client.wait_status(deadline) == 0 or not TOO_EARLY.search(client.output()):
+                break
+            server.stop()
+            wire.processes = [p for p in wire.processes if p not in (server, client)]
+        client.wait(deadline)
+        server.wait(deadline)
 
     return run
 
@@ -108,6 +136,17 @@ def rcopy(wire):
     copy.unlink()
 
 
+def mckey(wire):
+    """Both join a group; what one sends to it the other gets."""
+    deadline = time.monotonic() + SECONDS
+    command = ["stdbuf", "-oL", "mckey", "-m", "239.1.2.3", "-C", "20", "-b"]
+    receiver = wire.start(0, [*command, wire.ADDRESSES[0]])
+    joined = lambda: receiver.status is not None or "joined" in receiver.output()  # noqa: E731
+    wait_until(joined, deadline, "a member of the group")
+    wire.start(1, [*command, wire.ADDRESSES[1], "-s"]).wait(deadline)
+    receiver.wait(deadline)
+
+
 PROGRAMS = [
     ("rping", rping(100)),
     ("rping -S 4096", rping(20, "-S", "4096")),
@@ -123,8 +162,13 @@ PROGRAMS = [
     ("rcopy", rcopy),
     ("rdma_xserver, rdma_xclient", both(["rdma_xserver", "-p", "{port}", "-c", "x"],
                                         ["rdma_xclient", "-s", SERVER, "-p", "{port}", "-c", "x"])),
-    ("ib_write_bw -R", both(["ib_write_bw", "-R", "-F", "-p", "{port}", "-n", "200"],
-                            ["ib_write_bw", "-R", "-F", "-p", "{port}", "-n", "200", SERVER])),
+    ("ib_write_bw -R", perftest_cm("ib_write_bw", "-n", "200")),
     ("cmtime", pair("cmtime", "-c", "50", server_ends=False)),
+    ("mckey", mckey),
 ]  # fmt: skip
-CASES = {"local": PROGRAMS}
+# On one host, by the device's own address, that of two ends of mprdmad's switch.
+ONE_HOST = ("rping", "ucmatose", "udaddy", "rstream", "ib_write_bw -R")
+CASES = {
+    "local": PROGRAMS,
+    "daemon": [(name, function) for name, function in PROGRAMS if name in ONE_HOST],
+}

@@ -1,6 +1,7 @@
 // Ports and addresses of rdma_cm, as bind(2), listen(2) and Linux's rdma_cm have them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "tests/unit/dataplane/cm_host.hpp"
@@ -23,6 +24,13 @@ TEST_F(CmPorts, APortBelongsToOneUntilItIsDestroyed) {
   ASSERT_EQ(a.destroy(first), 0);
   EXPECT_EQ(a.bind(second, a.address, 80), 0);
   EXPECT_EQ(a.bind(a.create(), b.address, 81), EADDRNOTAVAIL) << "not ours";
+}
+
+TEST_F(CmPorts, ALoopbackAddressIsTheDevices) {
+  const uint32_t id = a.create();
+  ASSERT_EQ(a.bind(id, wire::map_ipv4(0x7f000101), 80), 0);
+  EXPECT_TRUE(std::ranges::equal(a.result.local.ip, a.address));
+  EXPECT_EQ(a.bind(a.create(), a.address, 80), EADDRINUSE);
 }
 
 TEST_F(CmPorts, PortsAreTheDevicesWhateverClientBindsThem) {

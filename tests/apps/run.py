@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""What scripts/apps does after the build: unmodified applications, one claim for each.
+
+usage: scripts/apps [--json FILE] [--only REGEX] [--list] [--build DIR] [--peerlab] [--verbose]
+"""
+
+import argparse
+import pathlib
+import re
+import sys
+import time
+import traceback
+
+sys.dont_write_bytecode = True
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "scripts/lib"), str(ROOT / "tests/integration")]
+
+import programs  # noqa: E402
+from hosts import Failure, Unavailable  # noqa: E402
+from places import PLACES  # noqa: E402
+from report import Report  # noqa: E402
+
+OUTPUT_LINES = 40
+
+
+class Outcome:
+    """Of one case."""
+
+    def __init__(self, case, reason, seconds):
+        self.case = case
+        self.reason = reason  # None: it works
+        self.seconds = seconds
+
+
+def show_outputs(place):
+    """What the processes of a case that failed have printed."""
+    for process in [*place.processes, *getattr(place, "daemons", [])]:
+        print(f"    ---- {process.name}: {' '.join(process.command)}")
+        state = "still running" if process.status is None else f"status {process.status}"
+        print(f"    ---- {state}")
+        for line in process.output().splitlines()[-OUTPUT_LINES:]:
+            print(f"    {line}")
+
+
+def run_case(case, place):
+    start = time.monotonic()
+    reason = None
+    try:
+        case.function(place)
+    except Failure as failure:
+        reason = str(failure)
+    except Exception:  # a case with a bug is a failed case
+        reason = traceback.format_exc()
+    finally:
+        place.extra.clear()
+    outcome = Outcome(case, reason, time.monotonic() - start)
+    tell(outcome)
+    if reason:
+        show_outputs(place)
+    place.stop_processes()
+    return outcome
+
+
+def tell(outcome):
+    verdict = "FAILED" if outcome.reason else "ok    "
+    tail = f": {outcome.reason}" if outcome.reason else ""
+    title = f"apps.{outcome.case.title}"
+    print(f"{verdict} {title:<32}{outcome.seconds:7.1f} s{tail}", flush=True)
+
+
+def run_place(name, chosen, build):
+    """All cases of one place."""
+    outcomes = []
+    try:
+        with PLACES[name](build) as place:
+            for case in chosen:
+                outcomes.append(run_case(case, place))
+    except (Unavailable, Failure, OSError) as reason:
+        for case in chosen[len(outcomes):]:
+            outcomes.append(Outcome(case, f"{name}: {reason}", 0.0))
+            tell(outcomes[-1])
+    return outcomes
+
+
+def add_claims(report, outcomes):
+    """One for each program, of the cases in which it works, and one for each case."""
+    by_name = {}
+    for outcome in outcomes:
+        by_name.setdefault(outcome.case.name, []).append(outcome)
+    for name, cases in by_name.items():
+        what = cases[0].case.what
+        works = sum(not outcome.reason for outcome in cases)
+        report.claim(f"apps.{name}", f"{what}: cases that work", f">= {len(cases)}", works, "cases")
+        for outcome in cases if len(cases) > 1 else []:
+            add_case_claim(report, outcome)
+    report.series["cases"] = [
+        {"case": o.case.title, "ok": o.reason is None, "seconds": round(o.seconds, 2),
+         "reason": o.reason}
+        for o in outcomes
+    ]  # fmt: skip
+
+
+def add_case_claim(report, outcome):
+    case = outcome.case
+    where = PLACES[case.place].what
+    report.claim(f"apps.{case.title}", f"{case.what}: {where}", ">= 1", int(not outcome.reason),
+                 "works")  # fmt: skip
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(usage=__doc__.split("usage: ", 1)[1])
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--list", action="store_true")
+    return parser.parse_args()
+
+
+def main():
+    options = parse_arguments()
+    wanted = re.compile(options.only)
+    cases = [case for case in programs.all_cases() if wanted.search(case.title)]
+    if options.list:
+        print("\n".join(f"{case.title:<32}{case.what}" for case in cases))
+        return 0
+    report = Report("scripts/apps", {"only": options.only})
+    outcomes = []
+    for name in PLACES:
+        chosen = [case for case in cases if case.place == name]
+        if chosen:
+            outcomes += run_place(name, chosen, options.build.resolve())
+    add_claims(report, outcomes)
+    if options.json:
+        report.write(options.json)
+    failed = sum(o.reason is not None for o in outcomes)
+    print(f"{len(outcomes) - failed} passed, {failed} failed")
+    return 0 if report.good and outcomes else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
