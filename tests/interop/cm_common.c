@@ -63,7 +63,7 @@ void expect_private(const struct rdma_cm_event* event, const struct options* opt
     length = event->param.ud.private_data_len;
   }
   if (length < bytes) die("%zu bytes of private data, not %zu", length, bytes);
-  if (memcmp(got, private_data(carrier), bytes)) die("other private data than was sent");
+  if (memcmp(got, private_data(carrier), bytes) != 0) die("other private data than was sent");
 }
 
 /* ---- Messages */
@@ -121,7 +121,9 @@ void reap(struct ibv_cq* cq, const char* what) {
 void expect_message(const struct end* end, int datagrams) {
   reap(end->id->recv_cq, "receive");
   const unsigned char* got = end->memory[0] + (datagrams ? GRH_BYTES : 0);
-  if (memcmp(got, end->memory[1] + GRH_BYTES, MESSAGE_BYTES)) die("another message than was sent");
+  if (memcmp(got, end->memory[1] + GRH_BYTES, MESSAGE_BYTES) != 0) {
+    die("another message than was sent");
+  }
 }
 
 void close_end(struct end* end) {

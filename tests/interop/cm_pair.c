@@ -3,7 +3,7 @@
  *
  *   cm_pair [-s] [-u] [-w WHAT] [-d SECONDS] -p PORT ADDRESS
  *
- *   -s  the server; ADDRESS is always its own
+ *   -s  the server; ADDRESS is the server's at both ends
  *   -u  datagrams: RDMA_PS_UDP, that is SIDR
  *   -d  the server thinks for so long before it accepts
  *   -w  talk: private data, a message each way, the client disconnects

@@ -29,7 +29,7 @@ struct end {
 
 void die(const char* format, ...) __attribute__((format(printf, 1, 2), noreturn));
 
-/* The next event, which has to be of that type; 0 if it was not and that is allowed. */
+/* The next event; `what` is waited for. Each event is to be acknowledged. */
 struct rdma_cm_event* next_event(struct end* end, const char* what);
 void expect_event(const struct rdma_cm_event* event, enum rdma_cm_event_type type, int status);
 /* That one, with nothing of it kept. */
@@ -46,7 +46,7 @@ void expect_private(const struct rdma_cm_event* event, const struct options* opt
 /* Queue pair and memory; a receive is posted. */
 void open_qp(struct end* end, int datagrams);
 void post_receive(struct end* end);
-/* `ah`: of datagrams. */
+/* `to`: of datagrams, whose completion has come then; else NULL. */
 void post_send(struct end* end, const struct rdma_ud_param* to);
 /* The next completion of the queue, which has to be a success. */
 void reap(struct ibv_cq* cq, const char* what);
