@@ -155,7 +155,8 @@ bool valid_listen_address(const std::string& text) {
   const std::string port = text.substr(colon + 1);
   in_addr address{};
   if (inet_pton(AF_INET, host.c_str(), &address) != 1) return false;
-  if (port.empty() || port.size() > 5 || port.find_first_not_of("0123456789") != port.npos) {
+  if (port.empty() || port.size() > 5 ||
+      port.find_first_not_of("0123456789") != std::string::npos) {
     return false;
   }
   const int number = std::stoi(port);
