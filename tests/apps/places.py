@@ -69,4 +69,11 @@ class TwoDaemons(DaemonWire):
     tear_down = OneHost.tear_down
 
 
-PLACES = {place.name: place for place in (OneHost, TwoHosts, TwoDaemons)}
+class OwnDaemon(DaemonWire):
+    """Each case starts, kills and restarts a daemon as it likes."""
+
+    name = "own_daemon"
+    what = "many processes of one host, on one mprdmad"
+
+
+PLACES = {place.name: place for place in (OneHost, TwoHosts, TwoDaemons, OwnDaemon)}

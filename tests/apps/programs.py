@@ -1,7 +1,12 @@
 """The cases: a name, what runs, the place, and a function of the place that raises Failure."""
 
+import re
+import time
+
+import daemon
 import libfabric
 import rdma_cm
+from hosts import Failure
 
 EVERYWHERE = ("one_host", "two_hosts", "two_daemons")
 
@@ -9,7 +14,10 @@ EVERYWHERE = ("one_host", "two_hosts", "two_daemons")
 class Case:
     """The claim `apps.NAME` is about all cases of the name, `apps.NAME.PLACE` about one."""
 
-    def __init__(self, name, what, place, function):
+    def __init__(self, name, what, place, function, target=None, unit=None):
+        """With a target the function returns what it measured, and the claim is about that."""
+        self.target = target
+        self.unit = unit
         self.name = name
         self.what = what
         self.place = place
@@ -29,6 +37,26 @@ def server_by_port(server, client, *options):
                         [client, "-s", rdma_cm.SERVER, "-p", "{port}", *options])  # fmt: skip
 
 
+def cmtime(wire):
+    """Connections per second, all steps up to the connection, begun all at once (cmtime's way)."""
+    deadline = time.monotonic() + rdma_cm.SECONDS
+    port, earlier = rdma_cm.free_port(), rdma_cm.direct.sockets(wire)
+    options = ["-p", port, "-c", str(CONNECTIONS)]
+    server = wire.start(0, ["cmtime", "-b", rdma_cm.SERVER, *options])
+    rdma_cm.wait_started(wire, server, earlier, deadline)
+    command = ["cmtime", "-s", rdma_cm.SERVER, *options]
+    client = rdma_cm.start_client(wire, server, command, deadline)
+    client.wait(deadline)
+    rows = re.findall(r"^([a-z ]+?) *: +([\d.]+)", client.output(), re.MULTILINE)
+    total_ms = {step: float(ms) for step, ms in rows}
+    missing = set(STEPS) - set(total_ms)
+    if missing:
+        raise Failure(f"cmtime printed nothing of {missing}")
+    return round(CONNECTIONS * 1000 / sum(total_ms[step] for step in STEPS), 1)
+
+
+CONNECTIONS = 1000
+STEPS = ("create id", "resolve addr", "resolve route", "create qp", "connect")
 STREAM = ["-I", "10", "-C", "50", "-S", "65536", "-T", "v"]
 # name, what runs, how
 PROGRAMS = [
@@ -55,9 +83,16 @@ DEVICE_FIRST = [
 
 def all_cases():
     plan = [(PROGRAMS, EVERYWHERE), (DEVICE_FIRST, ("one_host", "two_daemons"))]
+    many = [(
+        "kill", "64 processes, 8 killed: the others work on, nothing is leaked", daemon.many,
+    ), (
+        "restart", "mprdmad killed and restarted three times under verified traffic",
+        daemon.restarted,
+    )]  # fmt: skip
     return [
         Case(name, what, place, function)
-        for programs, places in plan
+        for programs, places in [*plan, (many, ("own_daemon",))]
         for name, what, function in programs
         for place in places
-    ]
+    ] + [Case("cmtime", "connections between two processes of one host, by cmtime -c 1000",
+              "one_host", cmtime, ">= 1000", "1/s")]  # fmt: skip

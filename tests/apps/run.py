@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What scripts/apps does after the build: unmodified applications, one claim for each.
 
-usage: scripts/apps [--json FILE] [--only REGEX] [--list] [--build DIR] [--peerlab] [--verbose]
+usage: scripts/apps [--json FILE] [--only REGEX] [--list] [--build DIR]
 """
 
 import argparse
@@ -18,7 +18,7 @@ sys.path[:0] = [str(ROOT / "scripts/lib"), str(ROOT / "tests/integration")]
 import programs  # noqa: E402
 from hosts import Failure, Unavailable  # noqa: E402
 from places import PLACES  # noqa: E402
-from report import Report  # noqa: E402
+from report import Report, compare  # noqa: E402
 
 OUTPUT_LINES = 40
 
@@ -26,8 +26,9 @@ OUTPUT_LINES = 40
 class Outcome:
     """Of one case."""
 
-    def __init__(self, case, reason, seconds):
+    def __init__(self, case, reason, seconds, value=None):
         self.case = case
+        self.value = value  # what it measured, if it does
         self.reason = reason  # None: it works
         self.seconds = seconds
 
@@ -44,16 +45,18 @@ def show_outputs(place):
 
 def run_case(case, place):
     start = time.monotonic()
-    reason = None
+    reason = value = None
     try:
-        case.function(place)
+        value = case.function(place)
     except Failure as failure:
         reason = str(failure)
     except Exception:  # a case with a bug is a failed case
         reason = traceback.format_exc()
     finally:
         place.extra.clear()
-    outcome = Outcome(case, reason, time.monotonic() - start)
+    if reason is None and case.target and not compare(value, case.target):
+        reason = f"{value} {case.unit}, target {case.target}"
+    outcome = Outcome(case, reason, time.monotonic() - start, value)
     tell(outcome)
     if reason:
         show_outputs(place)
@@ -64,6 +67,8 @@ def run_case(case, place):
 def tell(outcome):
     verdict = "FAILED" if outcome.reason else "ok    "
     tail = f": {outcome.reason}" if outcome.reason else ""
+    if outcome.value is not None and not tail:
+        tail = f": {outcome.value} {outcome.case.unit}"
     title = f"apps.{outcome.case.title}"
     print(f"{verdict} {title:<32}{outcome.seconds:7.1f} s{tail}", flush=True)
 
@@ -89,6 +94,9 @@ def add_claims(report, outcomes):
         by_name.setdefault(outcome.case.name, []).append(outcome)
     for name, cases in by_name.items():
         what = cases[0].case.what
+        if cases[0].case.target:
+            add_measured_claim(report, cases[0])
+            continue
         works = sum(not outcome.reason for outcome in cases)
         report.claim(f"apps.{name}", f"{what}: cases that work", f">= {len(cases)}", works, "cases")
         for outcome in cases if len(cases) > 1 else []:
@@ -98,6 +106,15 @@ def add_claims(report, outcomes):
          "reason": o.reason}
         for o in outcomes
     ]  # fmt: skip
+
+
+def add_measured_claim(report, outcome):
+    case = outcome.case
+    facts = (f"apps.{case.name}", case.what, case.target)
+    if outcome.value is None:
+        report.missing(*facts, case.unit, outcome.reason)
+    else:
+        report.claim(*facts, outcome.value, case.unit)
 
 
 def add_case_claim(report, outcome):

@@ -170,6 +170,8 @@ def many(wire):
         perftest.run(wire, "ib_write_bw", ["-n", "100"], 100)
     wait_until(lambda: descriptors(daemon.pid) <= before, deadline, "its descriptors back")
     expect(memory_kib(daemon.pid) <= size + 1024, "mappings of the dead are left")
+    in_use = wire.info(wire.socket)[0]
+    expect(in_use == 0, f"{in_use} blocks of queue pair numbers are still in use")
 
 
 def restarted(wire):
