@@ -8,6 +8,7 @@ import argparse
 import pathlib
 import re
 import sys
+import tempfile
 import time
 import traceback
 
@@ -15,6 +16,7 @@ sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "scripts/lib"), str(ROOT / "tests/integration")]
 
+import others  # noqa: E402
 import programs  # noqa: E402
 from hosts import Failure, Unavailable  # noqa: E402
 from places import PLACES  # noqa: E402
@@ -124,6 +126,22 @@ def add_case_claim(report, outcome):
                  "works")  # fmt: skip
 
 
+def run_others(report, wanted, build):
+    """Appends the claims of other suites; how many of these work, and how many do not."""
+    counts = [0, 0]
+    for runner in others.chosen(wanted):
+        with tempfile.TemporaryDirectory(prefix="mprdma-apps-") as directory:
+            reason, claims = others.run(runner, build, directory)
+        known = {claim["id"] for claim in report.claims}
+        report.claims += [claim for claim in claims if claim["id"] not in known]
+        if reason and all(claim["ok"] for claim in claims):
+            report.missing(f"apps.{runner[0]}", f"{runner[0]}: runs", ">= 1", "works", reason)
+        bad = bool(reason) or not all(claim["ok"] for claim in claims)
+        counts[bad] += 1
+        print(f"{'FAILED' if bad else 'ok    '} apps.{runner[0]}: {reason or 'its claims'}")
+    return counts
+
+
 def parse_arguments():
     parser = argparse.ArgumentParser(usage=__doc__.split("usage: ", 1)[1])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
@@ -138,7 +156,9 @@ def main():
     wanted = re.compile(options.only)
     cases = [case for case in programs.all_cases() if wanted.search(case.title)]
     if options.list:
-        print("\n".join(f"{case.title:<32}{case.what}" for case in cases))
+        lines = [f"{case.title:<32}{case.what}" for case in cases]
+        lines += [f"{name:<32}{path.relative_to(ROOT)}" for name, path, _ in others.chosen(wanted)]
+        print("\n".join(lines))
         return 0
     report = Report("scripts/apps", {"only": options.only})
     outcomes = []
@@ -147,11 +167,13 @@ def main():
         if chosen:
             outcomes += run_place(name, chosen, options.build.resolve())
     add_claims(report, outcomes)
+    passed, failed = run_others(report, wanted, options.build.resolve())
     if options.json:
         report.write(options.json)
-    failed = sum(o.reason is not None for o in outcomes)
-    print(f"{len(outcomes) - failed} passed, {failed} failed")
-    return 0 if report.good and outcomes else 1
+    failed += sum(o.reason is not None for o in outcomes)
+    passed += sum(o.reason is None for o in outcomes)
+    print(f"{passed} passed, {failed} failed")
+    return 0 if passed and not failed else 1
 
 
 if __name__ == "__main__":
