@@ -6,14 +6,14 @@ ArpTable::ArpTable() {
   entries_.reserve(kCapacity);
 }
 
-ArpTable::Entry* ArpTable::find_mutable(uint32_t ip) {
+ArpTable::Entry* ArpTable::find_mutable(const wire::IpAddress& ip) {
   for (Entry& entry : entries_) {
     if (entry.ip == ip) return &entry;
   }
   return nullptr;
 }
 
-const ArpTable::Entry* ArpTable::find(uint32_t ip) const {
+const ArpTable::Entry* ArpTable::find(const wire::IpAddress& ip) const {
   for (const Entry& entry : entries_) {
     if (entry.ip == ip) return &entry;
   }
@@ -21,7 +21,7 @@ const ArpTable::Entry* ArpTable::find(uint32_t ip) const {
 }
 
 // A fresh entry, in place of one that nobody misses if the table is full; nullptr: there is none.
-ArpTable::Entry* ArpTable::add(uint32_t ip) {
+ArpTable::Entry* ArpTable::add(const wire::IpAddress& ip) {
   Entry fresh;
   fresh.ip = ip;
   if (entries_.size() < kCapacity) {
@@ -36,7 +36,7 @@ ArpTable::Entry* ArpTable::add(uint32_t ip) {
   return nullptr;
 }
 
-const ArpTable::Entry* ArpTable::resolve(uint32_t ip, Time now) {
+const ArpTable::Entry* ArpTable::resolve(const wire::IpAddress& ip, Time now) {
   Entry* entry = find_mutable(ip);
   const bool known = entry != nullptr && entry->state != State::kFailed;
   if (entry == nullptr) entry = add(ip);
@@ -51,7 +51,7 @@ const ArpTable::Entry* ArpTable::resolve(uint32_t ip, Time now) {
   return entry;
 }
 
-bool ArpTable::learn(uint32_t ip, const wire::MacAddress& mac, bool may_add) {
+bool ArpTable::learn(const wire::IpAddress& ip, const wire::MacAddress& mac, bool may_add) {
   Entry* entry = find_mutable(ip);
   if (entry == nullptr) {
     if (!may_add) return false;

@@ -1,5 +1,6 @@
-// Who has this IPv4 address: requests, replies, retries (RFC 826). No sockets: the worker sends
-// what request() and reply() describe.
+// Who has this address: requests, replies, retries, of ARP (RFC 826) and of neighbour discovery
+// (RFC 4861), whose addresses are all of the link. No sockets: the worker sends what request() and
+// reply() describe.
 //
 // An address is asked for at once, then after 10 ms, doubling up to a second, for as long as
 // somebody wants it. After kGiveUpAfter without an answer the entry is kFailed: packets to it are
@@ -13,6 +14,7 @@
 
 #include "base/units.hpp"
 #include "wire/arp.hpp"
+#include "wire/ip_address.hpp"
 
 namespace mprdma::dataplane {
 
@@ -26,7 +28,7 @@ class ArpTable {
   enum class State : uint8_t { kResolving, kReachable, kFailed };
 
   struct Entry {
-    uint32_t ip = 0;
+    wire::IpAddress ip{};
     State state = State::kResolving;
     bool wanted = false;  // a queue pair asked for it; else it was only heard of
     wire::MacAddress mac{};
@@ -37,12 +39,25 @@ class ArpTable {
 
   ArpTable();
 
-  [[nodiscard]] const Entry* find(uint32_t ip) const;
+  [[nodiscard]] const Entry* find(const wire::IpAddress& ip) const;
   // The entry of `ip`, made if it is new, and due to be asked for at once if it is new or failed;
   // nullptr: the table is full of addresses in use.
-  const Entry* resolve(uint32_t ip, Time now);
+  const Entry* resolve(const wire::IpAddress& ip, Time now);
   // Somebody says that `ip` is at `mac`. True if that is news.
-  bool learn(uint32_t ip, const wire::MacAddress& mac, bool may_add);
+  bool learn(const wire::IpAddress& ip, const wire::MacAddress& mac, bool may_add);
+  // The same of IPv4 addresses, in host order.
+  [[nodiscard]] const Entry* find(uint32_t ip) const { return find(wire::map_ipv4(ip)); }
+  const Entry* resolve(uint32_t ip, Time now) { return resolve(wire::map_ipv4(ip), now); }
+  bool learn(uint32_t ip, const wire::MacAddress& mac, bool may_add) {
+    return learn(wire::map_ipv4(ip), mac, may_add);
+  }
+  // An advertisement says so (RFC 4861, 7.2.5): it adds nobody, and one that does not override
+  // leaves what is known.
+  bool learn_advertised(const wire::IpAddress& ip, const wire::MacAddress& mac, bool overrides) {
+    const Entry* known = find(ip);
+    const bool keeps = known != nullptr && known->state == State::kReachable && !overrides;
+    return !keeps && learn(ip, mac, false);
+  }
   // Those that gave up: for a host that asks again on behalf of whoever still wants them.
   void forget_failed();
   // The wire came up: what is not known is asked for at once; with `all`, what is known as well,
@@ -69,8 +84,8 @@ class ArpTable {
   }
 
  private:
-  Entry* find_mutable(uint32_t ip);
-  Entry* add(uint32_t ip);
+  Entry* find_mutable(const wire::IpAddress& ip);
+  Entry* add(const wire::IpAddress& ip);
 
   std::vector<Entry> entries_;
   Time next_deadline_ = Time::never();

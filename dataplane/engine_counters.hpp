@@ -38,6 +38,10 @@ namespace mprdma::dataplane {
   X(arp_received, "ARP packets taken in")                                                 \
   X(arp_conflicts, "ARP packets in which somebody else claims our address")               \
   X(arp_not_for_us, "ARP requests for other addresses")                                   \
+  X(neighbour_solicitations_sent, "IPv6 neighbour solicitations sent")                    \
+  X(neighbour_advertisements_sent, "answers to those of peers")                           \
+  X(neighbour_messages_received, "solicitations and advertisements taken in")             \
+  X(drop_neighbour, "neighbour messages that RFC 4861, 7.1, does not let pass")           \
   X(pair_questions_sent, "questions to peers about the mode of a pair of queue pairs")    \
   X(pair_questions_received, "such questions of peers")                                   \
   X(pair_answers_sent, "answers to them")                                                 \

@@ -147,6 +147,7 @@ class Worker {
   unsigned receive(Port& port, TxBatch& answers, Time now);
   bool receive_frame(Port& port, const RxFrame& frame, TxBatch& answers, Time now);
   void receive_arp(const RxFrame& frame, TxBatch& answers);
+  void receive_neighbour(const RxFrame& frame, TxBatch& answers);
   bool addressed_to_us(const wire::FrameAddress& address);
   QpContext* accept(const wire::DecodedFrame& decoded, bool from_loop);
   // The default partition; the top bit only says who is a full member (IBTA 10.9.3).
@@ -167,6 +168,7 @@ class Worker {
   void send_ack(QpContext& qp, TxBatch& answers);
   bool send_arp(wire::ArpOperation operation, const wire::MacAddress& to_mac, uint32_t to_ip,
                 TxBatch& batch);
+  void send_solicitation(const wire::IpAddress& target, TxBatch& batch);
   bool resolve_neighbours(Time now);
 
   // worker_datagrams.cpp
@@ -231,7 +233,7 @@ class Worker {
   void fail(QpContext& qp);
   void fail_if_cq_lost(QpContext& qp);
   void finish_touched();
-  void path_changed(uint32_t ip);
+  void path_changed(const wire::IpAddress& peer);
   void apply_neighbour(QpContext& qp, const ArpTable::Entry& entry);
   void set_link(bool up, Time now);
   void follow_block(Time now);

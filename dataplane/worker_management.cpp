@@ -92,7 +92,7 @@ void Worker::learn_from(const wire::FrameAddress& from) {
   const uint32_t ip = wire::unmap_ipv4(from.src_ip);
   const ArpTable::Entry* known = arp_.find(ip);
   if (known != nullptr && known->state == ArpTable::State::kReachable) return;
-  if (arp_.learn(ip, from.src_mac, true)) path_changed(ip);
+  if (arp_.learn(ip, from.src_mac, true)) path_changed(wire::map_ipv4(ip));
 }
 
 void Worker::resolve_for_cm(const wire::IpAddress& to, Time now) {

@@ -3,6 +3,7 @@
 
 #include "abi/mprdma_ring.h"
 #include "dataplane/worker.hpp"
+#include "wire/neighbour.hpp"
 
 namespace mprdma::dataplane {
 
@@ -11,23 +12,6 @@ namespace {
 // Half of what the port can lend stays for what arrives meanwhile.
 uint32_t held_limit(const PortInfo& port) {
   return std::max(port.rx_frames / 2, 1u);
-}
-
-wire::IpAddress link_local(const wire::MacAddress& mac) {
-  // RFC 4291, appendix A: fe80:: and the modified EUI-64 of the Ethernet address.
-  return {0xfe,   0x80,   0,    0,    0,      0,      0,     0, static_cast<uint8_t>(mac[0] ^ 2u),
-          mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]};
-}
-
-bool is_link_local(const wire::IpAddress& ip) {
-  return ip[0] == 0xfe && (ip[1] & 0xc0) == 0x80;
-}
-
-// The Ethernet address inside a link-local address that was made from one.
-bool mac_of_link_local(const wire::IpAddress& ip, wire::MacAddress* mac) {
-  if (ip[11] != 0xff || ip[12] != 0xfe) return false;
-  *mac = {static_cast<uint8_t>(ip[8] ^ 2u), ip[9], ip[10], ip[13], ip[14], ip[15]};
-  return true;
 }
 
 void empty_ring(WorkRing& ring) {
@@ -44,7 +28,7 @@ Worker::Worker(const WorkerConfig& config, std::unique_ptr<Port> port, Time now)
       nic_(port_->nic()),
       port_info_(port_->info()),
       loop_(config.mtu),
-      gids_{link_local(config.mac), wire::map_ipv4(config.ipv4)},
+      gids_{wire::link_local_of(config.mac), wire::map_ipv4(config.ipv4)},
       prng_(config.seed),
       doorbells_(std::make_unique<mprdma_abi_doorbell_page>()),
       qps_(prng_.split("qp numbers"), nic_ != nullptr ? nic_->block() : QpBlock{}),
@@ -194,10 +178,10 @@ int Worker::resolve_address(const mprdma_abi_create_ah& to, Time now, AddressHan
     out->address.dst_mac = config_.mac;
   } else if (out->group) {
     out->address.dst_mac = mac_of_group(peer);
-  } else if (!ipv4) {
-    if (!is_link_local(peer) || !mac_of_link_local(peer, &out->address.dst_mac)) return EINVAL;
-  } else {
-    const ArpTable::Entry* entry = arp_.resolve(wire::unmap_ipv4(peer), now);
+  } else if (!ipv4 && !wire::is_link_local(peer)) {
+    return EINVAL;
+  } else if (ipv4 || !wire::mac_of_link_local(peer, &out->address.dst_mac)) {
+    const ArpTable::Entry* entry = arp_.resolve(peer, now);
     if (entry == nullptr) return ENOMEM;
     out->path = PathState::kResolving;
     apply_neighbour(*out, *entry);
@@ -206,10 +190,9 @@ int Worker::resolve_address(const mprdma_abi_create_ah& to, Time now, AddressHan
 }
 
 // What is known of a neighbour changed: its queue pairs go on, or learn that it is gone.
-void Worker::path_changed(uint32_t ip) {
-  const ArpTable::Entry* entry = arp_.find(ip);
+void Worker::path_changed(const wire::IpAddress& peer) {
+  const ArpTable::Entry* entry = arp_.find(peer);
   if (entry == nullptr) return;
-  const wire::IpAddress peer = wire::map_ipv4(ip);
   qps_.for_each([&](QpContext& qp) {
     if (qp.path == PathState::kNone || qp.loop || qp.address.dst_ip != peer) return;
     apply_neighbour(qp, *entry);

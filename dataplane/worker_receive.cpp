@@ -1,10 +1,12 @@
 // Frame -> decode -> queue pair -> placements, frames back, acknowledgement.
+#include <algorithm>
 #include <cstdio>
 
 #include "dataplane/fault_report.hpp"
 #include "dataplane/memory_probe.hpp"
 #include "dataplane/placement.hpp"
 #include "dataplane/worker.hpp"
+#include "wire/neighbour.hpp"
 
 namespace mprdma::dataplane {
 
@@ -36,6 +38,12 @@ bool Worker::receive_frame(Port& port, const RxFrame& frame, TxBatch& answers, T
   // One read of a byte that the peer may still change: what it says is only a way to go.
   if (frame.length >= wire::Ethernet::kBytes && load_be16(frame.data + 12) == wire::kEtherTypeArp) {
     receive_arp(frame, answers);
+    return false;
+  }
+  constexpr uint32_t kIcmpv6 = wire::Ethernet::kBytes + wire::Ipv6::kBytes;
+  if (frame.length > kIcmpv6 && load_be16(frame.data + 12) == wire::kEtherTypeIpv6 &&
+      frame.data[wire::Ethernet::kBytes + 6] == wire::kIpProtocolIcmpv6) {
+    receive_neighbour(frame, answers);
     return false;
   }
   const wire::DropReason reason = wire::decode_frame(bytes, decoded_, check_icrc);
@@ -173,6 +181,47 @@ void Worker::flush_released() {
   release_count_ = 0;
 }
 
+// RFC 4861, 7.2. Other messages of ICMPv6 are for the kernel, if anybody.
+void Worker::receive_neighbour(const RxFrame& frame, TxBatch& answers) {
+  constexpr size_t kIp = wire::Ethernet::kBytes;
+  constexpr size_t kMessage = kIp + wire::Ipv6::kBytes;
+  std::array<unsigned char, 512> copy;
+  const size_t bytes = std::min<size_t>(frame.length, copy.size());
+  std::memcpy(copy.data(), frame.data, bytes);
+  const wire::Ethernet ethernet = wire::Ethernet::load(copy.data());
+  const wire::Ipv6 ip = wire::Ipv6::load(copy.data() + kIp);
+  wire::NeighbourMessage message;
+  if (kMessage + ip.payload_length > bytes ||
+      !wire::NeighbourMessage::parse(ip, {copy.data() + kMessage, ip.payload_length}, message)) {
+    ++counters_.drop_neighbour;
+    return;
+  }
+  ++counters_.neighbour_messages_received;
+  const wire::IpAddress& own = gids_[0];
+  const wire::IpAddress& who = message.advertisement ? message.target : ip.src;
+  if (who == own) {
+    if (ethernet.src != config_.mac) ++counters_.arp_conflicts;
+    return;
+  }
+  const bool for_us = message.target == own;
+  const bool unicast = message.has_mac && (message.mac[0] & 1) == 0;
+  if (unicast && wire::is_link_local(who)) {
+    const bool news = message.advertisement
+                          ? arp_.learn_advertised(who, message.mac, message.overrides)
+                          : arp_.learn(who, message.mac, for_us);
+    if (news) path_changed(who);
+  }
+  if (message.advertisement || !for_us) return;
+  TxFrame* answer = answers.next();
+  if (answer == nullptr) return;
+  unsigned char* const start = answer->payload - wire::Ethernet::kBytes;
+  answer->header_bytes = wire::Ethernet::kBytes;
+  answer->frame_bytes = static_cast<uint32_t>(wire::encode_advertisement(
+      config_.mac, own, unicast ? message.mac : ethernet.src, ip.src, start));
+  ++counters_.frames_out;
+  ++counters_.neighbour_advertisements_sent;
+}
+
 void Worker::receive_arp(const RxFrame& frame, TxBatch& answers) {
   // A copy, because the peer may still write to the frame.
   std::array<unsigned char, wire::Ethernet::kBytes + wire::Arp::kBytes> copy{};
@@ -193,7 +242,7 @@ void Worker::receive_arp(const RxFrame& frame, TxBatch& answers) {
   const bool for_us = arp.target_ip == config_.ipv4;
   const bool unicast = (arp.sender_mac[0] & 1) == 0;
   if (unicast && arp.sender_ip != 0 && arp_.learn(arp.sender_ip, arp.sender_mac, for_us)) {
-    path_changed(arp.sender_ip);
+    path_changed(wire::map_ipv4(arp.sender_ip));
   }
   if (arp.operation != wire::ArpOperation::kRequest) return;
   if (!for_us) {

@@ -3,6 +3,7 @@
 
 #include "dataplane/fault_report.hpp"
 #include "dataplane/worker.hpp"
+#include "wire/neighbour.hpp"
 
 namespace mprdma::dataplane {
 
@@ -116,18 +117,30 @@ bool Worker::send_arp(wire::ArpOperation operation, const wire::MacAddress& to_m
   return true;
 }
 
+void Worker::send_solicitation(const wire::IpAddress& target, TxBatch& batch) {
+  TxFrame* frame = batch.next();
+  if (frame == nullptr) return;
+  unsigned char* const start = frame->payload - wire::Ethernet::kBytes;
+  frame->header_bytes = wire::Ethernet::kBytes;
+  frame->frame_bytes = static_cast<uint32_t>(wire::encode_solicitation(config_.mac, target, start));
+  ++counters_.frames_out;
+  ++counters_.neighbour_solicitations_sent;
+}
+
 bool Worker::resolve_neighbours(Time now) {
   bool worked = false;
   TxBatch batch(port_.get());
   arp_.on_deadline(
       now,
-      [&](uint32_t ip) {
+      [&](const wire::IpAddress& ip) {
         worked = true;
-        if (send_arp(wire::ArpOperation::kRequest, wire::kBroadcastMac, ip, batch)) {
+        if (!wire::is_mapped_ipv4(ip)) return send_solicitation(ip, batch);
+        if (send_arp(wire::ArpOperation::kRequest, wire::kBroadcastMac, wire::unmap_ipv4(ip),
+                     batch)) {
           ++counters_.arp_requests_sent;
         }
       },
-      [&](uint32_t ip) { path_changed(ip); });
+      [&](const wire::IpAddress& ip) { path_changed(ip); });
   return worked;
 }
 

@@ -3,6 +3,7 @@
 #include "wire/bth.hpp"
 #include "wire/ipv4.hpp"
 #include "wire/ipv6.hpp"
+#include "wire/neighbour.hpp"
 #include "wire/udp.hpp"
 
 namespace mprdma::dataplane::nic {
@@ -72,6 +73,23 @@ void classify_ipv6(const HeaderCopy& copy, FrameClass* out) {
   if (kPayload + bytes > copy.length) return;
   if (header[6] == wire::kIpProtocolUdp) return classify_udp(copy, kPayload, bytes, out);
   out->kind = FrameKind::kOther;
+  if (header[6] != wire::kIpProtocolIcmpv6 || bytes < kIcmpHeaderBytes ||
+      copy.copied < kPayload + kIcmpHeaderBytes) {
+    return;
+  }
+  switch (copy.bytes[kPayload]) {
+    case wire::kIcmpv6EchoRequest:
+      out->kind = FrameKind::kEcho;
+      break;
+    case wire::kIcmpv6Solicitation:
+    case wire::kIcmpv6Advertisement:
+      out->kind = FrameKind::kNeighbour;
+      break;
+    default:
+      return;
+  }
+  out->transport_offset = kPayload;
+  out->transport_bytes = bytes;
 }
 
 // UDP at `offset`, whose ports say so?

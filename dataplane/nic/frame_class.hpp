@@ -38,7 +38,8 @@ struct HeaderCopy {
 enum class FrameKind : uint8_t {
   kRoce,       // UDP to port 4791, room for a BTH and an ICRC
   kArp,        // by its EtherType
-  kEcho,       // ICMP echo request over IPv4
+  kEcho,       // echo request of ICMP or ICMPv6
+  kNeighbour,  // solicitation or advertisement of neighbour discovery
   kOther,      // another protocol
   kMalformed,  // lengths or the checksum of the IP header are wrong, or a fragment
 };
@@ -47,7 +48,7 @@ struct FrameClass {
   FrameKind kind = FrameKind::kMalformed;
   bool group = false;  // Ethernet destination
   bool is_ipv6 = false;
-  // IP, of kRoce and kEcho:
+  // IP, of kRoce, kEcho and kNeighbour:
   uint32_t src_ipv4 = 0;  // host order
   uint32_t dst_ipv4 = 0;
   uint16_t transport_offset = 0;  // of the BTH, or the ICMP header

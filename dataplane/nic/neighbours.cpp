@@ -10,16 +10,19 @@ void Neighbours::configure(uint32_t ipv4, uint32_t prefix_bits, uint32_t gateway
   gateway_ = gateway;
 }
 
-uint32_t Neighbours::next_hop(uint32_t ip) const {
-  return gateway_ == 0 || ((ip ^ ipv4_) & mask_) == 0 ? ip : gateway_;
+wire::IpAddress Neighbours::next_hop(const wire::IpAddress& ip) const {
+  const bool direct =
+      gateway_ == 0 || !wire::is_mapped_ipv4(ip) || ((wire::unmap_ipv4(ip) ^ ipv4_) & mask_) == 0;
+  return direct ? ip : wire::map_ipv4(gateway_);
 }
 
-const wire::MacAddress* Neighbours::find(uint32_t ip) const {
+const wire::MacAddress* Neighbours::find(const wire::IpAddress& ip) const {
   const ArpTable::Entry* entry = arp_.find(next_hop(ip));
   return entry != nullptr && entry->state == ArpTable::State::kReachable ? &entry->mac : nullptr;
 }
 
-const wire::MacAddress* Neighbours::ask(uint32_t who, uint32_t ip, Time now, bool* waits) {
+const wire::MacAddress* Neighbours::ask(uint32_t who, const wire::IpAddress& ip, Time now,
+                                        bool* waits) {
   *waits = false;
   const bool asked = std::any_of(questions_.begin(), questions_.end(),
                                  [&](const Question& q) { return q.who == who && q.ip == ip; });

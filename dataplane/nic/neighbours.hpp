@@ -1,6 +1,6 @@
-// Who is asked for on the wire on behalf of clients and of the CM agent, and who waits for the
-// answer. What lies off the subnet is the gateway's, if there is one; without one every address is
-// asked for itself.
+// Who is asked for on the wire on behalf of clients and of the CM agent, by ARP or by neighbour
+// discovery, and who waits for the answer. IPv4 that lies off the subnet is the gateway's, if there
+// is one; without one every address is asked for itself. IPv6 is of the link.
 //
 // An address that does not answer is forgotten (arp.hpp): who still wants it asks again. Pure;
 // called by the switch.
@@ -22,26 +22,34 @@ class Neighbours {
 
   struct Question {
     uint32_t who = kAgent;  // block of a client
-    uint32_t ip = 0;
+    wire::IpAddress ip{};
   };
 
   Neighbours() { questions_.reserve(kQuestionsMax); }
 
   // Addresses in host order; gateway 0: none.
   void configure(uint32_t ipv4, uint32_t prefix_bits, uint32_t gateway);
-  [[nodiscard]] uint32_t next_hop(uint32_t ip) const;
+  [[nodiscard]] wire::IpAddress next_hop(const wire::IpAddress& ip) const;
 
   // The Ethernet address by which `ip` is reached, if it is known.
-  [[nodiscard]] const wire::MacAddress* find(uint32_t ip) const;
+  [[nodiscard]] const wire::MacAddress* find(const wire::IpAddress& ip) const;
   // The same; else it is asked for, and `who` is among those that on_news() tells. False in
   // *waits: there is no room, and nobody will be told.
-  const wire::MacAddress* ask(uint32_t who, uint32_t ip, Time now, bool* waits);
+  const wire::MacAddress* ask(uint32_t who, const wire::IpAddress& ip, Time now, bool* waits);
 
   // Somebody says that `hop` is at `mac`. True if that is news; then tell(question) is called for
   // each question that it answers.
   template <class Tell>
-  bool learn(uint32_t hop, const wire::MacAddress& mac, bool may_add, Tell&& tell) {
+  bool learn(const wire::IpAddress& hop, const wire::MacAddress& mac, bool may_add, Tell&& tell) {
     if (!arp_.learn(hop, mac, may_add)) return false;
+    take_questions(hop, tell);
+    return true;
+  }
+  // The same, by an advertisement (arp.hpp).
+  template <class Tell>
+  bool learn_advertised(const wire::IpAddress& hop, const wire::MacAddress& mac, bool overrides,
+                        Tell&& tell) {
+    if (!arp_.learn_advertised(hop, mac, overrides)) return false;
     take_questions(hop, tell);
     return true;
   }
@@ -56,7 +64,7 @@ class Neighbours {
   template <class Request, class Lost>
   void on_deadline(Time now, Request&& request, Lost&& lost) {
     bool any = false;
-    arp_.on_deadline(now, request, [&](uint32_t hop) {
+    arp_.on_deadline(now, request, [&](const wire::IpAddress& hop) {
       any = true;
       take_questions(hop, lost);
     });
@@ -65,7 +73,7 @@ class Neighbours {
 
  private:
   template <class Take>
-  void take_questions(uint32_t hop, Take&& take) {
+  void take_questions(const wire::IpAddress& hop, Take&& take) {
     for (size_t i = 0; i < questions_.size();) {
       if (next_hop(questions_[i].ip) != hop) {
         ++i;

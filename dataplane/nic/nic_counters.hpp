@@ -18,7 +18,10 @@ namespace mprdma::dataplane::nic {
   X(nic_arp_answers, "ARP replies sent to the port")                                         \
   X(nic_arp_requests, "ARP requests sent to the port")                                       \
   X(nic_arp_conflicts, "times that somebody else claimed our address")                       \
-  X(nic_pings_answered, "ICMP echo requests answered")                                       \
+  X(nic_neighbour_questions, "solicitations and advertisements taken from the port")         \
+  X(nic_neighbour_answers, "neighbour advertisements sent to the port")                      \
+  X(nic_neighbour_requests, "neighbour solicitations sent to the port")                      \
+  X(nic_pings_answered, "ICMP and ICMPv6 echo requests answered")                            \
   X(nic_cm_in, "datagrams of connection management taken from the port")                     \
   X(nic_cm_out, "datagrams of connection management sent to the port")                       \
   X(nic_kernel_in, "frames that the kernel sent through the tap")                            \
@@ -29,7 +32,7 @@ namespace mprdma::dataplane::nic {
   X(nic_drop_not_ours, "frames for another address, or of another protocol")                 \
   X(nic_drop_unknown_qp, "frames for a queue pair number that no client has")                \
   X(nic_drop_management, "management datagrams that nobody takes")                           \
-  X(nic_drop_arp, "ARP packets that make no sense, and questions beyond the limit")          \
+  X(nic_drop_arp, "questions for neighbours that make no sense, or beyond the limit")        \
   X(nic_drop_full, "frames for a port that had no room")                                     \
   X(nic_drop_link_down, "frames for a port without a link, or for a wire that is not there") \
   X(nic_drop_kernel, "frames for the kernel that the tap did not take: full, or down")       \

@@ -13,18 +13,12 @@ namespace {
 // As many as the longest ring holds.
 constexpr unsigned kLastBursts = 4096 / kBurst;
 
-wire::IpAddress link_local_of(const wire::MacAddress& mac) {
-  // RFC 4291, appendix A: fe80:: and the modified EUI-64 of the Ethernet address.
-  return {0xfe,   0x80,   0,    0,    0,      0,      0,     0, static_cast<uint8_t>(mac[0] ^ 2u),
-          mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]};
-}
-
 }  // namespace
 
 NicSwitch::NicSwitch(const SwitchConfig& config, std::unique_ptr<Port> wire, Management* management,
                      Time now)
     : config_(config),
-      link_local_(link_local_of(config.mac)),
+      link_local_(wire::link_local_of(config.mac)),
       management_(management),
       prng_(config.seed) {
   if (wire != nullptr) wire_ = std::make_unique<Station>(std::move(wire), now);

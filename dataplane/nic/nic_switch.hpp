@@ -5,7 +5,8 @@
 // destination queue pair. Else: to the wire. A frame is copied once, from ring to ring.
 // From the wire: by destination queue pair number. Datagrams of connection management go to the
 // host's agent (Management), our own class (wire/mad.hpp) to the client whose queue pair they name,
-// those to a group to every client. ARP and ping are answered here. What is not for the device goes
+// those to a group to every client. ARP, neighbour
+// discovery and ping are answered here. What is not for the device goes
 // to the kernel of the host, if there is a tap (kernel_tap.hpp).
 //
 // Nobody waits for anybody: a client that does not read loses frames (nic_drop_full), and only its
@@ -30,6 +31,7 @@
 #include "dataplane/nic/station.hpp"
 #include "wire/arp.hpp"
 #include "wire/mad.hpp"
+#include "wire/neighbour.hpp"
 
 namespace mprdma::dataplane::nic {
 
@@ -62,6 +64,8 @@ class NicSwitch {
   // ARP questions that a client may ask.
   static constexpr Duration kArpPeriod = Duration::ms(10);
   static constexpr uint32_t kArpPerPeriod = 64;
+  // The longest message of neighbour discovery: options that we do not know are skipped.
+  static constexpr size_t kNeighbourBytesMax = 1024;
   // Datagrams that wait for a neighbour.
   static constexpr size_t kWaitingMads = 256;
 
@@ -128,6 +132,13 @@ class NicSwitch {
   void drop(Station& station, uint64_t NicCounters::*cause) { ++(station.counters.*cause); }
   bool settle_station(Station& station, Time now);
   bool still_sleeps(Station& station, Time now);
+  [[nodiscard]] bool is_own(const wire::IpAddress& ip) const {
+    return ip == link_local_ || ip == wire::map_ipv4(config_.ipv4);
+  }
+  // One that can be asked for on the wire.
+  static bool is_of_network(const wire::IpAddress& ip) {
+    return wire::is_mapped_ipv4(ip) || wire::is_link_local(ip);
+  }
   [[nodiscard]] Station* station_of(uint32_t qpn) const;
   [[nodiscard]] bool is_ours(const HeaderCopy& copy, const FrameClass& found,
                              bool destination) const;
@@ -139,7 +150,6 @@ class NicSwitch {
   bool may_send(uint32_t block, const FrameClass& found, const wire::Packet& packet,
                 const HeaderCopy& copy, uint64_t NicCounters::** cause) const;
   void pair_from_client(uint32_t block, const FrameClass& found, const RxFrame& frame);
-  void arp_from_client(uint32_t block, const HeaderCopy& copy, Time now);
   void route(uint32_t block, const HeaderCopy& copy, const FrameClass& found,
              const wire::Packet& packet, const RxFrame& frame);
 
@@ -149,15 +159,31 @@ class NicSwitch {
   void roce_from_wire(const HeaderCopy& copy, const FrameClass& found, const RxFrame& frame,
                       Time now);
   void management_from_wire(const RxFrame& frame, Time now);
-  void arp_from_wire(const HeaderCopy& copy, const RxFrame& frame, Time now);
   void answer_ping(const HeaderCopy& copy, const FrameClass& found, const RxFrame& frame);
-  void announce(uint32_t ip, const wire::MacAddress& mac);
+  void send_mad_to(const CmAgent::OutgoingMad& mad, const wire::MacAddress& mac);
+
+  // nic_switch_neighbours.cpp
+  void arp_from_wire(const HeaderCopy& copy, const RxFrame& frame, Time now);
+  void neighbour_from_wire(const HeaderCopy& copy, const FrameClass& found, const RxFrame& frame,
+                           Time now);
+  static bool load_neighbour(const wire::Ipv6& ip, const FrameClass& found, const RxFrame& frame,
+                             wire::NeighbourMessage* message);
+  void announce(const wire::IpAddress& ip, const wire::MacAddress& mac);
+  void send_answer(Station& client, const wire::IpAddress& to, const wire::IpAddress& ip,
+                   const wire::MacAddress& mac);
   void answer_question(const Neighbours::Question& question, const wire::MacAddress* mac, Time now);
   void send_arp_reply(Station& to, const wire::MacAddress& to_mac, uint32_t to_ip,
                       const wire::MacAddress& mac, uint32_t ip);
   void send_arp_request(uint32_t ip);
+  void send_advertisement(Station& to, const wire::MacAddress& to_mac, const wire::IpAddress& to_ip,
+                          const wire::MacAddress& mac, const wire::IpAddress& ip);
+  void send_request(const wire::IpAddress& ip);
   bool ask_neighbours(Time now);
-  void send_mad_to(const CmAgent::OutgoingMad& mad, const wire::MacAddress& mac);
+  bool may_ask(Station& client, Time now);
+  void ask_for_client(uint32_t block, const wire::IpAddress& ip, Time now);
+  void arp_from_client(uint32_t block, const HeaderCopy& copy, Time now);
+  void neighbour_from_client(uint32_t block, const HeaderCopy& copy, const FrameClass& found,
+                             const RxFrame& frame, Time now);
 
   // nic_switch_kernel.cpp
   void copy_to_kernel(const RxFrame& frame);

@@ -58,6 +58,9 @@ void NicSwitch::from_client(uint32_t block, const RxFrame& frame, Time now) {
   copy.take(frame.data, frame.length);
   const FrameClass found = classify(copy);
   if (found.kind == FrameKind::kArp) return arp_from_client(block, copy, now);
+  if (found.kind == FrameKind::kNeighbour) {
+    return neighbour_from_client(block, copy, found, frame, now);
+  }
   if (found.kind == FrameKind::kMalformed) {
     return drop(client, &NicCounters::nic_drop_malformed);
   }
@@ -157,35 +160,6 @@ void NicSwitch::pair_from_client(uint32_t block, const FrameClass& found, const 
   Station* to = station_of(qpn);
   if (to == nullptr) return drop(client, &NicCounters::nic_drop_unknown_qp);
   if (put_whole(*to, bytes.data(), frame.length)) ++client.counters.nic_hairpin;
-}
-
-void NicSwitch::arp_from_client(uint32_t block, const HeaderCopy& copy, Time now) {
-  Station& client = *clients_[block];
-  wire::Arp arp;
-  const std::span<const unsigned char> body(copy.bytes.data() + wire::Ethernet::kBytes,
-                                            copy.copied - wire::Ethernet::kBytes);
-  if (wire::Arp::parse(body, arp) != wire::DropReason::kNone) {
-    return drop(client, &NicCounters::nic_drop_malformed);
-  }
-  ++client.counters.nic_arp_questions;
-  if (arp.operation != wire::ArpOperation::kRequest || arp.sender_ip != config_.ipv4 ||
-      arp.sender_mac != config_.mac) {
-    return drop(client, &NicCounters::nic_drop_forged);
-  }
-  if (now >= client.arp_period_end) {
-    client.arp_period_end = now + kArpPeriod;
-    client.arp_questions_left = kArpPerPeriod;
-  }
-  if (client.arp_questions_left == 0) return drop(client, &NicCounters::nic_drop_arp);
-  --client.arp_questions_left;
-  const wire::MacAddress* mac = &config_.mac;
-  if (arp.target_ip != config_.ipv4) {
-    bool waits = false;
-    if (wire_ == nullptr) return drop(client, &NicCounters::nic_drop_link_down);
-    mac = neighbours_.ask(block, arp.target_ip, now, &waits);
-    if (mac == nullptr && !waits) drop(client, &NicCounters::nic_drop_arp);
-  }
-  if (mac != nullptr) send_arp_reply(client, config_.mac, config_.ipv4, *mac, arp.target_ip);
 }
 
 }  // namespace mprdma::dataplane::nic

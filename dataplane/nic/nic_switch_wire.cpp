@@ -1,9 +1,11 @@
-// What comes from the wire; neighbours; datagrams of the CM agent.
-#include <algorithm>
+// What comes from the wire; datagrams of the CM agent.
+#include <utility>
 
 #include "dataplane/nic/nic_switch.hpp"
 #include "wire/cm_mad.hpp"
 #include "wire/ipv4.hpp"
+#include "wire/ipv6.hpp"
+#include "wire/neighbour.hpp"
 
 namespace mprdma::dataplane::nic {
 
@@ -35,6 +37,8 @@ void NicSwitch::from_wire(const RxFrame& frame, Time now) {
       return roce_from_wire(copy, found, frame, now);
     case FrameKind::kArp:
       return arp_from_wire(copy, frame, now);
+    case FrameKind::kNeighbour:
+      return neighbour_from_wire(copy, found, frame, now);
     case FrameKind::kEcho:
       return answer_ping(copy, found, frame);
     case FrameKind::kOther:
@@ -103,141 +107,60 @@ void NicSwitch::management_from_wire(const RxFrame& frame, Time now) {
 
 // The frame is copied into the answer, and turned round there.
 void NicSwitch::answer_ping(const HeaderCopy& copy, const FrameClass& found, const RxFrame& frame) {
-  constexpr uint32_t kIp = FrameClass::kIpOffset;
-  constexpr uint32_t kIcmp = kIp + wire::Ipv4::kBytes;
-  if (found.group || config_.shared_address || found.dst_ipv4 != config_.ipv4) {
+  if (found.group || config_.shared_address || !is_ours(copy, found, true)) {
     return leave_to_kernel(copy, found, frame);
   }
   if (!put(*wire_, copy, copy.copied, frame)) return;
   // What put() has written last.
   TxFrame* out = wire_->outbox.last();
   unsigned char* const bytes = out->payload - out->header_bytes;
+  unsigned char* const header = bytes + FrameClass::kIpOffset;
+  unsigned char* const icmp = bytes + found.transport_offset;
   std::memcpy(bytes, bytes + 6, 6);
   std::memcpy(bytes + 6, config_.mac.data(), config_.mac.size());
-  wire::Ipv4 ip = wire::Ipv4::load(bytes + kIp);
-  std::swap(ip.src, ip.dst);
-  ip.ttl = wire::kDefaultTtl;
-  ip.store(bytes + kIp);
-  bytes[kIcmp] = 0;  // echo reply (RFC 792)
-  // RFC 1624: the first word of the message fell by 0x0800.
-  const uint32_t sum = uint32_t{load_be16(bytes + kIcmp + 2)} + 0x0800;
-  store_be16(bytes + kIcmp + 2, static_cast<uint16_t>((sum & 0xffff) + (sum >> 16)));
+  // RFC 1624: the checksum grows by what the first word of the message loses.
+  uint32_t sum = load_be16(icmp + 2);
+  if (found.is_ipv6) {
+    wire::Ipv6 ip = wire::Ipv6::load(header);
+    std::swap(ip.src, ip.dst);
+    ip.hop_limit = wire::kDefaultTtl;
+    ip.store(header);
+    sum += 0xffff - ((wire::kIcmpv6EchoReply - wire::kIcmpv6EchoRequest) << 8);
+    icmp[0] = wire::kIcmpv6EchoReply;
+  } else {
+    wire::Ipv4 ip = wire::Ipv4::load(header);
+    std::swap(ip.src, ip.dst);
+    ip.ttl = wire::kDefaultTtl;
+    ip.store(header);
+    sum += uint32_t{icmp[0]} << 8;
+    icmp[0] = 0;  // echo reply (RFC 792)
+  }
+  store_be16(icmp + 2, static_cast<uint16_t>((sum & 0xffff) + (sum >> 16)));
   ++wire_->counters.nic_pings_answered;
-}
-
-// ---- Neighbours
-
-// The kernel hears all of it but questions for our address: they are answered here, also when the
-// kernel has it, too, so that RDMA does not depend on how the tap is configured.
-void NicSwitch::arp_from_wire(const HeaderCopy& copy, const RxFrame& frame, Time now) {
-  wire::Arp arp;
-  const std::span<const unsigned char> body(copy.bytes.data() + wire::Ethernet::kBytes,
-                                            copy.copied - wire::Ethernet::kBytes);
-  if (wire::Arp::parse(body, arp) != wire::DropReason::kNone) {
-    return drop(*wire_, &NicCounters::nic_drop_malformed);
-  }
-  ++wire_->counters.nic_arp_questions;
-  const bool for_us = arp.target_ip == config_.ipv4;
-  const bool question = arp.operation == wire::ArpOperation::kRequest && for_us;
-  if (!question) copy_to_kernel(frame);
-  if (arp.sender_ip == config_.ipv4) {
-    if (arp.sender_mac != config_.mac) ++wire_->counters.nic_arp_conflicts;
-    return;
-  }
-  const bool unicast = (arp.sender_mac[0] & 1) == 0;
-  if (unicast && arp.sender_ip != 0) {
-    const wire::MacAddress mac = arp.sender_mac;
-    const bool news = neighbours_.learn(
-        arp.sender_ip, mac, for_us,
-        [&](const Neighbours::Question& waiting) { answer_question(waiting, &mac, now); });
-    if (news) announce(arp.sender_ip, mac);
-  }
-  if (question) {
-    send_arp_reply(*wire_, arp.sender_mac, arp.sender_ip, config_.mac, config_.ipv4);
-  }
-}
-
-// Clients that know the address hear that it has moved: a reply about the sender to itself, which
-// makes nobody add it (RFC 5227, 1.1).
-void NicSwitch::announce(uint32_t ip, const wire::MacAddress& mac) {
-  for (const auto& client : clients_) {
-    if (client != nullptr) send_arp_reply(*client, config_.mac, ip, mac, ip);
-  }
-}
-
-// Nobody answers where `mac` is nullptr: a client then gives up by itself.
-void NicSwitch::answer_question(const Neighbours::Question& question, const wire::MacAddress* mac,
-                                Time now) {
-  if (question.who != Neighbours::kAgent) {
-    Station* client = clients_[question.who].get();
-    if (mac == nullptr || client == nullptr) return;
-    return send_arp_reply(*client, config_.mac, config_.ipv4, *mac, question.ip);
-  }
-  const wire::IpAddress ip = wire::map_ipv4(question.ip);
-  std::erase_if(waiting_mads_, [&](const CmAgent::OutgoingMad& mad) {
-    if (mad.to != ip) return false;
-    if (mac != nullptr) send_mad_to(mad, *mac);
-    if (mac == nullptr) drop(*wire_, &NicCounters::nic_drop_management);
-    return true;
-  });
-  if (management_ != nullptr) management_->on_resolved(ip, mac, now);
-}
-
-void NicSwitch::send_arp_reply(Station& to, const wire::MacAddress& to_mac, uint32_t to_ip,
-                               const wire::MacAddress& mac, uint32_t ip) {
-  std::array<unsigned char, wire::kMinFrameBytes> bytes;
-  const wire::Arp arp{.operation = wire::ArpOperation::kReply,
-                      .sender_mac = mac,
-                      .sender_ip = ip,
-                      .target_mac = to_mac,
-                      .target_ip = to_ip};
-  const size_t length = wire::encode_arp_frame(to_mac, mac, arp, bytes.data());
-  if (put_whole(to, bytes.data(), static_cast<uint32_t>(length))) ++to.counters.nic_arp_answers;
-}
-
-void NicSwitch::send_arp_request(uint32_t ip) {
-  std::array<unsigned char, wire::kMinFrameBytes> bytes;
-  const wire::Arp arp{.operation = wire::ArpOperation::kRequest,
-                      .sender_mac = config_.mac,
-                      .sender_ip = config_.ipv4,
-                      .target_mac = {},
-                      .target_ip = ip};
-  const size_t length = wire::encode_arp_frame(wire::kBroadcastMac, config_.mac, arp, bytes.data());
-  if (put_whole(*wire_, bytes.data(), static_cast<uint32_t>(length))) {
-    ++wire_->counters.nic_arp_requests;
-  }
-}
-
-bool NicSwitch::ask_neighbours(Time now) {
-  if (neighbours_.next_deadline() > now || wire_ == nullptr) return false;
-  neighbours_.on_deadline(
-      now, [&](uint32_t ip) { send_arp_request(ip); },
-      [&](const Neighbours::Question& question) { answer_question(question, nullptr, now); });
-  return true;
 }
 
 // ---- The CM agent
 
 void NicSwitch::resolve(const wire::IpAddress& to, Time now) {
   if (management_ == nullptr) return;
-  if (!wire::is_mapped_ipv4(to)) return management_->on_resolved(to, nullptr, now);
-  const uint32_t ip = wire::unmap_ipv4(to);
-  if (ip == config_.ipv4) return management_->on_resolved(to, &config_.mac, now);
-  if (wire_ == nullptr) return management_->on_resolved(to, nullptr, now);
   bool waits = false;
-  const wire::MacAddress* mac = neighbours_.ask(Neighbours::kAgent, ip, now, &waits);
+  const wire::MacAddress* mac = nullptr;
+  if (is_own(to)) {
+    mac = &config_.mac;
+  } else if (wire_ != nullptr && is_of_network(to)) {
+    mac = neighbours_.ask(Neighbours::kAgent, to, now, &waits);
+  }
   if (mac != nullptr || !waits) management_->on_resolved(to, mac, now);
 }
 
 void NicSwitch::send_mad(const CmAgent::OutgoingMad& mad, Time now) {
-  if (mad.to == wire::map_ipv4(config_.ipv4)) {
+  if (is_own(mad.to)) {
     if (management_ != nullptr) management_->on_mad(mad.bytes, mad.to, now);
     return;
   }
-  if (wire_ == nullptr || !wire::is_mapped_ipv4(mad.to)) return;
+  if (wire_ == nullptr || !is_of_network(mad.to)) return;
   bool waits = false;
-  const wire::MacAddress* mac =
-      neighbours_.ask(Neighbours::kAgent, wire::unmap_ipv4(mad.to), now, &waits);
+  const wire::MacAddress* mac = neighbours_.ask(Neighbours::kAgent, mad.to, now, &waits);
   if (mac != nullptr) return send_mad_to(mad, *mac);
   if (waits && waiting_mads_.size() < kWaitingMads) {
     waiting_mads_.push_back(mad);
@@ -251,10 +174,11 @@ void NicSwitch::send_mad_to(const CmAgent::OutgoingMad& mad, const wire::MacAddr
              wire::kMaxFrameHeaderBytes + wire::kMadBytes + wire::kMaxFrameTrailerBytes>
       bytes;
   unsigned char* const payload = bytes.data() + wire::kMaxFrameHeaderBytes;
+  const bool ipv4 = wire::is_mapped_ipv4(mad.to);
   const wire::FrameAddress address{.dst_mac = mac,
                                    .src_mac = config_.mac,
-                                   .is_ipv6 = false,
-                                   .src_ip = wire::map_ipv4(config_.ipv4),
+                                   .is_ipv6 = !ipv4,
+                                   .src_ip = ipv4 ? wire::map_ipv4(config_.ipv4) : link_local_,
                                    .dst_ip = mad.to,
                                    .dscp = static_cast<uint8_t>(mad.traffic_class >> 2),
                                    .ecn = wire::Ecn::kNotEct};

@@ -28,14 +28,14 @@
 // never), and may send datagrams from them only.
 //
 // What a client sends. RoCEv2 frames from the device's MAC to the MAC that ARP told, from the
-// device's IPv4 address or the link-local address of its MAC; requests of ARP, which the daemon
-// answers for the wire: also for the device's own address, and with the gateway's MAC for what lies
-// beyond it. The device's own address is not this process alone: a queue pair in another block is
-// reached by the daemon, with the device's own MAC as destination. A datagram to a group goes to
-// the wire and to every other client, not back. From queue pair 1 go PairMads only (wire/mad.hpp),
-// whose sender_qpn is one of the client's. Everything else is a counted drop. ICRC: the daemon
-// neither fills nor checks it in the client's frames; Device::can_corrupt tells whether the client
-// has to.
+// device's IPv4 address or the link-local address of its MAC; requests of ARP and solicitations of
+// neighbour discovery, which the daemon answers for the wire: also for the device's own address,
+// and with the gateway's MAC for what lies beyond it. The device's own address is not this process
+// alone: a queue pair in another block is reached by the daemon, with the device's own MAC as
+// destination. A datagram to a group goes to the wire and to every other client, not back. From
+// queue pair 1 go PairMads only (wire/mad.hpp), whose sender_qpn is one of the client's. Everything
+// else is a counted drop. ICRC: the daemon neither fills nor checks it in the client's frames;
+// Device::can_corrupt tells whether the client has to.
 #pragma once
 
 #include <array>

@@ -11,6 +11,7 @@
 #include "base/check.hpp"
 #include "dataplane/nic/frame_class.hpp"
 #include "dataplane/nic/protocol.hpp"
+#include "wire/neighbour.hpp"
 
 namespace mprdma::test {
 
@@ -34,9 +35,18 @@ inline dataplane::nic::FrameKind check_frame_class(std::span<const unsigned char
   nic::HeaderCopy copy;
   copy.take(bytes.data(), static_cast<uint32_t>(bytes.size()));
   const nic::FrameClass found = nic::classify(copy);
-  if (found.kind == nic::FrameKind::kRoce || found.kind == nic::FrameKind::kEcho) {
+  if (found.kind == nic::FrameKind::kRoce || found.kind == nic::FrameKind::kEcho ||
+      found.kind == nic::FrameKind::kNeighbour) {
     CHECK(found.transport_offset <= copy.copied);
     CHECK(found.transport_offset + found.transport_bytes <= bytes.size());
+  }
+  if (found.kind == nic::FrameKind::kNeighbour) {
+    wire::NeighbourMessage message;
+    const wire::Ipv6 ip = wire::Ipv6::load(bytes.data() + nic::FrameClass::kIpOffset);
+    const auto body = bytes.subspan(found.transport_offset, found.transport_bytes);
+    if (wire::NeighbourMessage::parse(ip, body, message)) {
+      CHECK(message.target[0] != 0xff && ip.hop_limit == wire::kNeighbourHopLimit);
+    }
   }
   return found.kind;
 }

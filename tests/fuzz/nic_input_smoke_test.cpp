@@ -61,10 +61,15 @@ TEST(NicInputFuzz, MutatedFramesAreClassifiedWithinTheirBounds) {
       ip.store(bytes.data() + 14);
       bytes[34] = 8;
     }
+    if (prng.chance(1, 10)) {
+      bytes.assign(wire::NeighbourMessage::kFrameBytes, 0);
+      wire::encode_solicitation({2, 0, 0, 0, 0, 1}, wire::link_local_of({2, 0, 0, 0, 0, 2}),
+                                bytes.data());
+    }
     mutate(prng, &bytes);
     ++seen[check_frame_class(bytes)];
   }
-  EXPECT_EQ(seen.size(), 5u);
+  EXPECT_EQ(seen.size(), 6u);
 }
 
 }  // namespace

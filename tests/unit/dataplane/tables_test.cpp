@@ -114,8 +114,8 @@ struct Asked {
     while (table.next_deadline() <= until) {
       const Time now = table.next_deadline();
       table.on_deadline(
-          now, [&](uint32_t) { requests.push_back(now); },
-          [&](uint32_t) { failures.push_back(now); });
+          now, [&](const wire::IpAddress&) { requests.push_back(now); },
+          [&](const wire::IpAddress&) { failures.push_back(now); });
     }
   }
 };
@@ -158,6 +158,19 @@ TEST(ArpTable, StrangersAreLearntOnlyWhenTheyAskForUsAndKeepNobodyOut) {
   }
   EXPECT_NE(table.find(0x7ffffffe), nullptr) << "in use, pushed out by strangers";
   EXPECT_NE(table.resolve(0x7fffffff, Time{}), nullptr);
+}
+
+// RFC 4861, 7.2.5.
+TEST(ArpTable, AnAdvertisementAddsNobodyAndLeavesWhatIsKnownUnlessItOverrides) {
+  ArpTable table;
+  const wire::IpAddress ip = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9};
+  EXPECT_FALSE(table.learn_advertised(ip, {2, 0, 0, 0, 0, 1}, true));
+  table.resolve(ip, Time{});
+  EXPECT_TRUE(table.learn_advertised(ip, {2, 0, 0, 0, 0, 1}, false));
+  EXPECT_FALSE(table.learn_advertised(ip, {2, 0, 0, 0, 0, 2}, false));
+  EXPECT_EQ(table.find(ip)->mac[5], 1);
+  EXPECT_TRUE(table.learn_advertised(ip, {2, 0, 0, 0, 0, 2}, true));
+  EXPECT_EQ(table.find(ip)->mac[5], 2);
 }
 
 TEST(ArpTable, HoldsNoMoreThanItsCapacity) {
