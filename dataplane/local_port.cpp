@@ -11,6 +11,7 @@
 
 #include "base/check.hpp"
 #include "dataplane/clock.hpp"
+#include "dataplane/close_elsewhere.hpp"
 #include "dataplane/port_count.hpp"
 
 namespace mprdma::dataplane {
@@ -100,9 +101,10 @@ void LocalPort::await_answer() {
 
 LocalPort::LocalPort(const Options& options, std::unique_ptr<local::OwnRegion> region)
     : own_(std::move(region)),
-      control_(options.path, options.role, own_->fd(), options.socket),
+      control_(options.path, options.role, own_->fd(), options.socket, options.stranger),
       mac_(mac_or_random(options.mac)),
       can_corrupt_(options.can_corrupt),
+      stranger_(options.stranger),
       slot_state_(own_->geometry().slots, SlotState::kFree) {
   free_slots_.reserve(own_->geometry().slots);
   reset_own_rings();
@@ -328,6 +330,7 @@ void LocalPort::release_departed(uint64_t cookie) {
 
 void LocalPort::protocol_violation(const char* text) {
   count(counters_.rx_malformed);
+  violated_ = true;
   violation_ = text;
   up_.store(false, std::memory_order_relaxed);
 }
@@ -402,10 +405,15 @@ void LocalPort::adopt(int socket) {
 
 void LocalPort::attach(int memfd) {
   const char* reason = "";
-  auto region = PeerRegion::attach(memfd, &reason);
-  close(memfd);
+  auto region = PeerRegion::attach(memfd, stranger_, &reason);
+  if (stranger_) {
+    close_elsewhere(memfd);
+  } else {
+    close(memfd);
+  }
   if (region == nullptr) {
     count(counters_.rx_malformed);
+    violated_ = true;
     control_.hang_up(reason);
     return;
   }

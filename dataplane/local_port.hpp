@@ -43,6 +43,9 @@ class LocalPort final : public Port {
     std::array<unsigned char, 6> mac{};     // all zero: random, locally administered
     int socket = -1;  // Role::kAdopted: connected, the port's from here on; `path` is not used
     bool can_corrupt = false;  // beyond the other end: our frames need an ICRC
+    // Role::kAdopted: the other end may be anybody. What it passes is closed on another thread, and
+    // its memory has to be there already.
+    bool stranger = false;
   };
 
   // Does not wait for a peer: that is service()'s work. Where a peer is, waits until it has taken
@@ -60,6 +63,8 @@ class LocalPort final : public Port {
   void adopt(int socket);
   // Role::kAdopted: the link is down, for good unless adopt() is called.
   [[nodiscard]] bool over() const { return control_.over() && !link_up(); }
+  // A peer was hung up on, because of its memory or its cursors.
+  [[nodiscard]] bool violated() const { return violated_; }
 
   unsigned tx_reserve(TxFrame* frames, unsigned n) override;
   bool tx_tight() override;
@@ -104,6 +109,7 @@ class LocalPort final : public Port {
   local::Control control_;
   std::array<unsigned char, 6> mac_;
   bool can_corrupt_;
+  bool stranger_;
   Peer peer_;
   std::vector<Peer> departed_;  // regions of the dead from which frames are still borrowed
   std::atomic<bool> up_ = false;
@@ -111,6 +117,7 @@ class LocalPort final : public Port {
   bool peer_left_ = false;
   Time left_frames_until_;
   const char* violation_ = nullptr;  // why the link has to go; for service()
+  bool violated_ = false;
   uint32_t generation_ = 0;
 
   // Sending.

@@ -13,6 +13,8 @@
 #include <cstring>
 #include <utility>
 
+#include "dataplane/close_elsewhere.hpp"
+
 namespace mprdma::dataplane::local {
 
 namespace {
@@ -63,10 +65,15 @@ bool send_message(int socket, MessageType type, Refusal refusal, int passed_fd) 
   return sendmsg(socket, &header, MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof message;
 }
 
+// As many as a message can carry (SCM_MAX_FD of the kernel): what finds no room here would be
+// closed within recvmsg().
+constexpr size_t kPassedMax = 253;
+
 // As recv(), and gives the last descriptor that came along (others are closed), or -1.
-ssize_t receive_message(int socket, Message* message, int* passed_fd) {
+template <class Close>
+ssize_t receive_message(int socket, Message* message, int* passed_fd, Close&& close_one) {
   iovec vector{message, sizeof *message};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(4 * sizeof(int))> control{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kPassedMax * sizeof(int))> control;
   msghdr header{};
   header.msg_iov = &vector;
   header.msg_iovlen = 1;
@@ -83,7 +90,7 @@ ssize_t receive_message(int socket, Message* message, int* passed_fd) {
     if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
     const size_t fds = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
     for (size_t i = 0; i < fds; ++i) {
-      close_fd(passed_fd);
+      if (*passed_fd >= 0) close_one(*passed_fd);
       std::memcpy(passed_fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
     }
   }
@@ -128,8 +135,12 @@ const char* refusal_text(Refusal refusal) {
 
 }  // namespace
 
-Control::Control(std::string path, Role role, int own_memfd, int connected)
-    : path_(std::move(path)), role_(role), own_memfd_(own_memfd), given_fd_(connected) {}
+Control::Control(std::string path, Role role, int own_memfd, int connected, bool stranger)
+    : path_(std::move(path)),
+      role_(role),
+      stranger_(stranger),
+      own_memfd_(own_memfd),
+      given_fd_(connected) {}
 
 Control::~Control() {
   close_connection();
@@ -322,7 +333,8 @@ Control::Event Control::receive() {
   for (int i = 0; i < kMessagesPerPoll && connection_fd_ >= 0; ++i) {
     Message message{};
     int passed_fd = -1;
-    const ssize_t count = receive_message(connection_fd_, &message, &passed_fd);
+    const ssize_t count =
+        receive_message(connection_fd_, &message, &passed_fd, [this](int fd) { close_passed(fd); });
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) return {};
     const Event event = on_message(&message, count, passed_fd);
     if (event.kind != Event::Kind::kNone) return event;
@@ -342,7 +354,7 @@ Control::Event Control::on_message(const void* bytes, long count, int passed_fd)
       set_text("up");
       return {Event::Kind::kUp, passed_fd};
     }
-    if (passed_fd >= 0) close(passed_fd);
+    close_passed(passed_fd);
     if (message.type == MessageType::kWake && state_ == State::kUp) return {};
     if (message.type == MessageType::kRefused) {
       refused_ = true;
@@ -351,7 +363,7 @@ Control::Event Control::on_message(const void* bytes, long count, int passed_fd)
     }
     return closed("the process at the other end sent a message out of turn");
   }
-  if (passed_fd >= 0) close(passed_fd);
+  close_passed(passed_fd);
   if (count > 0) return closed("the process at the other end speaks another version");
   return closed(role_ == Role::kAdopted ? "the process at the other end is gone"
                                         : "waiting for a process at the other end of the wire");
@@ -372,7 +384,18 @@ void Control::hang_up(const char* reason) {
   set_text(reason);
 }
 
+void Control::close_passed(int fd) const {
+  if (fd < 0) return;
+  if (stranger_) return close_elsewhere(fd);
+  close(fd);
+}
+
 void Control::close_connection() {
+  if (stranger_ && connection_fd_ >= 0) {
+    epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, connection_fd_, nullptr);
+    shutdown(connection_fd_, SHUT_RDWR);
+    close_elsewhere(std::exchange(connection_fd_, -1));
+  }
   close_fd(&connection_fd_);
   state_ = State::kIdle;
 }

@@ -12,6 +12,9 @@
 // A wake-up is a message of this socket and not an eventfd, because a descriptor that a peer
 // passes in may be made to block at any time by that peer; a send() with MSG_DONTWAIT never does.
 //
+// The other end of a handed-over socket may be a stranger (a client of mprdmad). What he passes is
+// then closed elsewhere, and so is the socket, in whose queue more of it may be.
+//
 // Only the port's thread calls this. Nothing here blocks.
 #pragma once
 
@@ -38,8 +41,8 @@ class Control {
   };
 
   // `connected`: the socket of Role::kAdopted, which belongs to this object from here on; its other
-  // end is somebody whom the caller trusts. Else -1.
-  Control(std::string path, Role role, int own_memfd, int connected = -1);
+  // end is somebody whom the caller trusts, or a `stranger`. Else -1.
+  Control(std::string path, Role role, int own_memfd, int connected = -1, bool stranger = false);
   ~Control();
   Control(const Control&) = delete;
   Control& operator=(const Control&) = delete;
@@ -87,6 +90,7 @@ class Control {
   void adopt(int fd, Time now);
   Event receive();
   Event on_message(const void* bytes, long count, int passed_fd);
+  void close_passed(int fd) const;
   Event closed(const char* text);
   void close_connection();
 
@@ -94,6 +98,7 @@ class Control {
   Role role_;
   State state_ = State::kIdle;
   bool refused_ = false;
+  bool stranger_;
   int own_memfd_;
   int epoll_fd_ = -1;
   int lock_fd_ = -1;

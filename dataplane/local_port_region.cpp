@@ -1,8 +1,10 @@
 #include "dataplane/local_port_region.hpp"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -21,6 +23,7 @@ namespace mprdma::dataplane::local {
 namespace {
 
 constexpr int kSealsRequired = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+constexpr size_t kStatBlockBytes = 512;  // of st_blocks
 
 // A new memfd of that size, or -1 and errno.
 int make_memfd(size_t bytes) {
@@ -90,7 +93,7 @@ OwnRegion::~OwnRegion() {
   close(fd_);
 }
 
-std::unique_ptr<PeerRegion> PeerRegion::attach(int fd, const char** reason) {
+std::unique_ptr<PeerRegion> PeerRegion::attach(int fd, bool all_there, const char** reason) {
   const auto refuse = [reason](const char* text) {
     *reason = text;
     return nullptr;
@@ -98,6 +101,11 @@ std::unique_ptr<PeerRegion> PeerRegion::attach(int fd, const char** reason) {
   const int seals = fcntl(fd, F_GET_SEALS);
   if (seals < 0 || (seals & kSealsRequired) != kSealsRequired) {
     return refuse("the peer's memory is not sealed");
+  }
+  // Asked after the seals, which only memory has: nothing else is touched.
+  struct statfs kind {};
+  if (fstatfs(fd, &kind) != 0 || kind.f_type != TMPFS_MAGIC) {
+    return refuse("the peer's memory is not of the ordinary kind");
   }
   struct stat status {};
   Identity identity{};  // a private copy: what is checked is what is used
@@ -111,8 +119,11 @@ std::unique_ptr<PeerRegion> PeerRegion::attach(int fd, const char** reason) {
   }
   if (!geometry.sane()) return refuse("the peer's memory has an impossible geometry");
   const size_t bytes = geometry.bytes();
-  if (static_cast<size_t>(status.st_size) < bytes) {
-    return refuse("the peer's memory is smaller than its geometry says");
+  if (static_cast<size_t>(status.st_size) != bytes) {
+    return refuse("the peer's memory is not as large as its geometry says");
+  }
+  if (all_there && static_cast<size_t>(status.st_blocks) * kStatBlockBytes < bytes) {
+    return refuse("the peer's memory is not all there");
   }
   void* address = mmap(nullptr, bytes, PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0);
   if (address == MAP_FAILED) return refuse("the peer's memory cannot be mapped");

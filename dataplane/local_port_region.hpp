@@ -13,6 +13,11 @@
 // A ring cannot overflow between honest processes: it has as many entries as there are slots, and
 // a slot has at most one entry in it. Hence no side publishes what it has consumed.
 // Everything that is read from a peer's region may be garbage and may change between two reads.
+//
+// No seal keeps the owner from punching holes (fallocate(2)): on memory of the ordinary kind, the
+// reader finds zeros there, in pages that the kernel makes for it. On huge pages it may find none
+// and a SIGBUS, so memory of another kind is refused. The file is as long as its geometry says, no
+// longer: who unmaps it last frees it all.
 #pragma once
 
 #include <array>
@@ -151,8 +156,9 @@ class OwnRegion {
 class PeerRegion {
  public:
   // Maps what the peer sent. Null, and *reason a static text, when it is not a region that can be
-  // read safely. Does not take over fd.
-  static std::unique_ptr<PeerRegion> attach(int fd, const char** reason);
+  // read safely. Does not take over fd. `all_there`: memory that the peer has not yet written to,
+  // and which would be made at our cost, is refused, too.
+  static std::unique_ptr<PeerRegion> attach(int fd, bool all_there, const char** reason);
 
   [[nodiscard]] const Geometry& geometry() const { return geometry_; }
   [[nodiscard]] const RegionHeader& header() const { return *header_; }

@@ -190,7 +190,7 @@ int query_daemon(const std::string& socket, DaemonInfo* out) {
   ucred peer{};
   socklen_t length = sizeof peer;
   if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 ||
-      (peer.uid != 0 && peer.uid != geteuid())) {
+      !nic::is_of_trusted_user(fd)) {
     error = EACCES;
   } else {
     out->pid = peer.pid;

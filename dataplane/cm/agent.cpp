@@ -16,7 +16,7 @@ size_t CmAgent::State::AddressHash::operator()(const wire::IpAddress& address) c
 CmAgent::State::State(const CmConfig& the_config)
     : config(the_config),
       prng(Prng(the_config.seed).split("cm agent")),
-      ids(the_config.ids_max, the_config.ids_client_max, the_config.seed),
+      ids(the_config.ids_max, the_config.seed),
       resolving(8, AddressHash{prng.next_u64()}) {}
 
 void CmAgent::State::begin(Time time) {

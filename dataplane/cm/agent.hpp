@@ -38,7 +38,6 @@ struct CmConfig {
   uint16_t port_min = 32768;  // of those that BIND chooses, as Linux does
   uint16_t port_max = 60999;
   uint32_t ids_max = 16384;         // of all clients together
-  uint32_t ids_client_max = 16384;  // of one client, the requests to its listeners included
   uint32_t backlog_default = 1024;  // of LISTEN with 0, and the most of any, as Linux has it
   uint8_t response_timeout = 20;    // 4.096 us * 2^n: about 4.3 s, as Linux
   uint8_t retries = 15;

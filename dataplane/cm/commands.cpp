@@ -89,8 +89,11 @@ int CmAgent::State::create(uint32_t client, const mprdma_abi_cm_command& in,
   if (!CmPortTable::is_space(in.port_space)) return EINVAL;
   // Connections that nobody has any more give way.
   if (CmId* orphan = ids.oldest_orphan(); ids.full() && orphan != nullptr) end_of(*orphan);
-  CmId* id = ids.add(client);
+  // Whoever wants them all leaves as many to the others.
+  if (ids.count_of(client) > ids.room()) return ENOMEM;
+  CmId* id = ids.add();
   if (id == nullptr) return ENOMEM;
+  ids.give_to(*id, client);
   id->cookie = in.cookie;
   id->port_space = in.port_space;
   result->id = id->id;

@@ -88,6 +88,7 @@ struct CmId {
   // The last message that may be sent again: REQ, REP, RTU, DREQ, SIDR_REQ, SIDR_REP.
   std::array<unsigned char, wire::kMadBytes> message{};
 
+  bool counted = false;  // among those that its client asked for
   bool orphan = false;
   std::list<uint32_t>::iterator orphan_place;
 };

@@ -42,26 +42,22 @@ size_t CmIdTable::Hash::operator()(const RemoteKey& key) const {
   return mix(hash ^ (uint64_t{key.number} << 8 | static_cast<uint64_t>(key.kind)));
 }
 
-CmIdTable::CmIdTable(uint32_t ids_max, uint32_t ids_client_max, uint64_t seed)
+CmIdTable::CmIdTable(uint32_t ids_max, uint64_t seed)
     : ids_max_(ids_max),
-      ids_client_max_(ids_client_max),
       prng_(Prng(seed).split("cm ids")),
       ids_(kFirstBuckets, Hash{prng_.next_u64()}),
       comm_ids_(kFirstBuckets, Hash{prng_.next_u64()}),
       remotes_(kFirstBuckets, Hash{prng_.next_u64()}) {}
 
-CmId* CmIdTable::add(uint32_t client) {
-  const auto count = counts_.find(client);
-  if (full() || (count != counts_.end() && count->second >= ids_client_max_)) return nullptr;
+CmId* CmIdTable::add() {
+  if (full()) return nullptr;
   uint32_t number = 0;
   while (number == 0 || ids_.contains(number)) number = static_cast<uint32_t>(prng_.next_u64());
   auto owned = std::make_unique<CmId>();
   CmId* id = owned.get();
   id->id = number;
-  id->client = client;
   id->timer.owner = id;
   ids_.emplace(number, std::move(owned));
-  ++counts_[client];
   return id;
 }
 
@@ -71,17 +67,27 @@ void CmIdTable::remove(CmId& id) {
   forget(id, Remote::kCommId);
   forget(id, Remote::kQpn);
   forget(id, Remote::kSidrRequest);
-  if (id.orphan) {
-    orphans_.erase(id.orphan_place);
-  } else {
-    leave_client(id);
-  }
+  uncount(id);
+  if (id.orphan) orphans_.erase(id.orphan_place);
   ids_.erase(id.id);
 }
 
-void CmIdTable::leave_client(const CmId& id) {
-  const auto count = counts_.find(id.client);
-  if (--count->second == 0) counts_.erase(count);
+void CmIdTable::give_to(CmId& id, uint32_t client) {
+  id.client = client;
+  id.counted = true;
+  ++counts_[client];
+}
+
+void CmIdTable::uncount(CmId& id) {
+  if (!id.counted) return;
+  id.counted = false;
+  const auto found = counts_.find(id.client);
+  if (--found->second == 0) counts_.erase(found);
+}
+
+uint32_t CmIdTable::count_of(uint32_t client) const {
+  const auto found = counts_.find(client);
+  return found == counts_.end() ? 0 : found->second;
 }
 
 CmId* CmIdTable::find(uint32_t id) const {
@@ -95,8 +101,8 @@ CmId* CmIdTable::oldest_orphan() const {
 
 void CmIdTable::make_orphan(CmId& id) {
   if (id.orphan) return;
-  leave_client(id);
   id.orphan = true;
+  uncount(id);
   id.orphan_place = orphans_.insert(orphans_.end(), id.id);
 }
 

@@ -1,6 +1,5 @@
 // The ids of an agent, and every way in which a message finds one: by our communication id, and by
-// what the peer calls the connection. Constant time each; never more than `ids_max` of them,
-// and of `ids_client_max` that one client has.
+// what the peer calls the connection. Constant time each; never more than `ids_max` of them.
 //
 // Peers choose numbers that are keys here, so the hash is keyed: nobody can aim at one bucket.
 // Called by one thread; pointers stay valid until remove().
@@ -21,13 +20,21 @@ class CmIdTable {
   // What of a peer a connection is known by; the numbers are the peer's own.
   enum class Remote : uint8_t { kCommId, kQpn, kSidrRequest };
 
-  CmIdTable(uint32_t ids_max, uint32_t ids_client_max, uint64_t seed);
+  CmIdTable(uint32_t ids_max, uint64_t seed);
 
   // nullptr: there are too many.
-  CmId* add(uint32_t client);
+  CmId* add();
   [[nodiscard]] bool full() const { return ids_.size() >= ids_max_; }
+  // Of so many more, where orphans give way.
+  [[nodiscard]] uint32_t room() const {
+    return ids_max_ - static_cast<uint32_t>(ids_.size() - orphans_.size());
+  }
   [[nodiscard]] CmId* oldest_orphan() const;
   void remove(CmId& id);
+  // A client asked for it. Requires: nobody's so far.
+  void give_to(CmId& id, uint32_t client);
+  // Of those that it asked for, without orphans.
+  [[nodiscard]] uint32_t count_of(uint32_t client) const;
   [[nodiscard]] CmId* find(uint32_t id) const;
   [[nodiscard]] uint32_t size() const { return static_cast<uint32_t>(ids_.size()); }
 
@@ -63,17 +70,14 @@ class CmIdTable {
   };
 
   static RemoteKey key_of(const CmId& id, Remote kind);
-
-  // Nobody's from now on: an orphan, or gone.
-  void leave_client(const CmId& id);
+  void uncount(CmId& id);
 
   uint32_t ids_max_;
-  uint32_t ids_client_max_;
   Prng prng_;
   std::unordered_map<uint32_t, std::unique_ptr<CmId>, Hash> ids_;
   std::unordered_map<uint32_t, CmId*, Hash> comm_ids_;
   std::unordered_map<RemoteKey, CmId*, Hash> remotes_;
-  std::unordered_map<uint32_t, uint32_t> counts_;  // ids of each client, without orphans
+  std::unordered_map<uint32_t, uint32_t> counts_;  // by client
   std::list<uint32_t> orphans_;                    // in the order in which they became so
 };
 

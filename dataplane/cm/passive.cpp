@@ -123,8 +123,9 @@ CmId* CmAgent::State::add_request(CmId& listener, const wire::IpAddress& from,
   // Clients must always be able to make ids of their own, whoever floods us.
   if (requests_waiting >= config.ids_max / kRequestsShare) return nullptr;
   if (CmId* orphan = ids.oldest_orphan(); ids.full() && orphan != nullptr) end_of(*orphan);
-  CmId* id = ids.add(listener.client);
+  CmId* id = ids.add();
   if (id == nullptr) return nullptr;
+  id->client = listener.client;
   id->cookie = listener.cookie;
   id->port_space = listener.port_space;
   id->local = header.destination;

@@ -39,13 +39,6 @@ uint64_t random_instance() {
   return instance | 1;  // never 0
 }
 
-bool good_owner(int socket) {
-  ucred peer{};
-  socklen_t length = sizeof peer;
-  return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 &&
-         (peer.uid == 0 || peer.uid == geteuid());
-}
-
 bool watch(int epoll_fd, int fd) {
   epoll_event event{};
   event.events = EPOLLIN;
@@ -134,9 +127,11 @@ int DaemonLink::dial(std::string* message) {
                "): start it, or start the program with `mprdma run -- PROGRAM`";
     return error;
   }
-  if (!good_owner(fd)) {
+  if (!is_of_trusted_user(fd)) {
     close(fd);
-    *message = path_ + " is a socket of another user, who would see all that this program sends";
+    *message = path_ +
+               " is a socket of another user, who would see all that this program sends; to trust "
+               "him, name him in MPRDMA_DAEMON_UID";
     return EACCES;
   }
   auto hello = new_message<Hello>(++last_serial_);

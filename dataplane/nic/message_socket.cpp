@@ -4,12 +4,23 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <string>
 
 namespace mprdma::dataplane::nic {
 
 int new_message_socket() {
   return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+
+bool is_of_trusted_user(int socket) {
+  ucred peer{};
+  socklen_t length = sizeof peer;
+  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return false;
+  if (peer.uid == 0 || peer.uid == geteuid()) return true;
+  const char* named = std::getenv("MPRDMA_DAEMON_UID");
+  return named != nullptr && std::to_string(peer.uid) == named;
 }
 
 int send_bytes(int socket, const void* bytes, size_t size, int passed_fd) {
@@ -31,6 +42,17 @@ int send_bytes(int socket, const void* bytes, size_t size, int passed_fd) {
     if (sendmsg(socket, &header, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) return 0;
     if (errno != EINTR) return errno;
   }
+}
+
+// A look, without room for descriptors: the kernel says that there would be some.
+bool brings_descriptor(int socket) {
+  char byte = 0;
+  iovec vector{&byte, sizeof byte};
+  msghdr header{};
+  header.msg_iov = &vector;
+  header.msg_iovlen = 1;
+  return recvmsg(socket, &header, MSG_DONTWAIT | MSG_PEEK) >= 0 &&
+         (header.msg_flags & MSG_CTRUNC) != 0;
 }
 
 int receive_message(int socket, Incoming* in) {

@@ -24,9 +24,17 @@ const wire::MacAddress* Neighbours::find(const wire::IpAddress& ip) const {
 const wire::MacAddress* Neighbours::ask(uint32_t who, const wire::IpAddress& ip, Time now,
                                         bool* waits) {
   *waits = false;
-  const bool asked = std::any_of(questions_.begin(), questions_.end(),
-                                 [&](const Question& q) { return q.who == who && q.ip == ip; });
-  if (!asked && questions_.size() == kQuestionsMax) return find(ip);
+  bool asked = false;
+  size_t its = 0;
+  for (const Question& question : questions_) {
+    if (question.who != who) continue;
+    ++its;
+    asked = asked || question.ip == ip;
+  }
+  // Nobody takes the room of all others.
+  const size_t its_most = who == kAgent ? kQuestionsOfAgent : kQuestionsPerClient;
+  const bool room = questions_.size() < kQuestionsMax && its < its_most;
+  if (!asked && !room) return find(ip);
   const ArpTable::Entry* entry = arp_.resolve(next_hop(ip), now);
   if (entry == nullptr) return nullptr;
   if (entry->state == ArpTable::State::kReachable) return &entry->mac;

@@ -19,6 +19,8 @@ class Neighbours {
  public:
   static constexpr uint32_t kAgent = UINT32_MAX;  // instead of a client's block
   static constexpr size_t kQuestionsMax = 1024;
+  static constexpr size_t kQuestionsPerClient = 128;
+  static constexpr size_t kQuestionsOfAgent = 512;  // who asks for all clients
 
   struct Question {
     uint32_t who = kAgent;  // block of a client

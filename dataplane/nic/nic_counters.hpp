@@ -36,7 +36,8 @@ namespace mprdma::dataplane::nic {
   X(nic_drop_full, "frames for a port that had no room")                                     \
   X(nic_drop_link_down, "frames for a port without a link, or for a wire that is not there") \
   X(nic_drop_kernel, "frames for the kernel that the tap did not take: full, or down")       \
-  X(nic_drop_long, "frames longer than the port takes")
+  X(nic_drop_long, "frames longer than the port takes")                                      \
+  X(nic_drop_ring, "entries of a ring in shared memory that make no sense")
 MPRDMA_DEFINE_COUNTERS(NicCounters, MPRDMA_NIC_COUNTERS);
 
 #define MPRDMA_NIC_SERVER_COUNTERS(X)                                                  \

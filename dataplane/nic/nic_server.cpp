@@ -12,6 +12,8 @@
 #include <cstring>
 #include <utility>
 
+#include "dataplane/clock.hpp"
+#include "dataplane/close_elsewhere.hpp"
 #include "dataplane/local_port.hpp"
 
 namespace mprdma::dataplane::nic {
@@ -31,6 +33,19 @@ std::string failed(const std::string& what) {
   return what + ": " + std::strerror(errno);
 }
 
+// Of the thread: what others of the machine take is nobody's fault here.
+Time cpu_time() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return Time{} + Duration::s(now.tv_sec) + Duration::ns(now.tv_nsec);
+}
+
+// Of the process and its user together: nobody comes back in the name of another user's process.
+uint64_t instance_of(uid_t uid, const Hello& hello) {
+  const uint64_t instance = hello.instance ^ uint64_t { uid } * 0x9e3779b97f4a7c15;
+  return instance == 0 ? 1 : instance;
+}
+
 }  // namespace
 
 NicServer::NicServer(ServerConfig config, NicSwitch* nic, CmHost* cm, int epoll_fd)
@@ -41,10 +56,10 @@ NicServer::NicServer(ServerConfig config, NicSwitch* nic, CmHost* cm, int epoll_
       blocks_(config_.instance) {}
 
 NicServer::~NicServer() {
-  for (auto& [id, client] : connections_) close(client.fd);
+  for (auto& [id, client] : connections_) hang_up(client.fd);
   if (listen_fd_ < 0) return;
-  close(listen_fd_);
   unlink(config_.socket.c_str());
+  hang_up(listen_fd_);
 }
 
 std::string NicServer::open(Time now) {
@@ -98,7 +113,7 @@ void NicServer::on_ready(uint64_t tag, uint32_t events, Time now) {
   Connection& client = found->second;
   if ((tag & kTagKind) == kTagPort) {
     if (client.block != kNoBlock) nic_->wake_client(client.block, now);
-    if (client.port != nullptr && client.port->over()) client.over = any_over_ = true;
+    end_if_port_over(client);
   } else {
     if ((events & EPOLLOUT) != 0) write_some(client);
     if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) read_some(client, now);
@@ -108,8 +123,8 @@ void NicServer::on_ready(uint64_t tag, uint32_t events, Time now) {
 
 void NicServer::service(Time now) {
   for (auto& [id, client] : connections_) {
-    const bool late = client.block == kNoBlock && now >= client.hello_until;
-    if (late || (client.port != nullptr && client.port->over())) client.over = any_over_ = true;
+    if (client.block == kNoBlock && now >= client.hello_until) client.over = any_over_ = true;
+    end_if_port_over(client);
   }
   reap(now);
 }
@@ -162,16 +177,32 @@ void NicServer::accept_one(int fd, Time now) {
                       std::to_string(peer.uid) + ": allow that one in [daemon] allowed_uids");
   }
   client.pid = peer.pid;
+  client.uid = peer.uid;
   watch(client);
-  // The oldest that has not said Hello makes room for the newest.
+  // Who knows what he wants has said so by now.
+  if (!client.over) read_some(client, now);
+  evict_newcomer();
+}
+
+// Of too many that have not said Hello one makes room: the oldest of the process that has most.
+void NicServer::evict_newcomer() {
+  std::map<pid_t, size_t> of_process;
   size_t newcomers = 0;
-  Connection* oldest = nullptr;
-  for (auto& [id, other] : connections_) {
-    if (other.block != kNoBlock || other.over) continue;
+  for (const auto& [id, client] : connections_) {
+    if (client.block != kNoBlock || client.over) continue;
     ++newcomers;
-    if (oldest == nullptr || other.hello_until < oldest->hello_until) oldest = &other;
+    ++of_process[client.pid];
   }
-  if (newcomers > kNewcomersMax) oldest->over = any_over_ = true;
+  if (newcomers <= kNewcomersMax) return;
+  Connection* victim = nullptr;
+  for (auto& [id, client] : connections_) {
+    if (client.block != kNoBlock || client.over) continue;
+    if (victim == nullptr || of_process[client.pid] > of_process[victim->pid] ||
+        (client.pid == victim->pid && client.hello_until < victim->hello_until)) {
+      victim = &client;
+    }
+  }
+  victim->over = any_over_ = true;
 }
 
 void NicServer::watch(Connection& client) {
@@ -191,10 +222,11 @@ void NicServer::watch(Connection& client) {
 void NicServer::read_some(Connection& client, Time now) {
   for (int i = 0; i < kMessagesPerTurn && !client.over; ++i) {
     if (client.outgoing.size() >= kOutgoingMax / 2) break;
+    if (client.block == kNoBlock && now < newcomers_after_) break;
+    if (brings_descriptor(client.fd)) return misbehaved(client, "a descriptor");
     Incoming in;
     const int error = receive_message(client.fd, &in);
     if (error == EAGAIN) break;
-    if (in.passed_fd >= 0) close(in.passed_fd);
     if (error != 0) {
       client.over = any_over_ = true;
       return;
@@ -235,15 +267,30 @@ void NicServer::say(const Connection& client, const char* what) const {
   std::fprintf(stderr, "mprdmad: process %d (%s): %s\n", client.pid, client.program.c_str(), what);
 }
 
+void NicServer::end_if_port_over(Connection& client) {
+  if (client.port == nullptr || client.over || !client.port->over()) return;
+  if (client.port->violated()) return misbehaved(client, client.port->link_text());
+  client.over = any_over_ = true;
+}
+
+// In the queue may be what nobody has received.
+void NicServer::hang_up(int fd) const {
+  epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr);
+  shutdown(fd, SHUT_RDWR);
+  close_elsewhere(fd);
+}
+
 void NicServer::end(Connection& client, Time now) {
   if (client.block != kNoBlock) {
+    const Time start = cpu_time();
     cm_->agent().forget_client(client.id, now);
     nic_->remove_client(client.block, now);
     blocks_.release(client.block, now);
     ++counters_.nic_clients_gone;
     say(client, "gone");
+    pause_newcomers(start);
   }
-  close(client.fd);
+  hang_up(client.fd);
 }
 
 void NicServer::reap(Time now) {
@@ -361,18 +408,40 @@ void NicServer::on_hello(Connection& client, const Hello& hello, Time now) {
     return refuse(client, Refusal::kBadHello, hello.head.serial,
                   "Hello names no instance, or a block that does not exist");
   }
+  const Time start = cpu_time();
+  const uint64_t instance = instance_of(client.uid, hello);
   // The process comes back before its old connection was seen to end.
   for (auto& [id, other] : connections_) {
-    if (other.instance == hello.instance && other.block != kNoBlock) other.over = any_over_ = true;
+    if (other.instance == instance && other.block != kNoBlock) other.over = any_over_ = true;
   }
   reap(now);
+  if (blocks_of(client) >= kBlocksPerProcess) {
+    return refuse(client, Refusal::kFull, hello.head.serial,
+                  "this process has " + std::to_string(kBlocksPerProcess) +
+                      " ports of the device: close one of them");
+  }
   const uint32_t wanted = named ? hello.first_generation / kBlockGenerations : kNoBlock;
-  const uint32_t block = blocks_.assign(hello.instance, wanted, now);
+  const uint32_t block = blocks_.assign(instance, wanted, now);
   if (block == kNoBlock) {
     return refuse(client, Refusal::kFull, hello.head.serial,
                   std::to_string(kBlocks) + " processes use the device: end one of them");
   }
   if (!give_port(client, hello, block, now)) blocks_.release(block, now);
+  pause_newcomers(start);
+}
+
+uint32_t NicServer::blocks_of(const Connection& client) const {
+  uint32_t its = 0;
+  for (const auto& [id, other] : connections_) {
+    if (other.block != kNoBlock && other.pid == client.pid) ++its;
+  }
+  return client.pid == 0 ? 0 : its;
+}
+
+void NicServer::pause_newcomers(Time since) {
+  const Time now = clock_now();
+  const Duration others = (cpu_time() - since) * kShareOfOthers;
+  newcomers_after_ = std::min(std::max(newcomers_after_, now) + others, now + kNewcomersWaitMax);
 }
 
 bool NicServer::give_port(Connection& client, const Hello& hello, uint32_t block, Time now) {
@@ -387,6 +456,7 @@ bool NicServer::give_port(Connection& client, const Hello& hello, uint32_t block
   options.socket = sockets[0];
   options.slots = config_.slots;
   options.mac = address_.mac;
+  options.stranger = true;
   result = LocalPort::open(options);
   epoll_event event{};
   event.events = EPOLLIN | static_cast<uint32_t>(EPOLLET);
@@ -409,10 +479,10 @@ bool NicServer::give_port(Connection& client, const Hello& hello, uint32_t block
     return false;
   }
   client.block = block;
-  client.instance = hello.instance;
+  client.instance = instance_of(client.uid, hello);
   client.port = static_cast<LocalPort*>(result.port.get());
   nic_->add_client(block, std::move(result.port), now);
-  lock_.store(block, hello.instance);
+  lock_.store(block, client.instance);
   ++counters_.nic_clients_served;
   say(client, "served");
   return true;

@@ -2,7 +2,9 @@
 // queue pair numbers that they are given, and their commands to the CM agent.
 //
 // Whatever a client sends or does not read ends in its own connection's end at worst. Nothing here
-// blocks; each call does a bounded amount of work for each connection.
+// blocks; each call does a bounded amount of work for each connection. Making ports and taking them
+// apart, which costs memory, has a share of the time; newcomers wait in the order of the loop.
+// Descriptors that a client passes are never received (close_elsewhere.hpp tells why).
 // One thread. The host's loop waits in the epoll instance that it lends, and passes on what carries
 // a tag of this class.
 #pragma once
@@ -41,7 +43,11 @@ struct ServerConfig {
 class NicServer {
  public:
   static constexpr Duration kHelloTimeout = Duration::s(5);
-  static constexpr size_t kNewcomersMax = 32;  // connections that have not said Hello
+  static constexpr size_t kNewcomersMax = 32;        // connections that have not said Hello
+  static constexpr uint32_t kBlocksPerProcess = 16;  // an honest one has one
+  // A port that took t to make is followed by so many t for everybody else.
+  static constexpr int kShareOfOthers = 3;
+  static constexpr Duration kNewcomersWaitMax = Duration::s(1);
   // Every tag of ours is above this; the host's own are below.
   static constexpr uint64_t kTagBase = uint64_t{1} << 32;
 
@@ -75,7 +81,8 @@ class NicServer {
   struct Connection {
     uint32_t id = 0;
     int fd = -1;
-    pid_t pid = 0;
+    pid_t pid = 0;  // 0: in a PID namespace that is not ours
+    uid_t uid = 0;
     Time hello_until;
     uint32_t block = kNoBlock;  // kNoBlock: has not said Hello
     uint64_t instance = 0;
@@ -93,6 +100,11 @@ class NicServer {
   void on_message(Connection& client, const Incoming& in, Time now);
   void on_query(Connection& client, uint32_t serial);
   void on_hello(Connection& client, const Hello& hello, Time now);
+  void evict_newcomer();
+  [[nodiscard]] uint32_t blocks_of(const Connection& client) const;
+  void pause_newcomers(Time since);  // of the thread's CPU time
+  void hang_up(int fd) const;
+  void end_if_port_over(Connection& client);
   void on_command(Connection& client, const CmCommand& command, Time now);
   bool give_port(Connection& client, const Hello& hello, uint32_t block, Time now);
   void refuse(Connection& client, Refusal reason, uint32_t serial, const std::string& text);
@@ -117,6 +129,7 @@ class NicServer {
   std::map<uint32_t, Connection> connections_;
   uint32_t last_id_ = 0;
   bool any_over_ = false;
+  Time newcomers_after_;  // who has not said Hello is not read before
   NicServerCounters counters_;
 };
 

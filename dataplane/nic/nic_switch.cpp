@@ -41,6 +41,7 @@ void NicSwitch::add_client(uint32_t block, std::unique_ptr<Port> port, Time now)
 void NicSwitch::remove_client(uint32_t block, Time now) {
   CHECK(block < kBlocks && clients_[block] != nullptr);
   for (unsigned i = 0; i < kLastBursts && receive_client(block, now); ++i) flush();
+  note_ring(*clients_[block]);
   departed_ += clients_[block]->counters;
   clients_[block].reset();
   std::erase(awake_, block);
@@ -147,6 +148,10 @@ void NicSwitch::wake_wire(Time now) {
   wire_->last_moved = now;
 }
 
+void NicSwitch::note_ring(Station& station) {
+  station.counters.nic_drop_ring = station.port->stats().rx_malformed;
+}
+
 // service() may have taken the wake-up of a port that sleeps: the loop will not hear of it.
 bool NicSwitch::still_sleeps(Station& station, Time now) {
   if (station.awake || station.port->arm()) return true;
@@ -161,12 +166,14 @@ void NicSwitch::service_clients(Time now) {
     if (client == nullptr) continue;
     client->port->service(now);
     if (!still_sleeps(*client, now)) awake_.push_back(block);
+    note_ring(*client);
   }
 }
 
 void NicSwitch::service_wire(Time now) {
   if (wire_ == nullptr) return;
   wire_->port->service(now);
+  note_ring(*wire_);
   still_sleeps(*wire_, now);
   const bool up = wire_->port->link_up();
   if (up && !wire_was_up_) {

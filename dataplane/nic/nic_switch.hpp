@@ -139,6 +139,7 @@ class NicSwitch {
   static bool is_of_network(const wire::IpAddress& ip) {
     return wire::is_mapped_ipv4(ip) || wire::is_link_local(ip);
   }
+  static void note_ring(Station& station);
   [[nodiscard]] Station* station_of(uint32_t qpn) const;
   [[nodiscard]] bool is_ours(const HeaderCopy& copy, const FrameClass& found,
                              bool destination) const;

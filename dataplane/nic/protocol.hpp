@@ -19,9 +19,10 @@
 // a new Hello that names its block: it gets the same one, and its queue pairs go on.
 //
 // Trust. The daemon serves its own user and those that its configuration names (SO_PEERCRED); a
-// process checks that the daemon is root or its own user. What comes from a client may be anything:
-// a message that is none ends the connection; one that makes no sense is answered with EINVAL. A
-// client that does not read is not written to: beyond kOutgoingMax messages it is hung up on.
+// process checks that the daemon is root, its own user or the one in MPRDMA_DAEMON_UID. What comes
+// from a client may be anything: a message that is none ends the connection; one that makes no
+// sense is answered with EINVAL. A client that does not read is not written to: beyond kOutgoingMax
+// messages it is hung up on.
 //
 // Queue pair numbers. A block is kBlockGenerations generations of QpTable, 2^17 numbers: block b
 // holds the numbers with qpn >> 17 == b. The process allocates them as it likes (0, 1 and 0xffffff

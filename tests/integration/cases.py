@@ -8,6 +8,7 @@ import beside
 import daemon
 import direct
 import fabric
+import hostile
 import libfabric
 import matrix
 import perftest
@@ -358,7 +359,8 @@ _CASES = {
 
 
 def of_wire(name):
-    further = {"daemon": daemon.CASES + service.CASES, "beside": beside.CASES}
+    of_daemon = daemon.CASES + service.CASES + hostile.CASES
+    further = {"daemon": of_daemon, "beside": beside.CASES}
     chosen = [*{**_CASES, **fabric.CASES, **further}[name]]
     chosen += rdma_cm.CASES.get(name, []) + libfabric.CASES.get(name, [])
     return [Case(name, title, function) for title, function in chosen]
