@@ -1,5 +1,7 @@
 #include "dataplane/arp.hpp"
 
+#include <algorithm>
+
 namespace mprdma::dataplane {
 
 ArpTable::ArpTable() {
@@ -70,6 +72,15 @@ bool ArpTable::learn(const wire::IpAddress& ip, const wire::MacAddress& mac, boo
 
 void ArpTable::forget_failed() {
   std::erase_if(entries_, [](const Entry& entry) { return entry.state == State::kFailed; });
+}
+
+void ArpTable::refresh(const wire::IpAddress& ip, Time now) {
+  Entry* entry = find_mutable(ip);
+  // One that is being asked for is so already.
+  if (entry == nullptr || !entry->next_request.is_never()) return;
+  entry->next_request = now;
+  entry->retry = kFirstRetry;
+  next_deadline_ = std::min(next_deadline_, now);
 }
 
 void ArpTable::restart(Time now, bool all) {

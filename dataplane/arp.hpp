@@ -58,6 +58,8 @@ class ArpTable {
     const bool keeps = known != nullptr && known->state == State::kReachable && !overrides;
     return !keeps && learn(ip, mac, false);
   }
+  // What is known of `ip` is in doubt: asked for at once, and as good as before meanwhile.
+  void refresh(const wire::IpAddress& ip, Time now);
   // Those that gave up: for a host that asks again on behalf of whoever still wants them.
   void forget_failed();
   // The wire came up: what is not known is asked for at once; with `all`, what is known as well,

@@ -11,6 +11,7 @@
 
 #include "dataplane/fault_port.hpp"
 #include "dataplane/fault_report.hpp"
+#include "dataplane/frame_size.hpp"
 #include "dataplane/port_factory.hpp"
 #include "dataplane/qp_transport.hpp"
 #include "dataplane/telemetry.hpp"
@@ -51,11 +52,6 @@ uint64_t random_seed() {
   return seed;
 }
 
-// The largest frame of this path MTU: all headers, payload, pad and ICRC.
-uint32_t frame_bytes(uint32_t mtu) {
-  return static_cast<uint32_t>(wire::kMaxFrameHeaderBytes + wire::kMaxFrameTrailerBytes) + mtu;
-}
-
 }  // namespace
 
 Engine::Engine(const Config& config, std::unique_ptr<Port> port, uint64_t seed)
@@ -89,11 +85,11 @@ std::unique_ptr<Engine> Engine::create_over(const Config& given, std::unique_ptr
     if (!message->empty()) return nullptr;
   }
   const PortInfo info = port->info();
-  if (info.frame_bytes_max < frame_bytes(config.mtu)) {
+  if (info.frame_bytes_max < frame_bytes_of(config.mtu)) {
     *error = EINVAL;
     *message = "the port takes frames of " + std::to_string(info.frame_bytes_max) +
                " bytes, a path MTU of " + std::to_string(config.mtu) + " needs " +
-               std::to_string(frame_bytes(config.mtu)) + ": set MPRDMA_MTU (--mtu) lower";
+               std::to_string(frame_bytes_of(config.mtu)) + ": set MPRDMA_MTU (--mtu) lower";
     return nullptr;
   }
   std::unique_ptr<Engine> engine(new Engine(config, std::move(port), seed));

@@ -23,6 +23,13 @@ namespace {
 // A frame of AF_PACKET's rings with jumbo MTU; the driver wants buffers that hold the whole of it.
 constexpr uint32_t kAfPacketFrameBytes = 8192;
 
+// A buffer of AF_XDP is a chunk of the kernel's, which is a page at most. DPDK's driver makes a
+// whole buffer one chunk: its pool's header, its descriptor and its headroom; the kernel leaves as
+// much again as XDP programs may put before a frame that it receives (XDP_PACKET_HEADROOM).
+constexpr uint32_t kXdpChunkBytes = 4096;
+constexpr uint32_t kXdpBufferBytes = kXdpChunkBytes - 64 - 128 - 128;
+constexpr uint32_t kXdpKernelHeadroom = 256;
+
 struct Default {
   std::string_view driver;
   std::string_view key;
@@ -91,13 +98,17 @@ int check_virtio_user(const EthdevSpec& spec, std::string* message) {
   return 0;
 }
 
-int check_af_packet(const EthdevSpec& spec, std::string* message) {
+// A device on an interface of the kernel's, by sockets of this family.
+int check_interface(const EthdevSpec& spec, int family, std::string* message) {
   const std::string interface = value_of(spec.args, "iface");
   if (interface.empty()) return refuse(EINVAL, spec.name + " needs iface=INTERFACE", message);
   if (if_nametoindex(interface.c_str()) == 0) {
     return refuse(ENODEV, "there is no interface '" + interface + "' here; see `ip link`", message);
   }
-  const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+  const int fd = socket(family, SOCK_RAW | SOCK_CLOEXEC, 0);
+  if (fd < 0 && errno == EAFNOSUPPORT) {
+    return refuse(errno, "this kernel has no AF_XDP; take net_af_packet0 instead", message);
+  }
   if (fd < 0) {
     return refuse(errno,
                   "no permission for packet sockets on '" + interface +
@@ -129,12 +140,14 @@ uint32_t EthdevSpec::buffer_bytes() const {
         kAfPacketFrameBytes,
         static_cast<uint32_t>(std::strtoul(value_of(args, "framesz").c_str(), nullptr, 10)));
   }
+  if (driver == "net_af_xdp") return kXdpBufferBytes;
   return kFrameHeadroom + 4096 + 128;
 }
 
 uint32_t EthdevSpec::frame_bytes_max() const {
   // AF_PACKET's ring keeps a header of its own before each frame.
-  return driver == "net_af_packet" ? buffer_bytes() - 128 : buffer_bytes();
+  if (driver == "net_af_packet") return buffer_bytes() - 128;
+  return driver == "net_af_xdp" ? buffer_bytes() - kXdpKernelHeadroom : buffer_bytes();
 }
 
 int parse_ethdev_spec(std::string_view text, EthdevSpec* spec, std::string* message) {
@@ -183,7 +196,8 @@ int check_ethdev_spec(const EthdevSpec& spec, std::string* message) {
                   message);
   }
   if (spec.driver == "net_virtio_user") return check_virtio_user(spec, message);
-  if (spec.driver == "net_af_packet") return check_af_packet(spec, message);
+  if (spec.driver == "net_af_packet") return check_interface(spec, AF_PACKET, message);
+  if (spec.driver == "net_af_xdp") return check_interface(spec, AF_XDP, message);
   if (spec.driver == "net_vhost" && spec.socket_path.empty()) {
     return refuse(EINVAL, spec.name + " needs iface=SOCKET of the vhost-user wire", message);
   }

@@ -32,6 +32,8 @@ struct EthdevSpec {
   [[nodiscard]] bool can_interrupt() const {
     return driver == "net_vhost" || driver == "net_virtio_user";
   }
+  // The driver counts on buffers of exactly a page each, one behind the other.
+  [[nodiscard]] bool needs_pages() const { return driver == "net_af_xdp"; }
   // Bytes that a buffer must hold, and of the largest frame, which may be less.
   [[nodiscard]] uint32_t buffer_bytes() const;
   [[nodiscard]] uint32_t frame_bytes_max() const;

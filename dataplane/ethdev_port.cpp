@@ -5,6 +5,7 @@
 #include <rte_errno.h>
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
+#include <rte_mbuf_pool_ops.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
@@ -44,6 +45,28 @@ uint32_t interface_mtu(unsigned if_index) {
   const bool good = ioctl(fd, SIOCGIFMTU, &request) == 0;
   close(fd);
   return good && request.ifr_mtu > 0 ? static_cast<uint32_t>(request.ifr_mtu) : 0;
+}
+
+// As rte_pktmbuf_pool_create(), without the gaps by which it spreads buffers over memory channels.
+rte_mempool* create_dense_pool(const std::string& name, uint16_t room) {
+  rte_mempool* pool = rte_mempool_create_empty(name.c_str(), kPoolFrames, sizeof(rte_mbuf) + room,
+                                               0, sizeof(rte_pktmbuf_pool_private), SOCKET_ID_ANY,
+                                               RTE_MEMPOOL_F_NO_SPREAD);
+  if (pool == nullptr) return nullptr;
+  rte_pktmbuf_pool_private sizes{};
+  sizes.mbuf_data_room_size = room;
+  int error = rte_mempool_set_ops_byname(pool, rte_mbuf_best_mempool_ops(), nullptr);
+  if (error == 0) {
+    rte_pktmbuf_pool_init(pool, &sizes);
+    error = rte_mempool_populate_default(pool);
+  }
+  if (error < 0) {
+    rte_mempool_free(pool);
+    rte_errno = -error;
+    return nullptr;
+  }
+  rte_mempool_obj_iter(pool, rte_pktmbuf_init, nullptr);
+  return pool;
 }
 
 }  // namespace
@@ -158,9 +181,10 @@ void EthdevPort::end_background() {
 int EthdevPort::make_pool(std::string* message) {
   static std::atomic<unsigned> pools = 0;
   const std::string name = "mprdma-" + std::to_string(pools++);
-  const uint32_t room = RTE_PKTMBUF_HEADROOM + spec_.buffer_bytes();
-  pool_ = rte_pktmbuf_pool_create(name.c_str(), kPoolFrames, 0, 0, static_cast<uint16_t>(room),
-                                  SOCKET_ID_ANY);
+  const auto room = static_cast<uint16_t>(RTE_PKTMBUF_HEADROOM + spec_.buffer_bytes());
+  pool_ = spec_.needs_pages()
+              ? create_dense_pool(name, room)
+              : rte_pktmbuf_pool_create(name.c_str(), kPoolFrames, 0, 0, room, SOCKET_ID_ANY);
   if (pool_ == nullptr) {
     return failed("no memory for packet buffers; give more with mem=MB", rte_errno, message);
   }

@@ -8,6 +8,17 @@ void Neighbours::configure(uint32_t ipv4, uint32_t prefix_bits, uint32_t gateway
   ipv4_ = ipv4;
   mask_ = prefix_bits == 0 ? 0 : UINT32_MAX << (32 - std::min(prefix_bits, 32U));
   gateway_ = gateway;
+  gateway_known_ = false;
+  const ArpTable::Entry* entry = gateway != 0 ? arp_.find(gateway) : nullptr;
+  if (entry != nullptr && entry->state == ArpTable::State::kReachable) know_gateway(entry->mac);
+}
+
+// Who is silent may only have nothing to say, or answer by another router; then it says so in ARP.
+void Neighbours::look_at_gateway(Time now) {
+  if (now < next_look_) return;
+  next_look_ = now + kGatewayLook;
+  if (gateway_sent_ && !gateway_heard_) arp_.refresh(wire::map_ipv4(gateway_), now);
+  gateway_sent_ = gateway_heard_ = false;
 }
 
 wire::IpAddress Neighbours::next_hop(const wire::IpAddress& ip) const {

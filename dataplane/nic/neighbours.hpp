@@ -1,12 +1,15 @@
 // Who is asked for on the wire on behalf of clients and of the CM agent, by ARP or by neighbour
 // discovery, and who waits for the answer. IPv4 that lies off the subnet is the gateway's, if there
 // is one; without one every address is asked for itself. IPv6 is of the link.
+// A gateway may become another machine: frames are aimed at the Ethernet address that it has now,
+// and one that is sent to and not heard of is asked for again.
 //
 // An address that does not answer is forgotten (arp.hpp): who still wants it asks again. Pure;
 // called by the switch.
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "base/units.hpp"
@@ -21,6 +24,8 @@ class Neighbours {
   static constexpr size_t kQuestionsMax = 1024;
   static constexpr size_t kQuestionsPerClient = 128;
   static constexpr size_t kQuestionsOfAgent = 512;  // who asks for all clients
+  // Silence of a gateway in use that makes us ask where it is.
+  static constexpr Duration kGatewayLook = Duration::ms(250);
 
   struct Question {
     uint32_t who = kAgent;  // block of a client
@@ -35,8 +40,23 @@ class Neighbours {
 
   // The Ethernet address by which `ip` is reached, if it is known.
   [[nodiscard]] const wire::MacAddress* find(const wire::IpAddress& ip) const;
-  // The same; else it is asked for, and `who` is among those that on_news() tells. False in
-  // *waits: there is no room, and nobody will be told.
+  // Where frames for `ip` go if that is the gateway, whatever the sender was told before; nullptr:
+  // `ip` is on the subnet, or the gateway is not known.
+  [[nodiscard]] const wire::MacAddress* gateway_of(uint32_t ip) const {
+    return gateway_known_ && ((ip ^ ipv4_) & mask_) != 0 ? &gateway_mac_ : nullptr;
+  }
+  // For each frame: to and from the gateway's Ethernet address.
+  void sent_to_gateway() { gateway_sent_ = true; }
+  void heard(const unsigned char* src_mac) {
+    if (gateway_known_ && std::memcmp(src_mac, gateway_mac_.data(), gateway_mac_.size()) == 0) {
+      gateway_heard_ = true;
+    }
+  }
+  // From time to time.
+  void look_at_gateway(Time now);
+
+  // The Ethernet address; else it is asked for, and `who` is among those that on_news() tells.
+  // False in *waits: there is no room, and nobody will be told.
   const wire::MacAddress* ask(uint32_t who, const wire::IpAddress& ip, Time now, bool* waits);
 
   // Somebody says that `hop` is at `mac`. True if that is news; then tell(question) is called for
@@ -44,6 +64,7 @@ class Neighbours {
   template <class Tell>
   bool learn(const wire::IpAddress& hop, const wire::MacAddress& mac, bool may_add, Tell&& tell) {
     if (!arp_.learn(hop, mac, may_add)) return false;
+    if (gateway_ != 0 && hop == wire::map_ipv4(gateway_)) know_gateway(mac);
     take_questions(hop, tell);
     return true;
   }
@@ -88,10 +109,21 @@ class Neighbours {
     }
   }
 
+  void know_gateway(const wire::MacAddress& mac) {
+    gateway_mac_ = mac;
+    gateway_known_ = gateway_heard_ = true;
+  }
+
   ArpTable arp_;
   uint32_t ipv4_ = 0;
   uint32_t mask_ = UINT32_MAX;
   uint32_t gateway_ = 0;
+  wire::MacAddress gateway_mac_{};
+  bool gateway_known_ = false;
+  // Since the last look.
+  bool gateway_sent_ = false;
+  bool gateway_heard_ = false;
+  Time next_look_;
   std::vector<Question> questions_;  // never grows beyond its first capacity
 };
 

@@ -175,6 +175,7 @@ void NicSwitch::service_wire(Time now) {
   wire_->port->service(now);
   note_ring(*wire_);
   still_sleeps(*wire_, now);
+  neighbours_.look_at_gateway(now);
   const bool up = wire_->port->link_up();
   if (up && !wire_was_up_) {
     // Peers that knew us under another Ethernet address hear of it (RFC 5227, 2.3).

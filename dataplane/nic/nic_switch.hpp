@@ -151,6 +151,7 @@ class NicSwitch {
   bool may_send(uint32_t block, const FrameClass& found, const wire::Packet& packet,
                 const HeaderCopy& copy, uint64_t NicCounters::** cause) const;
   void pair_from_client(uint32_t block, const FrameClass& found, const RxFrame& frame);
+  void aim(unsigned char* headers, const FrameClass& found);
   void route(uint32_t block, const HeaderCopy& copy, const FrameClass& found,
              const wire::Packet& packet, const RxFrame& frame);
 

@@ -74,6 +74,7 @@ void NicSwitch::from_client(uint32_t block, const RxFrame& frame, Time now) {
   uint64_t NicCounters::*cause = nullptr;
   if (!may_send(block, found, packet, copy, &cause)) return drop(client, cause);
   if (packet.dest_qpn == wire::kGeneralServicesQpn) return pair_from_client(block, found, frame);
+  aim(copy.bytes.data(), found);
   route(block, copy, found, packet, frame);
 }
 
@@ -99,6 +100,16 @@ bool NicSwitch::may_send(uint32_t block, const FrameClass& found, const wire::Pa
   return group ? found.group && is_group_address(copy, found) && datagram &&
                      packet.dest_qpn == wire::kMulticastQpn
                : packet.dest_qpn != wire::kMulticastQpn;
+}
+
+// What goes beyond the subnet goes to the gateway that there is now: a client may have heard of
+// another one.
+void NicSwitch::aim(unsigned char* headers, const FrameClass& found) {
+  if (found.is_ipv6 || found.group) return;
+  const wire::MacAddress* gateway = neighbours_.gateway_of(found.dst_ipv4);
+  if (gateway == nullptr) return;
+  std::memcpy(headers, gateway->data(), gateway->size());
+  neighbours_.sent_to_gateway();
 }
 
 void NicSwitch::route(uint32_t block, const HeaderCopy& copy, const FrameClass& found,
@@ -152,6 +163,7 @@ void NicSwitch::pair_from_client(uint32_t block, const FrameClass& found, const 
   if (!is_ours(copy, again, true)) {
     if (wire_ == nullptr) return drop(client, &NicCounters::nic_drop_link_down);
     client.to_wire = true;
+    aim(bytes.data(), again);
     put_whole(*wire_, bytes.data(), frame.length);
     return;
   }

@@ -32,6 +32,7 @@ void NicSwitch::from_wire(const RxFrame& frame, Time now) {
       found.group || (copy.copied >= wire::Ethernet::kBytes &&
                       std::memcmp(copy.bytes.data(), config_.mac.data(), config_.mac.size()) == 0);
   if (!to_us) return drop(*wire_, &NicCounters::nic_drop_not_ours);
+  if (copy.copied >= wire::Ethernet::kBytes) neighbours_.heard(copy.bytes.data() + 6);
   switch (found.kind) {
     case FrameKind::kRoce:
       return roce_from_wire(copy, found, frame, now);

@@ -94,7 +94,7 @@ def perftest_cm(program, *options):
     return run
 
 
-def rping(pings, *options):
+def rping(pings, *options, address=SERVER):
     def wait(process, deadline):
         status = process.wait_status(deadline)
         expect(
@@ -102,7 +102,7 @@ def rping(pings, *options):
             f"{process.name}: {describe_status(status)}",
         )
 
-    common = ["-a", SERVER, "-p", "{port}", "-v", "-V", "-C", str(pings), *options]
+    common = ["-a", address, "-p", "{port}", "-v", "-V", "-C", str(pings), *options]
     return both(["rping", "-s", *common], ["rping", "-c", *common], wait=wait)
 
 

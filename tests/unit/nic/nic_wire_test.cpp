@@ -73,6 +73,61 @@ TEST(NicNeighbours, WhatIsBeyondTheGatewayHasItsEthernetAddress) {
   EXPECT_EQ(arp_of(answers[0]).sender_mac, kPeerMac);
 }
 
+// RFC 1122, 2.3.2.1: what is known of a neighbour ends when it is out of date.
+TEST(NicNeighbours, AGatewayMayBecomeAnotherMachine) {
+  const wire::MacAddress other = {2, 9, 9, 9, 9, 9};
+  SwitchBed bed(true, kGateway);
+  bed.add(1);
+  const Bytes far = make_frame({.dst_ip = kFarIp});
+  const Bytes near = make_frame({});
+  bed.nic.service_wire(bed.now);  // the link is up, and says so
+  bed.wire_gets();
+  bed.client_sends(1, question(kFarIp));
+  bed.run();
+  bed.wire_sends(arp_frame(ArpOperation::kReply, kPeerMac, kGateway, kOurIp, kOurMac));
+  bed.client_sends(1, far);
+  bed.run();
+  bed.wire_gets();
+
+  // Its frames are heard: nobody asks.
+  for (int i = 0; i < 10; ++i) {
+    bed.client_sends(1, far);
+    bed.wire_sends(make_frame(from_peer({.dest_qpn = qpn_in(1)})));
+    bed.run();
+    bed.now += Neighbours::kGatewayLook;
+    bed.nic.service_wire(bed.now);
+    bed.run();
+    EXPECT_EQ(bed.wire_gets(), std::vector<Bytes>{far});
+  }
+  // Nothing comes back: it is asked for, and answers from another Ethernet address.
+  bed.client_sends(1, far);
+  bed.run();
+  bed.now += Neighbours::kGatewayLook;
+  bed.nic.service_wire(bed.now);
+  bed.run();
+  std::vector<Bytes> sent = bed.wire_gets();
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_EQ(arp_of(sent[1]).target_ip, kGateway);
+  bed.wire_sends(arp_frame(ArpOperation::kReply, other, kGateway, kOurIp, kOurMac));
+  bed.run();
+
+  // The client's own idea of it does not matter; that of somebody on the subnet does.
+  bed.client_sends(1, far);
+  bed.client_sends(1, make_frame(management(pair_mad(qpn_in(1), 9))));
+  FrameSpec pair = management(pair_mad(qpn_in(1), 9));
+  pair.dst_ip = kFarIp;
+  bed.client_sends(1, make_frame(pair));
+  bed.client_sends(1, near);
+  bed.run();
+  sent = bed.wire_gets();
+  ASSERT_EQ(sent.size(), 4u);
+  for (const size_t i : {0u, 2u})
+    EXPECT_TRUE(std::equal(other.begin(), other.end(), sent[i].begin()));
+  for (const size_t i : {1u, 3u}) {
+    EXPECT_TRUE(std::equal(kPeerMac.begin(), kPeerMac.end(), sent[i].begin()));
+  }
+}
+
 TEST(NicNeighbours, OurOwnAddressIsAnsweredOnBothSides) {
   SwitchBed bed;
   bed.add(1);
