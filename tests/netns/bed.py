@@ -94,7 +94,7 @@ class RoutedBed(Wire):
     def set_up(self):
         if os.geteuid() != 0:
             raise Unavailable("network namespaces need root")
-        for command in ("ip", "tc", "sysctl"):
+        for command in ("ip", "tc", "sysctl", "ping"):
             if shutil.which(command) is None:
                 raise Unavailable(f"there is no {command} command")
         for side in HOSTS:
@@ -234,8 +234,11 @@ class RoutedBed(Wire):
         read = "cat " + " ".join(
             f"/sys/class/net/path{path}/statistics/tx_bytes" for path in self.paths()
         )
-        out = _run(["ip", "netns", "exec", self.router_space(router), "sh", "-c", read])
-        return [int(line) for line in out.split()]
+        return [int(line) for line in self.router_runs(router, ["sh", "-c", read]).split()]
+
+    def router_runs(self, router, command):
+        """What the command prints that a router's operator types."""
+        return _run(["timeout", 60, "ip", "netns", "exec", self.router_space(router), *command])
 
     def set_gateway_mac(self, host, mac):
         """The router of a host gets another Ethernet address, and says nothing of it."""

@@ -12,6 +12,7 @@ from hosts import Failure, wait_until
 
 MESSAGE_BYTES = 65536
 MOVES = 200_000  # bytes over a path that are traffic, not its neighbours' questions
+PINGS = 5000
 ALL_LINKS = range(1, PATHS + 1)
 SECONDS = 120  # that a case takes at most on a busy machine, beside what it measures
 
@@ -79,6 +80,12 @@ def all_paths(wire, _options):
     traffic = Traffic(wire, 3)
     traffic.wait_for(ALL_LINKS)
     traffic.end()
+
+
+def pings(wire, _options):
+    """mprdmad answers every one: more of them than the device has buffers."""
+    ran = wire.router_runs(0, ["ping", "-f", "-q", "-c", PINGS, "-s", 1000, host_address(0)])
+    expect(f" {PINGS} received" in ran, ran.strip())
 
 
 def contents(wire, _options):
@@ -163,6 +170,7 @@ QUICK = [RPING, ALL_PATHS]
 ALL = [
     RPING,
     ALL_PATHS,
+    Case("pings", "ping of a host by its router", pings),
     Case("contents", "verbs_check", contents),
     Case("link_down", "links set down and up under ib_write_bw", link_down),
     Case("gateway_mac", "a gateway's address changes under ib_write_bw", gateway_mac),
