@@ -77,7 +77,7 @@ class Traffic:
 
 def all_paths(wire, _options):
     """ib_write_bw uses every link that there is."""
-    traffic = Traffic(wire, 3)
+    traffic = Traffic(wire, 2)
     traffic.wait_for(ALL_LINKS)
     traffic.end()
 
