@@ -213,6 +213,8 @@ int EthdevPort::configure(std::string* message) {
   if (error != 0) return failed("the device does not start", error, message);
   // Groups that a queue pair attached to; a device without a filter may not know the request.
   (void)rte_eth_allmulticast_enable(port_id_);
+  // The address of the RDMA device need not be the adapter's. Nobody else has the adapter.
+  if (spec_.is_pci()) (void)rte_eth_promiscuous_enable(port_id_);
   started_ = true;
   return 0;
 }
