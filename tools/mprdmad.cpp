@@ -30,6 +30,7 @@ using mprdma::Duration;
 using mprdma::dataplane::PortResult;
 
 constexpr int kExitFailed = 1;
+constexpr uint32_t kIdsMax = 65536;  // communication ids of the host
 
 struct Options {
   std::string config;
@@ -109,6 +110,7 @@ mprdma::dataplane::CmConfig cm_config(const nic::NicConfig& config, uint64_t see
   cm.address = mprdma::wire::map_ipv4(config.ipv4);
   cm.ipv4 = config.ipv4;
   cm.path_mtu = config.mtu == 4096 ? 5 : config.mtu == 2048 ? 4 : 3;
+  cm.ids_max = kIdsMax;
   cm.seed = seed;
   // The modified EUI-64 of the MAC, as the processes' engines say it.
   const auto& mac = config.mac;

@@ -140,7 +140,7 @@ std::string wants_daemon(const RunOptions& options, const Environment& environme
   std::map<std::string, std::string> overlay;
   const Environment merged = overlaid(options, environment, &overlay);
   Config config;
-  const std::string error = with_option(options, load_config_partial(merged, &config));
+  std::string error = with_option(options, load_config_partial(merged, &config));
   if (!error.empty() || options.fabric_host || names_pair(options, config)) return error;
   if (dataplane::is_daemon_port(config.port_spec)) {
     out->wanted = true;

@@ -61,10 +61,10 @@ void add_counters(std::vector<Family>* out, const std::string& prefix, std::stri
     out->push_back(family(metric_name(prefix, name), Counters::kDescriptions[i],
                           prometheus::MetricType::Counter));
   }
-  for (const auto& [labels, counters] : sets) {
+  for (const auto& set : sets) {
     size_t i = first;
-    counters->for_each(
-        [&](std::string_view, uint64_t value) { add_sample(&(*out)[i++], labels, value); });
+    set.second->for_each(
+        [&](std::string_view, uint64_t value) { add_sample(&(*out)[i++], set.first, value); });
   }
 }
 
