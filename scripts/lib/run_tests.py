@@ -21,6 +21,8 @@ os.environ.setdefault("CCACHE_NOHASHDIR", "1")
 STEPS = ("sanitize", "tsan", "clang-tidy")
 # Their builds take minutes: scripts/nightly has them.
 NAMED_STEPS = ("sanitize-gcc", "tsan-gcc")
+# From here on clang-tidy looks at what changed unless it is named; scripts/nightly looks at all.
+RECENT = "HEAD~10"
 QUICK = ("tidy", "unit", "conformance", "swarm")
 SANITIZED = ("unit", "conformance", "swarm", "fuzz")
 
@@ -142,7 +144,8 @@ def steps(only, quick):
         if name in wanted:
             yield name, functools.partial(sanitized, build, tested, name in only)
     if "clang-tidy" in wanted:
-        yield "clang-tidy", clang_tidy
+        options = [] if "clang-tidy" in only else ["--since", RECENT]
+        yield "clang-tidy", functools.partial(clang_tidy, options)
 
 
 def sanitized(build, suites, asked_for, tally):
@@ -150,10 +153,10 @@ def sanitized(build, suites, asked_for, tally):
     build_and_test(tally, build, suites, False, asked_for)
 
 
-def clang_tidy(tally):
+def clang_tidy(options, tally):
     """Static analysis, over the compile database of the gcc build."""
     if GCC.setup():
-        tally.check("clang-tidy", run([str(ROOT / "scripts/clang-tidy")]))
+        tally.check("clang-tidy", run([str(ROOT / "scripts/clang-tidy"), *options]))
     else:
         tally.fail("build: configure")
 
