@@ -6,6 +6,7 @@ import time
 import daemon
 import libfabric
 import rdma_cm
+import rsockets
 from hosts import Failure
 
 EVERYWHERE = ("one_host", "two_hosts", "two_daemons")
@@ -70,6 +71,8 @@ PROGRAMS = [
     ("rstream", "rstream, verified", rdma_cm.pair("rstream", *STREAM)),
     ("riostream", "riostream, verified", rdma_cm.pair("riostream", *STREAM)),
     ("rcopy", "rcopy, a file compared", rdma_cm.rcopy),
+    ("rsockets_tcp", "TCP programs over rsockets (librspreload), a file compared: busybox nc; "
+     "tclsh as HTTP server with curl and with wget", rsockets.all_programs),
     ("ib_write_bw", "ib_write_bw -R", rdma_cm.perftest_cm("ib_write_bw", "-n", "1000")),
 ]
 # It takes no device without a link, and a wire of two has one when both are there.

@@ -13,6 +13,7 @@ import libfabric
 import matrix
 import perftest
 import rdma_cm
+import rsockets
 import service
 from hosts import Failure, describe_status, wait_until
 
@@ -363,4 +364,5 @@ def of_wire(name):
     further = {"daemon": of_daemon, "beside": beside.CASES}
     chosen = [*{**_CASES, **fabric.CASES, **further}[name]]
     chosen += rdma_cm.CASES.get(name, []) + libfabric.CASES.get(name, [])
+    chosen += rsockets.CASES.get(name, [])
     return [Case(name, title, function) for title, function in chosen]
