@@ -33,6 +33,9 @@ namespace mprdma::dataplane {
   X(drop_group_no_room, "own datagrams to a group that found the loop full")              \
   X(drop_ack_no_room, "acknowledgements that found the wire full")                        \
   X(drop_bad_mad, "datagrams to queue pair 1 that are not for us, or answer no question") \
+  X(drop_bad_probe, "path probes that make no sense")                                     \
+  X(probes_answered, "path probes of peers that were answered")                           \
+  X(probes_refused, "path probes of peers beyond the rate that is answered")              \
   X(arp_requests_sent, "ARP requests sent")                                               \
   X(arp_replies_sent, "ARP replies sent")                                                 \
   X(arp_received, "ARP packets taken in")                                                 \

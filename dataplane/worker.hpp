@@ -10,6 +10,7 @@
 //   worker_datagrams.cpp what is different about UD: addresses of packets, groups, the GRH
 //   worker_negotiation.cpp  the mode of a queue pair is agreed with the peer
 //   worker_management.cpp  management datagrams; the CM agent
+//   worker_probe.cpp       path probes of peers
 //   worker_paths.cpp     addresses, neighbours, link state, life of a queue pair
 //
 // Ownership: a borrowed frame belongs to the port and stands in frames_ until its payload is
@@ -36,6 +37,7 @@
 #include "dataplane/mcast_table.hpp"
 #include "dataplane/mr_table.hpp"
 #include "dataplane/nic_link.hpp"
+#include "dataplane/path_probe.hpp"
 #include "dataplane/port.hpp"
 #include "dataplane/qp_context.hpp"
 #include "dataplane/qp_table.hpp"
@@ -205,6 +207,8 @@ class Worker {
   bool send_mad(const wire::FrameAddress& address, uint16_t vp,
                 std::span<const unsigned char, wire::kMadBytes> mad, bool loop, TxBatch& batch);
   void receive_management(const RxFrame& frame, bool from_loop, TxBatch& answers, Time now);
+  void receive_probe(std::span<const unsigned char, wire::kMadBytes> head, Time now,
+                     TxBatch& answers);  // worker_probe.cpp
   void receive_cm_mad(std::span<const unsigned char, wire::kMadBytes> bytes, bool from_loop,
                       Time now);
   void learn_from(const wire::FrameAddress& from);
@@ -257,6 +261,7 @@ class Worker {
   SilentPeers silent_peers_;
   QpContext* negotiating_ = nullptr;  // whose time to ask the peer has come
   Psn mad_psn_;
+  RateLimit probe_limit_{kProbeInterval, kProbeBurst};
   bool said_wrong_mode_ = false;
   ArpTable arp_;
   CmHost cm_;

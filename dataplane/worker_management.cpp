@@ -54,15 +54,19 @@ bool Worker::send_mad(const wire::FrameAddress& address, uint16_t vp,
 void Worker::receive_management(const RxFrame& frame, bool from_loop, TxBatch& answers, Time now) {
   const wire::Packet& packet = decoded_.packet;
   if (packet.info().transport != wire::TransportService::kUd || !good_pkey(packet.p_key) ||
-      packet.deth.q_key != wire::kGeneralServicesQKey || packet.payload_len != wire::kMadBytes) {
+      packet.deth.q_key != wire::kGeneralServicesQKey || packet.payload_len < wire::kMadBytes) {
     ++counters_.drop_bad_mad;
     return;
   }
-  // A copy, because the peer may still write to the frame.
+  // A copy, because the peer may still write to the frame. Only probes are longer.
   std::array<unsigned char, wire::kMadBytes> bytes;
   std::memcpy(bytes.data(), frame.data + decoded_.payload_offset, bytes.size());
   const uint8_t management_class = wire::MadHeader::load(bytes.data()).management_class;
-  if (management_class == wire::kCmClass) {
+  if (!from_loop && wire::is_probe_mad(bytes)) {
+    receive_probe(bytes, now, answers);
+  } else if (packet.payload_len != wire::kMadBytes) {
+    ++counters_.drop_bad_mad;
+  } else if (management_class == wire::kCmClass) {
     receive_cm_mad(bytes, from_loop, now);
   } else if (management_class == wire::kPairClass && !from_loop) {
     receive_pair_mad(bytes, now, answers);

@@ -24,6 +24,10 @@ namespace mprdma::dataplane::nic {
   X(nic_pings_answered, "ICMP and ICMPv6 echo requests answered")                            \
   X(nic_cm_in, "datagrams of connection management taken from the port")                     \
   X(nic_cm_out, "datagrams of connection management sent to the port")                       \
+  X(nic_probes_answered, "path probes of peers that were answered")                          \
+  X(nic_probes_refused, "path probes of peers beyond the rate that is answered")             \
+  X(nic_probes_sent, "path probes sent for clients")                                         \
+  X(nic_probe_answers, "answers to them")                                                    \
   X(nic_kernel_in, "frames that the kernel sent through the tap")                            \
   X(nic_kernel_out, "frames handed to the kernel through the tap")                           \
   X(nic_back_pressure, "turns in which the client was not read, because the wire was full")  \
@@ -32,6 +36,7 @@ namespace mprdma::dataplane::nic {
   X(nic_drop_not_ours, "frames for another address, or of another protocol")                 \
   X(nic_drop_unknown_qp, "frames for a queue pair number that no client has")                \
   X(nic_drop_management, "management datagrams that nobody takes")                           \
+  X(nic_drop_probe, "path probes that make no sense, and answers to none of ours")           \
   X(nic_drop_arp, "questions for neighbours that make no sense, or beyond the limit")        \
   X(nic_drop_full, "frames for a port that had no room")                                     \
   X(nic_drop_link_down, "frames for a port without a link, or for a wire that is not there") \

@@ -92,6 +92,7 @@ void NicLoop::step(Duration longest) {
 void NicLoop::pump(Time now) {
   cm_has_more_ =
       cm_.pump(nic_, now, [this](const CmAgent::ClientEvent& event) { server_.deliver(event); });
+  nic_.prober().take_results([this](const PathProber::Result& result) { server_.deliver(result); });
   server_.reap(now);
 }
 

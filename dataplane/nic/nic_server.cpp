@@ -247,6 +247,9 @@ void NicServer::on_message(Connection& client, const Incoming& in, Time now) {
   }
   if (fault != MessageFault::kNone) return misbehaved(client, to_string(fault));
   if (head.type == MessageType::kQuery) return on_query(client, head.serial);
+  if (head.type == MessageType::kPathProbe) {
+    return on_probe(client, load_message<PathProbe>(in.message()), now);
+  }
   if (head.type == MessageType::kHello && client.block == kNoBlock) {
     return on_hello(client, load_message<Hello>(in.message()), now);
   }
@@ -290,6 +293,7 @@ void NicServer::end(Connection& client, Time now) {
     say(client, "gone");
     pause_newcomers(start);
   }
+  nic_->prober().forget_client(client.id);
   hang_up(client.fd);
 }
 
@@ -384,6 +388,11 @@ void NicServer::deliver(const CmAgent::ClientEvent& event) {
   message.event = event.event;
   ++counters_.nic_cm_events;
   send(found->second, message);
+}
+
+void NicServer::deliver(const PathProber::Result& result) {
+  const auto found = connections_.find(result.client);
+  if (found != connections_.end()) send(found->second, result.answer);
 }
 
 // ---- Messages from clients
@@ -486,6 +495,17 @@ bool NicServer::give_port(Connection& client, const Hello& hello, uint32_t block
   ++counters_.nic_clients_served;
   say(client, "served");
   return true;
+}
+
+void NicServer::on_probe(Connection& client, const PathProbe& probe, Time now) {
+  // Who asks is no newcomer that says nothing; how many of those there are is bounded all the same.
+  client.hello_until = now + kHelloTimeout;
+  const int error = nic_->probe(client.id, probe, now);
+  if (error == 0) return;
+  auto answer = new_message<PathAnswer>(probe.head.serial);
+  answer.error = error;
+  answer.sequence = probe.sequence;
+  send(client, answer);
 }
 
 void NicServer::on_command(Connection& client, const CmCommand& command, Time now) {

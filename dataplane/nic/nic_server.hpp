@@ -62,6 +62,7 @@ class NicServer {
   // Every 100 ms: who did not say Hello, whose port went down.
   void service(Time now);
   void deliver(const CmAgent::ClientEvent& event);
+  void deliver(const PathProber::Result& result);
   // Link or address: tells every client.
   void set_device(const SwitchConfig& device);
   void set_uids(std::vector<uid_t> uids);
@@ -105,6 +106,7 @@ class NicServer {
   void pause_newcomers(Time since);  // of the thread's CPU time
   void hang_up(int fd) const;
   void end_if_port_over(Connection& client);
+  void on_probe(Connection& client, const PathProbe& probe, Time now);
   void on_command(Connection& client, const CmCommand& command, Time now);
   bool give_port(Connection& client, const Hello& hello, uint32_t block, Time now);
   void refuse(Connection& client, Refusal reason, uint32_t serial, const std::string& text);

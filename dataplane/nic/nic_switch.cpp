@@ -20,7 +20,8 @@ NicSwitch::NicSwitch(const SwitchConfig& config, std::unique_ptr<Port> wire, Man
     : config_(config),
       link_local_(wire::link_local_of(config.mac)),
       management_(management),
-      prng_(config.seed) {
+      prng_(config.seed),
+      prober_(prng_.split("probes").next_u64()) {
   if (wire != nullptr) wire_ = std::make_unique<Station>(std::move(wire), now);
   wire_can_corrupt_ = wire_ != nullptr && wire_->port->info().can_corrupt;
   awake_.reserve(kBlocks);

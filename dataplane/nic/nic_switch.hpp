@@ -5,9 +5,9 @@
 // destination queue pair. Else: to the wire. A frame is copied once, from ring to ring.
 // From the wire: by destination queue pair number. Datagrams of connection management go to the
 // host's agent (Management), our own class (wire/mad.hpp) to the client whose queue pair they name,
-// those to a group to every client. ARP, neighbour
-// discovery and ping are answered here. What is not for the device goes
-// to the kernel of the host, if there is a tap (kernel_tap.hpp).
+// path probes (wire/probe_mad.hpp) are answered here, those to a group go to every client. ARP,
+// neighbour discovery and ping are answered here. What is not for the device goes to the kernel of
+// the host, if there is a tap (kernel_tap.hpp).
 //
 // Nobody waits for anybody: a client that does not read loses frames (nic_drop_full), and only its
 // own. The wire's lack of room holds back the clients that send to it, for kWireFullMax at most.
@@ -18,6 +18,7 @@
 // kernel) or lock for a frame.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <vector>
@@ -27,6 +28,7 @@
 #include "dataplane/nic/frame_class.hpp"
 #include "dataplane/nic/kernel_tap.hpp"
 #include "dataplane/nic/neighbours.hpp"
+#include "dataplane/nic/path_prober.hpp"
 #include "dataplane/nic/protocol.hpp"
 #include "dataplane/nic/station.hpp"
 #include "wire/arp.hpp"
@@ -102,13 +104,20 @@ class NicSwitch {
   void wake_wire(Time now);
   void service_clients(Time now);
   void service_wire(Time now);
-  [[nodiscard]] Time next_deadline() const { return neighbours_.next_deadline(); }
+  [[nodiscard]] Time next_deadline() const {
+    return std::min(neighbours_.next_deadline(), prober_.next_deadline());
+  }
 
   // ---- For the CM agent
   // Management::on_resolved() is told, maybe within the call.
   void resolve(const wire::IpAddress& to, Time now);
   // Datagrams to our own address come back at once. Dropped and counted if there is no way.
   void send_mad(const CmAgent::OutgoingMad& mad, Time now);
+
+  // ---- Path probes
+  // 0: the result will be among prober()'s. An errno value: there will be none.
+  int probe(uint32_t client, const PathProbe& question, Time now);
+  [[nodiscard]] PathProber& prober() { return prober_; }
 
   // ---- Facts
   [[nodiscard]] Port* wire() const { return wire_ != nullptr ? wire_->port.get() : nullptr; }
@@ -187,6 +196,16 @@ class NicSwitch {
   void neighbour_from_client(uint32_t block, const HeaderCopy& copy, const FrameClass& found,
                              const RxFrame& frame, Time now);
 
+  // nic_switch_probe.cpp
+  void long_management_from_wire(const RxFrame& frame, Time now);
+  void probe_from_wire(const wire::DecodedFrame& decoded,
+                       std::span<const unsigned char, wire::kMadBytes> head, Time now);
+  void answer_probe(const wire::DecodedFrame& decoded, const wire::ProbeMad& question, Time now);
+  void take_probe_answer(const wire::DecodedFrame& decoded, const wire::ProbeMad& answer, Time now);
+  bool put_probe(const wire::FrameAddress& address, uint16_t source_port,
+                 const wire::ProbeMad& mad);
+  void send_probe(PathProber::Open& open, const wire::MacAddress& mac, Time now);
+
   // nic_switch_kernel.cpp
   void copy_to_kernel(const RxFrame& frame);
   void leave_to_kernel(const HeaderCopy& copy, const FrameClass& found, const RxFrame& frame);
@@ -207,6 +226,8 @@ class NicSwitch {
   Neighbours neighbours_;
   std::vector<CmAgent::OutgoingMad> waiting_mads_;
   Psn mad_psn_{};
+  PathProber prober_;
+  RateLimit probe_limit_{kProbeInterval, kProbeBurst};
   NicCounters departed_;  // of clients that are gone
 };
 

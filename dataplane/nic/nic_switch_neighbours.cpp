@@ -107,6 +107,11 @@ void NicSwitch::answer_question(const Neighbours::Question& question, const wire
     return send_answer(*client, wire::map_ipv4(config_.ipv4), question.ip, *mac);
   }
   const wire::IpAddress ip = question.ip;
+  if (mac == nullptr) {
+    prober_.on_no_neighbour(ip);
+  } else {
+    prober_.on_neighbour(ip, [&](PathProber::Open& open) { send_probe(open, *mac, now); });
+  }
   std::erase_if(waiting_mads_, [&](const CmAgent::OutgoingMad& mad) {
     if (mad.to != ip) return false;
     if (mac != nullptr) send_mad_to(mad, *mac);
@@ -161,6 +166,7 @@ void NicSwitch::send_request(const wire::IpAddress& ip) {
 }
 
 bool NicSwitch::ask_neighbours(Time now) {
+  prober_.expire(now);
   if (neighbours_.next_deadline() > now || wire_ == nullptr) return false;
   neighbours_.on_deadline(
       now, [&](const wire::IpAddress& ip) { send_request(ip); },

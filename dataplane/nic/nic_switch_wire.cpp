@@ -75,11 +75,11 @@ void NicSwitch::roce_from_wire(const HeaderCopy& copy, const FrameClass& found,
 }
 
 void NicSwitch::management_from_wire(const RxFrame& frame, Time now) {
-  // Once into memory of our own; then it is looked at.
   constexpr size_t kFrameBytesMax =
       wire::kMaxFrameHeaderBytes + wire::kMadBytes + wire::kMaxFrameTrailerBytes;
   const auto refuse = [this] { drop(*wire_, &NicCounters::nic_drop_management); };
-  if (frame.length > kFrameBytesMax) return refuse();
+  if (frame.length > kFrameBytesMax) return long_management_from_wire(frame, now);
+  // Once into memory of our own; then it is looked at.
   std::array<unsigned char, kFrameBytesMax> bytes;
   std::memcpy(bytes.data(), frame.data, frame.length);
   wire::DecodedFrame decoded;
@@ -92,7 +92,9 @@ void NicSwitch::management_from_wire(const RxFrame& frame, Time now) {
       packet.deth.q_key != wire::kGeneralServicesQKey || packet.payload_len != wire::kMadBytes) {
     return refuse();
   }
-  const std::span<const unsigned char> mad(bytes.data() + decoded.payload_offset, wire::kMadBytes);
+  const std::span<const unsigned char, wire::kMadBytes> mad(bytes.data() + decoded.payload_offset,
+                                                            wire::kMadBytes);
+  if (wire::is_probe_mad(mad)) return probe_from_wire(decoded, mad, now);
   if (wire::MadHeader::load(mad.data()).management_class == wire::kCmClass) {
     ++wire_->counters.nic_cm_in;
     if (management_ != nullptr) management_->on_mad(mad, decoded.address.src_ip, now);

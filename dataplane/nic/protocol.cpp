@@ -22,6 +22,10 @@ size_t message_bytes(MessageType type) {
       return sizeof(Query);
     case MessageType::kInfo:
       return sizeof(Info);
+    case MessageType::kPathProbe:
+      return sizeof(PathProbe);
+    case MessageType::kPathAnswer:
+      return sizeof(PathAnswer);
   }
   return 0;
 }

@@ -9,6 +9,8 @@
 //                                    LocalPort (local::Role::kAdopted); or Refused, and the end
 //   Query (instead of Hello)    ->
 //                               <-   Info
+//   PathProbe (any time)        ->
+//                               <-   PathAnswer, when it is known: in any order, by serial
 //   CmCommand                   ->
 //                               <-   CmReply, in the order of the commands
 //                               <-   CmEvent, PortState: whenever something happened
@@ -77,6 +79,8 @@ enum class MessageType : uint16_t {
   kPortState = 7,
   kQuery = 8,
   kInfo = 9,
+  kPathProbe = 10,
+  kPathAnswer = 11,
 };
 
 struct Head {
@@ -181,6 +185,47 @@ struct Info {
   std::array<char, 64> name{};
 };
 static_assert(sizeof(Info) == 128);
+
+// Send one path probe (wire/probe_mad.hpp), and tell what became of it; may be asked without Hello,
+// and keeps a connection that has not said one. Its sender's hop limit is wire::kDefaultTtl.
+struct PathProbe {
+  static constexpr MessageType kType = MessageType::kPathProbe;
+  Head head;
+  uint32_t peer = 0;  // IPv4, host order
+  uint32_t sequence = 0;
+  uint16_t source_port = 0;   // UDP, of the dynamic range
+  uint16_t bytes = 0;         // payload: 256..4096
+  uint16_t answer_bytes = 0;  // 256..bytes
+  uint8_t ecn = 0;            // codepoint that it is sent with
+  uint8_t reserved = 0;
+};
+static_assert(sizeof(PathProbe) == 32);
+
+// How a probe or its answer arrived.
+struct PathSeen {
+  uint16_t bytes = 0;
+  uint16_t source_port = 0;
+  uint8_t hop_limit_sent = 0;
+  uint8_t hop_limit = 0;
+  uint8_t ecn = 0;
+  uint8_t reserved = 0;
+};
+static_assert(sizeof(PathSeen) == 8);
+
+struct PathAnswer {
+  static constexpr MessageType kType = MessageType::kPathAnswer;
+  Head head;
+  // 0, or: EINVAL, EAGAIN (too many at once: ask again), ENETDOWN (no wire, or no link), EMSGSIZE
+  // (longer than the wire takes), EHOSTUNREACH (no neighbour answers), ETIMEDOUT (no answer).
+  int32_t error = 0;
+  uint32_t sequence = 0;
+  uint64_t rtt_ns = 0;                // as the daemon's loop sees it
+  std::array<uint8_t, 6> next_hop{};  // Ethernet address that the answer came from
+  uint16_t reserved = 0;
+  PathSeen there;  // the probe, at the peer
+  PathSeen back;   // the answer, here
+};
+static_assert(sizeof(PathAnswer) == 56);
 
 static_assert(sizeof(CmCommand) == 360 && sizeof(CmReply) == 56 && sizeof(CmEvent) == 360);
 

@@ -322,12 +322,14 @@ end
 
 local UD_SEND_ONLY, QP1, MAD_AT, MAD_BYTES = 0x64, 1, 20, 256
 local PAIR_CLASS, PAIR_OUI, PAIR_OUI_AT, PAIR_AT = 0x4d, 0x024d52, 37, 40
+local PAIR_ATTRIBUTE = 0x0010
 
 local function is_pair_mad(tvb)
   return tvb:len() == MAD_AT + MAD_BYTES + ICRC_BYTES
     and tvb(0, 1):uint() == UD_SEND_ONLY
     and tvb(5, 3):uint() == QP1
     and tvb(MAD_AT + 1, 1):uint() == PAIR_CLASS
+    and tvb(MAD_AT + 16, 2):uint() == PAIR_ATTRIBUTE
     and tvb(MAD_AT + PAIR_OUI_AT, 3):uint() == PAIR_OUI
 end
 
