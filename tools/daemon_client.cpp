@@ -183,20 +183,27 @@ std::string find_or_start(const Locations& locations, const std::string& runtime
 
 }  // namespace
 
-int query_daemon(const std::string& socket, DaemonInfo* out) {
-  int fd = -1;
-  int error = connect_to(socket, &fd);
+int connect_daemon(const std::string& socket, int* fd, pid_t* pid) {
+  const int error = connect_to(socket, fd);
   if (error != 0) return error;
   ucred peer{};
   socklen_t length = sizeof peer;
-  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 ||
-      !nic::is_of_trusted_user(fd)) {
-    error = EACCES;
-  } else {
-    out->pid = peer.pid;
-    out->device.socket = socket;
-    error = ask(fd, out);
+  if (getsockopt(*fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 ||
+      !nic::is_of_trusted_user(*fd)) {
+    close(*fd);
+    *fd = -1;
+    return EACCES;
   }
+  if (pid != nullptr) *pid = peer.pid;
+  return 0;
+}
+
+int query_daemon(const std::string& socket, DaemonInfo* out) {
+  int fd = -1;
+  int error = connect_daemon(socket, &fd, &out->pid);
+  if (error != 0) return error;
+  out->device.socket = socket;
+  error = ask(fd, out);
   close(fd);
   return error;
 }

@@ -28,6 +28,9 @@ struct DaemonInfo {
 // 0 or an errno value: ENOENT, ECONNREFUSED: nobody serves there; EACCES: it does not serve us.
 int query_daemon(const std::string& socket, DaemonInfo* out);
 
+// A connection to a daemon that is root's or our own user's; the same errors. `pid` may be null.
+int connect_daemon(const std::string& socket, int* fd, pid_t* pid);
+
 // The socket of this user's own daemon.
 std::string own_daemon_socket(const std::string& runtime_directory);
 

@@ -2,13 +2,18 @@
 #include "tools/doctor.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdlib>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/revision.hpp"
+#include "tools/path_probe.hpp"
 #include "tools/results.hpp"
+#include "tools/runtime_directory.hpp"
 #include "tools/subcommands.hpp"
 
 namespace mprdma::tools {
@@ -33,7 +38,8 @@ void print(const Finding& finding) {
 }
 
 // The schema of docs/testing.md: a claim for each check.
-nlohmann::json to_json(const std::vector<Finding>& findings) {
+nlohmann::json to_json(const std::vector<Finding>& findings,
+                       const nlohmann::json& series = nlohmann::json::object()) {
   nlohmann::json claims = nlohmann::json::array();
   for (const Finding& finding : findings) {
     claims.push_back({{"id", "doctor." + finding.id},
@@ -51,20 +57,26 @@ nlohmann::json to_json(const std::vector<Finding>& findings) {
           {"machine", machine_json()},
           {"constants", nlohmann::json::object()},
           {"claims", claims},
-          {"series", nlohmann::json::object()}};
+          {"series", series}};
 }
 
-bool write_json(const std::string& path, const std::vector<Finding>& findings) {
+bool write_json(const std::string& path, const std::vector<Finding>& findings,
+                const nlohmann::json& series = nlohmann::json::object()) {
   if (path.empty()) return true;
-  return write_result("mprdma doctor", path, to_json(findings).dump(2) + "\n");
+  return write_result("mprdma doctor", path, to_json(findings, series).dump(2) + "\n");
+}
+
+size_t count_failed(const std::vector<Finding>& findings) {
+  return static_cast<size_t>(std::count_if(findings.begin(), findings.end(), [](const Finding& f) {
+    return f.health == Health::kFail;
+  }));
 }
 
 int examine(const std::string& json_path) {
   std::vector<Finding> findings = check_libraries();
   for (Finding& finding : check_machine()) findings.push_back(std::move(finding));
   for (const Finding& finding : findings) print(finding);
-  const auto failed = std::count_if(findings.begin(), findings.end(),
-                                    [](const Finding& f) { return f.health == Health::kFail; });
+  const size_t failed = count_failed(findings);
   if (failed > 0) {
     fmt::print("\n{} of {} checks failed: mprdma does not work here yet.\n", failed,
                findings.size());
@@ -72,6 +84,54 @@ int examine(const std::string& json_path) {
     fmt::print("\nReady. Try: mprdma run -- ibv_devinfo\n");
   }
   return write_json(json_path, findings) && failed == 0 ? 0 : 1;
+}
+
+void print(const std::vector<PortRow>& rows) {
+  fmt::print("\nsource port  answered  least us  median us  hops there  hops back\n");
+  for (const PortRow& row : rows) {
+    const std::string answered = fmt::format("{}/{}", row.answered, row.sent);
+    if (row.answered == 0) {
+      fmt::print("{:>11}  {:>8}\n", row.port, answered);
+      continue;
+    }
+    fmt::print("{:>11}  {:>8}  {:>8.1f}  {:>9.1f}  {:>10}  {:>9}\n", row.port, answered,
+               static_cast<double>(row.rtt_min_ns) / 1000,
+               static_cast<double>(row.rtt_median_ns) / 1000, row.hops_there, row.hops_back);
+  }
+}
+
+nlohmann::json to_series(const std::vector<PortRow>& rows) {
+  nlohmann::json ports = nlohmann::json::array();
+  for (const PortRow& row : rows) {
+    ports.push_back({{"port", row.port},
+                     {"sent", row.sent},
+                     {"answered", row.answered},
+                     {"rtt_min_ns", row.rtt_min_ns},
+                     {"rtt_median_ns", row.rtt_median_ns},
+                     {"hops_there", row.hops_there},
+                     {"hops_back", row.hops_back}});
+  }
+  return {{"path.ports", ports}};
+}
+
+int examine_path(PathOptions options, const std::string& json_path) {
+  const auto environment = [](const char* name) { return std::getenv(name); };
+  options.runtime_directory = runtime_directory(environment, geteuid());
+  PathMeasured measured;
+  const std::string error = measure_path(options, &measured);
+  std::vector<Finding> findings;
+  if (error.empty()) {
+    findings = judge_path(measured);
+  } else {
+    findings.push_back(
+        {"path.daemon", "the path could not be looked at", Health::kFail, error, ""});
+  }
+  const std::vector<PortRow> rows = port_rows(measured);
+  for (const Finding& finding : findings) print(finding);
+  const bool any =
+      std::any_of(rows.begin(), rows.end(), [](const PortRow& row) { return row.answered > 0; });
+  if (any) print(rows);
+  return write_json(json_path, findings, to_series(rows)) && count_failed(findings) == 0 ? 0 : 1;
 }
 
 }  // namespace
@@ -82,8 +142,24 @@ void add_doctor(CLI::App& app, int* exit_code) {
   CLI::App* sub = app.add_subcommand("doctor", "Say what this machine can run, and how to mend it");
   sub->add_option("--json", *path, "Write the findings to this file as well");
   sub->add_flag("--devices", *devices, "Only print the names of all verbs devices");
-  sub->callback(
-      [path, devices, exit_code] { *exit_code = *devices ? print_devices() : examine(*path); });
+  auto peer = std::make_shared<PathOptions>();
+  CLI::Option* wanted = sub->add_option("--path", peer->peer,
+                                        "Look at the network to this peer's address instead, "
+                                        "through mprdmad");
+  sub->add_option("--ports", peer->ports, "UDP source ports to try (default: 16)")
+      ->needs(wanted)
+      ->check(CLI::Range(1u, kPathPortsMax));
+  sub->add_option("--probes", peer->probes, "Probes on each of them (default: 5)")
+      ->needs(wanted)
+      ->check(CLI::Range(1u, kPathProbesMax));
+  sub->add_option("--socket", peer->socket, "The socket of the mprdmad that asks")->needs(wanted);
+  sub->callback([path, devices, peer, exit_code] {
+    if (*devices) {
+      *exit_code = print_devices();
+    } else {
+      *exit_code = peer->peer.empty() ? examine(*path) : examine_path(*peer, *path);
+    }
+  });
 }
 
 }  // namespace mprdma::tools

@@ -89,12 +89,13 @@ void NicSwitch::management_from_wire(const RxFrame& frame, Time now) {
     return drop(*wire_, &NicCounters::nic_drop_malformed);
   }
   if (packet.info().transport != wire::TransportService::kUd ||
-      packet.deth.q_key != wire::kGeneralServicesQKey || packet.payload_len != wire::kMadBytes) {
+      packet.deth.q_key != wire::kGeneralServicesQKey || packet.payload_len < wire::kMadBytes) {
     return refuse();
   }
   const std::span<const unsigned char, wire::kMadBytes> mad(bytes.data() + decoded.payload_offset,
                                                             wire::kMadBytes);
   if (wire::is_probe_mad(mad)) return probe_from_wire(decoded, mad, now);
+  if (packet.payload_len != wire::kMadBytes) return refuse();
   if (wire::MadHeader::load(mad.data()).management_class == wire::kCmClass) {
     ++wire_->counters.nic_cm_in;
     if (management_ != nullptr) management_->on_mad(mad, decoded.address.src_ip, now);

@@ -7,6 +7,7 @@ import time
 import beside
 import daemon
 import direct
+import doctor_path
 import fabric
 import hostile
 import libfabric
@@ -363,6 +364,6 @@ def of_wire(name):
     of_daemon = daemon.CASES + service.CASES + hostile.CASES
     further = {"daemon": of_daemon, "beside": beside.CASES}
     chosen = [*{**_CASES, **fabric.CASES, **further}[name]]
-    chosen += rdma_cm.CASES.get(name, []) + libfabric.CASES.get(name, [])
-    chosen += rsockets.CASES.get(name, [])
+    for module in (rdma_cm, libfabric, rsockets, doctor_path):
+        chosen += module.CASES.get(name, [])
     return [Case(name, title, function) for title, function in chosen]
