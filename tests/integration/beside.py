@@ -20,6 +20,7 @@ CONFIGURATION = """
 [device]
 address = "10.73.0.{number}/24"
 mac = "02:4d:52:49:00:0{number}"
+mtu = 1024
 [port]
 spec = "ethdev:net_af_packet0,iface=veth{host}"
 [daemon]
