@@ -141,6 +141,11 @@ def memory_kib(pid):
     raise Failure("no VmSize")
 
 
+def mapped_ports(pid):
+    """How many mappings of clients' memory (dataplane/local_port_region) a process has."""
+    return pathlib.Path(f"/proc/{pid}/maps").read_text().count("memfd:mprdma-local-port")
+
+
 def many(wire):
     """64 processes, pairs of which some are killed: the others end well, and nothing is left."""
     deadline = time.monotonic() + 400
@@ -157,6 +162,7 @@ def many(wire):
                       for host, role in ((0, "--server"), (1, "--client"))])
     of_victims = 2 * KILLED * 3
     wait_until(lambda: descriptors(daemon.pid) >= before + of_victims, deadline, "many of them")
+    expect(mapped_ports(daemon.pid) >= 2 * KILLED, "the victims' memory is not found")
     for number in victims:
         pairs[number][number % 2].kill()
     for number, pair in enumerate(pairs):
@@ -167,11 +173,13 @@ def many(wire):
                 process.wait(deadline)
     expect(daemon.status is None, "the daemon ended")
     wait_until(lambda: descriptors(daemon.pid) <= before, deadline, "its descriptors back")
+    left = mapped_ports(daemon.pid)
+    expect(left == 0, f"{left} mappings of the memory of the dead")
     size = memory_kib(daemon.pid)
     for _ in range(3):
         perftest.run(wire, "ib_write_bw", ["-n", "100"], 100)
     wait_until(lambda: descriptors(daemon.pid) <= before, deadline, "its descriptors back")
-    expect(memory_kib(daemon.pid) <= size + 1024, "mappings of the dead are left")
+    expect(memory_kib(daemon.pid) <= size + 1024, "three more programs left something")
     in_use = wire.info(wire.socket)[0]
     expect(in_use == 0, f"{in_use} blocks of queue pair numbers are still in use")
 
