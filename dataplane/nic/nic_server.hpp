@@ -50,6 +50,7 @@ class NicServer {
   static constexpr Duration kNewcomersWaitMax = Duration::s(1);
   // Every tag of ours is above this; the host's own are below.
   static constexpr uint64_t kTagBase = uint64_t{1} << 32;
+  static constexpr uint64_t kTagPort = kTagBase * 3;  // and the connection's number
 
   NicServer(ServerConfig config, NicSwitch* nic, CmHost* cm, int epoll_fd);
   ~NicServer();
@@ -103,7 +104,9 @@ class NicServer {
   void on_hello(Connection& client, const Hello& hello, Time now);
   void evict_newcomer();
   [[nodiscard]] uint32_t blocks_of(const Connection& client) const;
-  void pause_newcomers(Time since);  // of the thread's CPU time
+  // Of the thread: what others of the machine take is nobody's fault here.
+  static Time cpu_time();
+  void pause_newcomers(Time since);  // of cpu_time()
   void hang_up(int fd) const;
   void end_if_port_over(Connection& client);
   void on_probe(Connection& client, const PathProbe& probe, Time now);

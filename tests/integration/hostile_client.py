@@ -159,6 +159,18 @@ class Port:
 # ---- Each way by itself
 
 
+def admitted(path):
+    """A port; the daemon may still have to see that earlier ones of ours were closed."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            return Port(path)
+        except ConnectionError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+
+
 def garbage(path):
     """On the control socket: no message at all, too short, too long, unknown, out of turn."""
     whole = head(HELLO, 64) + bytes(48)
@@ -170,14 +182,14 @@ def garbage(path):
         with dial(path) as connection:
             quietly(connection.send, text)
             quietly(connection.recv, 512)
-    with contextlib.closing(Port(path)) as port:
+    with contextlib.closing(admitted(path)) as port:
         quietly(port.control.send, random.randbytes(16))
         quietly(port.ended)
 
 
 def forged(path):
     """Addresses and queue pair numbers that are not ours, and frames that are none."""
-    with contextlib.closing(Port(path)) as port:
+    with contextlib.closing(admitted(path)) as port:
         others = (port.first_qpn + (1 << 17)) % (1 << 24) | 5
         for frame in (
             port.frame(source_qpn=others),
@@ -195,13 +207,13 @@ def forged(path):
 def ring_indices(path):
     """A cursor that jumps, one that runs back, entries of nonsense, all of it without end."""
     for at, word in ((NEWEST, struct.pack("<HHHH", 0, 100, 0, 30000)), (RETURNED, b"\xff\x7f\0\0")):
-        with contextlib.closing(Port(path)) as port:
+        with contextlib.closing(admitted(path)) as port:
             port.put_word(3, 100)
             port.map[at:at + len(word)] = word
             # An answer to ourselves makes the daemon look for frames that we gave back.
             if at == NEWEST:
                 quietly(port.ended)
-    with contextlib.closing(Port(path)) as port:
+    with contextlib.closing(admitted(path)) as port:
         for slot, length, offset in ((4000, 100, 0), (1, 3, 0), (2, 4352, 64), (3, 65535, 65535)):
             port.put_word(slot, length, offset)
         time.sleep(0.05)
@@ -215,7 +227,7 @@ def ring_indices(path):
 
 def never_reads(path):
     """Frames to ourselves, of which none is taken."""
-    with contextlib.closing(Port(path)) as port:
+    with contextlib.closing(admitted(path)) as port:
         frame = port.frame()
         for _ in range(8 * SLOTS):
             port.put(frame)
@@ -235,7 +247,7 @@ def memory_of_all_kinds(path):
             with contextlib.closing(Port(path, fd)) as port:
                 if not port.ended():
                     raise RuntimeError("the daemon took memory that it should not")
-    with contextlib.closing(Port(path)) as port:
+    with contextlib.closing(admitted(path)) as port:
         frame = port.frame()
         quietly(os.ftruncate, port.fd, 0)
         for _ in range(50):
@@ -289,7 +301,7 @@ def storms(path):
             greedy.append(Port(path))
     for port in greedy:
         port.close()
-    with contextlib.closing(Port(path)) as port:
+    with contextlib.closing(admitted(path)) as port:
         port.connection.setblocking(False)
         refused = 0
         for serial in range(20000):
