@@ -44,6 +44,12 @@ class Report:
         )
         return good
 
+    def figure(self, name, what, target, value, unit):
+        """A claim that depends on how busy the machine is: `met` says that a miss is no failure."""
+        good = self.claim(name, what, target, value, unit)
+        self.claims[-1]["met"] = good
+        return good
+
     def missing(self, name, what, target, unit, reason):
         """A claim that could not be measured."""
         self.claims.append(
