@@ -18,6 +18,7 @@ sys.path[:0] = [str(ROOT / "scripts/lib"), str(ROOT / "tests/integration")]
 
 import others  # noqa: E402
 import programs  # noqa: E402
+import stuck  # noqa: E402
 from hosts import Failure, Unavailable  # noqa: E402
 from places import PLACES  # noqa: E402
 from report import Report, compare  # noqa: E402
@@ -36,13 +37,16 @@ class Outcome:
 
 
 def show_outputs(place):
-    """What the processes of a case that failed have printed."""
-    for process in [*place.processes, *getattr(place, "daemons", [])]:
+    """What the processes of a failed case have printed, and where those stand that still run."""
+    processes = [*place.processes, *getattr(place, "daemons", [])]
+    for process in processes:
         print(f"    ---- {process.name}: {' '.join(process.command)}")
         state = "still running" if process.status is None else f"status {process.status}"
         print(f"    ---- {state}")
         for line in process.output().splitlines()[-OUTPUT_LINES:]:
             print(f"    {line}")
+    for line in stuck.look(place, processes):
+        print(f"    {line}")
 
 
 def run_case(case, place):

@@ -28,6 +28,7 @@ import beside  # noqa: E402
 import cases  # noqa: E402
 import daemon  # noqa: E402
 import fabric  # noqa: E402
+import stuck  # noqa: E402
 from hosts import WIRES, Failure, Unavailable  # noqa: E402
 
 WIRES = {**WIRES, **fabric.WIRES, "daemon": daemon.DaemonWire,
@@ -35,13 +36,14 @@ WIRES = {**WIRES, **fabric.WIRES, "daemon": daemon.DaemonWire,
 
 
 def diagnose(wire, error):
-    """The reason, and what both sides printed, as comments of TAP."""
+    """The reason, what both sides printed and where they stand, as comments of TAP."""
     lines = [str(error)]
     for process in wire.processes:
         status = process.status
         lines.append(f"---- {process.name}: {' '.join(process.command)}")
         lines.append(f"---- {'still running' if status is None else f'status {status}'}")
         lines += process.output().splitlines()[-40:]
+    lines += stuck.look(wire, wire.processes)
     for line in lines:
         print(f"# {line}")
 
