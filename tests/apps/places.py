@@ -62,8 +62,10 @@ class TwoDaemons(DaemonWire):
         wait_until(self.linked, time.monotonic() + 30, "two daemons on a wire")
 
     def linked(self):
-        sockets = [self.daemon_socket(host) for host in (0, 1)]
-        return all(path.exists() and self.info(path)[1] for path in sockets)
+        try:
+            return all(self.info(self.daemon_socket(host))[1] for host in (0, 1))
+        except (FileNotFoundError, ConnectionRefusedError):
+            return False  # refused: it has its name and is about to listen
 
     stop_processes = OneHost.stop_processes
     tear_down = OneHost.tear_down
