@@ -11,6 +11,7 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -18,6 +19,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PR_SET_PDEATHSIG = 1
 LISTEN = "0A"
+AF_XDP = 44  # of Linux; the socket module does not name it
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -104,6 +106,14 @@ def wait_until(condition, deadline, what):
         if time.monotonic() > deadline:
             raise Failure(f"not within its time: {what}")
         time.sleep(0.005)
+
+
+def need_af_xdp():
+    """Unavailable where the kernel has no AF_XDP."""
+    try:
+        socket.socket(AF_XDP, socket.SOCK_RAW).close()
+    except OSError as error:
+        raise Unavailable(f"no AF_XDP sockets here: {error.strerror}") from None
 
 
 # ---- Wires

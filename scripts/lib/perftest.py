@@ -1,6 +1,8 @@
 """Runs the distribution's perftest programs between two hosts, and reads what they print."""
 
+import pathlib
 import re
+import signal
 import socket
 import time
 
@@ -74,6 +76,28 @@ def free_tcp_port():
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.bind(("0.0.0.0", 0))
         return probe.getsockname()[1]
+
+
+# Of a run that end() ends. An alarm of perftest's own ends what -D began, and one that comes early
+# does, too; without a margin (-f) there is only that one.
+UNTIL_ENDED = ["-D", "3600", "-f", "0"]
+
+
+def is_running(client):
+    """Whether a client of a run with -D has begun: only then it has a handler for alarms."""
+    try:
+        status = pathlib.Path(f"/proc/{client.pid}/status").read_text()
+    except OSError:
+        return False
+    caught = int(re.search(r"^SigCgt:\s*([0-9a-f]+)", status, re.MULTILINE).group(1), 16)
+    return bool(caught >> (signal.SIGALRM - 1) & 1)
+
+
+def end(client, deadline):
+    """Ends a run with UNTIL_ENDED, as when its time is over."""
+    begun = lambda: client.status is not None or is_running(client)  # noqa: E731
+    wait_until(begun, deadline, "perftest sends")
+    client.signal(signal.SIGALRM)
 
 
 def run(wire, program, arguments=(), seconds=30):

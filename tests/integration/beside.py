@@ -10,7 +10,7 @@ import sys
 import time
 
 import perftest
-from hosts import AfPacketWire, Failure, Process, describe_status, wait_until
+from hosts import AfPacketWire, Failure, Process, describe_status, need_af_xdp, wait_until
 
 KERNEL_ADDRESSES = ("10.73.0.1", "10.73.0.12")
 TAP = "mprdma0"
@@ -22,7 +22,7 @@ address = "10.73.0.{number}/24"
 mac = "02:4d:52:49:00:0{number}"
 mtu = 1024
 [port]
-spec = "ethdev:net_af_packet0,iface=veth{host}"
+spec = "ethdev:{driver},iface=veth{host}"
 [daemon]
 socket = "{socket}"
 [kernel]
@@ -65,6 +65,7 @@ class BesideWire(AfPacketWire):
     """Two mprdmad with taps, on AF_PACKET; the veth interfaces have no address of their own."""
 
     name = "beside"
+    driver = "net_af_packet0"
     tcp_address = KERNEL_ADDRESSES[0]
     mtu = 1500  # path MTU 1024
 
@@ -86,7 +87,7 @@ class BesideWire(AfPacketWire):
         directory.mkdir()
         file = directory / "mprdmad.toml"
         file.write_text(CONFIGURATION.format(
-            number=host + 1, host=host, socket=directory / "d.sock", tap=TAP,
+            number=host + 1, host=host, driver=self.driver, socket=directory / "d.sock", tap=TAP,
             shared="true" if host == 0 else "false",
         ))  # fmt: skip
         command = [*self.prefix(host), self.build / "tools/mprdmad", "-c", file]
@@ -131,7 +132,7 @@ class BesideWire(AfPacketWire):
             self.processes.remove(process)
 
     def tear_down(self):
-        for daemon in self.daemons:
+        for daemon in getattr(self, "daemons", []):
             daemon.stop()
         super().tear_down()
 
@@ -143,6 +144,17 @@ class BesideWire(AfPacketWire):
         expect(status == 0, describe_status(status))
         words = [line.split() for line in daemon.output().splitlines()]
         return {w[1]: int(w[2]) for w in words if len(w) == 3 and w[0] == "mprdmad:"}
+
+
+class BesideXdpWire(BesideWire):
+    """On AF_XDP, which takes the whole of the interface: all that the kernel has is the tap."""
+
+    name = "beside-xdp"
+    driver = "net_af_xdp0"
+
+    def set_up(self):
+        need_af_xdp()
+        super().set_up()
 
 
 def transfer(wire, server, port):
@@ -159,10 +171,12 @@ def rdma_ping_and_tcp(wire):
     """While ib_write_bw runs: ping both ways, and bytes that are compared."""
     deadline = time.monotonic() + 120
     port = perftest.free_tcp_port()
-    options = ["-F", "-p", str(port), "-m", "1024", "-D", "6"]
+    options = ["-F", "-p", str(port), "-m", "1024", *perftest.UNTIL_ENDED]
     server = wire.start(0, ["ib_write_bw", *options])
     wait_until(lambda: server.status is not None or server.listens_on(port), deadline, "server")
     client = wire.start(1, ["ib_write_bw", *options, wire.tcp_address])
+    runs = lambda: client.status is not None or perftest.is_running(client)  # noqa: E731
+    wait_until(runs, deadline, "ib_write_bw sends")
     beside = transfer(wire, 0, perftest.free_tcp_port())
     beside += transfer(wire, 1, perftest.free_tcp_port())
     for host in (0, 1):
@@ -173,7 +187,8 @@ def rdma_ping_and_tcp(wire):
     for process in beside:
         process.wait(deadline)
         expect("DUP!" not in process.output(), "two answers to one ping")
-    expect(client.status is None, "the kernel's traffic had to wait for RDMA to end")
+    expect(client.status is None, "ib_write_bw ended by itself")
+    perftest.end(client, deadline)
     client.wait(deadline)
     server.wait(deadline)
     expect(perftest.parse(client.output())[0].gbps > 0, "nothing moved")

@@ -362,7 +362,8 @@ _CASES = {
 
 def of_wire(name):
     of_daemon = daemon.CASES + service.CASES + hostile.CASES
-    further = {"daemon": of_daemon, "beside": beside.CASES}
+    further = {"daemon": of_daemon, "beside": beside.CASES,
+               "beside-xdp": beside.CASES}
     chosen = [*{**_CASES, **fabric.CASES, **further}[name]]
     for module in (rdma_cm, libfabric, rsockets, doctor_path):
         chosen += module.CASES.get(name, [])

@@ -4,8 +4,8 @@
 usage: tests/integration/run.py [--build DIR] [--wire NAME]... [--only REGEX] [--list]
 
   --build DIR   a build directory in which everything is built (default: build)
-  --wire NAME   local, virtio, af_packet, fabric, fabric-vhost, daemon or beside; may be repeated
-                (default: all)
+  --wire NAME   local, virtio, af_packet, fabric, fabric-vhost, daemon, beside or beside-xdp; may be
+                repeated (default: all)
   --only REGEX  only cases whose name matches, as in --only 'local: ib_write_bw'
   --list        prints the names of the cases and runs none
 
@@ -32,7 +32,7 @@ import stuck  # noqa: E402
 from hosts import WIRES, Failure, Unavailable  # noqa: E402
 
 WIRES = {**WIRES, **fabric.WIRES, "daemon": daemon.DaemonWire,
-         "beside": beside.BesideWire}
+         "beside": beside.BesideWire, "beside-xdp": beside.BesideXdpWire}
 
 
 def diagnose(wire, error):

@@ -16,10 +16,11 @@ import shutil
 import subprocess
 import time
 
-from hosts import Failure, Process, Unavailable, Wire, wait_until
+from hosts import Failure, Process, Unavailable, Wire, need_af_xdp, wait_until
 
 PATHS = 4
 HOSTS = (0, 1)
+QUEUE_BYTES_LEAST = 16 * 9000  # of each link: 58 ms at 20 Mbit/s
 STARTS_WITHIN = 60  # seconds that a daemon and its device take at most
 
 # What tbf counts of a WRITE packet beside its payload: Ethernet, IPv4, UDP, BTH, data extension,
@@ -97,6 +98,8 @@ class RoutedBed(Wire):
         for command in ("ip", "tc", "sysctl", "ping"):
             if shutil.which(command) is None:
                 raise Unavailable(f"there is no {command} command")
+        if self.device is PORTS["af_xdp"]:
+            need_af_xdp()
         for side in HOSTS:
             self._add_space(self.host_space(side), [])
             self._add_space(self.router_space(side), [
@@ -166,8 +169,9 @@ class RoutedBed(Wire):
             lines += [f"address add {path_address(router, path)}/24 dev path{path}",
                       f"link set path{path} up"]  # fmt: skip
         self._batch(self.router_space(router), lines)
-        # 10 ms of queue at most: what a router with little memory has, and loss soon says so.
-        queue = max(int(self.rate / 8 * 0.010), 16 * self.device.interface_mtu)
+        # What a router with little memory has, and loss soon says so; yet a host that waits for its
+        # turn on a busy machine shall not leave the links idle.
+        queue = max(int(self.rate / 8 * 0.010), QUEUE_BYTES_LEAST)
         for path in self.paths():
             _run(["tc", "-n", self.router_space(router), "qdisc", "add", "dev", f"path{path}",
                   "root", "tbf", "rate", f"{int(self.rate)}bit",

@@ -1,7 +1,6 @@
 """What is done between two hosts behind kernel routers. A case is a function of bed and options."""
 
 import dataclasses
-import signal
 import statistics
 import time
 from collections.abc import Callable
@@ -16,7 +15,6 @@ MOVES = 200_000  # bytes over a path that are traffic, not its neighbours' quest
 PINGS = 5000
 ALL_LINKS = range(1, PATHS + 1)
 SECONDS = 120  # that a step takes at most on a busy machine, beside what it measures
-FOREVER = 3600  # seconds
 
 
 @dataclasses.dataclass
@@ -46,8 +44,7 @@ class Traffic:
     clock.
     """
 
-    # An alarm of perftest's own ends what -D began; one that comes early does, too.
-    OPTIONS = ["-F", "-t", 16, "-s", MESSAGE_BYTES, "-D", FOREVER, "-f", 0]
+    OPTIONS = ["-F", "-t", 16, "-s", MESSAGE_BYTES, *perftest.UNTIL_ENDED]
 
     def __init__(self, wire, queue_pairs=1):
         self.wire = wire
@@ -83,7 +80,7 @@ class Traffic:
     def end(self):
         """Both ends without an error."""
         deadline = time.monotonic() + SECONDS
-        self.client.signal(signal.SIGALRM)
+        perftest.end(self.client, deadline)
         self.client.wait(deadline)
         self.server.wait(deadline)
         rows = perftest.parse(self.client.output())

@@ -91,7 +91,8 @@ def run_port(port, chosen, options, number):
         for case in chosen[len(results) :]:
             results[case.name] = reason
             title = f"{number} - {port}: {case.title}"
-            print(f"ok {title} # SKIP {reason}" if skipped else f"not ok {title}\n# {reason}")
+            lines = str(reason).replace("\n", "\n# ")
+            print(f"ok {title} # SKIP {reason}" if skipped else f"not ok {title}\n# {lines}")
             number += 1
     return results
 
