@@ -84,14 +84,10 @@ std::unique_ptr<Engine> Engine::create_over(const Config& given, std::unique_ptr
     *message = take_device(nic->device(), &config);
     if (!message->empty()) return nullptr;
   }
-  const PortInfo info = port->info();
-  if (info.frame_bytes_max < frame_bytes_of(config.mtu)) {
-    *error = EINVAL;
-    *message = "the port takes frames of " + std::to_string(info.frame_bytes_max) +
-               " bytes, a path MTU of " + std::to_string(config.mtu) + " needs " +
-               std::to_string(frame_bytes_of(config.mtu)) + ": set MPRDMA_MTU (--mtu) lower";
-    return nullptr;
-  }
+  *error = EINVAL;
+  *message = check_frames(config.port_spec, port->info().frame_bytes_max, config.mtu,
+                          "MPRDMA_MTU ([device] mtu, --mtu)");
+  if (!message->empty()) return nullptr;
   std::unique_ptr<Engine> engine(new Engine(config, std::move(port), seed));
   install_fault_report();
   *error = engine->progress_.start();

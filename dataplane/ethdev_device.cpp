@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <net/if.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -14,6 +15,7 @@
 #include <charconv>
 #include <cstring>
 
+#include "dataplane/frame_size.hpp"
 #include "dataplane/port.hpp"
 
 namespace mprdma::dataplane {
@@ -23,12 +25,8 @@ namespace {
 // A frame of AF_PACKET's rings with jumbo MTU; the driver wants buffers that hold the whole of it.
 constexpr uint32_t kAfPacketFrameBytes = 8192;
 
-// A buffer of AF_XDP is a chunk of the kernel's, which is a page at most. DPDK's driver makes a
-// whole buffer one chunk: its pool's header, its descriptor and its headroom; the kernel leaves as
-// much again as XDP programs may put before a frame that it receives (XDP_PACKET_HEADROOM).
-constexpr uint32_t kXdpChunkBytes = 4096;
-constexpr uint32_t kXdpBufferBytes = kXdpChunkBytes - 64 - 128 - 128;
-constexpr uint32_t kXdpKernelHeadroom = 256;
+// veth's limit, at both of its ends; drivers of adapters differ little (docs/operations.md).
+constexpr uint32_t kXdpInterfaceMtuMax = 3498;
 
 struct Default {
   std::string_view driver;
@@ -147,7 +145,25 @@ uint32_t EthdevSpec::buffer_bytes() const {
 uint32_t EthdevSpec::frame_bytes_max() const {
   // AF_PACKET's ring keeps a header of its own before each frame.
   if (driver == "net_af_packet") return buffer_bytes() - 128;
-  return driver == "net_af_xdp" ? buffer_bytes() - kXdpKernelHeadroom : buffer_bytes();
+  return driver == "net_af_xdp" ? kXdpFrameBytes : buffer_bytes();
+}
+
+std::string EthdevSpec::queue_hint() const {
+  if (driver != "net_af_xdp") return {};
+  const std::string interface = value_of(args, "iface");
+  return "; the MTU of '" + interface + "' is " + std::to_string(interface_mtu(interface.c_str())) +
+         ", and AF_XDP takes at most " + std::to_string(kXdpInterfaceMtuMax) +
+         " on a veth, here and at its other end";
+}
+
+uint32_t interface_mtu(const char* name) {
+  ifreq request{};
+  std::strncpy(request.ifr_name, name, sizeof request.ifr_name - 1);
+  const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return 0;
+  const bool good = ioctl(fd, SIOCGIFMTU, &request) == 0;
+  close(fd);
+  return good && request.ifr_mtu > 0 ? static_cast<uint32_t>(request.ifr_mtu) : 0;
 }
 
 int parse_ethdev_spec(std::string_view text, EthdevSpec* spec, std::string* message) {

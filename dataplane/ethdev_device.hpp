@@ -37,7 +37,12 @@ struct EthdevSpec {
   // Bytes that a buffer must hold, and of the largest frame, which may be less.
   [[nodiscard]] uint32_t buffer_bytes() const;
   [[nodiscard]] uint32_t frame_bytes_max() const;
+  // What the driver does not say when it cannot make a queue; empty if nothing is known.
+  [[nodiscard]] std::string queue_hint() const;
 };
+
+// Of an interface of the kernel's; 0: unknown.
+uint32_t interface_mtu(const char* name);
 
 // 0, or errno and a sentence that names the mistake.
 int parse_ethdev_spec(std::string_view text, EthdevSpec* spec, std::string* message);

@@ -8,7 +8,6 @@
 #include <rte_mbuf_pool_ops.h>
 #include <signal.h>
 #include <sys/epoll.h>
-#include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -36,16 +35,6 @@ constexpr uint16_t kPayloadOffset = kFrameHeadroom + 64;
 static_assert(kPayloadOffset % 64 == 0 && RTE_PKTMBUF_HEADROOM % 64 == 0);
 constexpr uint32_t kEthernetHeaderBytes = 14;
 constexpr Duration kDropsInterval = Duration::ms(100);
-
-uint32_t interface_mtu(unsigned if_index) {
-  ifreq request{};
-  if (if_indextoname(if_index, request.ifr_name) == nullptr) return 0;
-  const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return 0;
-  const bool good = ioctl(fd, SIOCGIFMTU, &request) == 0;
-  close(fd);
-  return good && request.ifr_mtu > 0 ? static_cast<uint32_t>(request.ifr_mtu) : 0;
-}
 
 // As rte_pktmbuf_pool_create(), without the gaps by which it spreads buffers over memory channels.
 rte_mempool* create_dense_pool(const std::string& name, uint16_t room) {
@@ -206,7 +195,11 @@ int EthdevPort::configure(std::string* message) {
   uint16_t tx_descriptors = kRingDescriptors;
   rte_eth_dev_adjust_nb_rx_tx_desc(port_id_, &rx_descriptors, &tx_descriptors);
   error = rte_eth_rx_queue_setup(port_id_, 0, rx_descriptors, SOCKET_ID_ANY, nullptr, pool_);
-  if (error != 0) return failed("no receive queue", error, message);
+  if (error != 0) {
+    error = failed("no receive queue", error, message);
+    *message += spec_.queue_hint();
+    return error;
+  }
   error = rte_eth_tx_queue_setup(port_id_, 0, tx_descriptors, SOCKET_ID_ANY, nullptr);
   if (error != 0) return failed("no transmit queue", error, message);
   error = rte_eth_dev_start(port_id_);
@@ -243,7 +236,10 @@ uint32_t EthdevPort::frame_bytes_max() const {
   rte_eth_dev_info device{};
   rte_eth_dev_info_get(port_id_, &device);
   // A device on top of a kernel interface sends what that interface takes.
-  uint32_t mtu = device.if_index != 0 ? interface_mtu(device.if_index) : 0;
+  char name[IF_NAMESIZE];
+  const bool on_interface =
+      device.if_index != 0 && if_indextoname(device.if_index, name) != nullptr;
+  uint32_t mtu = on_interface ? interface_mtu(name) : 0;
   uint16_t device_mtu = 0;
   if (spec_.is_pci() && rte_eth_dev_get_mtu(port_id_, &device_mtu) == 0) mtu = device_mtu;
   if (mtu != 0) bytes = std::min(bytes, mtu + kEthernetHeaderBytes);

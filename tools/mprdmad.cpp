@@ -218,16 +218,6 @@ std::string open_tap(nic::NicConfig* config, const mprdma::dataplane::Port* wire
   return error;
 }
 
-// Empty, or why frames of the configured path MTU do not fit the wire.
-std::string check_wire(const mprdma::dataplane::Port& wire, uint32_t mtu) {
-  const uint32_t least = mprdma::dataplane::frame_bytes_of(mtu);
-  if (wire.info().frame_bytes_max >= least) return {};
-  return fmt::format(
-      "the port takes frames of {} bytes, a path MTU of {} needs {}: set --mtu lower, or the "
-      "interface's MTU to {} or more",
-      wire.info().frame_bytes_max, mtu, least, least - mprdma::wire::Ethernet::kBytes);
-}
-
 int serve(const Options& options) {
   nic::NicConfig config;
   std::string error = load(options, &config);
@@ -241,7 +231,8 @@ int serve(const Options& options) {
     static auto* const telemetry = new nic::NicTelemetry(board, MPRDMA_VERSION);
     wire = mprdma::dataplane::open_port(config.port_spec, telemetry);
     if (!wire) return fail("--port " + config.port_spec + ": " + wire.message);
-    error = check_wire(*wire.port, config.mtu);
+    error = mprdma::dataplane::check_frames(config.port_spec, wire.port->info().frame_bytes_max,
+                                            config.mtu, "[device] mtu (--mtu)");
     if (!error.empty()) return fail("--port " + config.port_spec + ": " + error);
   }
   std::unique_ptr<nic::KernelTap> tap;

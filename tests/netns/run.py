@@ -7,7 +7,7 @@ usage: tests/netns/run.py [--build DIR] [--port NAME]... [--quick] [--rate MBITS
   --build DIR   a build directory in which everything is built (default: build)
   --port NAME   af_packet or af_xdp; may be repeated (default: both)
   --quick       a few seconds, without figures: what CI runs
-  --rate MBITS  of each of the four links, in Mbit/s (default: 100)
+  --rate MBITS  of each of the four links, in Mbit/s (default: 20)
   --rounds N    comparisons of four paths with one (default: 5)
   --seconds N   of each run of ib_write_bw in a comparison (default: 4)
   --only REGEX  only cases whose name matches
@@ -118,7 +118,7 @@ def parse():
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--port", action="append", choices=bed.PORTS, default=[])
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--rate", type=float, default=100)
+    parser.add_argument("--rate", type=float, default=20)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=4)
     parser.add_argument("--only", default="")

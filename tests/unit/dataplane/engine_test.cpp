@@ -1,8 +1,9 @@
-// What an engine tells a provider at connect.
+// What an engine tells a provider at connect, and its user about a port's frames.
 #include "dataplane/engine.hpp"
 
 #include <gtest/gtest.h>
 
+#include "dataplane/frame_size.hpp"
 #include "tests/unit/dataplane/engine_host.hpp"
 
 namespace mprdma::dataplane {
@@ -38,6 +39,24 @@ TEST(EngineFeatures, SayWhetherDataIsPlacedInNoOrderWhateverTheRegion) {
   const uint64_t all = MPRDMA_ABI_FEATURE_RC | MPRDMA_ABI_FEATURE_SYNCHRONISE |
                        MPRDMA_ABI_FEATURE_QP_TRANSPORT | MPRDMA_ABI_FEATURE_QP_STATS;
   EXPECT_EQ(features_with(PlacementPolicy::kStandard) & all, all);
+}
+
+TEST(FrameSize, AnMtuThatThePortDoesNotCarryNamesKeyLimitAndRemedy) {
+  constexpr std::string_view kXdp = "ethdev:net_af_xdp0,iface=eth1";
+  constexpr std::string_view kPacket = "ethdev:net_af_packet0,iface=eth1";
+  EXPECT_EQ(check_frames(kXdp, 3512, 2048, "mtu"), "");
+  EXPECT_EQ(check_frames(kXdp, 3512, 4096, "mtu"),
+            "mtu: 4096 needs frames of 4221 bytes, the port carries 3512; set it to 2048, the most "
+            "that AF_XDP carries");
+  EXPECT_EQ(check_frames(kXdp, 1514, 4096, "mtu"),
+            "mtu: 4096 needs frames of 4221 bytes, the port carries 1514; set it to 1024, or the "
+            "interface's MTU to 2159 or more and it to 2048, the most that AF_XDP carries");
+  EXPECT_EQ(check_frames(kPacket, 1514, 4096, "mtu"),
+            "mtu: 4096 needs frames of 4221 bytes, the port carries 1514; set it to 1024, or the "
+            "interface's MTU to 4207 or more");
+  EXPECT_EQ(check_frames(kPacket, 600, 1024, "mtu"),
+            "mtu: 1024 needs frames of 1149 bytes, the port carries 600; no path MTU is that "
+            "small: set the interface's MTU to 1135 or more");
 }
 
 }  // namespace
