@@ -41,12 +41,9 @@ def server_by_port(server, client, *options):
 def cmtime(wire):
     """Connections per second, all steps up to the connection, begun all at once (cmtime's way)."""
     deadline = time.monotonic() + rdma_cm.SECONDS
-    port, earlier = rdma_cm.free_port(), rdma_cm.direct.sockets(wire)
-    options = ["-p", port, "-c", str(CONNECTIONS)]
-    server = wire.start(0, ["cmtime", "-b", rdma_cm.SERVER, *options])
-    rdma_cm.wait_started(wire, server, earlier, deadline)
-    command = ["cmtime", "-s", rdma_cm.SERVER, *options]
-    client = rdma_cm.start_client(wire, server, command, deadline)
+    options = ["-p", rdma_cm.free_port(), "-c", str(CONNECTIONS)]
+    rdma_cm.listening_server(wire, ["cmtime", "-b", rdma_cm.SERVER, *options], deadline)
+    client = wire.start(1, ["cmtime", "-s", rdma_cm.SERVER, *options])
     client.wait(deadline)
     refused = client.output().count("event:")  # what cmtime says of one that was not made
     if refused:
@@ -67,6 +64,8 @@ PROGRAMS = [
     ("rping", "rping -v -V -C 1000", rdma_cm.rping(1000)),
     ("ucmatose", "ucmatose -c 10 -C 20", by_bind("ucmatose", "-c", "10", "-C", "20")),
     ("udaddy", "udaddy -c 10 -C 20", by_bind("udaddy", "-c", "10", "-C", "20")),
+    ("udaddy_ipoib", "udaddy -p 0x0002 -c 3: RDMA_PS_IPOIB",
+     by_bind("udaddy", "-p", rdma_cm.IPOIB, "-c", "3", "-C", "20")),
     ("mckey", "mckey, a group of two", rdma_cm.mckey),
     ("rdma_server", "rdma_server, rdma_client", server_by_port("rdma_server", "rdma_client")),
     ("rdma_xserver", "rdma_xserver, rdma_xclient, over XRC",

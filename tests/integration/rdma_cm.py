@@ -1,25 +1,19 @@
 """The distribution's rdma_cm programs between two hosts: connections made on the wire.
 
-A server of rdma_cm listens on no TCP port, so a client finds out whether it does: one that nobody
-listened to is started again.
+A server of rdma_cm listens on no TCP port: liblistening (listening.c), which is preloaded into it,
+says when it listens. A client is started once, then, and whatever it meets is a fault.
 """
 
 import os
-import re
 import time
 
-import direct
 import perftest
 import rping as rping_program
 from hosts import Failure, describe_status, wait_until
 
 SERVER = "10.73.0.1"
 SECONDS = 90
-# What programs say of a server that does not listen yet, or whose host is not there yet.
-TOO_EARLY = re.compile(
-    r"REJECTED|UNREACHABLE|ADDR_ERROR|Connection refused|timed out|connect error|rconnect|"
-    r"rdma_connect|rdma_create_ep|rdma_resolve_addr|Couldn't connect|event: 8"
-)
+IPOIB = "0x0002"  # RDMA_PS_IPOIB, as ucmatose and udaddy want it
 
 
 def expect(condition, what):
@@ -36,21 +30,27 @@ def wait_for_success(process, deadline):
     process.wait(deadline)
 
 
-def wait_started(wire, server, earlier, deadline):
-    """Until the server's engine is there."""
-    started = lambda: server.status is not None or direct.sockets(wire) - earlier  # noqa: E731
-    wait_until(started, deadline, "an engine of the server")
+def preloads(wire, **variables):
+    """Further variables for a program that liblistening is preloaded into."""
+    others = os.environ.get("LD_PRELOAD", "").split()
+    library = str(wire.build / "tests/integration/liblistening.so")
+    return {"LD_PRELOAD": " ".join([*others, library]), **variables}
 
 
-def start_client(wire, server, command, deadline):
-    """Runs it until it has met the server; the process that did, and has ended."""
-    while True:
-        client = wire.start(1, command)
-        status = client.wait_status(deadline)
-        if status == 0 or not TOO_EARLY.search(client.output()):
-            return client
-        expect(server.status is None, f"the server: {describe_status(server.status or 0)}")
-        wire.processes.remove(client)
+def start_server(wire, command):
+    """It, and the file that gets a byte whenever it listens."""
+    listens = wire.new_path("listens")
+    return wire.start(0, command, **preloads(wire, TEST_LISTENS=str(listens))), listens
+
+
+def listening_server(wire, command, deadline):
+    """One that listens."""
+    server, listens = start_server(wire, command)
+    known = lambda: server.status is not None or listens.exists()  # noqa: E731
+    wait_until(known, deadline, f"{server.name} listens")
+    if not listens.exists():
+        raise Failure(f"{server.name}, which has not listened: {describe_status(server.status)}")
+    return server
 
 
 def both(server_command, client_command, server_ends=True, wait=wait_for_success):
@@ -59,11 +59,9 @@ def both(server_command, client_command, server_ends=True, wait=wait_for_success
     def run(wire):
         deadline = time.monotonic() + SECONDS
         port = free_port()
-        earlier = direct.sockets(wire)
-        server = wire.start(0, [part.format(port=port) for part in server_command])
-        wait_started(wire, server, earlier, deadline)
-        command = [part.format(port=port) for part in client_command]
-        client = start_client(wire, server, command, deadline)
+        command = [part.format(port=port) for part in server_command]
+        server = listening_server(wire, command, deadline)
+        client = wire.start(1, [part.format(port=port) for part in client_command])
         wait(client, deadline)
         if server_ends:
             wait(server, deadline)
@@ -72,22 +70,16 @@ def both(server_command, client_command, server_ends=True, wait=wait_for_success
 
 
 def perftest_cm(program, *options):
-    """perftest connects twice, and its server does not listen in between: a client that comes then
-    is refused, and leaves a server behind that waits for it."""
+    """perftest connects twice, and its server does not listen in between: a client that came then
+    would be refused, so that it waits for the second time, too."""
     command = [program, "-R", "-F", *options, "-p"]
 
     def run(wire):
         deadline = time.monotonic() + SECONDS
-        while True:
-            port = free_port()
-            earlier = direct.sockets(wire)
-            server = wire.start(0, [*command, port])
-            wait_started(wire, server, earlier, deadline)
-            client = wire.start(1, [*command, port, SERVER])
-            if client.wait_status(deadline) == 0 or not TOO_EARLY.search(client.output()):
-                break
-            server.stop()
-            wire.processes = [p for p in wire.processes if p not in (server, client)]
+        port = free_port()
+        server, listens = start_server(wire, [*command, port])
+        variables = preloads(wire, TEST_AWAITS_LISTENS=str(listens))
+        client = wire.start(1, [*command, port, SERVER], **variables)
         client.wait(deadline)
         server.wait(deadline)
 
@@ -126,11 +118,9 @@ def rcopy(wire):
     port = free_port()
     source, copy = wire.directory / "source", wire.directory / "copy"
     source.write_bytes(os.urandom(3_000_001))
-    server = wire.start(0, ["rcopy", "-p", port])
+    server = listening_server(wire, ["rcopy", "-p", port], deadline)
     # Its options come last: one that comes first makes it a server.
-    command = ["rcopy", source, f"{SERVER}:{copy}", "-p", port]
-    client = start_client(wire, server, command, deadline)
-    client.wait(deadline)
+    wire.start(1, ["rcopy", source, f"{SERVER}:{copy}", "-p", port]).wait(deadline)
     server.stop()
     expect(copy.read_bytes() == source.read_bytes(), "the copy is another file")
     copy.unlink()
@@ -154,6 +144,7 @@ PROGRAMS = [
     ("ucmatose", by_capital_port("ucmatose", "-c", "10", "-C", "20")),
     ("ucmatose -m", by_capital_port("ucmatose", "-c", "3", "-m")),
     ("udaddy", by_capital_port("udaddy", "-c", "3", "-C", "20")),
+    ("udaddy, IPOIB", by_capital_port("udaddy", "-p", IPOIB, "-c", "3", "-C", "20")),
     ("rdma_server, rdma_client", both(["rdma_server", "-p", "{port}"],
                                       ["rdma_client", "-s", SERVER, "-p", "{port}"])),
     ("rstream", pair("rstream", "-I", "10", "-C", "20", "-S", "65536", "-T", "v")),
