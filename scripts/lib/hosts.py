@@ -20,6 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PR_SET_PDEATHSIG = 1
 LISTEN = "0A"
 AF_XDP = 44  # of Linux; the socket module does not name it
+DEFAULT_SEED = 7
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -131,6 +132,8 @@ class Wire:
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="mprdma-wire-"))
         self.processes = []
         self.extra = {}  # further variables for both hosts
+        self.seed = DEFAULT_SEED  # of cases that draw something
+        self.notes = []  # what a case has to say beside its result
         self._paths = 0
 
     def __enter__(self):
@@ -164,6 +167,9 @@ class Wire:
         environment.update(MPRDMA_PORT=self.port(host), XDG_RUNTIME_DIR=str(self.directory))
         environment.update(self.extra)
         return environment
+
+    def note(self, text):
+        self.notes.append(text)
 
     def new_path(self, name):
         """For a socket: one that was never used."""

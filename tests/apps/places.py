@@ -51,15 +51,21 @@ class TwoDaemons(DaemonWire):
         return environment
 
     def set_up(self):
-        for host in (0, 1):
-            command = [
-                self.build / "tools" / "mprdmad", "--address", f"{self.ADDRESSES[host]}/24",
-                "--port", f"local:{self.directory}/wire.sock",
-                "--socket", self.daemon_socket(host),
-            ]  # fmt: skip
-            environment = {k: v for k, v in os.environ.items() if not k.startswith("MPRDMA_")}
-            self.daemons.append(Process(command, environment, f"mprdmad of h{host}"))
+        self.daemons = [self._new_daemon(host) for host in (0, 1)]
         wait_until(self.linked, time.monotonic() + 30, "two daemons on a wire")
+
+    def _new_daemon(self, host):
+        command = [
+            self.build / "tools" / "mprdmad", "--address", f"{self.ADDRESSES[host]}/24",
+            "--port", f"local:{self.directory}/wire.sock", "--socket", self.daemon_socket(host),
+        ]  # fmt: skip
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("MPRDMA_")}
+        return Process(command, environment, f"mprdmad of h{host}")
+
+    def restart_daemon(self, host):
+        """Another one in the place of one that is killed."""
+        self.daemons[host].kill()
+        self.daemons[host] = self._new_daemon(host)
 
     def linked(self):
         try:

@@ -3,7 +3,7 @@
 import re
 import time
 
-import daemon
+import crowd
 import libfabric
 import rdma_cm
 import rsockets
@@ -58,6 +58,7 @@ def cmtime(wire):
 
 CONNECTIONS = 1000
 STEPS = ("create id", "resolve addr", "resolve route", "create qp", "connect")
+RESTART = "mprdmad killed and restarted three times under verified traffic, listeners of before"
 STREAM = ["-I", "10", "-C", "50", "-S", "65536", "-T", "v"]
 # name, what runs, how
 PROGRAMS = [
@@ -89,14 +90,15 @@ DEVICE_FIRST = [
 def all_cases():
     plan = [(PROGRAMS, EVERYWHERE), (DEVICE_FIRST, ("one_host", "two_daemons"))]
     many = [(
-        "kill", "64 processes, 8 killed: the others work on, nothing is leaked", daemon.many,
+        "kill", "64 processes, 8 killed: the others work on, nothing is leaked", crowd.killed,
     ), (
-        "restart", "mprdmad killed and restarted three times under verified traffic",
-        daemon.restarted,
+        "restart", RESTART, crowd.restarted,
     )]  # fmt: skip
+    by_turns = [("restart", RESTART, crowd.restarted_by_turns)]
+    plan += [(many, ("own_daemon",)), (by_turns, ("two_daemons",))]
     return [
         Case(name, what, place, function)
-        for programs, places in [*plan, (many, ("own_daemon",))]
+        for programs, places in plan
         for name, what, function in programs
         for place in places
     ] + [Case("cmtime", "connections between two processes of one host, by cmtime -c 1000",

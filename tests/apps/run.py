@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """What scripts/apps does after the build: unmodified applications, one claim for each.
 
-usage: scripts/apps [--json FILE] [--only REGEX] [--list] [--build DIR]
+usage: scripts/apps [--json FILE] [--only REGEX] [--list] [--build DIR] [--peerlab DIR]
+                    [--seed N]
 """
 
 import argparse
@@ -19,7 +20,7 @@ sys.path[:0] = [str(ROOT / "scripts/lib"), str(ROOT / "tests/integration")]
 import others  # noqa: E402
 import programs  # noqa: E402
 import stuck  # noqa: E402
-from hosts import Failure, Unavailable  # noqa: E402
+from hosts import DEFAULT_SEED, Failure, Unavailable  # noqa: E402
 from places import PLACES  # noqa: E402
 from report import Report, compare  # noqa: E402
 
@@ -60,6 +61,9 @@ def run_case(case, place):
         reason = traceback.format_exc()
     finally:
         place.extra.clear()
+        for note in place.notes:
+            print(f"       {note}", flush=True)
+        place.notes.clear()
     if reason is None and case.target and not compare(value, case.target):
         reason = f"{value} {case.unit}, target {case.target}"
     outcome = Outcome(case, reason, time.monotonic() - start, value)
@@ -79,11 +83,12 @@ def tell(outcome):
     print(f"{verdict} {title:<32}{outcome.seconds:7.1f} s{tail}", flush=True)
 
 
-def run_place(name, chosen, build):
+def run_place(name, chosen, build, seed):
     """All cases of one place."""
     outcomes = []
     try:
         with PLACES[name](build) as place:
+            place.seed = seed
             for case in chosen:
                 outcomes.append(run_case(case, place))
     except (Unavailable, Failure, OSError) as reason:
@@ -158,12 +163,23 @@ def tell_figures(claims):
                   f"{claim['target']}")  # fmt: skip
 
 
+def run_kernel_rping(report, wanted, options):
+    """As run_others(): only for who says where the guest is."""
+    if not options.peerlab or not wanted.search("kernel_rping"):
+        return [0, 0]
+    works = others.kernel_rping(report, options.build.resolve(), options.peerlab.resolve())
+    print(f"{'ok    ' if works else 'FAILED'} apps.kernel_rping")
+    return [int(works), int(not works)]
+
+
 def parse_arguments():
     parser = argparse.ArgumentParser(usage=__doc__.split("usage: ", 1)[1])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--only", default="")
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--peerlab", type=pathlib.Path)
+    parser.add_argument("--seed", type=int, default=DEFAULT_SEED)
     return parser.parse_args()
 
 
@@ -174,6 +190,8 @@ def main():
     if options.list:
         lines = [f"{case.title:<32}{case.what}" for case in cases]
         lines += [f"{name:<32}{path.relative_to(ROOT)}" for name, path, _ in others.chosen(wanted)]
+        if options.peerlab and wanted.search("kernel_rping"):
+            lines.append(f"{'kernel_rping':<32}{others.KERNEL_RPING}..")
         print("\n".join(lines))
         return 0
     report = Report("scripts/apps", {"only": options.only})
@@ -181,9 +199,11 @@ def main():
     for name in PLACES:
         chosen = [case for case in cases if case.place == name]
         if chosen:
-            outcomes += run_place(name, chosen, options.build.resolve())
+            outcomes += run_place(name, chosen, options.build.resolve(), options.seed)
     add_claims(report, outcomes)
-    passed, failed = run_others(report, wanted, options.build.resolve())
+    counts = [run_others(report, wanted, options.build.resolve()),
+              run_kernel_rping(report, wanted, options)]
+    passed, failed = map(sum, zip(*counts))
     if options.json:
         report.write(options.json)
     failed += sum(o.reason is not None for o in outcomes)

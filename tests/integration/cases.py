@@ -5,6 +5,7 @@ import re
 import time
 
 import beside
+import crowd
 import daemon
 import direct
 import doctor_path
@@ -361,7 +362,7 @@ _CASES = {
 
 
 def of_wire(name):
-    of_daemon = daemon.CASES + service.CASES + hostile.CASES
+    of_daemon = daemon.CASES + crowd.CASES + service.CASES + hostile.CASES
     further = {"daemon": of_daemon, "beside": beside.CASES,
                "beside-xdp": beside.CASES}
     chosen = [*{**_CASES, **fabric.CASES, **further}[name]]

@@ -3,20 +3,16 @@
 import contextlib
 import os
 import pathlib
-import random
 import signal
 import socket
 import struct
 import time
 
-import direct
 import perftest
 from hosts import Failure, Process, Wire, describe_status, wait_until
 
 # Of the daemon's protocol.
 MAGIC, VERSION, QUERY, INFO = 0x434E444D, 1, 8, 9
-PAIRS = 32
-KILLED = 8
 
 
 def expect(condition, what):
@@ -146,61 +142,6 @@ def mapped_ports(pid):
     return pathlib.Path(f"/proc/{pid}/maps").read_text().count("memfd:mprdma-local-port")
 
 
-def many(wire):
-    """64 processes, pairs of which some are killed: the others end well, and nothing is left."""
-    deadline = time.monotonic() + 400
-    daemon = wire.start_daemon(deadline)
-    program = wire.build / "tests/integration/verbs_check"
-    before = descriptors(daemon.pid)  # or one more, of who has just asked whether it is there
-    pairs = []
-    victims = random.Random(7).sample(range(PAIRS), KILLED)
-    for number in range(PAIRS):
-        operations = "1000000" if number in victims else "400"  # these do not end by themselves
-        options = ["--ops", operations, "--qps", "2", "--seed", str(number), "--size-max", "20000"]
-        path = wire.new_path("pair")
-        pairs.append([wire.start(host, [program, role, path, *options])
-                      for host, role in ((0, "--server"), (1, "--client"))])
-    of_victims = 2 * KILLED * 3
-    wait_until(lambda: descriptors(daemon.pid) >= before + of_victims, deadline, "many of them")
-    expect(mapped_ports(daemon.pid) >= 2 * KILLED, "the victims' memory is not found")
-    for number in victims:
-        pairs[number][number % 2].kill()
-    for number, pair in enumerate(pairs):
-        for process in pair:
-            if number in victims:
-                process.stop()
-            else:
-                process.wait(deadline)
-    expect(daemon.status is None, "the daemon ended")
-    wait_until(lambda: descriptors(daemon.pid) <= before, deadline, "its descriptors back")
-    left = mapped_ports(daemon.pid)
-    expect(left == 0, f"{left} mappings of the memory of the dead")
-    size = memory_kib(daemon.pid)
-    for _ in range(3):
-        perftest.run(wire, "ib_write_bw", ["-n", "100"], 100)
-    wait_until(lambda: descriptors(daemon.pid) <= before, deadline, "its descriptors back")
-    expect(memory_kib(daemon.pid) <= size + 1024, "three more programs left something")
-    in_use = wire.info(wire.socket)[0]
-    expect(in_use == 0, f"{in_use} blocks of queue pair numbers are still in use")
-
-
-def restarted(wire):
-    """The daemon is killed, and another one started, under traffic that is checked."""
-    deadline = time.monotonic() + 240
-    daemon = wire.start_daemon(deadline)
-    program = wire.build / "tests/integration/verbs_check"
-    path = wire.new_path("pair")
-    options = ["--ops", "60000", "--qps", "2", "--seed", "9", "--size-max", "20000"]
-    pair = [wire.start(host, [program, role, path, *options])
-            for host, role in ((0, "--server"), (1, "--client"))]
-    for _ in range(3):
-        direct.look_until_at_work(wire, deadline)
-        daemon.kill()
-        daemon = wire.start_daemon(deadline)
-    for process in pair:
-        process.wait(deadline)
-
-
 def stays_for_its_program(wire):
     """A private daemon that has nobody on it stays for a program that has not opened the device."""
     deadline = time.monotonic() + 120
@@ -231,6 +172,4 @@ CASES = [
     ("8 programs at once start one daemon", two_start_one),
     ("a private daemon stays for its program", stays_for_its_program),
     ("another address", other_address),
-    ("64 processes, some killed", many),
-    ("daemon killed and restarted under traffic", restarted),
 ]  # fmt: skip

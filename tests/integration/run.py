@@ -59,6 +59,9 @@ def run_case(case, wire):
         return Failure(traceback.format_exc())
     finally:
         wire.extra.clear()
+        for note in wire.notes:
+            print(f"# {note}")
+        wire.notes.clear()
 
 
 def run_wire(name, chosen, build, number):

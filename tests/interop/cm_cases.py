@@ -10,6 +10,7 @@ import time
 
 import capture
 import perftest
+import rping as rping_program
 from bench import GUEST_DEVICE, expect
 from guest import GUEST_IP, OUR_IP
 from hosts import Failure
@@ -42,9 +43,10 @@ class Sides:
             return self.bench.ours(*words)
         return self.bench.theirs(" ".join(words), self.deadline - time.monotonic())
 
-    def said(self, client):
+    def said(self, process, is_server=False):
         """What it printed, also if our standard error is apart."""
-        return client.output() + ("" if self.ours_is_server else self.bench.errors.read_text())
+        ours = is_server == self.ours_is_server
+        return process.output() + (self.bench.errors.read_text() if ours else "")
 
     def server(self, command):
         return self.start(True, command)
@@ -77,9 +79,21 @@ def programs(server_command, client_command, check=lambda _: None):
     return run
 
 
-def rping(*options):
-    common = ["-a", "{address}", "-p", "{port}", "-v", "-V", *options]
-    return programs(["rping", "-s", *common], ["rping", "-c", *common])
+def rping(pings, *options):
+    """Its exit status alone does not say whether it ended well."""
+    common = ["-a", "{address}", "-p", "{port}", "-v", "-V", "-C", pings, *options]
+
+    def run(bench, ours_is_server):
+        sides = Sides(bench, ours_is_server)
+        server = sides.server(["rping", "-s", *common])
+        client = sides.client(["rping", "-c", *common], server)
+        for process, is_server in ((client, False), (server, True)):
+            status = process.wait_status(sides.deadline)
+            said = sides.said(process, is_server)
+            expect(rping_program.ended_well(status, said, pings),
+                   f"{process.name}: exit status {status}")  # fmt: skip
+
+    return run
 
 
 def by_capital_port(program, *options):
@@ -208,8 +222,8 @@ def behind_daemon(function):
 
 
 CM_PLAIN = [
-    ("rping -C 100", rping("-C", 100)),
-    ("rping -S 4096", rping("-C", 20, "-S", 4096)),
+    ("rping -C 100", rping(100)),
+    ("rping -S 4096", rping(20, "-S", 4096)),
     ("ucmatose", by_capital_port("ucmatose", "-c", 3, "-C", 20)),
     ("udaddy", by_capital_port("udaddy", "-c", 3, "-C", 20)),
     ("ib_write_bw -R", ib_write_bw_by_cm),
