@@ -41,12 +41,12 @@ class Traffic:
 
     A path that carries nothing is found again by probes only, one round trip in a hundred, and how
     long a round trip takes depends on the machine: so this ends when it has been seen, not by a
-    clock.
+    clock. Several queue pairs send more probes; the case `all_paths` is about a single one.
     """
 
     OPTIONS = ["-F", "-t", 16, "-s", MESSAGE_BYTES, *perftest.UNTIL_ENDED]
 
-    def __init__(self, wire, queue_pairs=1):
+    def __init__(self, wire, queue_pairs=8):
         self.wire = wire
         self.before = wire.sent_bytes()
         port = perftest.free_tcp_port()
@@ -92,8 +92,8 @@ class Traffic:
 
 
 def all_paths(wire, _options):
-    """ib_write_bw uses every link that there is."""
-    traffic = Traffic(wire)
+    """One queue pair of ib_write_bw uses every link that there is."""
+    traffic = Traffic(wire, 1)
     traffic.wait_for_all()
     traffic.end()
 
@@ -117,11 +117,8 @@ def contents(wire, _options):
 
 
 def link_down(wire, _options):
-    """Links go down at either router and come up again under ib_write_bw, which uses them again.
-
-    With eight queue pairs there are more probes; `all_paths` is about one.
-    """
-    traffic = Traffic(wire, 8)
+    """Links go down at either router and come up again under ib_write_bw, which uses them again."""
+    traffic = Traffic(wire)
     traffic.wait_for_all()
     for path, router in ((2, 1), (3, 0)):
         wire.set_path(path, "down", router)
