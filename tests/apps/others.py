@@ -44,7 +44,7 @@ def run(runner, build, directory):
 # ---- A guest whose kernel's Soft-RoCE is the peer: slow to start, and only for who asks for it
 
 INTEROP = ROOT / "tests/interop/run.py"
-KERNEL_RPING = "rping -C 100, we are"
+KERNEL_RPING = "rping -C 100. we are"  # a comma would part two expressions
 KERNEL_RPING_SECONDS = 2400  # with a guest to set up first
 
 
