@@ -16,6 +16,7 @@
 #include <cstring>
 
 #include "dataplane/frame_size.hpp"
+#include "dataplane/named_file.hpp"
 #include "dataplane/port.hpp"
 
 namespace mprdma::dataplane {
@@ -120,14 +121,6 @@ int check_interface(const EthdevSpec& spec, int family, std::string* message) {
 // One lock for each end: a vhost-user server would silently change over to a second client.
 std::string lock_name(const EthdevSpec& spec) {
   return spec.socket_path + (spec.listens ? ".server" : ".client") + ".lock";
-}
-
-// Whether the file of that name still is the one that was opened: a holder that leaves removes it.
-bool has_name(int fd, const std::string& name) {
-  struct stat opened {};
-  struct stat named {};
-  return fstat(fd, &opened) == 0 && lstat(name.c_str(), &named) == 0 &&
-         opened.st_ino == named.st_ino;
 }
 
 }  // namespace
@@ -245,7 +238,7 @@ int lock_ethdev_socket(const EthdevSpec& spec, std::string* message) {
       errno = EADDRINUSE;
       return -1;
     }
-  } while (!has_name(fd, name));
+  } while (!is_named(fd, name));
   struct stat status {};
   if (spec.listens && lstat(spec.socket_path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode)) {
     unlink(spec.socket_path.c_str());

@@ -14,12 +14,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <vector>
 
 #include "dataplane/clock.hpp"
 #include "dataplane/nic/message_socket.hpp"
 #include "dataplane/nic/protocol.hpp"
 #include "dataplane/runtime_directory.hpp"
+#include "tools/daemon_files.hpp"
 
 namespace mprdma::tools {
 
@@ -87,23 +87,6 @@ int ask(int fd, DaemonInfo* out) {
   return ETIMEDOUT;
 }
 
-// As open() and flock(), until the lock is ours or it takes too long; -1 and errno.
-int lock_file(const std::string& path, int operation) {
-  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd < 0) return -1;
-  const Time start = clock_now();
-  while (flock(fd, operation | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK || clock_now() - start >= kStartTakes) {
-      const int error = errno;
-      close(fd);
-      errno = error;
-      return -1;
-    }
-    sleep_briefly();
-  }
-  return fd;
-}
-
 // In a child of a child, so that the program which we become has no child that it does not know.
 void become_daemon(const Locations& locations, const std::string& socket, const std::string& log) {
   setsid();
@@ -156,7 +139,7 @@ std::string start_daemon(const Locations& locations, const std::string& socket, 
 // Held by the program that this process becomes, and by its children: a private daemon stays for
 // them, also before they have opened the device.
 std::string hold_users(const std::string& socket) {
-  const std::string path = socket + ".users";
+  const std::string path = socket + kUsersSuffix;
   const int fd = lock_file(path, LOCK_SH);
   if (fd < 0) return path + ": " + std::strerror(errno);
   int kept = fcntl(fd, F_DUPFD, kUsersDescriptor);
@@ -174,8 +157,8 @@ std::string find_or_start(const Locations& locations, const std::string& runtime
   error = hold_users(own);
   if (!error.empty() || query_daemon(own, out) == 0) return error;
   if (query_daemon(nic::kSystemSocket, out) == 0) return {};
-  const int lock = lock_file(own + ".start", LOCK_EX);
-  if (lock < 0) return own + ".start: " + std::strerror(errno);
+  const int lock = lock_file(own + kStartSuffix, LOCK_EX);
+  if (lock < 0) return own + kStartSuffix + ": " + std::strerror(errno);
   if (query_daemon(own, out) != 0) error = start_daemon(locations, own, out);
   close(lock);
   return error;
@@ -210,6 +193,15 @@ int query_daemon(const std::string& socket, DaemonInfo* out) {
 
 std::string own_daemon_socket(const std::string& runtime_directory) {
   return runtime_directory + "/" + nic::kSocketName;
+}
+
+std::string daemon_places(const dataplane::Environment& environment,
+                          const std::string& runtime_directory, std::vector<std::string>* out) {
+  DaemonWish wish;
+  std::string error = wants_daemon({}, environment, &wish);
+  *out = {wish.socket};
+  if (wish.socket.empty()) *out = {own_daemon_socket(runtime_directory), nic::kSystemSocket};
+  return error;
 }
 
 std::string find_daemon(const DaemonWish& wish, const Locations& locations,

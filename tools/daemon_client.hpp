@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include <string>
+#include <vector>
 
 #include "tools/locations.hpp"
 #include "tools/run_plan.hpp"
@@ -33,6 +34,12 @@ int connect_daemon(const std::string& socket, int* fd, pid_t* pid);
 
 // The socket of this user's own daemon.
 std::string own_daemon_socket(const std::string& runtime_directory);
+
+// Where a program would look for its daemon: the place that its configuration names (MPRDMA_PORT,
+// or [port] spec of MPRDMA_CONFIG's file), else this user's own and the system's.
+// Empty, or what is wrong with the configuration.
+std::string daemon_places(const dataplane::Environment& environment,
+                          const std::string& runtime_directory, std::vector<std::string>* out);
 
 // The daemon for a wish, started if it may be. Empty, or what is wrong and what to do.
 std::string find_daemon(const DaemonWish& wish, const Locations& locations,

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/revision.hpp"
+#include "tools/number_option.hpp"
 #include "tools/path_probe.hpp"
 #include "tools/results.hpp"
 #include "tools/runtime_directory.hpp"
@@ -148,10 +149,10 @@ void add_doctor(CLI::App& app, int* exit_code) {
                                         "through mprdmad");
   sub->add_option("--ports", peer->ports, "UDP source ports to try (default: 16)")
       ->needs(wanted)
-      ->check(CLI::Range(1u, kPathPortsMax));
+      ->check(whole_number_in(1, kPathPortsMax, "a number of ports"));
   sub->add_option("--probes", peer->probes, "Probes on each of them (default: 5)")
       ->needs(wanted)
-      ->check(CLI::Range(1u, kPathProbesMax));
+      ->check(whole_number_in(1, kPathProbesMax, "a number of probes"));
   sub->add_option("--socket", peer->socket, "The socket of the mprdmad that asks")->needs(wanted);
   sub->callback([path, devices, peer, exit_code] {
     if (*devices) {

@@ -175,11 +175,23 @@ Finding check_other_devices() {
 Finding check_daemon() {
   Finding finding{"mprdmad", "the daemon that shares a device", Health::kOk, "", ""};
   const auto environment = [](const char* name) { return std::getenv(name); };
-  const std::string own = own_daemon_socket(runtime_directory(environment, geteuid()));
-  for (const std::string& socket : {own, std::string(dataplane::nic::kSystemSocket)}) {
+  std::vector<std::string> places;
+  const std::string wrong =
+      daemon_places(environment, runtime_directory(environment, geteuid()), &places);
+  if (!wrong.empty()) {
+    return {finding.id, finding.what, Health::kFail, wrong, "correct it, or unset it"};
+  }
+  const bool named = places.size() == 1;
+  for (const std::string& socket : places) {
     DaemonInfo info;
     const int error = query_daemon(socket, &info);
-    if (error == ENOENT || error == ECONNREFUSED) continue;
+    const bool none = error == ENOENT || error == ECONNREFUSED;
+    if (none && named) {
+      return {finding.id, finding.what, Health::kFail,
+              fmt::format("none answers at {}, which the configuration names", socket),
+              "start it, or unset MPRDMA_PORT"};
+    }
+    if (none) continue;
     if (error != 0) {
       finding.health = Health::kWarn;
       finding.detail = fmt::format("{}: {}", socket, std::strerror(error));

@@ -17,6 +17,7 @@
 #include "switchsim/fabric/fabric_process.hpp"
 #include "tools/fabric_client.hpp"
 #include "tools/fabric_table.hpp"
+#include "tools/number_option.hpp"
 #include "tools/runtime_directory.hpp"
 #include "tools/subcommands.hpp"
 
@@ -230,7 +231,7 @@ void add_show(CLI::App* fabric, int* exit_code) {
   sub->add_flag("--json", options->as_json, "JSON; with --watch, one line each time");
   sub->add_flag("-w,--watch", options->watch, "Again and again, until Ctrl-C");
   sub->add_option("--interval", options->interval_s, "Seconds between two looks (default 1)")
-      ->check(CLI::Range(0.01, 3600.0));
+      ->check(number_in(0.01, 3600, "a number of seconds"));
   sub->callback([options, exit_code] {
     *exit_code = show(options->name, options->as_json, options->watch, options->interval_s);
   });

@@ -1,7 +1,5 @@
 // mprdmad: one RDMA device for every process of a host. Page: docs/man/mprdmad.8.
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -21,6 +19,8 @@
 #include "dataplane/nic/nic_telemetry.hpp"
 #include "dataplane/port_factory.hpp"
 #include "dataplane/runtime_directory.hpp"
+#include "tools/daemon_files.hpp"
+#include "tools/number_option.hpp"
 #include "tools/subcommands.hpp"
 
 namespace {
@@ -194,16 +194,6 @@ bool reload(const Options& options, const nic::NicConfig& running, nic::SwitchCo
   return true;
 }
 
-// Programs that `mprdma run` has started hold SOCKET.users, from before they connect until they
-// end. Held by us until the end: who comes meanwhile waits, and starts another daemon.
-bool nobody_counts_on(const std::string& socket) {
-  const int fd = open((socket + ".users").c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-  if (fd < 0) return true;
-  if (flock(fd, LOCK_EX | LOCK_NB) == 0) return true;
-  close(fd);
-  return false;
-}
-
 // Requires a wire if there is to be a tap. One Ethernet address for the device and the kernel:
 // unless told otherwise, the port's.
 std::string open_tap(nic::NicConfig* config, const mprdma::dataplane::Port* wire,
@@ -218,11 +208,22 @@ std::string open_tap(nic::NicConfig* config, const mprdma::dataplane::Port* wire
   return error;
 }
 
+// As for ip(8), an address without a prefix is a subnet of its own. What follows is not obvious.
+void say_if_alone(const nic::NicConfig& config) {
+  if (config.prefix_bits != 32 || config.port_spec == nic::kNoWire) return;
+  const std::string address = mprdma::dataplane::address_text(config.ipv4);
+  fmt::print(stderr,
+             "mprdmad: {0}/32 is alone in its subnet: no peer is on-link, each is asked for by ARP "
+             "all the same, and there can be no gateway; a prefix is given as {0}/24\n",
+             address);
+}
+
 int serve(const Options& options) {
   nic::NicConfig config;
   std::string error = load(options, &config);
   if (error.empty()) error = make_directory(config);
   if (!error.empty()) return fail(error);
+  say_if_alone(config);
   raise_descriptor_limit();
   const auto board = std::make_shared<nic::FactsBoard>();
   PortResult wire;
@@ -252,7 +253,8 @@ int serve(const Options& options) {
   if (options.linger_s >= 0) {
     loop_options.linger = Duration::ms(static_cast<int64_t>(options.linger_s * 1000));
   }
-  loop_options.may_end = [&] { return nobody_counts_on(config.socket); };
+  mprdma::tools::DaemonFiles files(config.socket);
+  loop_options.may_end = [&] { return files.nobody_counts_on_us(); };
   loop_options.reload = [&](nic::SwitchConfig* device, std::vector<uid_t>* uids) {
     return reload(options, config, device, uids);
   };
@@ -277,7 +279,8 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", "mprdmad " MPRDMA_VERSION);
   app.footer("Page: mprdmad(8).");
   app.add_option("-c,--config", options.config, "TOML file");
-  app.add_option("--address", options.address, "Of the device, with its prefix: 10.73.0.1/24");
+  app.add_option("--address", options.address,
+                 "Of the device, with its prefix (else /32): 10.73.0.1/24");
   app.add_option("--mac", options.mac, "Of the device (default: 02:4d:52 and the address)");
   app.add_option("--mtu", options.mtu, "Largest path MTU: 1024, 2048 or 4096 (default)");
   app.add_option("--port", options.port, "The wire: ethdev:DEVARGS, local:PATH or none (default)");
@@ -285,10 +288,11 @@ int run(int argc, char** argv) {
   app.add_option("--gateway", options.gateway, "Next hop to what is off the subnet");
   app.add_option("--metrics", options.metrics, "Serve Prometheus there: 127.0.0.1:9473");
   app.add_option("--tap", options.tap, "Interface for the kernel's own traffic over the port");
-  app.add_option("--allow-uid", options.uids, "Serve this user, too; may be repeated");
+  app.add_option("--allow-uid", options.uids, "Serve this user, too; may be repeated")
+      ->check(mprdma::tools::whole_number_in(0, nic::kUidMax, "a user id"));
   app.add_option("--linger", options.linger_s,
                  "End when there has been no process for so many seconds (default: never)")
-      ->check(CLI::Range(0.0, 1e6));
+      ->check(mprdma::tools::number_in(0, 1e6, "a number of seconds"));
   app.add_flag("-v,--verbose", options.verbose, "Say who comes and goes");
   try {
     app.parse(argc, argv);

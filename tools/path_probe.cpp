@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <vector>
 
@@ -206,7 +207,9 @@ class Measurement {
 std::string find_asked(const PathOptions& options, DaemonInfo* out) {
   std::vector<std::string> places = {options.socket};
   if (options.socket.empty()) {
-    places = {own_daemon_socket(options.runtime_directory), nic::kSystemSocket};
+    const auto environment = [](const char* name) { return std::getenv(name); };
+    std::string error = daemon_places(environment, options.runtime_directory, &places);
+    if (!error.empty()) return error;
   }
   std::string said;
   for (const std::string& place : places) {

@@ -15,6 +15,7 @@
 #include "switchsim/sim/result_json.hpp"
 #include "switchsim/sim/scenario_toml.hpp"
 #include "switchsim/sim/simulation.hpp"
+#include "tools/number_option.hpp"
 #include "tools/results.hpp"
 #include "tools/sim_figure.hpp"
 #include "tools/subcommands.hpp"
@@ -178,7 +179,8 @@ void add_sim(CLI::App& app, int* exit_code) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* run = sim->add_subcommand("run", "Run one scenario (docs/simulator.md)");
   run->add_option("SCENARIO", arguments->scenario, "A TOML file")->required();
-  CLI::Option* seed = run->add_option("--seed", arguments->seed, "Instead of the scenario's");
+  CLI::Option* seed = run->add_option("--seed", arguments->seed, "Instead of the scenario's")
+                          ->check(whole_number_in(0, UINT64_MAX, "a whole number"));
   run->add_option("--out", arguments->out, "Write JSON and CSV files to this directory");
   run->add_option("--json", arguments->json, "Write the result here ('-': standard output)");
   run->add_option("--set", arguments->overrides,

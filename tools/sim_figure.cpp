@@ -10,6 +10,7 @@
 
 #include "tools/figures/figure.hpp"
 #include "tools/figures/report.hpp"
+#include "tools/number_option.hpp"
 #include "tools/results.hpp"
 #include "tools/subcommands.hpp"
 
@@ -19,6 +20,8 @@ namespace {
 
 using figures::Figure;
 using figures::FigureResult;
+
+constexpr uint32_t kJobsMax = 1024;  // a thread each
 
 struct Arguments {
   std::string id;
@@ -43,8 +46,10 @@ void add_options(CLI::App* app, const std::shared_ptr<Arguments>& arguments) {
       ->check(CLI::IsMember({"ci", "full"}))
       ->capture_default_str();
   app->add_option("--seed", arguments->seed, "Of the first run; run i takes seed + i")
+      ->check(whole_number_in(0, UINT64_MAX, "a whole number"))
       ->capture_default_str();
   app->add_option("--jobs", arguments->jobs, "Simulations at once; 0: one per processor")
+      ->check(whole_number_in(0, kJobsMax, "a number of simulations"))
       ->capture_default_str();
 }
 

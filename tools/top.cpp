@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "dataplane/runtime_directory.hpp"
+#include "tools/number_option.hpp"
 #include "tools/subcommands.hpp"
 #include "tools/top_client.hpp"
 #include "tools/top_view.hpp"
@@ -91,8 +92,9 @@ void add_top(CLI::App& app, int* exit_code) {
   sub->add_flag("--once", options->once, "Show one interval and end");
   sub->add_flag("--json", options->json, "One JSON object on a line for each interval");
   sub->add_option("--interval", options->interval_s, "Seconds between two looks (1)")
-      ->check(CLI::Range(0.05, 3600.0));
-  sub->add_option("--count", options->count, "End after so many intervals");
+      ->check(number_in(0.05, 3600, "a number of seconds"));
+  sub->add_option("--count", options->count, "End after so many intervals")
+      ->check(whole_number_in(1, UINT32_MAX, "a number of intervals"));
   sub->footer("The columns are explained in mprdma(1).");
   sub->callback([options, exit_code] { *exit_code = run(*options); });
 }

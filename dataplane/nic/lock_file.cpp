@@ -8,26 +8,20 @@
 #include <cerrno>
 #include <cstring>
 
+#include "dataplane/named_file.hpp"
+
 namespace mprdma::dataplane::nic {
 
-namespace {
-
-// A holder that leaves removes the file: a lock on a file without a name locks nobody out.
-bool still_there(int fd, const std::string& path) {
-  struct stat ours {};
-  struct stat there {};
-  return fstat(fd, &ours) == 0 && lstat(path.c_str(), &there) == 0 && ours.st_ino == there.st_ino &&
-         ours.st_dev == there.st_dev;
-}
-
-}  // namespace
-
 LockFile::~LockFile() {
+  if (blocks_fd_ >= 0) {
+    struct stat status {};
+    if (fstat(blocks_fd_, &status) == 0 && status.st_size == 0) unlink(blocks_path_.c_str());
+    close(blocks_fd_);
+  }
   if (lock_fd_ >= 0) {
     unlink(lock_path_.c_str());
     close(lock_fd_);
   }
-  if (blocks_fd_ >= 0) close(blocks_fd_);
 }
 
 std::string LockFile::take(const std::string& socket_path) {
@@ -41,15 +35,15 @@ std::string LockFile::take(const std::string& socket_path) {
       if (error != EWOULDBLOCK) return "cannot lock " + path + ": " + std::strerror(error);
       return "another mprdmad serves " + socket_path + ": end it, or choose another --socket";
     }
-    if (!still_there(fd, path)) {
+    if (!is_named(fd, path)) {
       close(fd);
       continue;
     }
     lock_path_ = path;
     lock_fd_ = fd;
-    const std::string blocks = socket_path + ".blocks";
-    blocks_fd_ = open(blocks.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (blocks_fd_ < 0) return "cannot open " + blocks + ": " + std::strerror(errno);
+    blocks_path_ = socket_path + ".blocks";
+    blocks_fd_ = open(blocks_path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (blocks_fd_ < 0) return "cannot open " + blocks_path_ + ": " + std::strerror(errno);
     return {};
   }
   return "cannot lock " + path + ": it comes and goes";
@@ -70,6 +64,10 @@ void LockFile::store(uint32_t block, uint64_t instance) const {
   (void)!ftruncate(blocks_fd_, sizeof(BlockTable::Instances));
   (void)!pwrite(blocks_fd_, &instance, sizeof instance,
                 static_cast<off_t>(block * sizeof instance));
+}
+
+void LockFile::forget() const {
+  if (blocks_fd_ >= 0) (void)!ftruncate(blocks_fd_, 0);
 }
 
 }  // namespace mprdma::dataplane::nic

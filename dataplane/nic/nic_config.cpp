@@ -81,7 +81,7 @@ bool set_uids(const toml::node& node, NicConfig& config) {
   config.uids.clear();
   for (const toml::node& item : *list) {
     uint32_t uid = 0;
-    if (!take_integer(item, 0, UINT32_MAX - 1, &uid)) return false;
+    if (!take_integer(item, 0, kUidMax, &uid)) return false;
     config.uids.push_back(uid);
   }
   return true;

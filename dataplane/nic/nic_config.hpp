@@ -20,6 +20,7 @@
 namespace mprdma::dataplane::nic {
 
 inline constexpr const char* kNoWire = "none";
+inline constexpr uint32_t kUidMax = UINT32_MAX - 1;  // the next one means nobody
 
 struct NicConfig {
   std::string device_name = "mprdma0";

@@ -113,6 +113,8 @@ void NicLoop::service(Time now) {
     if (server_.clients() > 0) last_client_ = now;
     if (now - last_client_ >= options_.linger) {
       down_ = !options_.may_end || options_.may_end();
+      // Without a wire there is no peer left whose late packets could meet another owner.
+      if (down_ && nic_.wire() == nullptr) server_.forget_blocks();
     }
   }
 }

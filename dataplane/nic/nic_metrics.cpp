@@ -1,10 +1,16 @@
 #include "dataplane/nic/nic_metrics.hpp"
 
+#include <arpa/inet.h>
 #include <prometheus/collectable.h>
 #include <prometheus/exposer.h>
 #include <prometheus/metric_family.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <exception>
+#include <string>
 #include <utility>
 
 #include "dataplane/address.hpp"
@@ -115,6 +121,28 @@ class NicMetrics::Source final : public prometheus::Collectable {
   std::string version_;
 };
 
+namespace {
+
+// The library does not say why it could not listen: asks the system again. 0: it could now.
+int why_not_bound(const std::string& listen) {
+  const size_t colon = listen.rfind(':');
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(std::stoi(listen.substr(colon + 1))));
+  inet_pton(AF_INET, listen.substr(0, colon).c_str(), &address.sin_addr);
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return errno;
+  const int on = 1;
+  (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  const bool listens = bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
+                       ::listen(fd, 1) == 0;
+  const int error = listens ? 0 : errno;
+  close(fd);
+  return error;
+}
+
+}  // namespace
+
 NicMetrics::NicMetrics(std::shared_ptr<const FactsBoard> board, std::string version)
     : source_(std::make_shared<Source>(std::move(board), std::move(version))) {}
 
@@ -127,7 +155,9 @@ std::string NicMetrics::listen(const std::string& address) {
         std::to_string(kRequestTimeoutMs), "enable_keep_alive", "no"});
     exposer_->RegisterCollectable(source_);
   } catch (const std::exception& error) {
-    return address + ": cannot serve metrics there (" + error.what() + ")";
+    const int reason = why_not_bound(address);
+    return "metrics cannot be served at " + address + ": " +
+           (reason != 0 ? std::strerror(reason) : error.what());
   }
   return {};
 }

@@ -67,6 +67,8 @@ class NicServer {
   // Link or address: tells every client.
   void set_device(const SwitchConfig& device);
   void set_uids(std::vector<uid_t> uids);
+  // At the end, if nobody will come back: the next daemon begins with no block at rest.
+  void forget_blocks() const { lock_.forget(); }
   // Ends what deliver() has found to be over.
   void reap(Time now);
 

@@ -152,6 +152,9 @@ def stays_for_its_program(wire):
     expect(wire.daemon_pid() == pid, "it has ended")
     waiting.stop()
     wait_until(lambda: wire.daemon_pid() is None, deadline, "its end after the program's")
+    # Its log stays for who wants to know what it said.
+    left = lambda: sorted(path.name for path in wire.socket.parent.iterdir())  # noqa: E731
+    wait_until(lambda: left() == ["mprdmad.sock.log"], deadline, f"its files' end: {left()}")
 
 
 def other_address(wire):

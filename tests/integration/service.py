@@ -13,7 +13,7 @@ import urllib.error
 import urllib.request
 
 import perftest
-from hosts import Failure, Unavailable, wait_until
+from hosts import Failure, Process, Unavailable, wait_until
 
 NOBODY = 65534
 
@@ -172,7 +172,31 @@ def another_user(wire):
     expect(f"not user {NOBODY}".encode() in asked.stdout, f"its answer: {asked.stdout}")
 
 
+def wrong_at_start(wire):
+    """What a daemon cannot serve, or was given wrongly, ends it at once and in words."""
+    deadline = time.monotonic() + 60
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = "127.0.0.1:%d" % taken.getsockname()[1]
+        for status, words, options in (
+            (1, f"metrics cannot be served at {address}: Address already in use",
+             ["--metrics", address]),
+            (2, "--linger: nan: expected a number of seconds in", ["--linger", "nan"]),
+            (2, "--linger: -1: expected a number of seconds in", ["--linger", "-1"]),
+            (2, "--allow-uid: -1: expected a user id in", ["--allow-uid", "-1"]),
+            # The wire cannot be opened; before that, what follows from a lone address is said.
+            (1, "10.73.0.1/32 is alone in its subnet", ["--port", "local:/nowhere/at/all"]),
+        ):
+            command = [wire.build / "tools/mprdmad", "--socket", wire.directory / "wrong.sock"]
+            daemon = Process([*command, "--address", "10.73.0.1", *options], name="mprdmad")
+            wire.processes.append(daemon)
+            got = daemon.wait_status(deadline)
+            expect(got == status and words in daemon.output(), f"{got}: {daemon.output()}")
+
+
 CASES = [
+    ("what mprdmad cannot serve is said at its start", wrong_at_start),
     ("metrics for Prometheus, beside bad readers", metrics),
     ("DPDK's telemetry", telemetry),
     ("SIGHUP", reloaded),

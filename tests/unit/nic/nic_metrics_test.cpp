@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <prometheus/text_serializer.h>
 
+#include <cerrno>
+#include <cstring>
 #include <map>
 
 #include "dataplane/nic/nic_telemetry.hpp"
@@ -66,6 +68,7 @@ TEST(NicMetrics, APortThatIsTakenIsSaidInWords) {
   // An address of nobody's: refused everywhere.
   const std::string error = first.listen("203.0.113.7:9");
   EXPECT_NE(error.find("203.0.113.7:9"), std::string::npos) << error;
+  EXPECT_NE(error.find(std::strerror(EADDRNOTAVAIL)), std::string::npos) << error;
 }
 
 TEST(FactsBoard, ShowsWhatWasPublished) {

@@ -1,6 +1,7 @@
 // Neighbours, ping and management datagrams.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "tests/unit/nic/nic_test_support.hpp"
@@ -149,11 +150,12 @@ TEST(NicNeighbours, AClientThatAsksWithoutEndOrInAnotherNameIsNotServed) {
   bed.add(1);
   for (uint32_t i = 0; i < 1000; ++i) bed.client_sends(1, question(0x0a490100 + i));
   bed.client_sends(1, arp_frame(ArpOperation::kRequest, kOurMac, kFarIp, kPeerIp));
+  bed.client_sends(1, arp_frame(ArpOperation::kRequest, kPeerMac, kOurIp, kPeerIp));
   bed.client_sends(1, arp_frame(ArpOperation::kReply, kOurMac, kOurIp, kPeerIp));
   bed.run();
   EXPECT_EQ(bed.wire_gets().size(), NicSwitch::kArpPerPeriod);
   EXPECT_EQ(bed.of(1).nic_drop_arp, 1000u - NicSwitch::kArpPerPeriod);
-  EXPECT_EQ(bed.of(1).nic_drop_forged, 2u);
+  EXPECT_EQ(bed.of(1).nic_drop_forged, 3u);
   // And what does not answer is asked for no more after a while.
   for (int i = 0; i < 100; ++i) {
     bed.now += Duration::ms(50);
@@ -161,6 +163,26 @@ TEST(NicNeighbours, AClientThatAsksWithoutEndOrInAnotherNameIsNotServed) {
     bed.wire_gets();
   }
   EXPECT_TRUE(bed.nic.next_deadline().is_never());
+}
+
+TEST(NicNeighbours, TheQuestionsOfTheGoneAreNotThoseOfTheNextWithTheirBlock) {
+  SwitchBed bed;
+  bed.add(1);
+  for (uint32_t i = 0; i < Neighbours::kQuestionsPerClient; ++i) {
+    bed.client_sends(1, question(0x0a490100 + i));
+    if ((i + 1) % NicSwitch::kArpPerPeriod != 0) continue;
+    bed.run();
+    bed.now += NicSwitch::kArpPeriod;
+  }
+  bed.wire_gets();
+  bed.nic.remove_client(1, bed.now);
+  bed.add(1);
+  bed.client_sends(1, question(kPeerIp));
+  bed.run();
+  // Beside what is asked again of the old ones.
+  const std::vector<Bytes> asked = bed.wire_gets();
+  EXPECT_TRUE(std::any_of(asked.begin(), asked.end(),
+                          [](const Bytes& frame) { return arp_of(frame).target_ip == kPeerIp; }));
 }
 
 TEST(NicNeighbours, SomebodyElseWithOurAddressIsCountedAndNotBelieved) {

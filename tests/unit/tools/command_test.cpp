@@ -14,11 +14,12 @@ struct Outcome {
   std::string output;
 };
 
-Outcome mprdma(const std::string& arguments) {
+// A wire that no test uses: nothing of the user's own is touched.
+constexpr const char* kNoWire = "MPRDMA_PORT=local:/tmp/mprdma-command-test.sock";
+
+Outcome mprdma(const std::string& arguments, const std::string& variable = kNoWire) {
   Outcome outcome;
-  // A wire that no test uses: nothing of the user's own is touched.
-  const std::string command = std::string("MPRDMA_PORT=local:/tmp/mprdma-command-test.sock ") +
-                              MPRDMA_COMMAND + " " + arguments + " 2>&1";
+  const std::string command = variable + " " + MPRDMA_COMMAND + " " + arguments + " 2>&1";
   FILE* pipe = popen(command.c_str(), "r");
   char buffer[512];
   while (fgets(buffer, sizeof(buffer), pipe) != nullptr) outcome.output += buffer;
@@ -50,6 +51,31 @@ TEST(Command, WrongOptionsAndValuesAreUsageErrors) {
   EXPECT_EQ(mprdma("nonsense").exit_code, 2);
   EXPECT_EQ(mprdma("").exit_code, 2);
   EXPECT_EQ(mprdma("run --mtu 1500 -- true").exit_code, 125);
+}
+
+TEST(Command, NumbersAreFiniteAndWithinTheirRange) {
+  const char* const wrong[] = {"top --interval nan",
+                               "top --interval inf",
+                               "top --interval 1s",
+                               "top --count -1",
+                               "sim report --jobs 4294967295",
+                               "sim run --seed -1 x",
+                               "fabric show --interval nan",
+                               "doctor --path 10.0.0.1 --ports 0x10"};
+  for (const char* arguments : wrong) {
+    const Outcome outcome = mprdma(arguments);
+    EXPECT_EQ(outcome.exit_code, 2) << arguments;
+    EXPECT_NE(outcome.output.find(": expected a "), std::string::npos) << outcome.output;
+  }
+}
+
+TEST(Command, DoctorLooksForTheDaemonThatIsNamed) {
+  const std::string socket = "/tmp/mprdma-command-test-none.sock";
+  const Outcome checks = mprdma("doctor", "MPRDMA_PORT=daemon:" + socket);
+  EXPECT_EQ(checks.exit_code, 1);
+  EXPECT_NE(checks.output.find("none answers at " + socket), std::string::npos) << checks.output;
+  const Outcome path = mprdma("doctor --path 10.0.0.1", "MPRDMA_PORT=daemon:" + socket);
+  EXPECT_NE(path.output.find("no mprdmad answers at " + socket), std::string::npos) << path.output;
 }
 
 TEST(Command, WrongValueIsNamedAsItWasGiven) {

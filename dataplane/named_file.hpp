@@ -1,0 +1,18 @@
+// Whether an open file still has a name. Who holds a lock file removes it when he leaves: a lock on
+// a file without a name locks nobody out, so whoever gets one looks. Any thread.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <string>
+
+namespace mprdma::dataplane {
+
+inline bool is_named(int fd, const std::string& path) {
+  struct stat opened {};
+  struct stat named {};
+  return fstat(fd, &opened) == 0 && lstat(path.c_str(), &named) == 0 &&
+         opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
+}
+
+}  // namespace mprdma::dataplane
