@@ -5,9 +5,9 @@ Most are for the swarm. What only slows a connection down, or chooses a worse pa
 promise that the swarm knows: those are for the unit tests. The rules of the standard are for the
 conformance scripts.
 
-A mutant is an exact replacement in a copy of transport/ (those of connection management: of
-dataplane/cm/, for its unit tests); only the files that it touches are
-compiled again and linked in front of the library. A text that is not there exactly once is an
+A mutant is an exact replacement in a copy of transport/ (those of connection management and of
+mprdmad: of dataplane/cm/ and dataplane/nic/, for their unit tests); only the files that it touches
+are compiled again and linked in front of the library. A text that is not there exactly once is an
 error, also of a mutant that is not tried (--one-of), so that the list stays true to the code.
 """
 
@@ -22,13 +22,17 @@ import time
 
 from mutants import MUTANTS as MP_MUTANTS
 from mutants_cm import MUTANTS as CM_MUTANTS
+from mutants_nic import MUTANTS as NIC_MUTANTS
 from mutants_roce import MUTANTS as ROCE_MUTANTS
 from mutants_rules import MUTANTS as RULE_MUTANTS
 from mutants_windows import MUTANTS as WINDOW_MUTANTS
 
-MUTANTS = MP_MUTANTS + ROCE_MUTANTS + RULE_MUTANTS + WINDOW_MUTANTS + CM_MUTANTS
+MUTANTS = MP_MUTANTS + ROCE_MUTANTS + RULE_MUTANTS + WINDOW_MUTANTS + CM_MUTANTS + NIC_MUTANTS
 
 SECONDS_MAX = 240
+
+# By killer; of all others it is transport/.
+SOURCES = {"cm": "dataplane/cm", "nic": "dataplane/nic"}
 
 
 def parse_arguments():
@@ -44,7 +48,9 @@ def parse_arguments():
     parser.add_argument("--scripts", required=True, help="the directory of the scripts")
     parser.add_argument("--cm-tests", required=True, help="the unit tests of the CM agent")
     parser.add_argument("--cm-libs", required=True, nargs="+", help="what they need")
-    parser.add_argument("--only", help="one mutant")
+    parser.add_argument("--nic-tests", required=True, help="the unit tests of mprdmad's switch")
+    parser.add_argument("--nic-libs", required=True, nargs="+", help="what they need")
+    parser.add_argument("--only", help="one mutant, or all that begin so: nic-")
     parser.add_argument("--one-of", type=int, default=1, help="only the first of each N mutants")
     parser.add_argument("--seeds", default="1..4000")
     return parser.parse_args()
@@ -52,7 +58,7 @@ def parse_arguments():
 
 def sources_of(mutant):
     """The directory that a mutant breaks."""
-    return "dataplane/cm" if mutant.killer == "cm" else "transport"
+    return SOURCES.get(mutant.killer, "transport")
 
 
 def stale_text(arguments, mutant):
@@ -76,6 +82,19 @@ def mutate(arguments, mutant, directory):
     return target
 
 
+def unit_tests_of(arguments, mutant):
+    """(the tests, what they need), or None: another program is the killer."""
+    return {
+        "unit": (arguments.unit_tests, arguments.unit_libs),
+        "cm": (arguments.cm_tests, arguments.cm_libs),
+        "nic": (arguments.nic_tests, arguments.nic_libs),
+    }.get(mutant.killer)
+
+
+def is_wanted(mutant, only):
+    return only in (None, mutant.name) or (only.endswith("-") and mutant.name.startswith(only))
+
+
 def build(arguments, mutant, directory):
     target = mutate(arguments, mutant, directory)
     objects = []
@@ -88,12 +107,11 @@ def build(arguments, mutant, directory):
         subprocess.run(command, check=True, capture_output=True, text=True)
     program = directory / mutant.killer
     command = arguments.cxx.split() + ["-o", str(program)] + objects
-    if mutant.killer == "unit":
-        command += ["-Wl,--whole-archive", arguments.unit_tests, "-Wl,--no-whole-archive"]
-        command += arguments.unit_libs + ["-lgtest_main", "-lgtest"]
-    elif mutant.killer == "cm":
-        command += ["-Wl,--whole-archive", arguments.cm_tests, "-Wl,--no-whole-archive"]
-        command += arguments.cm_libs + ["-lgtest_main", "-lgtest"]
+    tests = unit_tests_of(arguments, mutant)
+    if tests is not None:
+        command += ["-Wl,--whole-archive", tests[0], "-Wl,--no-whole-archive"]
+        command += ["-Wl,--start-group", *tests[1], "-Wl,--end-group"]
+        command += ["-lgtest_main", "-lgtest", "-lpthread", "-ldl"]
     elif mutant.killer == "conformance":
         command += ["-Wl,--start-group", *arguments.conformance_libs, "-Wl,--end-group", "-lgtest"]
         command += ["-l" + library for library in arguments.link]
@@ -132,7 +150,7 @@ def try_mutant(arguments, mutant):
     started = time.monotonic()
     try:
         program = build(arguments, mutant, directory)
-        if mutant.killer in ("unit", "cm"):
+        if unit_tests_of(arguments, mutant) is not None:
             killed, finding = hunt_by_tests(program, "--gtest_fail_fast")
         elif mutant.killer == "conformance":
             killed, finding = hunt_by_tests(program, arguments.scripts, "--gtest_brief=1")
@@ -149,10 +167,10 @@ def try_mutant(arguments, mutant):
 
 def main():
     arguments = parse_arguments()
-    mutants = [m for m in MUTANTS if arguments.only in (None, m.name)]
+    mutants = [m for m in MUTANTS if is_wanted(m, arguments.only)]
     names = {m.name for m in MUTANTS}
     if len(names) != len(MUTANTS) or not mutants:
-        sys.exit("mutants: names are unique, and --only takes one of them")
+        sys.exit("mutants: names are unique, and --only names some of them")
     stale = [text for text in map(lambda m: stale_text(arguments, m), MUTANTS) if text]
     for text in stale:
         print("[ FAILED ] " + text)
