@@ -31,7 +31,7 @@ extern "C" {
 #endif
 
 #define MPRDMA_ABI_MAJOR 2u
-#define MPRDMA_ABI_MINOR 1u
+#define MPRDMA_ABI_MINOR 2u
 
 /* Feature bits, mprdma_abi_channel.features. */
 #define MPRDMA_ABI_FEATURE_RC (1ull << 0)
@@ -212,6 +212,8 @@ struct mprdma_abi_doorbell_page {
   MPRDMA_ABI_ALIGNED64 uint64_t summary[MPRDMA_ABI_DOORBELL_WORDS / 64u];
   MPRDMA_ABI_ALIGNED64 uint64_t word[MPRDMA_ABI_DOORBELL_WORDS];
   MPRDMA_ABI_ALIGNED64 uint32_t sleeping; /* engine: nobody runs the worker, call channel->kick */
+  uint32_t taken; /* provider: changes whenever completions are taken from a CQ of the channel,
+                     since the application then looks for them and not at memory; a hint */
 };
 MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_doorbell_page) == 2176);
 

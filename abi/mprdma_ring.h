@@ -35,6 +35,18 @@ static inline int mprdma_abi_engine_sleeps(const struct mprdma_abi_doorbell_page
   return __atomic_load_n(&page->sleeping, __ATOMIC_SEQ_CST) != 0;
 }
 
+/* Provider: has nobody taken the doorbell of this QP yet? */
+static inline int mprdma_abi_doorbell_waits(const struct mprdma_abi_doorbell_page* page,
+                                            uint32_t index) {
+  return (__atomic_load_n(&page->word[index / 64u], __ATOMIC_SEQ_CST) >> (index % 64u) & 1u) != 0;
+}
+
+/* Provider, having taken completions. Two threads may count one step together: a hint. */
+static inline void mprdma_abi_note_taken(struct mprdma_abi_doorbell_page* page) {
+  uint32_t taken = __atomic_load_n(&page->taken, __ATOMIC_RELAXED);
+  __atomic_store_n(&page->taken, taken + 1u, __ATOMIC_RELAXED);
+}
+
 /* Engine: takes and clears all bits of one summary word, then of one word. */
 static inline uint64_t mprdma_abi_take_bits(uint64_t* word) {
   if (__atomic_load_n(word, __ATOMIC_RELAXED) == 0) {

@@ -30,12 +30,14 @@ void Progress::poll() {
     return;
   }
   const Time now = clock_now();
+  note_poll(now, worker_.doorbells_pending());
   idle_cancelled_ = idle_requests_.load(std::memory_order_relaxed);
-  last_poll_ = now;
-  if (++polls_since_finish_ > kArmedPolls) disarm();
+  if (++polls_since_finish_ > kArmedPolls && !waits_in_memory()) disarm();
   const bool worked = run_burst(now);
   const bool finished = polls_since_finish_ == 0;
-  if (polls_since_finish_ <= kArmedPolls && !worker_.busy()) arm_or_run(now);
+  if (waits_in_memory() || (polls_since_finish_ <= kArmedPolls && !worker_.busy())) {
+    arm_or_run(now);
+  }
   // Whoever sees its last send finish in its own poll has seen it.
   if (finished) polls_since_finish_ = kArmedPolls;
   empty_polls_ = worked ? 0 : empty_polls_ + 1;
@@ -43,6 +45,19 @@ void Progress::poll() {
   if (yield) empty_polls_ = 0;
   leave(now);
   if (yield) sched_yield();
+}
+
+void Progress::note_poll(Time now, bool posts) {
+  const uint32_t taken = __atomic_load_n(&worker_.doorbells().taken, __ATOMIC_RELAXED);
+  const bool slept = idle_requests_.load(std::memory_order_relaxed) != idle_cancelled_;
+  if (!posts || slept || taken != taken_seen_) {
+    silent_posts_ = 0;
+  } else if (last_poll_posted_ && now - last_poll_ >= kSilence && silent_posts_ < kSilentPosts) {
+    ++silent_posts_;
+  }
+  taken_seen_ = taken;
+  last_poll_posted_ = posts;
+  last_poll_ = now;
 }
 
 void Progress::idle() {

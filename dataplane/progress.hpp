@@ -12,8 +12,9 @@
 //    whether the last poll is recent. When it is not, the helper takes over: it runs the worker
 //    until nothing is left, arms the port, looks once more, and sleeps until the port, a kick, or
 //    the next deadline wakes it.
-//  - The port is also armed at once when the application says that it may sleep (idle), and when
-//    the last send is finished: the application may now wait for a byte in memory.
+//  - The port is also armed at once when the application says that it may sleep (idle), when
+//    the last send is finished, as the application may now wait for a byte in memory, and when it
+//    posts, if it waited without a poll after its last posts: for memory, as users of riomap do.
 //  - Whoever leaves the worker in a state that the sleeping helper does not expect (port not armed,
 //    an earlier deadline) kicks it.
 //
@@ -23,11 +24,13 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <thread>
 
 #include "base/units.hpp"
 #include "dataplane/clock.hpp"
 #include "dataplane/link_watch.hpp"
+#include "dataplane/prompt_thread.hpp"
 #include "dataplane/transport_clock.hpp"
 #include "dataplane/worker.hpp"
 
@@ -37,6 +40,10 @@ class Progress {
  public:
   static constexpr Duration kBeat = Duration::us(200);
   static constexpr Duration kService = Duration::ms(10);
+  // An application that neither posted nor polled for so long after a post waits for something.
+  static constexpr Duration kSilence = Duration::us(10);
+  // It did so that many times in a row, without a poll: it does so again.
+  static constexpr uint32_t kSilentPosts = 2;
   // An application that polled less than this ago is taken to go on.
   static constexpr Duration kPolling = Duration::us(60);
   // The helper, having found nothing, looks again for so long before it sleeps.
@@ -98,6 +105,7 @@ class Progress {
   // With the lock held; leave() gives it up, and runs the worker again if doorbells came meanwhile.
   bool run_burst(Time now);
   void leave(Time now);
+  void note_poll(Time now, bool posts);
   void arm_or_run(Time now);
   void disarm();
   void wake_helper_if_needed(Time now);
@@ -106,6 +114,11 @@ class Progress {
     return idle_requests_.load(std::memory_order_relaxed) != idle_cancelled_;
   }
   [[nodiscard]] Time needed_by(Time now) const;
+
+  // The port waits for what answers a post: the application is taken not to poll for it.
+  [[nodiscard]] bool waits_in_memory() const {
+    return last_poll_posted_ && silent_posts_ >= kSilentPosts;
+  }
 
   [[nodiscard]] bool app_polls(Time now) const {
     return now - last_poll_ < kPolling && !app_is_idle();
@@ -138,8 +151,13 @@ class Progress {
   uint32_t empty_polls_ = 0;
   uint32_t polls_since_finish_ = UINT32_MAX / 2;  // since nothing of ours was outstanding any more
   Time last_poll_;
+  bool last_poll_posted_ = false;  // it came with a doorbell
+  uint32_t silent_posts_ = 0;      // waits in a row without a poll
+  uint32_t taken_seen_ = 0;        // mprdma_abi_doorbell_page.taken
 
   // The helper's own.
+  std::optional<PromptThread> prompt_;
+  bool app_waits_in_memory_ = false;
   bool notified_ = false;
   bool side_job_due_ = false;
   std::function<void()> side_job_;

@@ -1,6 +1,5 @@
 // The helper: the engine's own thread, which runs the worker when no application does.
 #include <pthread.h>
-#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -89,7 +88,7 @@ void Progress::abandon_in_child() {
 
 void Progress::helper_main() {
   pthread_setname_np(pthread_self(), "mprdma-worker");
-  make_prompt();
+  prompt_.emplace(clock_now());
   while (!stopping_.load(std::memory_order_relaxed)) {
     const Duration pause = helper_lock() ? helper_turn() : kBeat;
     wait(pause);
@@ -101,7 +100,7 @@ void Progress::helper_main() {
 bool Progress::helper_lock() {
   for (int attempt = 0; attempt < 20; ++attempt) {
     if (commands_waiting_.load(std::memory_order_relaxed) == 0 && try_lock()) return true;
-    sched_yield();
+    prompt_->give_way();
   }
   return false;
 }
@@ -110,6 +109,7 @@ bool Progress::helper_lock() {
 Duration Progress::helper_turn() {
   Time now = clock_now();
   helper_wakes_at_ = Time();
+  app_waits_in_memory_ = waits_in_memory();
   ++worker_.counters().helper_wakeups;
   // The service may have read the very message that would wake us, or found a new peer that knows
   // nothing of our being asleep: look at an armed port again.
@@ -147,23 +147,24 @@ bool Progress::take_over(Time* now) {
     ++worker_.counters().bursts_helper;
     unlock();
     *now = clock_now();
-    while (!try_lock()) sched_yield();
+    prompt_->ran_until(*now);
+    while (!try_lock()) prompt_->give_way();
     if (worked) idle_since = *now;
     if (last_poll_ != poll_before && !app_is_idle()) {
-      if (polls_since_finish_ == 0) arm_or_run(*now);
+      if (polls_since_finish_ == 0 || waits_in_memory()) arm_or_run(*now);
       return false;
     }
     if (stopping_.load(std::memory_order_relaxed)) return false;
     if (commands_waiting_.load(std::memory_order_relaxed) > 0) {
       unlock();
-      while (commands_waiting_.load(std::memory_order_relaxed) > 0) sched_yield();
-      while (!try_lock()) sched_yield();
+      while (commands_waiting_.load(std::memory_order_relaxed) > 0) prompt_->give_way();
+      while (!try_lock()) prompt_->give_way();
     }
     if (service_if_due(*now) && has_side_job_.load(std::memory_order_relaxed)) {
       unlock();
       run_side_job();
       *now = clock_now();
-      while (!try_lock()) sched_yield();
+      while (!try_lock()) prompt_->give_way();
     }
     if (*now - idle_since >= kSpin) break;
   }
@@ -201,6 +202,7 @@ bool Progress::service_if_due(Time now) {
 
 void Progress::wait(Duration pause) {
   if (pause <= Duration::zero()) return;
+  prompt_->ran_until(clock_now());
   epoll_event events[3];
   timespec timeout{};
   timeout.tv_sec = pause.count_ns() / 1'000'000'000;
@@ -209,6 +211,7 @@ void Progress::wait(Duration pause) {
   if (n < 0 && errno == ENOSYS) {
     n = epoll_wait(epoll_fd_, events, 3, static_cast<int>(pause.count_ns() / 1'000'000 + 1));
   }
+  prompt_->slept_until(clock_now(), app_waits_in_memory_);
   for (int i = 0; i < n; ++i) {
     if (events[i].data.u64 == kTagPort) {
       notified_ = true;

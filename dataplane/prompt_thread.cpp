@@ -6,6 +6,9 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <cstdlib>
+#include <ctime>
+#include <string_view>
 
 namespace mprdma::dataplane {
 
@@ -23,6 +26,15 @@ struct SchedAttr {
   uint64_t period_ns = 0;
 };
 
+// Long enough for whoever has the lock to be let in, short against a round trip.
+constexpr long kGiveWayNs = 5'000;
+
+bool born_ordinary_and_may_change() {
+  const char* wish = std::getenv("MPRDMA_REAL_TIME");
+  if (wish != nullptr && std::string_view(wish) == "0") return false;
+  return sched_getscheduler(0) == SCHED_OTHER;
+}
+
 }  // namespace
 
 void make_prompt() {
@@ -32,6 +44,33 @@ void make_prompt() {
   if (attr.policy != SCHED_OTHER) return;
   attr.runtime_ns = 100'000;
   (void)syscall(SYS_sched_setattr, 0, &attr, 0);
+}
+
+PromptThread::PromptThread(Time now) : budget_(now), allowed_(born_ordinary_and_may_change()) {
+  make_prompt();
+}
+
+// Threads that it makes are ordinary ones.
+void PromptThread::change_class(bool real_time) {
+  sched_param param{};
+  param.sched_priority = real_time ? 1 : 0;
+  const int policy = real_time ? SCHED_FIFO : SCHED_OTHER;
+  if (sched_setscheduler(0, policy | SCHED_RESET_ON_FORK, &param) != 0) {
+    allowed_ = false;
+    return;
+  }
+  real_time_ = real_time;
+  if (!real_time) make_prompt();  // the slice went with the class
+}
+
+void PromptThread::give_way() const {
+  if (!real_time_) {
+    sched_yield();
+    return;
+  }
+  // sched_yield() lets in nobody of a lower class.
+  const timespec pause{0, kGiveWayNs};
+  nanosleep(&pause, nullptr);
 }
 
 }  // namespace mprdma::dataplane

@@ -1,11 +1,78 @@
 // Scheduling of threads that run for microseconds and have to run at once.
+//
+// An application that looks at memory only uses all of its core, and so may its peer: the thread
+// that brings the data has to be let in before them. Where it may (root, RLIMIT_RTPRIO) it then
+// runs in a real-time class, as the kernel's own network input runs before all others in
+// interrupts: for no longer than it slept before, so that at least half of the core is the
+// application's.
+//
+// MPRDMA_REAL_TIME=0 in the environment keeps every thread out of the real-time class.
 #pragma once
+
+#include <algorithm>
+
+#include "base/units.hpp"
 
 namespace mprdma::dataplane {
 
-// The calling thread is let in before an application that spins: its slice is short (EEVDF, Linux
-// 6.12; ignored by older kernels), and its timers have no slack (the default of 50 us would be
-// added to each). Changes nothing where the thread was given a scheduling class on purpose.
+// The calling thread's slice is short (EEVDF, Linux 6.12; ignored by older kernels), so that it is
+// let in earlier, and its timers have no slack (the default of 50 us would be added to each).
+// Changes nothing where the thread was given a scheduling class on purpose.
 void make_prompt();
+
+// How much of its time a thread may run in the real-time class.
+class PromptBudget {
+ public:
+  static constexpr Duration kBurst = Duration::ms(1);
+  // Of the time slept, one part in so many.
+  static constexpr int64_t kSleepPerRun = 1;
+  // Below, it is not worth the system call that changes the class.
+  static constexpr Duration kWorthIt = Duration::us(200);
+
+  explicit PromptBudget(Time now) : since_(now) {}
+
+  // Both return whether the thread is to be in the real-time class from now on.
+  bool slept_until(Time now) {
+    credit_ = std::min(credit_ + (now - since_), kBurst);
+    since_ = now;
+    granted_ = granted_ || credit_ >= kWorthIt;
+    return granted_;
+  }
+  bool ran_until(Time now) {
+    // Out of the class it may have waited for the core all that time.
+    if (granted_) credit_ = std::max(credit_ - (now - since_), Duration::zero());
+    since_ = now;
+    granted_ = granted_ && credit_ > Duration::zero();
+    return granted_;
+  }
+
+ private:
+  Duration credit_;
+  Time since_;
+  bool granted_ = false;
+};
+
+// The calling thread, which makes it, uses it, and ends with it. At most two system calls for each
+// change of the class, none otherwise.
+class PromptThread {
+ public:
+  explicit PromptThread(Time now);
+
+  // `urgent`: whoever waits for this thread uses its core meanwhile.
+  void slept_until(Time now, bool urgent) { set_real_time(budget_.slept_until(now) && urgent); }
+  void ran_until(Time now) { set_real_time(budget_.ran_until(now) && real_time_); }
+  // Somebody else has what this thread waits for, and may need this very core.
+  void give_way() const;
+
+ private:
+  void set_real_time(bool wanted) {
+    if (wanted != real_time_ && allowed_) change_class(wanted);
+  }
+  void change_class(bool real_time);
+
+  PromptBudget budget_;
+  bool allowed_;
+  bool real_time_ = false;
+};
 
 }  // namespace mprdma::dataplane

@@ -242,6 +242,7 @@ const struct mprdma_abi_cqe* mprdma_cq_peek(struct mprdma_cq* cq) {
 
 void mprdma_cq_publish(struct mprdma_cq* cq) {
   mprdma_abi_store_release(&cq->dbr->consumer, cq->consumer);
+  mprdma_abi_note_taken(cq->context->channel.doorbells);
 }
 
 /* A shared QP posts nothing, and its completions may outlive it: its cookie is not looked at. */

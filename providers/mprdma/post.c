@@ -21,12 +21,13 @@ void mprdma_sq_publish(struct mprdma_qp* qp, uint32_t producer) {
   }
 }
 
-/* The poster's own core runs the engine if nobody else does; if even that left it asleep (another
- * thread is just leaving it), its thread is woken. */
+/* The poster's own core runs the engine if nobody else does; if even that left the doorbell there
+ * (another thread is just leaving it) and the engine asleep, its thread is woken. */
 void mprdma_engine_poke(struct mprdma_qp* qp) {
   const struct mprdma_abi_channel* channel = &qp->context->channel;
   channel->progress(channel->engine);
-  if (mprdma_abi_engine_sleeps(channel->doorbells)) {
+  if (mprdma_abi_doorbell_waits(channel->doorbells, qp->doorbell) &&
+      mprdma_abi_engine_sleeps(channel->doorbells)) {
     channel->kick(channel->engine);
   }
 }
