@@ -19,6 +19,7 @@ import random
 import socket
 import struct
 import sys
+import threading
 import time
 
 MAGIC = 0x434E444D
@@ -275,12 +276,17 @@ def descriptors(path):
     sender, peer = lingering_socket()
     with peer, dial(path) as connection:
         quietly(socket.send_fds, connection, [query], [sender.fileno()] * 8)
-        sender.close()
+        # In a thread: if the daemon was quicker, or took none, the last close() is ours.
+        closing = threading.Thread(target=sender.close)
+        closing.start()
         quietly(connection.recv, 512)
+    closing.join()  # the peer has gone: nothing lingers any more
     sender, peer = lingering_socket()
-    with peer, contextlib.closing(Port(path, os.dup(sender.fileno()))) as port:
-        sender.close()
+    with contextlib.closing(Port(path, os.dup(sender.fileno()))) as port, peer:
+        closing = threading.Thread(target=sender.close)
+        closing.start()
         quietly(port.ended)
+    closing.join()
 
 
 def silence(path):
