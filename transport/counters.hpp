@@ -33,6 +33,7 @@ namespace mprdma::transport {
   X(naks_implied, "RoCE responses that a later answer proves lost: asked for again")             \
   X(reads_again, "duplicate RoCE READ requests: executed anew")                                  \
   X(atomics_replayed, "duplicate RoCE atomic requests: answered with the first result")          \
+  X(cnps_sent, "congestion notification packets made")                                           \
   X(cnps_received, "congestion notification packets taken")                                      \
   X(drop_duplicate, "data packets that had arrived before")                                      \
   X(drop_window_overflow, "data packets beyond the receive window")                              \

@@ -21,6 +21,10 @@ enum class PathPolicy : uint8_t {
   kAckClocked,  // what an acknowledgement allows leaves on the path that it echoes (paper 3.2)
 };
 
+// Congestion control of the mode `roce`: none, or DCQCN with the constants of a preset
+// (cc/dcqcn.hpp).
+enum class Congestion : uint8_t { kNone, kDcqcnPaper, kDcqcnTuned };
+
 // When WRITE and READ data reaches memory (design 1, docs/algorithms.md).
 enum class PlacementPolicy : uint8_t {
   kStandard,  // in order, unless the memory was registered with relaxed ordering
@@ -65,6 +69,8 @@ struct Params {
   static constexpr Params mp_figures();
   static constexpr Params mp_paper();
   static constexpr Params roce();
+  // RoCE whose rate, not its window, is the limit.
+  static constexpr Params roce_with(Congestion congestion);
 
   Protocol protocol = Protocol::kMp;
   // L: slots of the receive window. Both peers use the same; 64 as in the paper, 128 in software.
@@ -124,6 +130,12 @@ struct Params {
   // alpha: an optimistic synchronise operation leaves alpha * delta * SRTT / cwnd after what was
   // posted before it (paper 3.5). Range 0..16.
   Fixed16 sync_alpha = Fixed16::from_int(1);
+
+  // Mode `roce` only.
+  Congestion congestion = Congestion::kNone;
+  // Rate of the host's link, Mb/s: where DCQCN begins. Range 1 .. 1 000 000; without congestion
+  // control it is not looked at.
+  uint32_t link_mbps = 0;
 };
 
 constexpr Params Params::mp_single() {
@@ -154,14 +166,23 @@ constexpr Params Params::mp_paper() {
   return p;
 }
 
-// Of the numbers only window_max (packets that may be unacknowledged) and rto_floor (the shortest
-// transport timer) mean something here.
+// Of the numbers only window_max (packets that may be unacknowledged), rto_floor (the shortest
+// transport timer) and link_mbps mean something here.
 constexpr Params Params::roce() {
   Params p;
   p.protocol = Protocol::kRoce;
   p.path_policy = PathPolicy::kSingle;
   p.window_max = 64;
   p.initial_window = 64;
+  return p;
+}
+
+// DCQCN's paper has no window; this one is larger than what a network holds of one flow (a
+// bandwidth-delay product and a port's buffer of 1 MB).
+constexpr Params Params::roce_with(Congestion congestion) {
+  Params p = roce();
+  p.congestion = congestion;
+  if (congestion != Congestion::kNone) p.window_max = 1024;
   return p;
 }
 

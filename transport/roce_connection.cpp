@@ -1,5 +1,7 @@
 #include "transport/roce_connection.hpp"
 
+#include <algorithm>
+
 namespace mprdma::transport {
 
 RxVerdict RoceConnection::on_packet(Time now, const wire::Packet& packet, FrameHandle frame,
@@ -8,6 +10,7 @@ RxVerdict RoceConnection::on_packet(Time now, const wire::Packet& packet, FrameH
   const wire::OpcodeInfo& info = packet.info();
   if (info.transport == wire::TransportService::kCnp) {
     ++counters.cnps_received;
+    pacer_.on_cnp(now);
     return RxVerdict::kDone;
   }
   if (info.transport != (is_xrc() ? wire::TransportService::kXrc : wire::TransportService::kRc)) {
@@ -22,6 +25,8 @@ RxVerdict RoceConnection::on_packet(Time now, const wire::Packet& packet, FrameH
     return RxVerdict::kDone;
   }
   core_.heard_peer = true;
+  if (packet.ce) [[unlikely]]
+    notify_congestion(now, packet, actions);
   if (request) {
     responder_.on_request(packet, frame, actions);
   } else {
@@ -30,28 +35,47 @@ RxVerdict RoceConnection::on_packet(Time now, const wire::Packet& packet, FrameH
   return RxVerdict::kDone;
 }
 
+// DCQCN's notification point (paper 3.1): at once, and at most one in an interval. What came in the
+// wrong order counts, too; an acknowledgement does not, for its sender could not send less.
+void RoceConnection::notify_congestion(Time now, const wire::Packet& packet, RxActions& actions) {
+  if (packet.info().operation == wire::Operation::kAck || !pacer_.take_cnp(now)) return;
+  ++core_.device.counters->cnps_sent;
+  actions.has_ack = true;
+  actions.ack = wire::Packet{};
+  actions.ack.opcode = wire::Opcode::kCnp;
+  actions.ack.becn = true;
+  actions.ack.dest_qpn = core_.attributes.dest_qpn;
+  actions.ack.vp = core_.attributes.vp;
+}
+
 void RoceConnection::on_deadline(Time now, RxActions&) {
+  pacer_.on_time(now);
   if (sends_requests(core_.state)) requester_.on_deadline(now);
 }
 
 bool RoceConnection::wants_to_send() const {
-  return (sends_requests(core_.state) && requester_.wants_to_send()) ||
-         (responder_sends() && responder_.wants_to_send());
+  return (requester_may_send() && requester_.wants_to_send()) ||
+         (responder_may_send() && responder_.wants_to_send());
 }
 
 // Requests and answers take turns.
 bool RoceConnection::poll_packet(Time now, TxPacket& out) {
   answers_first_ = !answers_first_;
+  pacer_.on_time(now);
   for (int turn = 0; turn < 2; ++turn) {
     const bool answer = (turn == 0) == answers_first_;
-    if (answer && responder_sends() && responder_.poll_packet(out)) return true;
-    if (!answer && sends_requests(core_.state) && requester_.poll_packet(now, out)) return true;
+    const bool sent = answer ? responder_may_send() && responder_.poll_packet(out)
+                             : requester_may_send() && requester_.poll_packet(now, out);
+    if (!sent) continue;
+    pacer_.on_sent(now, out.header);
+    return true;
   }
   return false;
 }
 
 Time RoceConnection::next_deadline() const {
-  return sends_requests(core_.state) ? requester_.next_deadline() : Time::never();
+  const Time paced = pacer_.deadline();
+  return sends_requests(core_.state) ? std::min(requester_.next_deadline(), paced) : paced;
 }
 
 bool RoceConnection::busy() const {

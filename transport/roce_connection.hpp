@@ -2,10 +2,13 @@
 // Linux Soft-RoCE and adapters speak. A Connection as qp_core.hpp describes it; its two halves say
 // the rules. An XRC queue pair has one of them (annex A14).
 //
-// Acknowledgements come out of poll_packet, in their order with responses, never in RxActions::ack.
+// Acknowledgements come out of poll_packet, in their order with responses. RxActions::ack is for
+// CNPs, which nothing may hold up. Requests and responses leave at the pace of congestion control,
+// if there is any (rate_pacer.hpp).
 #pragma once
 
 #include "transport/qp_core.hpp"
+#include "transport/rate_pacer.hpp"
 #include "transport/roce_requester.hpp"
 #include "transport/roce_responder.hpp"
 #include "transport/stats.hpp"
@@ -16,9 +19,16 @@ class RoceConnection {
  public:
   explicit RoceConnection(QpCore& core) : core_(core), requester_(core), responder_(core) {}
 
-  void enter_rtr() { responder_.enter_rtr(); }
+  void enter_rtr() {
+    responder_.enter_rtr();
+    pacer_.reset(core_.config.params);
+  }
   void enter_rts() { requester_.enter_rts(); }
-  void reset(RxActions&) { requester_.reset(), responder_.reset(); }
+  void reset(RxActions&) {
+    requester_.reset();
+    responder_.reset();
+    pacer_.reset(core_.config.params);
+  }
   void fail() { requester_.fail(), responder_.fail(); }
   void clean_up(RxActions&) {}  // holds no frames
   void resume_sends() {}        // has no SQE
@@ -44,8 +54,8 @@ class RoceConnection {
   [[nodiscard]] bool busy() const;
   [[nodiscard]] uint32_t outstanding() const { return requester_.outstanding(); }
   [[nodiscard]] const RoceRequester& requester() const { return requester_; }
-  [[nodiscard]] StreamStats request_stats() const { return requester_.stats(); }
-  [[nodiscard]] StreamStats response_stats() const { return responder_.stats(); }
+  [[nodiscard]] StreamStats request_stats() const { return with_rate(requester_.stats()); }
+  [[nodiscard]] StreamStats response_stats() const { return with_rate(responder_.stats()); }
 
  private:
   [[nodiscard]] bool is_xrc() const {
@@ -56,9 +66,22 @@ class RoceConnection {
     return receives_packets(core_.state) || (core_.state == QpState::kErr && responder_.refused());
   }
 
+  void notify_congestion(Time now, const wire::Packet& packet, RxActions& actions);
+  [[nodiscard]] bool requester_may_send() const {
+    return pacer_.open() && sends_requests(core_.state);
+  }
+  [[nodiscard]] bool responder_may_send() const {
+    return responder_sends() && (pacer_.open() || !responder_.answers());
+  }
+  [[nodiscard]] StreamStats with_rate(StreamStats stats) const {
+    stats.rate_bps = pacer_.rate_bps();
+    return stats;
+  }
+
   QpCore& core_;
   RoceRequester requester_;
   RoceResponder responder_;
+  RatePacer pacer_;
   bool answers_first_ = false;
 };
 

@@ -34,6 +34,8 @@ class RoceResponder {
 
   void on_request(const wire::Packet& packet, FrameHandle frame, RxActions& actions);
   [[nodiscard]] bool wants_to_send() const { return answers() || reply_ != Reply::kNone; }
+  // .. a response, not only an acknowledgement.
+  [[nodiscard]] bool answers() const { return cursor_ != resources_.tail_index(); }
   bool poll_packet(TxPacket& out);
   // Once for a refusal: true, with its asynchronous event, or kNone where the receive's completion
   // says it.
@@ -93,7 +95,6 @@ class RoceResponder {
   bool refuse(wire::NakCode code);
   bool refuse_receive(WcStatus status, wire::NakCode code);
   void set_nak(uint8_t syndrome);
-  [[nodiscard]] bool answers() const { return cursor_ != resources_.tail_index(); }
   void begin_answer(uint32_t index, uint32_t begin, uint32_t end, uint32_t end_byte);
   bool fill_read(Resource& resource, TxPacket& out);
   void fill_atomic(Resource& resource, TxPacket& out);

@@ -18,6 +18,7 @@ struct StreamStats {
       0;                    // virtual paths of the last one or two round trips: an estimate, <= 64
   uint32_t ooo_degree = 0;  // packets from snd_una to the highest SACKed one: an estimate
   uint32_t ooo_degree_max = 0;
+  uint64_t rate_bps = 0;  // that congestion control allows; 0: it sets no limit
 
   // ---- So far
   uint64_t packets_sent = 0;   // first copies and retransmissions

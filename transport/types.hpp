@@ -199,7 +199,9 @@ struct RxActions {
   ActionList<Placement> placements;
   ActionList<FrameHandle> released;  // held frames that are done with
   bool has_ack = false;
-  wire::Packet ack;  // dest_qpn, vp and psn filled
+  // What answers the packet at once, ahead of any queue: an acknowledgement of the mode mp, or a
+  // CNP. dest_qpn, vp and psn filled.
+  wire::Packet ack;
   void clear() {
     placements.clear();
     released.clear();

@@ -146,7 +146,8 @@ class RoceHost {
   void receive(const RoceParcel& parcel) {
     RxActions actions(placements_, released_);
     CHECK(qp->on_packet(now, parcel.header, 1, actions) == RxVerdict::kDone);
-    CHECK(!actions.has_ack && actions.released.empty());
+    CHECK(actions.released.empty());
+    if (actions.has_ack) urgent.push_back({actions.ack, {}});
     for (const Placement& placement : actions.placements) place(placement, parcel);
   }
   void receive(const std::vector<RoceParcel>& parcels) {
@@ -183,6 +184,7 @@ class RoceHost {
   QpAttributes attributes;
   SharedReceives shared;
   std::deque<Sge> shared_receives;
+  std::vector<RoceParcel> urgent;  // what answered an arrival at once
   std::unique_ptr<Qp> qp;
 
  private:
