@@ -83,11 +83,12 @@ void print_flows(const Result& result) {
              "of ceiling", "window", "SRTT us", "OOO 99.9", "resent", "RTOs", "spurious");
   for (size_t i = 0; i < std::min(result.flows.size(), kRowsMax); ++i) {
     const FlowResult& flow = result.flows[i];
-    fmt::print("{:<16} {:>10.3f} {:>12.4f} {:>8.1f} {:>9.2f} {:>8} {:>8} {:>6} {:>9}{}\n",
+    const std::string transport = flow.transport == "mp" ? "" : "  " + flow.transport;
+    fmt::print("{:<16} {:>10.3f} {:>12.4f} {:>8.1f} {:>9.2f} {:>8} {:>8} {:>6} {:>9}{}{}\n",
                flow.name, flow.goodput_bps / 1e9,
                result.ceiling_bps > 0 ? flow.goodput_bps / result.ceiling_bps : 0, flow.window_mean,
                flow.srtt_mean_us, flow.ooo.percentile(0.999), flow.stats.retransmitted,
-               flow.stats.rto_expired, flow.spurious, flow.failed ? "  FAILED" : "");
+               flow.stats.rto_expired, flow.spurious, transport, flow.failed ? "  FAILED" : "");
   }
   if (result.flows.size() > kRowsMax) {
     fmt::print(".. and {} more\n", result.flows.size() - kRowsMax);

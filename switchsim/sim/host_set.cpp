@@ -24,6 +24,10 @@ uint32_t packets_for(const Scenario& scenario) {
   return static_cast<uint32_t>(std::min<uint64_t>(packets, uint64_t{1} << 24));
 }
 
+uint32_t whole_mbps(LinkRate rate) {
+  return static_cast<uint32_t>(std::max<uint64_t>(rate.bits_per_second() / 1'000'000, 1));
+}
+
 }  // namespace
 
 HostSet::HostSet(const Scenario& scenario)
@@ -32,10 +36,15 @@ HostSet::HostSet(const Scenario& scenario)
       packets_max_(packets_for(scenario)),
       contents_(packets_max_),
       hosts_(scenario.topology.hosts),
+      host_mbps_(scenario.topology.hosts),
       ack_prng_(Prng(scenario.seed).split("acknowledgements")),
       placement_storage_(transport::kMaxPlacements),
       released_storage_(transport::kMaxReleased),
       actions_(placement_storage_, released_storage_) {
+  for (const LinkConfig& link : scenario.topology.links) {
+    if (link.a < host_mbps_.size()) host_mbps_[link.a] = whole_mbps(link.ab.rate);
+    if (link.b < host_mbps_.size()) host_mbps_[link.b] = whole_mbps(link.ba.rate);
+  }
   const auto count = static_cast<uint32_t>(scenario.flows.size());
   std::vector<uint32_t> held(scenario.topology.hosts);
   for (const FlowSpec& spec : scenario.flows) {
@@ -84,6 +93,7 @@ void HostSet::make_endpoint(uint32_t number) {
   config.params = spec.params;
   auto counters = std::make_unique<transport::TransportCounters>();
   const NodeId host = poster ? spec.from : spec.to;
+  config.params.link_mbps = host_mbps_[host];
   const transport::Device device{
       .memory = &memory_, .held = hosts_[host].held.get(), .counters = counters.get()};
   auto endpoint = std::make_unique<Endpoint>(config, device);
@@ -147,7 +157,8 @@ void HostSet::connect(uint32_t flow, Prng prng) {
   flows_[flow].expected = psn[0];
 }
 
-// The one path of a kSingle flow: drawn, or drawn until it crosses the link that is asked for.
+// The one path of a kSingle or RoCE flow: drawn, or drawn until it crosses the link that is asked
+// for.
 uint16_t HostSet::choose_path(Flow& flow, Prng& prng) const {
   const FlowSpec& spec = *flow.spec;
   for (uint32_t i = 0; i < kPinnedDrawsMax; ++i) {

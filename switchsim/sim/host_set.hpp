@@ -88,7 +88,7 @@ class HostSet {
     // Endpoints that may have something to send, in turn.
     uint32_t active_head = kNone;
     uint32_t active_tail = kNone;
-    // Acknowledgements, oldest first, linked through ack_next_.
+    // What answers at once (RxActions::ack), oldest first, linked through ack_next_.
     PacketId ack_head = kNoPacket;
     PacketId ack_tail = kNoPacket;
     SimTime ack_ready;  // of the newest
@@ -131,6 +131,7 @@ class HostSet {
   uint32_t packets_max_;
   Contents contents_;
   std::vector<Host> hosts_;
+  std::vector<uint32_t> host_mbps_;  // of their own ports
   std::vector<Flow> flows_;
   std::vector<std::unique_ptr<Endpoint>> endpoints_;
   std::vector<PathCache> paths_;    // by flow; empty if no paths are told apart

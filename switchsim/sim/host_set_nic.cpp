@@ -35,6 +35,8 @@ void HostSet::observe(Endpoint& endpoint, const wire::Packet& packet) {
     if (degree >= flow.ooo.size()) flow.ooo.resize(degree + 1);
     ++flow.ooo[degree];
     flow.ooo_max = std::max(flow.ooo_max, degree);
+    // Go-back-N takes the expected packet and no other; acknowledgements would say so too late.
+    if (ahead == 0 && endpoint.qp.mp() == nullptr) ++flow.expected;
   }
   if (paths_.empty()) return;
   const uint8_t path = path_class(flow, endpoint.number / 2, packet.vp);
@@ -60,7 +62,7 @@ void HostSet::do_actions(Endpoint& endpoint) {
     flow_of_endpoint(endpoint).delivered_bytes += placement.length;
   }
   if (actions_.has_ack) {
-    if (endpoint.takes_payload) {
+    if (endpoint.takes_payload && endpoint.qp.mp() != nullptr) {
       Flow& flow = flow_of_endpoint(endpoint);
       flow.expected = psn_max(flow.expected, actions_.ack.psn);
     }
@@ -161,6 +163,7 @@ void HostSet::activate(Endpoint& endpoint) {
 bool HostSet::wire_is_limit(const Endpoint& endpoint) const {
   const Flow& flow = flows_[endpoint.number / 2];
   if (flow.spec->params.path_policy != transport::PathPolicy::kSingle) return false;
+  if (endpoint.qp.mp() == nullptr) return false;
   const transport::StreamSender& sender = flow.poster_sends()
                                               ? endpoint.qp.mp()->requester().sender()
                                               : endpoint.qp.mp()->responder().response_sender();

@@ -161,6 +161,7 @@ FlowResult Meter::flow_result(uint32_t number) const {
   const FlowState& state = flows_[number];
   FlowResult out;
   out.name = flow.name;
+  out.transport = transport_name(flow.spec->params);
   out.posted_bytes = flow.posted_bytes;
   out.delivered_bytes = flow.delivered_bytes;
   out.completed_bytes = flow.completed_bytes;
@@ -240,13 +241,14 @@ void Meter::add_totals(Result* result) const {
   }
   result->jain = jain_index(goodputs);
   const FlowSpec& first = scenario_.flows.front();
-  const uint32_t wire = data_wire_bytes(first.operation, first.path_mtu);
+  const uint32_t wire = data_wire_bytes(first.operation, first.path_mtu, first.params.protocol);
   result->payload_share = static_cast<double>(first.path_mtu) / wire;
   LinkRate fastest;
   for (const LinkConfig& link : scenario_.topology.links) {
     fastest = std::max({fastest, link.ab.rate, link.ba.rate});
   }
-  result->ceiling_bps = payload_ceiling_bps(fastest, first.operation, first.path_mtu);
+  result->ceiling_bps =
+      payload_ceiling_bps(fastest, first.operation, first.path_mtu, first.params.protocol);
 }
 
 void Meter::add_errors(Result* result) const {

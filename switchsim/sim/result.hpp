@@ -37,6 +37,7 @@ struct MessageRecord {
 
 struct FlowResult {
   std::string name;
+  std::string transport;  // transport_name()
   // ---- Measured
   double goodput_bps = 0;
   OooHistogram ooo;

@@ -53,6 +53,7 @@ ordered_json fct_json(const FlowResult& flow) {
 ordered_json flow_json(const FlowResult& flow) {
   const transport::StreamStats& stats = flow.stats;
   return {{"name", flow.name},
+          {"transport", flow.transport},
           {"goodput_bps", rounded(flow.goodput_bps)},
           {"posted_bytes", flow.posted_bytes},
           {"delivered_bytes", flow.delivered_bytes},
@@ -75,6 +76,7 @@ ordered_json flow_json(const FlowResult& flow) {
           {"restarts", stats.restarts},
           {"window_reductions", stats.window_reductions},
           {"paths_in_use", stats.paths_in_use},
+          {"rate_bps", stats.rate_bps},
           {"sender", counters_json(flow.sender)},
           {"receiver", counters_json(flow.receiver)}};
 }

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/check.hpp"
+#include "cc/dcqcn.hpp"
 #include "switchsim/sim/wire_size.hpp"
 #include "transport/types.hpp"
 
@@ -108,6 +109,9 @@ std::string check_flow(const Scenario& scenario, const FlowSpec& flow) {
   if (p.loss_trigger > p.window_slots) return "loss_trigger exceeds window_slots";
   if (p.reorder_delta > p.window_slots) return "reorder_delta exceeds window_slots";
   if (p.rto_ceiling < p.rto_floor) return "rto_ceiling is below rto_floor";
+  if (p.congestion != transport::Congestion::kNone && p.protocol != transport::Protocol::kRoce) {
+    return "congestion control of the mode roce, and another mode";
+  }
   return {};
 }
 
@@ -156,18 +160,21 @@ std::string validate(const Scenario& scenario) {
   return {};
 }
 
-uint32_t data_wire_bytes(FlowOperation operation, uint32_t payload_bytes) {
+uint32_t data_wire_bytes(FlowOperation operation, uint32_t payload_bytes,
+                         transport::Protocol protocol) {
+  using wire::Opcode;
+  const bool mp = protocol == transport::Protocol::kMp;
   wire::Packet packet;
   packet.payload_len = payload_bytes;
   switch (operation) {
     case FlowOperation::kWrite:
-      packet.opcode = wire::Opcode::kMpWriteMiddle;
+      packet.opcode = mp ? Opcode::kMpWriteMiddle : Opcode::kRcWriteMiddle;
       break;
     case FlowOperation::kSend:
-      packet.opcode = wire::Opcode::kMpSendMiddle;
+      packet.opcode = mp ? Opcode::kMpSendMiddle : Opcode::kRcSendMiddle;
       break;
     case FlowOperation::kRead:
-      packet.opcode = wire::Opcode::kMpReadResponseMiddle;
+      packet.opcode = mp ? Opcode::kMpReadResponseMiddle : Opcode::kRcReadResponseMiddle;
       break;
   }
   return wire_bytes(packet);
@@ -179,9 +186,22 @@ uint32_t ack_wire_bytes() {
   return wire_bytes(packet);
 }
 
-double payload_ceiling_bps(LinkRate rate, FlowOperation operation, uint32_t path_mtu) {
+double payload_ceiling_bps(LinkRate rate, FlowOperation operation, uint32_t path_mtu,
+                           transport::Protocol protocol) {
   return static_cast<double>(rate.bits_per_second()) * path_mtu /
-         data_wire_bytes(operation, path_mtu);
+         data_wire_bytes(operation, path_mtu, protocol);
+}
+
+std::string transport_name(const transport::Params& params) {
+  if (params.protocol == transport::Protocol::kMp) return "mp";
+  switch (params.congestion) {
+    case transport::Congestion::kDcqcnPaper:
+      return cc::dcqcn_constants(cc::DcqcnPreset::kPaper).name;
+    case transport::Congestion::kDcqcnTuned:
+      return cc::dcqcn_constants(cc::DcqcnPreset::kTuned).name;
+    default:
+      return "roce";
+  }
 }
 
 }  // namespace mprdma::switchsim

@@ -47,9 +47,9 @@ struct FlowSpec {
   SimTime start = {};
   SimTime stop = SimTime::never();
 
-  transport::Params params = {};  // of both ends
+  transport::Params params = {};  // of both ends; link_mbps is set from their links
   uint32_t path_mtu = 1024;       // payload bytes of a full packet
-  // Link that the one virtual path of a kSingle flow is chosen to cross; nullopt: drawn.
+  // Link that the one virtual path of a kSingle or RoCE flow is chosen to cross; nullopt: drawn.
   std::optional<LinkId> pinned_link = {};
   uint8_t timeout = 14;  // of the verbs: 4.096 us * 2^timeout; 0: for ever
   uint8_t retry_cnt = 7;
@@ -160,9 +160,14 @@ void make_leaf_spine(const LeafSpineSpec& spec, Scenario* scenario);
 
 // Headers, payload, pad, ICRC, FCS, preamble and gap of a data packet, from the functions that the
 // engine's frames are made with.
-uint32_t data_wire_bytes(FlowOperation operation, uint32_t payload_bytes);
+uint32_t data_wire_bytes(FlowOperation operation, uint32_t payload_bytes,
+                         transport::Protocol protocol = transport::Protocol::kMp);
 uint32_t ack_wire_bytes();
 // The ceiling: the most payload, in bits per second, that a link of `rate` carries in full packets.
-double payload_ceiling_bps(LinkRate rate, FlowOperation operation, uint32_t path_mtu);
+double payload_ceiling_bps(LinkRate rate, FlowOperation operation, uint32_t path_mtu,
+                           transport::Protocol protocol = transport::Protocol::kMp);
+
+// "mp", "roce", or the preset of its congestion control: what results call a flow's transport.
+std::string transport_name(const transport::Params& params);
 
 }  // namespace mprdma::switchsim

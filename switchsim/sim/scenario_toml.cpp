@@ -297,7 +297,7 @@ void read_flow(const toml::table& table, Document& document) {
   if (reader.text("pinned", &pinned)) {
     flow.pinned_link = read_link_name(reader, *scenario, "pinned", pinned);
     if (flow.params.path_policy != transport::PathPolicy::kSingle) {
-      reader.refuse("pinned", "transport.preset = \"mp-single\" with it");
+      reader.refuse("pinned", "transport.preset = \"mp-single\" or a preset of RoCE with it");
     }
   }
   reader.finish();

@@ -1,5 +1,6 @@
 #include "switchsim/sim/toml_params.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace mprdma::switchsim {
@@ -8,12 +9,43 @@ namespace {
 
 using transport::Params;
 
+// Packets that a RoCE flow may have unacknowledged, at most.
+constexpr int64_t kRoceWindowMax = 65'536;
+
+using transport::Congestion;
+using transport::Protocol;
+
 void read_preset(TomlReader& reader, Params* params) {
   size_t preset = 0;
-  if (!reader.word("preset", {"mp", "mp-single", "mp-figures", "mp-paper"}, &preset)) return;
-  const Params presets[] = {Params::mp(), Params::mp_single(), Params::mp_figures(),
-                            Params::mp_paper()};
-  *params = presets[preset];
+  const bool named = reader.word(
+      "preset", {"mp", "mp-single", "mp-figures", "mp-paper", "roce", "dcqcn-paper", "dcqcn-tuned"},
+      &preset);
+  const Params presets[] = {Params::mp(),
+                            Params::mp_single(),
+                            Params::mp_figures(),
+                            Params::mp_paper(),
+                            Params::roce(),
+                            Params::roce_with(Congestion::kDcqcnPaper),
+                            Params::roce_with(Congestion::kDcqcnTuned)};
+  if (named) *params = presets[preset];
+  size_t mode = 0;
+  if (!reader.word("mode", {"mp", "roce"}, &mode)) return;
+  const Protocol protocol = mode == 0 ? Protocol::kMp : Protocol::kRoce;
+  if (params->protocol == protocol) return;
+  if (named) return reader.refuse("mode", "the mode of the preset, or none");
+  *params = mode == 0 ? Params::mp() : Params::roce();
+}
+
+void read_congestion(TomlReader& reader, Params* params) {
+  size_t word = 0;
+  if (!reader.word("congestion", {"none", "dcqcn-paper", "dcqcn-tuned"}, &word)) return;
+  params->congestion = static_cast<Congestion>(word);
+  if (params->congestion == Congestion::kNone) return;
+  if (params->protocol != Protocol::kRoce) {
+    return reader.refuse("congestion", "mode = \"roce\" with it, or \"none\"");
+  }
+  params->window_max =
+      std::max(params->window_max, Params::roce_with(params->congestion).window_max);
 }
 
 void read_duration(TomlReader& reader, std::string_view key, int64_t low_us, int64_t high_us,
@@ -30,7 +62,9 @@ void read_window(TomlReader& reader, Params* p) {
     reader.refuse("window_slots", "a power of two in 8..128");
   }
   reader.integer("initial_window", 1, transport::kWindowSlotsMax, &p->initial_window);
-  reader.integer("window_max", 1, transport::kSendSpanMax, &p->window_max);
+  const bool mp = p->protocol == Protocol::kMp;
+  reader.integer("window_max", 1, mp ? transport::kSendSpanMax : kRoceWindowMax, &p->window_max);
+  if (!mp) p->initial_window = std::min(p->initial_window, p->window_max);  // it has none
   if (reader.integer("loss_trigger", 0, transport::kWindowSlotsMax, &p->loss_trigger) &&
       p->loss_trigger != 0 && p->loss_trigger < 8) {
     reader.refuse("loss_trigger", "0 (off) or a whole number in 8..128");
@@ -87,6 +121,7 @@ void read_transport(const toml::table& table, const std::string& name, TomlError
   TomlReader reader(table, name, errors);
   Params* p = &spec->params;
   read_preset(reader, p);
+  read_congestion(reader, p);
   read_window(reader, p);
   read_mends(reader, p);
   read_times(reader, p);
