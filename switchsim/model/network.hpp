@@ -9,12 +9,14 @@
 //   - ECMP: index = mix(flow, seed of the switch) over the equal-cost ports that are usable
 //   - ties are broken by (time, sequence number): the same calls give the same bytes
 //   - nothing is allocated after construction; events are embedded in packets, ports and timers
+//   - PFC and thresholds of buffers (pause.hpp, shared_buffer.hpp) cost a branch when they are off
 //
 // `Hosts` is the caller's class (a template parameter: no virtual call per packet):
 //   void on_packet(NodeId host, PacketId packet)  arrived; the host owns it now: release() it, or
 //                                                 send() it again
 //   bool pull(NodeId host)                        the host's NIC has become free and nothing waits:
-//                                                 send() the next packet, false if there is none
+//                                                 send() the next packet, false if there is none;
+//                                                 not asked while the NIC is paused
 //   void on_timer(TimerId timer)
 // All three may call the network, but for run_until() and step(). A fourth may be there or not:
 //   void on_drop(PacketId packet)                 the network dropped it (counted) and releases it
@@ -31,9 +33,11 @@
 #include "base/check.hpp"
 #include "base/counters.hpp"
 #include "base/prng.hpp"
+#include "switchsim/model/buffer_layout.hpp"
 #include "switchsim/model/event_wheel.hpp"
 #include "switchsim/model/output_port.hpp"
 #include "switchsim/model/packet_pool.hpp"
+#include "switchsim/model/pause.hpp"
 #include "switchsim/model/routes.hpp"
 #include "switchsim/model/shared_buffer.hpp"
 #include "switchsim/model/sim_time.hpp"
@@ -86,6 +90,8 @@ class Network {
   // this call, if it is idle), and again until it returns false. Nothing is pulled while the link
   // is down. A pull() that returns true must have sent.
   void want_pull(NodeId host);
+  // With PFC: a host that cannot take more pauses the switch's port to it, and lets it go on.
+  void set_host_pausing(NodeId host, bool pausing);
 
   // ---- Time
   [[nodiscard]] SimTime now() const { return now_; }
@@ -111,7 +117,9 @@ class Network {
   // ---- Getters
   [[nodiscard]] const Topology& topology() const { return topology_; }
   [[nodiscard]] const LinkCounters& counters(PortId port) const { return counters_[port]; }
-  [[nodiscard]] uint64_t queue_bytes(PortId port) const { return ports_[port].queue_bytes; }
+  [[nodiscard]] uint64_t queue_bytes(PortId port) const {
+    return ports_[port].queue.bytes + (pfc_ ? pauses_[port].rest.bytes : 0);
+  }
   // The longest that the queue has been.
   [[nodiscard]] uint64_t queue_bytes_peak(PortId port) const {
     return extras_[port].queue_bytes_peak;
@@ -120,6 +128,11 @@ class Network {
   [[nodiscard]] const SharedBuffer& buffer(NodeId node) const {
     return buffers_[node - topology_.hosts];
   }
+  [[nodiscard]] PauseState pause_state(PortId port) const;
+  // `look(const NetPacket&)` sees what waits in front of the port; its ingress is the port by which
+  // it came into the switch. With pause_state(), who holds up whom.
+  template <class Look>
+  void for_each_waiting(PortId port, Look&& look) const;
   [[nodiscard]] bool link_up(LinkId link) const { return ports_[link * 2].up; }
   // The port by which a host sends.
   [[nodiscard]] PortId nic(NodeId host) const { return routes_.nic(host); }
@@ -134,12 +147,14 @@ class Network {
   void check() const;
 
  private:
-  // Events are numbered: ports' kicks, timers, links' changes of routes, packets' arrivals.
+  // Events are numbered: ports' kicks, timers, links' changes of routes, with PFC signals to ports,
+  // packets' arrivals.
   [[nodiscard]] EventId event_of_timer(TimerId timer) const { return first_timer_ + timer; }
   [[nodiscard]] EventId event_of_link(LinkId link) const { return first_link_ + link; }
   [[nodiscard]] EventId event_of_packet(PacketId packet) const { return first_packet_ + packet; }
 
   void make_ports();
+  void make_buffers();
   void handle(EventId event);
   void arrive(PacketId id);
   void expire(TimerId timer);
@@ -149,16 +164,34 @@ class Network {
 
   void offer(PortId id, PacketId packet_id);
   void enqueue(PortId id, PacketId packet_id);
-  PacketId dequeue(PortId id);
+  void append(PortId id, PacketQueue& queue, PacketId packet_id);
+  PacketId dequeue(PortId id, PacketQueue& queue);
+  void transmit_next(PortId id, PacketQueue& queue);
   void transmit(PortId id, PacketId packet_id);
   [[nodiscard]] bool special_case(PortId id, SimTime& arrival);
   void kick_when_free(PortId id);
   void drop(PortId id, uint64_t LinkCounters::*reason, PacketId packet_id);
   void give_up(PacketId id);
-  void mark(PortId id, NetPacket& packet);
+  void mark(PortId id, NetPacket& packet, uint64_t waiting_bytes);
   void cut(PortId id);
   void lose_on_wire(PortId id);
   void check_switches() const;
+
+  // network_pfc_inl.hpp: managed buffers and PFC
+  void make_accounts();
+  [[nodiscard]] bool lossless(const NetPacket& packet) const {
+    return pfc_ && packet.priority == kLosslessPriority;
+  }
+  void offer_managed(PortId id, PacketId packet_id);
+  [[nodiscard]] bool admit(PortId id, const NetPacket& packet);
+  [[nodiscard]] bool admit_lossless(SharedBuffer& buffer, const NetPacket& packet);
+  void refund(PortId id, const NetPacket& packet);
+  void kick_classes(PortId id);
+  [[nodiscard]] bool wants_wire(PortId id) const;
+  void update_open(PortId id);
+  void set_pausing(PortId id, bool pausing);
+  void take_signal(PortId id);
+  void check_accounts() const;
 
   Hosts& hosts_;
   Topology topology_;
@@ -169,6 +202,7 @@ class Network {
   uint64_t packet_hops_ = 0;
   EventId first_timer_;
   EventId first_link_;
+  EventId first_signal_;
   EventId first_packet_;
   EventWheel wheel_;
   PacketPool packets_;
@@ -176,10 +210,16 @@ class Network {
   std::vector<OutputPort> ports_;
   std::vector<LinkCounters> counters_;
   std::vector<PortExtras> extras_;
+  bool managed_;
+  bool pfc_;
   std::vector<SharedBuffer> buffers_;  // by switch
-  std::vector<SimTime> deadlines_;     // by timer
+  std::vector<BufferAccount>
+      accounts_;                    // by port: its queue's; empty unless the buffers are managed
+  std::vector<PausePort> pauses_;   // by port; empty without PFC
+  std::vector<SimTime> deadlines_;  // by timer
 };
 
 }  // namespace mprdma::switchsim
 
 #include "switchsim/model/network_inl.hpp"
+#include "switchsim/model/network_pfc_inl.hpp"

@@ -19,18 +19,19 @@ Network<Hosts>::Network(const NetworkConfig& config, Hosts& hosts)
       reroute_after_(config.reroute_after),
       first_timer_(topology_.ports()),
       first_link_(first_timer_ + config.timers),
-      first_packet_(first_link_ + static_cast<uint32_t>(topology_.links.size())),
+      first_signal_(first_link_ + static_cast<uint32_t>(topology_.links.size())),
+      first_packet_(first_signal_ + (topology_.pfc.on ? topology_.ports() : 0)),
       wheel_(first_packet_ + config.packets_max, wheel_horizon(topology_),
              wheel_buckets(topology_)),
       packets_(config.packets_max),
       routes_(topology_, config.seed),
       counters_(topology_.ports()),
-      buffers_(topology_.switches,
-               SharedBuffer(topology_.switch_buffer_bytes == 0 ? UINT64_MAX
-                                                               : topology_.switch_buffer_bytes)),
+      managed_(managed(topology_)),
+      pfc_(topology_.pfc.on),
       deadlines_(config.timers, SimTime::never()) {
   for (EventId event = 0; event < first_packet_; ++event) wheel_.create(event);
   make_ports();
+  make_buffers();
   const Prng prng(config.seed);
   const Prng red = prng.split("red");
   const Prng loss = prng.split("loss");
@@ -56,6 +57,15 @@ void Network<Hosts>::make_ports() {
     set_red(id, config.red);
     set_loss(id, config.loss_ppm);
   }
+}
+
+template <class Hosts>
+void Network<Hosts>::make_buffers() {
+  BufferRules rules;
+  const uint64_t limit = topology_.switch_buffer_bytes;
+  rules.bytes_max = limit == 0 ? UINT64_MAX : limit;
+  buffers_.assign(topology_.switches, SharedBuffer(rules));
+  if (managed_) make_accounts();
 }
 
 // ---- Packets
@@ -85,8 +95,10 @@ void Network<Hosts>::offer(PortId id, PacketId packet_id) {
 #endif
   if (ports_[id].idle(now_)) [[likely]] {
     transmit(id, packet_id);
-  } else {
+  } else if (!managed_) [[likely]] {
     enqueue(id, packet_id);
+  } else {
+    offer_managed(id, packet_id);
   }
 }
 
@@ -95,7 +107,7 @@ void Network<Hosts>::enqueue(PortId id, PacketId packet_id) {
   OutputPort& port = ports_[id];
   NetPacket& packet = packets_[packet_id];
   if (!port.up) return drop(id, &LinkCounters::drop_down, packet_id);
-  if (port.queue_bytes + packet.wire_bytes > port.queue_bytes_max) {
+  if (port.queue.bytes + packet.wire_bytes > port.queue_bytes_max) {
     return drop(id, &LinkCounters::drop_queue, packet_id);
   }
   if (port.buffer != OutputPort::kNone) {
@@ -105,38 +117,47 @@ void Network<Hosts>::enqueue(PortId id, PacketId packet_id) {
     }
     buffer.take(extras_[packet.ingress].ingress_bytes, packet.wire_bytes);
   }
-  if (port.red && extras_[id].red.mark_on_enqueue) mark(id, packet);
-  packet.next = kNoPacket;
-  if (port.head == OutputPort::kNone) {
-    port.head = packet_id;
-  } else {
-    packets_[port.tail].next = packet_id;
-  }
-  port.tail = packet_id;
-  port.queue_bytes += packet.wire_bytes;
-  extras_[id].queue_bytes_peak = std::max(extras_[id].queue_bytes_peak, port.queue_bytes);
+  append(id, port.queue, packet_id);
   kick_when_free(id);
 }
 
-// Requires that something waits.
 template <class Hosts>
-PacketId Network<Hosts>::dequeue(PortId id) {
-  OutputPort& port = ports_[id];
-  const PacketId packet_id = port.head;
+void Network<Hosts>::append(PortId id, PacketQueue& queue, PacketId packet_id) {
+  NetPacket& packet = packets_[packet_id];
+  if (ports_[id].red && extras_[id].red.mark_on_enqueue) mark(id, packet, queue.bytes);
+  packet.next = kNoPacket;
+  if (queue.empty()) {
+    queue.head = packet_id;
+  } else {
+    packets_[queue.tail].next = packet_id;
+  }
+  queue.tail = packet_id;
+  queue.bytes += packet.wire_bytes;
+  extras_[id].queue_bytes_peak = std::max(extras_[id].queue_bytes_peak, queue_bytes(id));
+}
+
+// Requires that something waits in this queue of the port.
+template <class Hosts>
+PacketId Network<Hosts>::dequeue(PortId id, PacketQueue& queue) {
+  const PacketId packet_id = queue.head;
   const NetPacket& packet = packets_[packet_id];
-  port.head = packet.next;
-  port.queue_bytes -= packet.wire_bytes;
-  if (port.buffer != OutputPort::kNone) {
-    buffers_[port.buffer].give_back(extras_[packet.ingress].ingress_bytes, packet.wire_bytes);
+  queue.head = packet.next;
+  queue.bytes -= packet.wire_bytes;
+  const uint32_t buffer = ports_[id].buffer;
+  if (buffer != OutputPort::kNone) {
+    buffers_[buffer].give_back(extras_[packet.ingress].ingress_bytes, packet.wire_bytes);
+    if (managed_) [[unlikely]] {
+      refund(id, packet);
+    }
   }
   return packet_id;
 }
 
 // Marks by the queue as it stands: without this packet, on enqueue as on dequeue.
 template <class Hosts>
-void Network<Hosts>::mark(PortId id, NetPacket& packet) {
+void Network<Hosts>::mark(PortId id, NetPacket& packet, uint64_t waiting_bytes) {
   if (!packet.ect) return;
-  if (!red_marks(extras_[id].red, ports_[id].queue_bytes, extras_[id].red_draws)) return;
+  if (!red_marks(extras_[id].red, waiting_bytes, extras_[id].red_draws)) return;
   packet.ce = true;
   ++counters_[id].marked;
 }
@@ -236,8 +257,10 @@ void Network<Hosts>::handle(EventId event) {
     kick(event);
   } else if (event < first_link_) {
     expire(event - first_timer_);
-  } else {
+  } else if (event < first_signal_) {
     change_routes(event - first_link_);
+  } else {
+    take_signal(event - first_signal_);
   }
 }
 
@@ -269,18 +292,28 @@ template <class Hosts>
 void Network<Hosts>::kick(PortId id) {
   OutputPort& port = ports_[id];
   port.kick_pending = false;
+  if (pfc_) [[unlikely]] {
+    return kick_classes(id);
+  }
   if (port.busy_until > now_) {
-    if (port.head != OutputPort::kNone || port.pull_wanted) kick_when_free(id);
+    if (!port.queue.empty() || port.pull_wanted) kick_when_free(id);
     return;
   }
-  if (port.head == OutputPort::kNone) {
+  if (port.queue.empty()) {
     if (port.pull_wanted) pull(id);
     return;
   }
-  const PacketId packet_id = dequeue(id);
-  if (port.red && !extras_[id].red.mark_on_enqueue) mark(id, packets_[packet_id]);
+  transmit_next(id, port.queue);
+  if (!port.queue.empty() || port.pull_wanted) kick_when_free(id);
+}
+
+template <class Hosts>
+void Network<Hosts>::transmit_next(PortId id, PacketQueue& queue) {
+  const PacketId packet_id = dequeue(id, queue);
+  if (ports_[id].red && !extras_[id].red.mark_on_enqueue) {
+    mark(id, packets_[packet_id], queue.bytes);
+  }
   transmit(id, packet_id);
-  if (port.head != OutputPort::kNone || port.pull_wanted) kick_when_free(id);
 }
 
 template <class Hosts>
@@ -343,6 +376,7 @@ void Network<Hosts>::set_link_up(LinkId link, bool up) {
   for (const PortId id : {first, first + 1}) {
     ports_[id].up = up;
     if (!up) cut(id);
+    update_open(id);
   }
   for (const PortId id : {first, first + 1}) {
     if (up && ports_[id].pull_wanted && ports_[id].idle(now_)) pull(id);
@@ -355,7 +389,11 @@ void Network<Hosts>::cut(PortId id) {
   if (port.kick_pending) wheel_.cancel(id);
   port.kick_pending = false;
   port.busy_until = now_;
-  while (port.head != OutputPort::kNone) drop(id, &LinkCounters::drop_down, dequeue(id));
+  while (!port.queue.empty()) drop(id, &LinkCounters::drop_down, dequeue(id, port.queue));
+  if (pfc_) {
+    PacketQueue& rest = pauses_[id].rest;
+    while (!rest.empty()) drop(id, &LinkCounters::drop_down, dequeue(id, rest));
+  }
   lose_on_wire(id);
 }
 
@@ -442,7 +480,7 @@ void Network<Hosts>::check() const {
   for (PortId id = 0; id < ports_.size(); ++id) {
     const PortExtras& extras = extras_[id];
     const uint64_t out = counters_[id].bytes;
-    CHECK(extras.bytes_in == out + extras.bytes_dropped + ports_[id].queue_bytes);
+    CHECK(extras.bytes_in == out + extras.bytes_dropped + queue_bytes(id));
     CHECK(out == extras.bytes_arrived + extras.bytes_lost + flying[id]);
   }
 #endif
@@ -455,10 +493,8 @@ void Network<Hosts>::check_switches() const {
   for (PortId id = 0; id < ports_.size(); ++id) {
     const OutputPort& port = ports_[id];
     uint64_t queued = 0;
-    for (PacketId i = port.head; i != OutputPort::kNone; i = packets_[i].next) {
-      queued += packets_[i].wire_bytes;
-    }
-    CHECK(queued == port.queue_bytes);
+    for_each_waiting(id, [&](const NetPacket& packet) { queued += packet.wire_bytes; });
+    CHECK(queued == queue_bytes(id));
     if (port.buffer != OutputPort::kNone) by_egress[port.buffer] += queued;
     if (port.to >= topology_.hosts) {
       by_ingress[port.to - topology_.hosts] += extras_[id].ingress_bytes;
@@ -467,6 +503,7 @@ void Network<Hosts>::check_switches() const {
   for (size_t at = 0; at < buffers_.size(); ++at) {
     CHECK(by_egress[at] == buffers_[at].bytes() && by_ingress[at] == buffers_[at].bytes());
   }
+  if (managed_) check_accounts();
 }
 
 }  // namespace mprdma::switchsim

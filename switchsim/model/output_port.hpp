@@ -16,26 +16,36 @@
 
 namespace mprdma::switchsim {
 
+// Packets that wait, linked by NetPacket::next.
+struct PacketQueue {
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  uint64_t bytes = 0;
+  uint32_t head = kNone;
+  uint32_t tail = kNone;
+
+  [[nodiscard]] bool empty() const { return head == kNone; }
+};
+
 // What every packet touches: one cache line.
 struct alignas(64) OutputPort {
   static constexpr uint32_t kNone = UINT32_MAX;
 
   SimTime busy_until;
   SimSpan delay;
-  uint64_t queue_bytes = 0;
+  PacketQueue queue;  // with PFC: of what is lossless
   uint64_t queue_bytes_max = 0;
   uint32_t ps_per_byte = 0;  // 0: not a whole number, ask the rate
   NodeId to = 0;
-  uint32_t head = kNone;  // packets that wait, linked by NetPacket::next
-  uint32_t tail = kNone;
   uint32_t buffer = kNone;  // of the switch that the port belongs to; kNone: a host
   bool up = true;
+  bool open = true;           // up and, with PFC, neither paused nor shared with another class
   bool kick_pending = false;  // an event is set for busy_until
   bool pull_wanted = false;   // a host's port: the host has something to send
   bool special = false;       // loss or a floor for arrivals: see PortExtras
   bool red = false;
 
-  [[nodiscard]] bool idle(SimTime now) const { return up && head == kNone && busy_until <= now; }
+  [[nodiscard]] bool idle(SimTime now) const { return open && queue.empty() && busy_until <= now; }
 };
 static_assert(sizeof(OutputPort) == 64);
 

@@ -23,7 +23,7 @@ struct NetPacket {
   uint32_t ingress = 0;     // port it came by, the network's own (shared buffer)
   bool ect = true;          // ECN-capable
   bool ce = false;          // congestion experienced
-  uint8_t priority = 0;
+  uint8_t priority = 0;     // with PFC: 0 is lossless, anything else is not; else not looked at
   uint8_t spare = 0;
 };
 static_assert(sizeof(NetPacket) == 32);

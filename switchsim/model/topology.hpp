@@ -43,10 +43,39 @@ struct LinkConfig {
   std::string name;  // as in the scenario; shown in counters
 };
 
+// How much an ingress can take after it has sent a pause.
+enum class Headroom : uint8_t {
+  kAuto,   // 2 x rate x delay + 2 MTU: nothing is lost, with none to spare
+  kHpcc,   // 3 x rate x delay, as in HPCC's simulations
+  kBytes,  // PfcConfig::headroom_bytes
+};
+
+// Priority flow control between all neighbours; see pause.hpp.
+struct PfcConfig {
+  bool on = false;
+  // An ingress that holds more is paused; 0: more than the dynamic threshold allows it.
+  uint64_t pause_bytes = 0;
+  uint32_t hysteresis_bytes = 3000;
+  Headroom headroom = Headroom::kAuto;
+  uint64_t headroom_bytes = 0;
+  uint32_t mtu_bytes = 4210;  // of the longest packet, on the wire
+  bool operator==(const PfcConfig&) const = default;
+};
+
+inline constexpr uint64_t kManagedBufferBytesMax = uint64_t{1} << 40;
+inline constexpr uint32_t kBufferAlphaQ16Max = 64 << 16;
+
 struct Topology {
   uint32_t hosts = 0;
   uint32_t switches = 0;
-  uint64_t switch_buffer_bytes = 0;  // shared by all ports of a switch; 0: not limited
+  // Of each switch, shared by all its ports; 0: not limited. With any of what follows, at most
+  // kManagedBufferBytesMax.
+  uint64_t switch_buffer_bytes = 0;
+  // How much of the free memory a queue (with PFC also: an ingress) may hold, Q16.16, at most
+  // kBufferAlphaQ16Max; 0: all of it.
+  uint32_t buffer_alpha_q16 = 0;
+  uint32_t reserve_bytes = 0;  // that each queue (with PFC also: each ingress) has to itself
+  PfcConfig pfc;
   std::vector<LinkConfig> links;
 
   [[nodiscard]] uint32_t nodes() const { return hosts + switches; }

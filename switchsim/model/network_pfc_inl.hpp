@@ -1,0 +1,228 @@
+// Bodies of Network: buffers whose packets are charged to accounts, and PFC. Included by
+// network.hpp only. The rules are in shared_buffer.hpp and pause.hpp.
+#pragma once
+
+#include "switchsim/model/network.hpp"
+
+namespace mprdma::switchsim {
+
+template <class Hosts>
+void Network<Hosts>::make_accounts() {
+  const bool limited = topology_.switch_buffer_bytes != 0;
+  BufferRules rules;
+  rules.bytes_max = limited ? topology_.switch_buffer_bytes : kManagedBufferBytesMax;
+  rules.alpha_q16 = topology_.buffer_alpha_q16;
+  rules.reserve_bytes = topology_.reserve_bytes;
+  CHECK(rules.bytes_max <= kManagedBufferBytesMax && rules.alpha_q16 <= kBufferAlphaQ16Max);
+  const std::vector<uint64_t> dedicated = dedicated_bytes(topology_);
+  for (size_t at = 0; at < buffers_.size(); ++at) {
+    CHECK(dedicated[at] <= rules.bytes_max);
+    rules.shared_max = rules.bytes_max - dedicated[at];
+    buffers_[at] = SharedBuffer(rules);
+  }
+  accounts_.resize(ports_.size());
+  if (!pfc_) return;
+  pauses_.resize(ports_.size());
+  for (PortId id = 0; id < pauses_.size(); ++id) {
+    pauses_[id].headroom_max = headroom_bytes(topology_, id);
+  }
+}
+
+// ---- Packets
+
+// The packet is at the node that the port belongs to, and the wire is not simply free.
+template <class Hosts>
+void Network<Hosts>::offer_managed(PortId id, PacketId packet_id) {
+  OutputPort& port = ports_[id];
+  const NetPacket& packet = packets_[packet_id];
+  if (!port.up) return drop(id, &LinkCounters::drop_down, packet_id);
+  PacketQueue* queue = &port.queue;
+  if (pfc_ && !lossless(packet)) {
+    queue = &pauses_[id].rest;
+    // A pause is not for it.
+    if (pauses_[id].paused && queue->empty() && port.busy_until <= now_) {
+      return transmit(id, packet_id);
+    }
+  }
+  const bool in_host = port.buffer == OutputPort::kNone;
+  // Lossless packets meet the limit of their ingress, if the switch has one.
+  if ((in_host || !lossless(packet)) && queue->bytes + packet.wire_bytes > port.queue_bytes_max) {
+    return drop(id, &LinkCounters::drop_queue, packet_id);
+  }
+  if (!in_host) {
+    if (!admit(id, packet)) return drop(id, &LinkCounters::drop_buffer, packet_id);
+    buffers_[port.buffer].take(extras_[packet.ingress].ingress_bytes, packet.wire_bytes);
+  }
+  append(id, *queue, packet_id);
+  update_open(id);
+  if (wants_wire(id)) kick_when_free(id);
+}
+
+// Charges the packet to its account; false if it has to be dropped.
+template <class Hosts>
+bool Network<Hosts>::admit(PortId id, const NetPacket& packet) {
+  SharedBuffer& buffer = buffers_[ports_[id].buffer];
+  if (lossless(packet)) return admit_lossless(buffer, packet);
+  if (!buffer.fits(accounts_[id], packet.wire_bytes, buffer.limit())) return false;
+  buffer.charge(accounts_[id], packet.wire_bytes);
+  return true;
+}
+
+template <class Hosts>
+bool Network<Hosts>::admit_lossless(SharedBuffer& buffer, const NetPacket& packet) {
+  PausePort& ingress = pauses_[packet.ingress];
+  const uint64_t pause_bytes = topology_.pfc.pause_bytes;
+  const uint64_t limit = pause_bytes != 0 ? pause_bytes : buffer.limit();
+  if (buffer.fits(ingress.ingress, packet.wire_bytes, limit)) {
+    buffer.charge(ingress.ingress, packet.wire_bytes);
+    return true;
+  }
+  const bool taken = ingress.ingress.headroom + packet.wire_bytes <= ingress.headroom_max;
+  if (taken) ingress.ingress.headroom += packet.wire_bytes;
+  ingress.headroom_peak = std::max(ingress.headroom_peak, ingress.ingress.headroom);
+  // Of an ingress that holds nothing, nothing will leave, which would end the pause.
+  if (!ingress.pausing && ingress.ingress.total() > 0) set_pausing(packet.ingress, true);
+  return taken;
+}
+
+// The packet leaves the switch by this port, or is lost.
+template <class Hosts>
+void Network<Hosts>::refund(PortId id, const NetPacket& packet) {
+  SharedBuffer& buffer = buffers_[ports_[id].buffer];
+  if (!lossless(packet)) return buffer.refund(accounts_[id], packet.wire_bytes);
+  PausePort& ingress = pauses_[packet.ingress];
+  buffer.refund(ingress.ingress, packet.wire_bytes);
+  if (!ingress.pausing || ingress.ingress.headroom > 0) return;
+  const PfcConfig& pfc = topology_.pfc;
+  const uint64_t limit = pfc.pause_bytes != 0 ? pfc.pause_bytes : buffer.limit();
+  // An empty ingress has nothing more to wait for, however low the limit is.
+  const bool below = ingress.ingress.bytes + pfc.hysteresis_bytes <= limit;
+  if (below || ingress.ingress.bytes == 0) set_pausing(packet.ingress, false);
+}
+
+// The wire has become free, or nearly.
+template <class Hosts>
+void Network<Hosts>::kick_classes(PortId id) {
+  OutputPort& port = ports_[id];
+  PausePort& pause = pauses_[id];
+  if (port.busy_until <= now_) {
+    const bool lossless_waits = !port.queue.empty() && !pause.paused;
+    const bool rest_waits = !pause.rest.empty();
+    if (!lossless_waits && !rest_waits) {
+      if (port.pull_wanted && port.open && port.queue.empty()) pull(id);
+      return;
+    }
+    const bool both = lossless_waits && rest_waits;
+    if (!both) pause.lead_bytes = 0;
+    const bool turn = lossless_waits && (!both || pause.lead_bytes <= 0);
+    PacketQueue& queue = turn ? port.queue : pause.rest;
+    const int64_t bytes = packets_[queue.head].wire_bytes;
+    if (both) pause.lead_bytes += turn ? bytes : -bytes;
+    transmit_next(id, queue);
+    update_open(id);
+  }
+  if (wants_wire(id)) kick_when_free(id);
+}
+
+template <class Hosts>
+bool Network<Hosts>::wants_wire(PortId id) const {
+  const OutputPort& port = ports_[id];
+  if (!pfc_) return !port.queue.empty() || port.pull_wanted;
+  const PausePort& pause = pauses_[id];
+  if (!pause.rest.empty()) return true;
+  return !pause.paused && (!port.queue.empty() || port.pull_wanted);
+}
+
+template <class Hosts>
+void Network<Hosts>::update_open(PortId id) {
+  OutputPort& port = ports_[id];
+  port.open = port.up && !(pfc_ && (pauses_[id].paused || !pauses_[id].rest.empty()));
+}
+
+// ---- Pauses. A port is the sender's: what it sends into is what pauses it.
+
+template <class Hosts>
+void Network<Hosts>::set_host_pausing(NodeId host, bool pausing) {
+  const PortId port = routes_.nic(host) ^ 1;
+  if (pfc_ && pauses_[port].pausing != pausing) set_pausing(port, pausing);
+}
+
+template <class Hosts>
+void Network<Hosts>::set_pausing(PortId id, bool pausing) {
+  PausePort& pause = pauses_[id];
+  pause.pausing = pausing;
+  pause.pause_sent += pausing ? 1 : 0;
+  const bool idle = pause.signals.empty();
+  pause.signals.push(now_ + ports_[id ^ 1].delay);
+  if (idle) wheel_.insert(first_signal_ + id, pause.signals.front());
+}
+
+template <class Hosts>
+void Network<Hosts>::take_signal(PortId id) {
+  PausePort& pause = pauses_[id];
+  pause.signals.pop();
+  if (!pause.signals.empty()) wheel_.insert(first_signal_ + id, pause.signals.front());
+  pause.paused = !pause.paused;
+  update_open(id);
+  if (pause.paused) {
+    pause.paused_since = now_;
+    return;
+  }
+  pause.paused_before = pause.paused_before + (now_ - pause.paused_since);
+  if (ports_[id].up && wants_wire(id)) kick_when_free(id);
+}
+
+template <class Hosts>
+PauseState Network<Hosts>::pause_state(PortId id) const {
+  if (!pfc_) return {};
+  const PausePort& pause = pauses_[id];
+  SimSpan time = pause.paused_before;
+  if (pause.paused) time = time + (now_ - pause.paused_since);
+  return {pause.paused, pause.pause_sent, time, pause.headroom_peak};
+}
+
+// ---- Books
+
+template <class Hosts>
+template <class Look>
+void Network<Hosts>::for_each_waiting(PortId id, Look&& look) const {
+  for (PacketId i = ports_[id].queue.head; i != kNoPacket; i = packets_[i].next) look(packets_[i]);
+  if (!pfc_) return;
+  for (PacketId i = pauses_[id].rest.head; i != kNoPacket; i = packets_[i].next) look(packets_[i]);
+}
+
+// Every account holds exactly its packets, and all together what the buffer says is shared.
+template <class Hosts>
+void Network<Hosts>::check_accounts() const {
+  std::vector<uint64_t> queued(ports_.size());
+  std::vector<uint64_t> ingress(ports_.size());
+  for (PortId id = 0; id < ports_.size(); ++id) {
+    if (ports_[id].buffer == OutputPort::kNone) continue;
+    for_each_waiting(id, [&](const NetPacket& packet) {
+      (lossless(packet) ? ingress[packet.ingress] : queued[id]) += packet.wire_bytes;
+    });
+  }
+  std::vector<uint64_t> shared(buffers_.size());
+  for (PortId id = 0; id < ports_.size(); ++id) {
+    CHECK(accounts_[id].headroom == 0 && accounts_[id].bytes == queued[id]);
+    const uint32_t buffer = ports_[id].buffer;
+    if (buffer != OutputPort::kNone) shared[buffer] += buffers_[buffer].above_reserve(queued[id]);
+    if (!pfc_) continue;
+    const PausePort& pause = pauses_[id];
+    CHECK(pause.ingress.total() == ingress[id] && pause.ingress.headroom <= pause.headroom_max);
+    CHECK(pause.ingress.headroom == 0 || pause.pausing);
+    CHECK(!pause.pausing || pause.ingress.total() > 0 || ports_[id].to < topology_.hosts);
+    // What the sender knows and what is on its way to it make what the receiver wants.
+    CHECK(pause.pausing == (pause.paused != (pause.signals.count() % 2 == 1)));
+    if (ports_[id].to < topology_.hosts) continue;
+    const uint32_t at = ports_[id].to - topology_.hosts;
+    shared[at] += buffers_[at].above_reserve(pause.ingress.bytes);
+  }
+  for (size_t at = 0; at < buffers_.size(); ++at) {
+    CHECK(shared[at] == buffers_[at].shared_bytes());
+    CHECK(topology_.switch_buffer_bytes == 0 ||
+          buffers_[at].bytes() <= topology_.switch_buffer_bytes);
+  }
+}
+
+}  // namespace mprdma::switchsim
