@@ -118,9 +118,33 @@ void print_ports(const Result& result) {
   }
 }
 
+// The directions of links that were paused for the largest share of the time.
+void print_pauses(const Result& result) {
+  constexpr size_t kRowsMax = 12;
+  std::vector<const PortResult*> ports;
+  for (const PortResult& port : result.ports) {
+    if (port.pause_sent != 0 || port.paused_share > 0) ports.push_back(&port);
+  }
+  if (ports.empty()) {
+    fmt::print("\nno port was paused\n");
+    return;
+  }
+  std::stable_sort(ports.begin(), ports.end(), [](const PortResult* a, const PortResult* b) {
+    return a->paused_share > b->paused_share;
+  });
+  fmt::print("\n{:<20} {:>8} {:>12} {:>14}\n", "paused ports", "pauses", "paused share",
+             "headroom KB");
+  for (size_t i = 0; i < std::min(ports.size(), kRowsMax); ++i) {
+    fmt::print("{:<20} {:>8} {:>12.4f} {:>14.2f}\n", ports[i]->name, ports[i]->pause_sent,
+               ports[i]->paused_share, static_cast<double>(ports[i]->headroom_peak_bytes) / 1e3);
+  }
+  if (ports.size() > kRowsMax) fmt::print(".. and {} more\n", ports.size() - kRowsMax);
+}
+
 void print_result(const Result& result) {
   print_flows(result);
   print_ports(result);
+  if (result.pfc) print_pauses(result);
   fmt::print(
       "\ntotal {:.3f} Gb/s, Jain {:.4f}; a link of the fastest rate carries {:.3f} Gb/s of "
       "payload ({:.4f} of its rate)\n",

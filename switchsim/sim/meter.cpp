@@ -90,6 +90,7 @@ void Meter::warm_up() {
   }
   for (PortId port = 0; port < ports_.size(); ++port) {
     ports_[port].at_warm_up = network_.counters(port);
+    ports_[port].pause_at_warm_up = network_.pause_state(port);
   }
 }
 
@@ -143,6 +144,28 @@ void Meter::sample() {
     ports_[port].marked_series.push_back(counters.marked);
     ports_[port].queue_series.push_back(network_.queue_bytes(port));
   }
+  if (scenario_.topology.pfc.on) sample_pauses();
+}
+
+void Meter::sample_pauses() {
+  for (PortId port = 0; port < ports_.size(); ++port) {
+    const PauseState pause = network_.pause_state(port);
+    ports_[port].pause_sent_series.push_back(pause.pause_sent);
+    ports_[port].paused_us_series.push_back(seconds(pause.paused_time) * 1e6);
+  }
+}
+
+void Meter::add_pauses(PortId port, PortResult* out) const {
+  const PortState& state = ports_[port];
+  const PauseState pause = network_.pause_state(port);
+  out->headroom_peak_bytes = pause.headroom_peak_bytes;
+  out->pause_sent_series = state.pause_sent_series;
+  out->paused_us_series = state.paused_us_series;
+  const SimSpan measured = network_.now() - warm_up_;
+  if (!warm_ || measured <= SimSpan()) return;
+  out->pause_sent = pause.pause_sent - state.pause_at_warm_up.pause_sent;
+  const SimSpan paused = pause.paused_time - state.pause_at_warm_up.paused_time;
+  out->paused_share = seconds(paused) / seconds(measured);
 }
 
 // A run that ends when everything is complete is measured to the last completion, not to the next
@@ -206,6 +229,7 @@ PortResult Meter::port_result(PortId port) const {
   out.bytes_series = state.bytes_series;
   out.marked_series = state.marked_series;
   out.queue_series = state.queue_series;
+  if (scenario_.topology.pfc.on) add_pauses(port, &out);
   if (!warm_) return out;
   out.counters = difference(out.total, state.at_warm_up);
   double possible = state.bits_possible;
@@ -274,6 +298,7 @@ Result Meter::result() const {
   out.scenario = scenario_.name;
   out.seed = scenario_.seed;
   out.end = network_.now();
+  out.pfc = scenario_.topology.pfc.on;
   for (uint32_t i = 0; i < flows_.size(); ++i) out.flows.push_back(flow_result(i));
   for (PortId port = 0; port < ports_.size(); ++port) out.ports.push_back(port_result(port));
   out.time_us = time_us_;

@@ -33,12 +33,15 @@ class Meter {
     SimTime rate_since;
     double bits_possible = 0;  // since the warm-up, up to rate_since
     LinkCounters at_warm_up;
+    PauseState pause_at_warm_up;
     double queue_sum = 0;
     double queue_square_sum = 0;
     uint64_t queue_max = 0;
     std::vector<uint64_t> bytes_series;
     std::vector<uint64_t> marked_series;
     std::vector<uint64_t> queue_series;
+    std::vector<uint64_t> pause_sent_series;
+    std::vector<double> paused_us_series;
   };
   struct FlowState {
     uint64_t delivered_at_warm_up = 0;
@@ -62,6 +65,8 @@ class Meter {
   [[nodiscard]] SimTime measured_until() const;
   [[nodiscard]] FlowResult flow_result(uint32_t flow) const;
   [[nodiscard]] PortResult port_result(PortId port) const;
+  void sample_pauses();
+  void add_pauses(PortId port, PortResult* out) const;
   void add_totals(Result* result) const;
   void add_errors(Result* result) const;
 

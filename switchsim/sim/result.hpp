@@ -79,17 +79,24 @@ struct PortResult {
   double queue_mean_bytes = 0;
   double queue_sd_bytes = 0;
   uint64_t queue_max_bytes = 0;  // of the samples
+  uint64_t pause_sent = 0;       // pauses that the receiver asked the sender for
+  double paused_share = 0;       // of the time, that the sender was paused
   // ---- Total
   LinkCounters total;
+  uint64_t headroom_peak_bytes = 0;  // most that the receiver held beyond its limit
   // ---- Series
   std::vector<uint64_t> bytes_series;  // cumulative, on the wire
   std::vector<uint64_t> marked_series;
   std::vector<uint64_t> queue_series;  // bytes
+  // With PFC only, cumulative.
+  std::vector<uint64_t> pause_sent_series;
+  std::vector<double> paused_us_series;
 };
 
 struct Result {
   std::string scenario;
   uint64_t seed = 0;
+  bool pfc = false;      // pauses are measured
   SimTime end;           // time reached
   bool complete = true;  // false: interrupted; everything is as of `end`
   // Unexpected: error completions, conservation broken, packets out of a pool. Empty: sound.

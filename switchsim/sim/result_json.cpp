@@ -81,15 +81,20 @@ ordered_json flow_json(const FlowResult& flow) {
           {"receiver", counters_json(flow.receiver)}};
 }
 
-ordered_json port_json(const PortResult& port) {
-  return {{"name", port.name},
-          {"rate_bps", port.rate.bits_per_second()},
-          {"utilisation", rounded(port.utilisation)},
-          {"mark_ratio", rounded(port.mark_ratio)},
-          {"queue_mean_bytes", rounded(port.queue_mean_bytes)},
-          {"queue_sd_bytes", rounded(port.queue_sd_bytes)},
-          {"queue_max_bytes", port.queue_max_bytes},
-          {"counters", counters_json(port.total)}};
+ordered_json port_json(const PortResult& port, bool pfc) {
+  ordered_json out = {{"name", port.name},
+                      {"rate_bps", port.rate.bits_per_second()},
+                      {"utilisation", rounded(port.utilisation)},
+                      {"mark_ratio", rounded(port.mark_ratio)},
+                      {"queue_mean_bytes", rounded(port.queue_mean_bytes)},
+                      {"queue_sd_bytes", rounded(port.queue_sd_bytes)},
+                      {"queue_max_bytes", port.queue_max_bytes},
+                      {"counters", counters_json(port.total)}};
+  if (!pfc) return out;
+  out["pause_sent"] = port.pause_sent;
+  out["paused_share"] = rounded(port.paused_share);
+  out["headroom_peak_bytes"] = port.headroom_peak_bytes;
+  return out;
 }
 
 // Rate between the points i and i + 1 of a cumulative series, in units a second.
@@ -114,6 +119,20 @@ std::vector<double> rounded_all(const std::vector<float>& values) {
   return out;
 }
 
+// Share of the time between the points i and i + 1 that the port was paused.
+double paused_share_at(const PortResult& port, const std::vector<double>& time_us, size_t i) {
+  const double span_us = time_us[i + 1] - time_us[i];
+  return span_us > 0 ? (port.paused_us_series[i + 1] - port.paused_us_series[i]) / span_us : 0;
+}
+
+std::vector<double> paused_shares(const PortResult& port, const std::vector<double>& time_us) {
+  std::vector<double> out;
+  for (size_t i = 0; i + 1 < port.paused_us_series.size(); ++i) {
+    out.push_back(rounded(paused_share_at(port, time_us, i)));
+  }
+  return out;
+}
+
 ordered_json series_json(const Result& result) {
   ordered_json out = {{"time_us", result.time_us}};
   for (const FlowResult& flow : result.flows) {
@@ -130,6 +149,9 @@ ordered_json series_json(const Result& result) {
     if (port.total.packets == 0) continue;
     out[port.name + ".bps"] = rates_bps(port.bytes_series, result.time_us);
     out[port.name + ".queue_bytes"] = port.queue_series;
+    if (!result.pfc) continue;
+    out[port.name + ".pause_sent"] = port.pause_sent_series;
+    out[port.name + ".paused_share"] = paused_shares(port, result.time_us);
   }
   return out;
 }
@@ -142,7 +164,7 @@ ordered_json to_json(const Result& result, const std::string& command, const std
   for (const FlowResult& flow : result.flows) flows.push_back(flow_json(flow));
   ordered_json ports = ordered_json::array();
   for (const PortResult& port : result.ports) {
-    if (port.total.packets != 0) ports.push_back(port_json(port));
+    if (port.total.packets != 0) ports.push_back(port_json(port, result.pfc));
   }
   ordered_json out = {{"schema", 1},
                       {"command", command},
@@ -193,8 +215,9 @@ std::string flows_csv(const Result& result) {
 std::string ports_csv(const Result& result) {
   std::string out = "time_us";
   for (const PortResult& port : result.ports) {
-    if (port.total.packets != 0)
-      out += fmt::format(",{0}.bps,{0}.marked,{0}.queue_bytes", port.name);
+    if (port.total.packets == 0) continue;
+    out += fmt::format(",{0}.bps,{0}.marked,{0}.queue_bytes", port.name);
+    if (result.pfc) out += fmt::format(",{0}.pause_sent,{0}.paused_share", port.name);
   }
   out += "\n";
   for (size_t i = 1; i < result.time_us.size(); ++i) {
@@ -204,6 +227,9 @@ std::string ports_csv(const Result& result) {
       out +=
           fmt::format(",{},{},{}", rounded(rate_at(port.bytes_series, result.time_us, i - 1) * 8),
                       port.marked_series[i] - port.marked_series[i - 1], port.queue_series[i]);
+      if (!result.pfc) continue;
+      out += fmt::format(",{},{}", port.pause_sent_series[i] - port.pause_sent_series[i - 1],
+                         rounded(paused_share_at(port, result.time_us, i - 1)));
     }
     out += "\n";
   }

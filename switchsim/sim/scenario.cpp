@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 
 #include "base/check.hpp"
 #include "cc/dcqcn.hpp"
+#include "switchsim/model/buffer_layout.hpp"
 #include "switchsim/sim/wire_size.hpp"
 #include "transport/types.hpp"
 
@@ -52,6 +54,30 @@ std::string check_port(const PortConfig& port) {
   return check_red(port.red);
 }
 
+std::string check_buffers(const Topology& topology) {
+  if (!managed(topology)) return {};
+  const bool limited = topology.switch_buffer_bytes != 0;
+  if (topology.switch_buffer_bytes > kManagedBufferBytesMax)
+    return "switch_buffer_bytes above 2^40";
+  if (topology.buffer_alpha_q16 > kBufferAlphaQ16Max) return "buffer_alpha above 64";
+  if (!limited && topology.buffer_alpha_q16 != 0) return "buffer_alpha of a buffer without a limit";
+  if (topology.pfc.on && topology.pfc.pause_bytes == 0 && topology.buffer_alpha_q16 == 0) {
+    return "PFC without a threshold: pause_bytes or buffer_alpha";
+  }
+  for (const LinkConfig& link : topology.links) {
+    if (topology.pfc.on && std::max(link.ab.delay, link.ba.delay) > SimSpan::ms(1000)) {
+      return fmt::format("link '{}': a delay above a second, with PFC", link.name);
+    }
+  }
+  const uint64_t bytes = limited ? topology.switch_buffer_bytes : kManagedBufferBytesMax;
+  for (const uint64_t dedicated : dedicated_bytes(topology)) {
+    if (dedicated <= bytes) continue;
+    return fmt::format("a switch's reserves and headroom take {} of its {} bytes", dedicated,
+                       bytes);
+  }
+  return {};
+}
+
 std::string check_topology(const Scenario& scenario) {
   const Topology& topology = scenario.topology;
   if (topology.hosts < 2) return "fewer than two hosts";
@@ -76,7 +102,7 @@ std::string check_topology(const Scenario& scenario) {
                          links_of[host]);
     }
   }
-  return {};
+  return check_buffers(topology);
 }
 
 std::string check_flow(const Scenario& scenario, const FlowSpec& flow) {
@@ -184,6 +210,12 @@ uint32_t ack_wire_bytes() {
   wire::Packet packet;
   packet.opcode = wire::Opcode::kMpAck;
   return wire_bytes(packet);
+}
+
+uint32_t longest_packet_bytes(const Scenario& scenario) {
+  uint32_t path_mtu = 0;
+  for (const FlowSpec& flow : scenario.flows) path_mtu = std::max(path_mtu, flow.path_mtu);
+  return wire_bytes(wire::kMaxTransportHeaderBytes, path_mtu);
 }
 
 double payload_ceiling_bps(LinkRate rate, FlowOperation operation, uint32_t path_mtu,

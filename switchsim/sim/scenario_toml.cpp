@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "switchsim/config/toml_reader.hpp"
+#include "switchsim/sim/toml_buffers.hpp"
 #include "switchsim/sim/toml_overrides.hpp"
 #include "switchsim/sim/toml_params.hpp"
 
@@ -127,7 +128,7 @@ void read_topology(const toml::table& table, Document& document) {
   } else {
     read_explicit(reader, scenario);
   }
-  reader.integer("switch_buffer_bytes", 0, INT64_MAX, &scenario->topology.switch_buffer_bytes);
+  read_buffers(reader, &scenario->topology);
   reader.finish();
 }
 
@@ -402,6 +403,7 @@ std::string read_document(const toml::table& root, const std::string& path, Scen
   for (const toml::table* event : reader.tables("event")) read_event(*event, document);
   reader.finish();
   if (errors.any()) return errors.first;
+  scenario.topology.pfc.mtu_bytes = longest_packet_bytes(scenario);
   const std::string error = validate(scenario);
   if (!error.empty()) return path + ": " + error;
   *out = std::move(scenario);

@@ -15,13 +15,17 @@ inline constexpr uint32_t kFcsBytes = 4;
 inline constexpr uint32_t kFrameBytesMin = 64;
 inline constexpr uint32_t kGapBytes = 12;
 
-// Over IPv4, as the engine sends. Requires a known opcode.
-inline uint32_t wire_bytes(const wire::Packet& packet) {
+// Over IPv4, as the engine sends; `headers` is BTH and what follows it.
+inline uint32_t wire_bytes(uint32_t headers, uint32_t payload) {
   constexpr uint32_t kOuter = wire::Ethernet::kBytes + wire::Ipv4::kBytes + wire::Udp::kBytes;
-  const uint32_t frame = kOuter + static_cast<uint32_t>(wire::header_bytes(packet)) +
-                         packet.payload_len + wire::pad_bytes(packet.payload_len) +
+  const uint32_t frame = kOuter + headers + payload + wire::pad_bytes(payload) +
                          static_cast<uint32_t>(wire::kIcrcBytes) + kFcsBytes;
   return kPreambleBytes + std::max(frame, kFrameBytesMin) + kGapBytes;
+}
+
+// Requires a known opcode.
+inline uint32_t wire_bytes(const wire::Packet& packet) {
+  return wire_bytes(static_cast<uint32_t>(wire::header_bytes(packet)), packet.payload_len);
 }
 
 }  // namespace mprdma::switchsim
