@@ -680,7 +680,8 @@ MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_counter) == 64);
  * execute: one command; returns 0 or an errno value. May wait for the worker, never for the wire.
  * progress: runs the worker for one burst if nobody else does; never blocks. Called by poll_cq and
  *           by post_send after its doorbell.
- * kick: wakes the engine's own thread; called after a doorbell when the page says `sleeping`.
+ * kick: wakes the engine's own thread; called after a doorbell, and progress(), when nobody has
+ *       taken the doorbell and the page says `sleeping`.
  * idle: the application may stop polling now (it armed a CQ): from here on the engine makes
  *       progress by itself until the next call of progress(). */
 struct mprdma_abi_channel {

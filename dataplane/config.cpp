@@ -134,6 +134,11 @@ std::string apply_environment(const Environment& environment, Config* out) {
       return wrong("MPRDMA_PLACEMENT", value, "expected standard, relaxed or ordered");
     }
   }
+  if (const char* value = variable(environment, "MPRDMA_REAL_TIME")) {
+    const std::string_view wish = value;
+    if (wish != "0" && wish != "1") return wrong("MPRDMA_REAL_TIME", value, "expected 0 or 1");
+    out->real_time = wish == "1";
+  }
   if (const char* value = variable(environment, "MPRDMA_PORT")) out->port_spec = value;
   if (const char* value = variable(environment, "MPRDMA_FAULT")) {
     out->fault = FaultSpec{};

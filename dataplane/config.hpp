@@ -38,6 +38,8 @@ struct Config {
   std::string port_spec;
   // While mprdmad is away the transport's timers stand still for so long at most.
   Duration away_max = Duration::s(60);
+  // The engine's thread may be in a real-time class (prompt_thread.hpp).
+  bool real_time = true;
   uint32_t held_frames = 1024;  // most frames that wait for their turn, all queue pairs together
   transport::Params params;
   // Mode mp: with a peer that is none of ours a queue pair speaks roce. Another mode is pinned.

@@ -58,7 +58,7 @@ Engine::Engine(const Config& config, std::unique_ptr<Port> port, uint64_t seed)
     : device_name_(config.device_name),
       worker_(worker_config(config, seed), std::move(port), clock_now()),
       commands_(worker_),
-      progress_(worker_, config.away_max) {}
+      progress_(worker_, config.away_max, config.real_time) {}
 
 Engine::~Engine() {
   progress_.stop();

@@ -35,6 +35,8 @@ void Progress::poll() {
   if (++polls_since_finish_ > kArmedPolls && !waits_in_memory()) disarm();
   const bool worked = run_burst(now);
   const bool finished = polls_since_finish_ == 0;
+  // An armed port wakes nobody for what this burst left to be done.
+  if (armed_ && (worker_.has_pending() || worker_.wants_wire())) disarm();
   if (waits_in_memory() || (polls_since_finish_ <= kArmedPolls && !worker_.busy())) {
     arm_or_run(now);
   }
@@ -141,6 +143,7 @@ void Progress::leave(Time now) {
   }
   wake_helper_if_needed(now);
   unlock();
+  if (worker_.doorbells_pending()) kick();
 }
 
 }  // namespace mprdma::dataplane

@@ -53,8 +53,9 @@ class Progress {
   static constexpr Duration kPollPauseMax = Duration::ms(1);
 
   // `away_max`: the transport's time stands still for so long at most while mprdmad is away.
-  explicit Progress(Worker& worker, Duration away_max = Duration::s(60))
-      : worker_(worker), clock_(away_max) {}
+  // `real_time`: the helper may be in a real-time class (prompt_thread.hpp).
+  explicit Progress(Worker& worker, Duration away_max = Duration::s(60), bool real_time = true)
+      : worker_(worker), clock_(away_max), real_time_(real_time) {}
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -136,6 +137,7 @@ class Progress {
 
   Worker& worker_;
   TransportClock clock_;  // under the lock
+  const bool real_time_;
 
   alignas(64) std::atomic<bool> locked_{false};
   alignas(64) std::atomic<uint64_t> polls_{0};

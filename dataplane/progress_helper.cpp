@@ -88,7 +88,7 @@ void Progress::abandon_in_child() {
 
 void Progress::helper_main() {
   pthread_setname_np(pthread_self(), "mprdma-worker");
-  prompt_.emplace(clock_now());
+  prompt_.emplace(clock_now(), real_time_);
   while (!stopping_.load(std::memory_order_relaxed)) {
     const Duration pause = helper_lock() ? helper_turn() : kBeat;
     wait(pause);

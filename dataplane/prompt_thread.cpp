@@ -6,9 +6,7 @@
 #include <unistd.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <ctime>
-#include <string_view>
 
 namespace mprdma::dataplane {
 
@@ -29,12 +27,6 @@ struct SchedAttr {
 // Long enough for whoever has the lock to be let in, short against a round trip.
 constexpr long kGiveWayNs = 5'000;
 
-bool born_ordinary_and_may_change() {
-  const char* wish = std::getenv("MPRDMA_REAL_TIME");
-  if (wish != nullptr && std::string_view(wish) == "0") return false;
-  return sched_getscheduler(0) == SCHED_OTHER;
-}
-
 }  // namespace
 
 void make_prompt() {
@@ -46,7 +38,8 @@ void make_prompt() {
   (void)syscall(SYS_sched_setattr, 0, &attr, 0);
 }
 
-PromptThread::PromptThread(Time now) : budget_(now), allowed_(born_ordinary_and_may_change()) {
+PromptThread::PromptThread(Time now, bool real_time)
+    : budget_(now), allowed_(real_time && sched_getscheduler(0) == SCHED_OTHER) {
   make_prompt();
 }
 

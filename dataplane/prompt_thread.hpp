@@ -24,8 +24,6 @@ void make_prompt();
 class PromptBudget {
  public:
   static constexpr Duration kBurst = Duration::ms(1);
-  // Of the time slept, one part in so many.
-  static constexpr int64_t kSleepPerRun = 1;
   // Below, it is not worth the system call that changes the class.
   static constexpr Duration kWorthIt = Duration::us(200);
 
@@ -56,7 +54,8 @@ class PromptBudget {
 // change of the class, none otherwise.
 class PromptThread {
  public:
-  explicit PromptThread(Time now);
+  // `real_time`: it may be in that class (Config::real_time).
+  PromptThread(Time now, bool real_time);
 
   // `urgent`: whoever waits for this thread uses its core meanwhile.
   void slept_until(Time now, bool urgent) { set_real_time(budget_.slept_until(now) && urgent); }

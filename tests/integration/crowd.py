@@ -179,7 +179,7 @@ def rides_over(crowd, restart, deadline):
         crowd.start(number, [(number + 1) % OLD], 1)
     crowd.step()
     path = wire.new_path("pair")
-    options = ["--ops", "12000", "--qps", "2", "--seed", str(wire.seed), "--size-max", "20000"]
+    options = ["--ops", "40000", "--qps", "2", "--seed", str(wire.seed), "--size-max", "20000"]
     program = wire.build / "tests/integration/verbs_check"
     pair = [wire.start(host, [program, role, path, *options])
             for host, role in ((0, "--server"), (1, "--client"))]
@@ -187,6 +187,7 @@ def rides_over(crowd, restart, deadline):
     # A program that finds no daemon when it starts has a private one.
     wait_until(there, deadline, "all of them")
     for number in range(OLD, OLD + 3):
+        expect(all(process.status is None for process in pair), "the traffic ended too early")
         restart(number)
         crowd.step()
         crowd.start(number, range(number))
