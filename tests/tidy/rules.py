@@ -2,7 +2,7 @@
 
 import re
 
-PURE = ("base", "wire", "cc", "transport", "switchsim/model")
+PURE = ("base", "wire", "cc", "transport", "switchsim/model", "switchsim/fluid")
 
 # Directories of ours that the files of a directory may include, besides itself.
 # The longest matching directory counts. "*" means any but the ones in NEVER_INCLUDED.
@@ -13,6 +13,7 @@ MAY_INCLUDE = {
     "cc": ("base",),
     "transport": ("base", "wire", "cc"),
     "switchsim/model": ("base", "wire"),
+    "switchsim/fluid": ("base",),
     "switchsim/config": ("base", "switchsim/model"),
     "switchsim/sim": ("base", "wire", "cc", "transport", "switchsim/model", "switchsim/config"),
     # The fabric is the peer at the other end of a port: of the dataplane it knows the port seam and
