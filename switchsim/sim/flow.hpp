@@ -10,7 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "base/prng.hpp"
 #include "base/psn.hpp"
+#include "switchsim/sim/flowlets.hpp"
 #include "switchsim/sim/result.hpp"
 #include "switchsim/sim/scenario.hpp"
 #include "transport/qp.hpp"
@@ -64,6 +66,9 @@ struct Flow {
   std::vector<MessageRecord> messages;
   bool failed = false;
   std::string failure;
+  Prng sync_draws{0};
+  uint64_t sync_posted = 0;
+  FlowletMeter flowlets;  // where the payload leaves its host
 
   // ---- What came in at the end that takes the payload
   uint64_t delivered_bytes = 0;
@@ -73,6 +78,11 @@ struct Flow {
   uint32_t ooo_max = 0;       // since the last point
   Psn expected;               // rcv_nxt, as its acknowledgements say
   std::vector<uint64_t> path_bytes;
+  // Synchronise messages of which something came before what they follow, each counted once. The
+  // last of them, by first PSN: their packets come within a window, and come again.
+  uint64_t sync_early = 0;
+  uint64_t sync_packets_refused = 0;
+  std::array<Psn, 16> sync_early_recent;
 };
 
 // Payload bytes by path need to know which path a virtual path is at the moment: asked once each.

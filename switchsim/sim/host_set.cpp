@@ -101,6 +101,9 @@ void HostSet::make_endpoint(uint32_t number) {
   endpoint->host = host;
   endpoint->peer = poster ? spec.to : spec.from;
   endpoint->takes_payload = flow.poster_sends() != poster;
+  endpoint->takes_syncs = endpoint->takes_payload && spec.synchronise_ppm > 0;
+  endpoint->measured = spec.measure_flowlets && !endpoint->takes_payload;
+  endpoint->turn_packets = endpoint->turn_left = spec.turn_packets;
   endpoint->counters = std::move(counters);
   endpoints_.push_back(std::move(endpoint));
 }
@@ -130,6 +133,7 @@ void HostSet::connect(uint32_t flow, Prng prng) {
   const FlowSpec& spec = scenario_.flows[flow];
   const Psn psn[2] = {Psn(static_cast<uint32_t>(prng.below(kPsnMask + 1))),
                       Psn(static_cast<uint32_t>(prng.below(kPsnMask + 1)))};
+  flows_[flow].sync_draws = prng.split("synchronise");
   const uint16_t vp = choose_path(flows_[flow], prng);
   for (uint32_t side = 0; side < 2; ++side) {
     Endpoint& endpoint = *endpoints_[2 * flow + side];

@@ -80,6 +80,10 @@ class HostSet {
     uint32_t next_active = kNone;
     bool active = false;         // in the host's turn
     bool takes_payload = false;  // the end at which the flow's payload arrives
+    bool takes_syncs = false;    // .. and some of its messages have the synchronise flag
+    bool measured = false;       // sends the payload of a flow whose flowlets are measured
+    uint32_t turn_packets = 1;
+    uint32_t turn_left = 1;
     std::unique_ptr<transport::TransportCounters> counters;
   };
 
@@ -114,12 +118,15 @@ class HostSet {
   void queue_ack(const Endpoint& endpoint, const wire::Packet& ack);
   bool send_ack(NodeId host);
   void activate(Endpoint& endpoint);
+  void end_or_keep_turn(Endpoint& endpoint);
   void do_actions(Endpoint& endpoint);
   // After every fact and command.
   void service(Endpoint& endpoint);
   [[nodiscard]] bool wire_is_limit(const Endpoint& endpoint) const;
   void arm(Endpoint& endpoint, bool later);
   void observe(Endpoint& endpoint, const wire::Packet& packet);
+  void observe_departure(Endpoint& endpoint, uint32_t packet_bytes);
+  void observe_refusals(Endpoint& endpoint, const wire::Packet& packet);
   [[nodiscard]] uint8_t path_class(const Flow& flow, uint32_t number, uint16_t vp);
 
   [[nodiscard]] Flow& flow_of_endpoint(const Endpoint& e) { return flows_[e.number / 2]; }

@@ -33,6 +33,11 @@ void HostSet::post(Flow& flow, uint32_t number, uint64_t bytes, SimTime at) {
   transport::SendRequest request;
   request.wr_id = flow.messages_posted;
   request.flags = transport::kSignaled;
+  const uint32_t share_ppm = flow.spec->synchronise_ppm;
+  if (share_ppm > 0 && flow.sync_draws.chance(share_ppm, 1'000'000)) {
+    request.flags |= transport::kSynchronise;
+    ++flow.sync_posted;
+  }
   request.rkey = kKey;
   request.sges = {&sge, 1};
   switch (flow.spec->operation) {

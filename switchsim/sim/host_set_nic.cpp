@@ -20,6 +20,7 @@ void HostSet::on_packet(NodeId host, PacketId id) {
   if (endpoint.takes_payload && packet.payload_len > 0) observe(endpoint, packet);
   // A held packet is copied by the transport, and its payload lies nowhere: nothing stays here.
   endpoint.qp.on_packet(time(), packet, id, actions_);
+  if (endpoint.takes_syncs) observe_refusals(endpoint, packet);
   network_->release(id);
   do_actions(endpoint);
   service(endpoint);
@@ -41,6 +42,19 @@ void HostSet::observe(Endpoint& endpoint, const wire::Packet& packet) {
   if (paths_.empty()) return;
   const uint8_t path = path_class(flow, endpoint.number / 2, packet.vp);
   if (path < flow.path_bytes.size()) flow.path_bytes[path] += packet.payload_len;
+}
+
+// The packet was refused as of a synchronise message that came too early, if that was counted.
+void HostSet::observe_refusals(Endpoint& endpoint, const wire::Packet& packet) {
+  Flow& flow = flow_of_endpoint(endpoint);
+  if (endpoint.counters->drop_sync_too_early == flow.sync_packets_refused) return;
+  flow.sync_packets_refused = endpoint.counters->drop_sync_too_early;
+  const Psn first = packet.psn - packet.mp_data.offset / flow.spec->path_mtu;
+  const auto& recent = flow.sync_early_recent;
+  const auto known = std::min<uint64_t>(flow.sync_early, recent.size());
+  const auto* const end = recent.begin() + known;
+  if (std::find(recent.begin(), end, first) != end) return;
+  flow.sync_early_recent[flow.sync_early++ % recent.size()] = first;
 }
 
 uint8_t HostSet::path_class(const Flow& flow, uint32_t number, uint16_t vp) {
@@ -135,9 +149,13 @@ bool HostSet::pull(NodeId number) {
     Endpoint& endpoint = *endpoints_[host.active_head];
     host.active_head = endpoint.next_active;
     endpoint.active = false;
-    if (!endpoint.qp.poll_packet(time(), tx_)) continue;
-    activate(endpoint);
+    if (!endpoint.qp.poll_packet(time(), tx_)) {
+      endpoint.turn_left = endpoint.turn_packets;
+      continue;
+    }
+    end_or_keep_turn(endpoint);
     const PacketId id = make_packet(endpoint, tx_.header);
+    if (endpoint.measured) observe_departure(endpoint, wire_bytes(tx_.header));
     if (id != kNoPacket) network_->send(number, id);
     arm(endpoint, false);
     return true;
@@ -156,6 +174,29 @@ void HostSet::activate(Endpoint& endpoint) {
     endpoints_[host.active_tail]->next_active = endpoint.number;
   }
   host.active_tail = endpoint.number;
+}
+
+// A turn is one packet, or as many as the flow says.
+void HostSet::end_or_keep_turn(Endpoint& endpoint) {
+  if (--endpoint.turn_left == 0) {
+    endpoint.turn_left = endpoint.turn_packets;
+    activate(endpoint);
+    return;
+  }
+  Host& host = hosts_[endpoint.host];
+  endpoint.active = true;
+  endpoint.next_active = host.active_head;
+  host.active_head = endpoint.number;
+  if (endpoint.next_active == kNone) host.active_tail = endpoint.number;
+}
+
+// A packet leaves its host now.
+void HostSet::observe_departure(Endpoint& endpoint, uint32_t packet_bytes) {
+  const PortId nic = network_->nic(endpoint.host);
+  const LinkConfig& link = scenario_.topology.links[nic / 2];
+  const LinkRate rate = nic % 2 == 0 ? link.ab.rate : link.ba.rate;
+  flow_of_endpoint(endpoint).flowlets.note(network_->now(), rate.time_of(packet_bytes),
+                                           tx_.header.payload_len);
 }
 
 // The wire, not the window, is the limit when more than a few of the packets that the window allows

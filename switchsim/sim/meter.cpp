@@ -196,6 +196,12 @@ FlowResult Meter::flow_result(uint32_t number) const {
   out.receiver = hosts_.target_counters(number);
   out.spurious = out.sender.drop_duplicate + out.receiver.drop_duplicate;
   out.failed = flow.failed;
+  out.sync_posted = flow.sync_posted;
+  out.sync_early = flow.sync_early;
+  if (flow.spec->measure_flowlets) {
+    out.flowlet_bytes = flow.flowlets.bytes();
+    out.flowlet_pauses.assign(flow.flowlets.pauses().begin(), flow.flowlets.pauses().end());
+  }
   out.delivered_series = state.delivered_series;
   out.window_series = state.window_series;
   out.srtt_us_series = state.srtt_us_series;

@@ -59,6 +59,13 @@ struct FlowResult {
   transport::TransportCounters receiver;
   uint64_t spurious = 0;  // copies that came to a receiver that had the packet already
   bool failed = false;    // an error completion came
+  // Messages with the synchronise flag, and those of which something came too early.
+  uint64_t sync_posted = 0;
+  uint64_t sync_early = 0;
+  // With FlowSpec::measure_flowlets: payload that left, and pauses longer than each gap of
+  // kFlowletGapsNs. Mean size of a flowlet: bytes / (pauses + 1).
+  uint64_t flowlet_bytes = 0;
+  std::vector<uint64_t> flowlet_pauses;
   // ---- Series
   std::vector<uint64_t> delivered_series;                // cumulative payload bytes
   std::vector<float> window_series;                      // packets

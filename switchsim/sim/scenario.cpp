@@ -123,6 +123,8 @@ std::string check_flow(const Scenario& scenario, const FlowSpec& flow) {
     }
     if (i > 0 && message.at < flow.timed_messages[i - 1].at) return "messages out of order";
   }
+  if (flow.synchronise_ppm > 1'000'000) return "a synchronise share above 1";
+  if (flow.turn_packets == 0 || flow.turn_packets > 4096) return "turn_packets is not in 1..4096";
   if (flow.think > SimSpan() && flow.post_depth != 1) return "think needs a post_depth of 1";
   if (flow.pinned_link && *flow.pinned_link >= scenario.topology.links.size()) {
     return "pinned to a link that is not there";

@@ -46,6 +46,12 @@ struct FlowSpec {
   std::vector<TimedMessage> timed_messages = {};
   SimTime start = {};
   SimTime stop = SimTime::never();
+  // Of a million messages, drawn: so many have the synchronise flag.
+  uint32_t synchronise_ppm = 0;
+  // Packets that the NIC takes of a queue pair at a turn. 1: as adapters do; 64: what segmentation
+  // offload hands over at once.
+  uint32_t turn_packets = 1;
+  bool measure_flowlets = false;  // FlowResult::flowlets
 
   transport::Params params = {};  // of both ends; link_mbps is set from their links
   uint32_t path_mtu = 1024;       // payload bytes of a full packet

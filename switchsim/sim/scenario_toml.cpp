@@ -274,6 +274,9 @@ void read_traffic(TomlReader& reader, FlowSpec* flow) {
   reader.time_us("start_us", &flow->start);
   reader.time_us("stop_us", &flow->stop);
   reader.boolean("may_fail", &flow->may_fail);
+  reader.share("synchronise_share", &flow->synchronise_ppm);
+  reader.integer("turn_packets", 1, 4096, &flow->turn_packets);
+  reader.boolean("measure_flowlets", &flow->measure_flowlets);
   if (reader.span_us("think_us", &flow->think) && flow->think > SimSpan()) flow->post_depth = 1;
   read_timed_messages(reader, flow);
 }

@@ -88,7 +88,8 @@ TEST(ScenarioToml, SaysWhatIsRun) {
 TEST(ScenarioToml, OverridesChangeAnyKey) {
   const Scenario s = parsed({"seed=9", "transport.preset=mp-paper", "link[path4].ab.loss=0.5",
                              "flow[*].message_bytes=4096", "flow[1].transport.window_max=64",
-                             "topology.servers=3", "flow[pinned].stop_us=100"});
+                             "topology.servers=3", "flow[pinned].stop_us=100",
+                             "flow[*].synchronise_share=0.25", "flow[1].turn_packets=16"});
   EXPECT_EQ(s.seed, 9U);
   EXPECT_FALSE(s.flows[0].params.sack_map);
   EXPECT_EQ(s.topology.links[s.link("path4")].ab.loss_ppm, 500'000U);
@@ -96,6 +97,8 @@ TEST(ScenarioToml, OverridesChangeAnyKey) {
   EXPECT_EQ(s.flows[3].message_bytes, 4096U);
   EXPECT_EQ(s.flows[3].params.window_max, 64U);
   EXPECT_EQ(s.flows[3].stop, SimTime() + SimSpan::us(100));
+  EXPECT_EQ(s.flows[0].synchronise_ppm, 250'000U);
+  EXPECT_EQ(s.flows[3].turn_packets, 16U);
 }
 
 TEST(ScenarioToml, AMistakeIsNamedWithFileLineAndKey) {
