@@ -1,8 +1,11 @@
-// Each mend of the design switched off alone: loss on three paths, and a tail-drop bottleneck.
+// Each mend of the design switched off alone, in the cases of ablation_cases.hpp.
+#include "tools/figures/ablation_cases.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <map>
 
 #include "tools/figures/batch.hpp"
 #include "tools/figures/list.hpp"
@@ -22,19 +25,21 @@ struct Mend {
   void (*switch_off)(Params*);
 };
 
-constexpr std::array<Mend, 12> kMends = {{
+// Every switch of transport/params.hpp that is marked as a mend.
+constexpr std::array<Mend, 13> kMends = {{
     {"all", "all\non", "all on", [](Params*) {}},
     {"growth", "growth\nlimit", "growth limit", [](Params* p) { p->limit_growth = false; }},
+    {"cap", "win.\ncap", "window cap", [](Params* p) { p->window_max = transport::kSendSpanMax; }},
     {"loss", "loss\ncounts", "loss counts", [](Params* p) { p->loss_shrinks_window = false; }},
     {"timeout", "RTO\ncounts", "timeout counts",
      [](Params* p) { p->timeout_shrinks_window = false; }},
     {"adapt", "RTO\nadapts", "timeout adapts", [](Params* p) { p->adapt_timeout = false; }},
-    {"trigger", "trigger", "sender's trigger", [](Params* p) { p->loss_trigger = 0; }},
+    {"trigger", "trig-\nger", "sender's trigger", [](Params* p) { p->loss_trigger = 0; }},
     {"early", "early\nretr.", "early retransmission",
      [](Params* p) { p->early_retransmit = false; }},
     {"probe", "tail\nprobe", "tail probe", [](Params* p) { p->tail_probe = false; }},
     {"give-back", "give-\nback", "give-back", [](Params* p) { p->window_give_back = false; }},
-    {"restart", "restart", "restart rule",
+    {"restart", "re-\nstart", "restart rule",
      [](Params* p) { p->restart = transport::RestartRule::kIdle; }},
     // What reads the map goes with it.
     {"map", "SACK\nmap", "SACK map",
@@ -43,48 +48,111 @@ constexpr std::array<Mend, 12> kMends = {{
        p->early_retransmit = false;
        p->loss_trigger = 0;
      }},
-    {"l64", "L = 64\ninstead", "L = 128 (64 instead)",
+    {"l64", "L =\n64", "L = 128 (64 instead)",
      [](Params* p) {
        p->window_slots = 64;
        p->loss_trigger = 0;
      }},
 }};
 
-struct Case {
-  std::string id;
-  std::string name;
-  Scenario scenario;
-  double ceiling = 0;
-  uint32_t senders = 0;  // of the tail-drop cases
+// A case with its runs: the numbers of their groups by mend, of those that were run.
+struct Study {
+  AblationCase what;
+  std::map<size_t, size_t> groups = {};
 };
 
-std::vector<Case> all_cases(const Figure& figure, bool ci) {
-  std::vector<Case> out;
-  for (const double percent : {0.5, 1.0, 10.0}) {
-    Scenario scenario = load(figure.scenario, kMp128.overrides);
-    for (switchsim::LinkConfig& link : scenario.topology.links) {
-      if (link.ab.loss_ppm != 0) link.ab.loss_ppm = static_cast<uint32_t>(percent * 10'000);
-    }
-    out.push_back({fmt::format("loss-{}", percent), fmt::format("{} % loss on paths 1-3", percent),
-                   scenario, ceiling_bps(scenario, scenario.paths[0])});
-  }
-  for (const uint32_t senders : {2U, 8U}) {
-    Scenario scenario = load("taildrop.toml", kMp128.overrides);
-    scenario.flows.resize(senders);
-    const switchsim::LinkId bottleneck = scenario.link("bottleneck");
-    scenario.topology.links[bottleneck].ab.queue_bytes_max = 60'000;
-    out.push_back({fmt::format("taildrop-{}", senders),
-                   fmt::format("tail drop, {} senders, 60 KB", senders), scenario,
-                   ceiling_bps(scenario, bottleneck), senders});
-  }
-  for (Case& one : out) {
-    if (ci) {
-      shorten(&one.scenario, one.senders == 0 ? 20 : 5);
-    } else if (one.senders == 0) {
-      shorten(&one.scenario, 3);
-    }
-  }
+Summary value_of(const Batch& batch, const Study& study, size_t mend) {
+  return batch.over(study.groups.at(mend), study.what.value);
+}
+
+double all_on(const Batch& batch, const Study& study) {
+  return value_of(batch, study, 0).mean;
+}
+
+// As goodput / ceiling, or relative to the run with everything on.
+Summary shown(const Batch& batch, const Study& study, size_t mend) {
+  Summary out = value_of(batch, study, mend);
+  if (!study.what.target.empty()) return out;
+  const double base = all_on(batch, study);
+  if (base == 0) return {};
+  out.mean /= base;
+  out.deviation /= base;
   return out;
+}
+
+void add_claims(const Batch& batch, const Study& study, FigureResult* out) {
+  const AblationCase& what = study.what;
+  double best = 0;  // of the runs with something switched off
+  for (const auto& [mend, group] : study.groups) {
+    const Summary value = shown(batch, study, mend);
+    const Summary timeouts =
+        batch.over(group, [](const Result& r) { return static_cast<double>(r.timeouts()); });
+    const std::string id = fmt::format("ablation.{}.{}", kMends[mend].id, what.id);
+    const std::string text =
+        fmt::format("{}: {}{}", what.name, mend == 0 ? "" : "without ", kMends[mend].name);
+    if (mend > 0) best = std::max(best, value.mean);
+    const bool absolute = !what.target.empty();
+    if (mend == 0 && absolute) {
+      out->claim(id, text, what.target, value.mean, value.deviation, "");
+    } else {
+      out->report(id, text, "", value.mean, value.deviation, absolute ? "" : "x all on", "");
+    }
+    out->report(id + ".rto", text + ", timeouts", "", timeouts.mean, timeouts.deviation, "/run",
+                "");
+  }
+  // No mend does harm.
+  out->claim("ablation.all-against-best." + what.id, what.name + ": all on / the best with one off",
+             ">= 0.98", shown(batch, study, 0).mean / best, 0, "x");
+}
+
+// What switching a mend off costs where it costs most.
+void add_worth(const Batch& batch, const std::vector<Study>& studies, FigureResult* out) {
+  Panel panel{"What a mend is worth where it is worth most", "", "share lost without it", {}};
+  Curve curve{"", {}, {}, {}, Stroke::kBars, 1};
+  for (size_t mend = 1; mend < kMends.size(); ++mend) {
+    double most = 0;
+    std::string where = "nowhere here";
+    for (const Study& study : studies) {
+      if (!study.groups.contains(mend)) continue;
+      const double base = all_on(batch, study);
+      const double lost = base == 0 ? 0 : 1 - value_of(batch, study, mend).mean / base;
+      if (lost <= most) continue;
+      most = lost;
+      where = study.what.name;
+    }
+    out->report(fmt::format("ablation.worth.{}", kMends[mend].id),
+                fmt::format("most that is lost without {}: {}", kMends[mend].name, where), "", most,
+                0, "", "");
+    curve.x.push_back(static_cast<double>(mend - 1));
+    curve.y.push_back(most);
+    panel.categories.emplace_back(kMends[mend].tick);
+  }
+  panel.curves = {curve};
+  panel.legend = false;
+  panel.ymax = 1.05;
+  out->panels.push_back(panel);
+}
+
+Panel case_panel(const Batch& batch, const Study& study) {
+  const bool absolute = !study.what.target.empty();
+  Panel panel{study.what.name, "", absolute ? "goodput / ceiling" : "relative to all on", {}};
+  Curve curve{"", {}, {}, {}, Stroke::kBars, absolute ? 0 : 2};
+  for (const auto& [mend, group] : study.groups) {
+    const Summary value = shown(batch, study, mend);
+    curve.x.push_back(static_cast<double>(curve.x.size()));
+    curve.y.push_back(value.mean);
+    curve.error.push_back(value.deviation);
+    panel.categories.emplace_back(kMends[mend].tick);
+  }
+  panel.legend = false;
+  panel.ymax = 1.1;
+  panel.curves = {curve};
+  return panel;
+}
+
+bool is_run(const AblationCase& what, size_t mend, bool ci) {
+  if (!ci || mend == 0 || what.mends.empty()) return true;
+  return std::find(what.mends.begin(), what.mends.end(), kMends[mend].id) != what.mends.end();
 }
 
 }  // namespace
@@ -92,59 +160,32 @@ std::vector<Case> all_cases(const Figure& figure, bool ci) {
 FigureResult ablation(const Figure& figure, const RunOptions& options) {
   FigureResult out;
   Batch batch(options);
-  const std::vector<Case> cases = all_cases(figure, options.ci());
+  std::vector<Study> studies;
   const uint32_t seeds = options.ci() ? 1 : 2;
-  for (const Mend& mend : kMends) {
-    for (const Case& one : cases) {
-      Scenario scenario = one.scenario;
-      for (switchsim::FlowSpec& flow : scenario.flows) mend.switch_off(&flow.params);
-      batch.add(scenario, seeds);
+  for (const AblationCase& what : ablation_cases(figure, options.ci())) {
+    Study study{what};
+    for (size_t mend = 0; mend < kMends.size(); ++mend) {
+      if (!is_run(what, mend, options.ci())) continue;
+      Scenario scenario = what.scenario;
+      for (switchsim::FlowSpec& flow : scenario.flows) kMends[mend].switch_off(&flow.params);
+      study.groups[mend] = batch.add(scenario, seeds);
     }
+    studies.push_back(study);
   }
   batch.run();
-  for (size_t c = 0; c < cases.size(); ++c) {
-    Panel panel{cases[c].name, "", "goodput / ceiling", {}};
-    Curve curve{"", {}, {}, {}, Stroke::kBars, c < 3 ? 0 : 2};
-    double best = 0;  // of the runs with something switched off
-    for (size_t m = 0; m < kMends.size(); ++m) {
-      const size_t group = m * cases.size() + c;
-      const Summary share =
-          batch.over(group, [&](const Result& r) { return r.goodput_bps / cases[c].ceiling; });
-      const Summary timeouts =
-          batch.over(group, [](const Result& r) { return static_cast<double>(r.timeouts()); });
-      curve.x.push_back(static_cast<double>(m));
-      curve.y.push_back(share.mean);
-      curve.error.push_back(share.deviation);
-      panel.categories.emplace_back(kMends[m].tick);
-      const std::string id = fmt::format("ablation.{}.{}", kMends[m].id, cases[c].id);
-      const std::string what =
-          fmt::format("{}: {}{}", cases[c].name, m == 0 ? "" : "without ", kMends[m].name);
-      if (m > 0) best = std::max(best, share.mean);
-      if (m == 0) {
-        out.claim(id, what, c < 3 ? ">= 0.97" : ">= 0.93", share.mean, share.deviation, "");
-      } else {
-        out.report(id, what, "", share.mean, share.deviation, "", "");
-      }
-      out.report(id + ".rto", what + ", timeouts", "", timeouts.mean, timeouts.deviation, "/run",
-                 "");
-    }
-    // No mend does harm.
-    const std::string of = cases[c].name + ": ";
-    out.claim("ablation.all-against-best." + cases[c].id, of + "all on / the best with one off",
-              ">= 0.98", curve.y.front() / best, 0, "x");
-    panel.legend = false;
-    panel.ymax = 1.1;
-    panel.curves = {curve};
-    out.panels.push_back(panel);
+  for (const Study& study : studies) {
+    add_claims(batch, study, &out);
+    out.panels.push_back(case_panel(batch, study));
   }
+  add_worth(batch, studies, &out);
   batch.claim_sound("ablation", &out);
   const Scenario& first = batch.scenario(0);
   out.constants = constants_of(first, first.paths[0], seeds);
   out.setup = fmt::format(
-      "The runs of 11a and of the tail-drop figure with one mend switched off at a time "
-      "(l64: the paper's window instead of 128 slots); {}; {} seeds",
+      "Networks and traffic that the mends are for, with one mend switched off at a time (L = 64: "
+      "the paper's window instead of 128 slots); {}; {} seeds",
       describe(first, first.paths[0]), seeds);
-  out.seen = "What each mend is worth where packets are lost: each is switched off alone";
+  out.seen = "What each mend is worth: each is switched off alone";
   return out;
 }
 

@@ -57,6 +57,13 @@ size_t Batch::add(Scenario scenario, uint32_t seeds) {
   return groups_.size() - 1;
 }
 
+size_t Batch::add_each(const Scenario& scenario, uint32_t seeds,
+                       const std::function<void(Scenario*)>& change) {
+  const size_t group = add(scenario, seeds);
+  for (size_t i = 0; i < seeds; ++i) change(&scenarios_[groups_[group].first + i]);
+  return group;
+}
+
 size_t Batch::add_one(Scenario scenario, uint64_t seed) {
   const size_t group = add(scenario, 1);
   // Once more from the start, for the other seed.

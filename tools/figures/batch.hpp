@@ -35,6 +35,9 @@ class Batch {
   explicit Batch(const RunOptions& options) : options_(options) {}
   // `seeds` runs of it, from options.seed on. Returns the number of the group.
   size_t add(switchsim::Scenario scenario, uint32_t seeds);
+  // .. each changed by `change` once it has its seed.
+  size_t add_each(const switchsim::Scenario& scenario, uint32_t seeds,
+                  const std::function<void(switchsim::Scenario*)>& change);
   // One run with this seed, a group of its own.
   size_t add_one(switchsim::Scenario scenario, uint64_t seed);
   void run();

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "tools/figures/batch.hpp"
+#include "tools/figures/fluid_curves.hpp"
 #include "tools/figures/list.hpp"
 
 namespace mprdma::figures {
@@ -115,6 +116,17 @@ void add_claims(const Batch& batch, size_t group, const Form& form, FigureResult
               "");
 }
 
+// The fluid model from the same start, over the simulated curves.
+void add_fluid_curves(const Scenario& scenario, Panel* panel) {
+  const fluid::Trace trace = fluid_trace(scenario, scenario.flows[0].params.initial_window);
+  for (size_t p = 0; p < trace.marked.size(); ++p) {
+    Curve curve = fluid_curve("fluid model", trace, trace.marked[p], 1);
+    curve.colour = static_cast<int>(p);
+    curve.legend = p + 1 == trace.marked.size();
+    panel->curves.push_back(curve);
+  }
+}
+
 Panel time_panel(const Result& result, const Scenario& scenario, const std::string& title,
                  double theory) {
   Panel panel{title, "time, ms", "marking ratio", {}};
@@ -136,6 +148,7 @@ Panel time_panel(const Result& result, const Scenario& scenario, const std::stri
     }
     panel.curves.push_back(curve);
   }
+  add_fluid_curves(scenario, &panel);
   panel.marks = {{theory, fmt::format("2 / (cwnd + 2) = {:.3f}", theory)}};
   return panel;
 }
@@ -161,6 +174,10 @@ FigureResult marking_balance(const Figure& figure, const RunOptions& options) {
     out.panels.push_back(time_panel(result, first, forms[g].name, 2 / (mean_window(result) + 2)));
     out.panels.back().ymax = 0.15;
   }
+  const fluid::FixPoint rest = fluid::fix_point(fluid_model(first));
+  const Summary window = batch.over(0, mean_window);
+  out.report("5.open.fluid", std::string(forms[0].name) + ": mean window / the fluid model's", "",
+             window.mean / rest.cwnd, window.deviation / rest.cwnd, "", "");
   batch.claim_sound("5", &out);
   out.constants = constants_of(first, first.paths[0], seeds);
   out.setup = fmt::format(

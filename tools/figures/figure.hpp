@@ -64,7 +64,7 @@ struct Figure {
   std::string id;        // "11a"
   std::string title;     // "Random loss on three of four paths"
   std::string paper;     // what the paper reports
-  std::string scenario;  // file below switchsim/scenarios
+  std::string scenario;  // file below switchsim/scenarios; empty: none
   std::function<FigureResult(const Figure&, const RunOptions&)> run;
 };
 

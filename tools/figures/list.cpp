@@ -4,6 +4,10 @@ namespace mprdma::figures {
 
 const std::vector<Figure>& all_figures() {
   static const std::vector<Figure> kAll = {
+      {"4", "A queue at the fluid model's fix point",
+       "Figure 4: with standard RED the queue stays where the fluid model has it; with DCTCP's "
+       "step it oscillates; full throughput under both.",
+       "fig4.toml", steady_queue},
       {"5", "Marking ratios of unequal paths",
        "Figure 5: the marking ratios of four paths of 20, 40, 60 and 80 Gb/s with different RED "
        "curves converge to one value.",
@@ -19,6 +23,10 @@ const std::vector<Figure>& all_figures() {
        "Figure 12(a): 150.68 Gb/s in total, about 30 Gb/s for each of five connections; DCQCN "
        "102.46 Gb/s.",
        "fig12a.toml", permutation},
+      {"14b", "A window of 64 packets and a bad path",
+       "Figure 14(b): optimal with misconfigured ECN, 3.94 % below with a path at 1 Gb/s; without "
+       "control 25.1 % and 67.5 % below.",
+       "fig14.toml", bounded_window},
       {"15", "A flow that is confined to path 4 joins",
        "Figure 15: the multi-path flow leaves path 4; the other three stay at about 10 Gb/s.",
        "fig15.toml", pinned_flow},
@@ -27,6 +35,20 @@ const std::vector<Figure>& all_figures() {
        join_and_leave},
       {"17", "Incast of one to nine senders",
        "Figure 17: about 37.65 Gb/s at every degree, some 3 % above DCQCN.", "fig17.toml", incast},
+      {"18", "Synchronise messages that come too early",
+       "Figure 18: the larger alpha, the fewer; none with alpha = 1; more with larger messages.",
+       "fig18.toml", synchronise_order},
+      {"19", "Goodput by the share of synchronise messages",
+       "Figure 19: 512 KB: about 30 Gb/s at every share, also with stop and wait. 32 KB: 49 to 13 "
+       "% "
+       "above DCQCN from 0 to 60 %, 16.28 % below at 80 %; stop and wait less than half of "
+       "MP-RDMA.",
+       "fig18.toml", synchronise_goodput},
+      {"20", "Flowlets by inactivity gap",
+       "Figure 20: RDMA has no flowlets beyond a gap of 2 us; TCP has some of 60 KB at 100 us.",
+       "fig20.toml", flowlets},
+      {"table1", "Extra state of a connection",
+       "Table 1: 66 bytes, comparable with the 60 that DCQCN adds.", "", extra_state},
       {"taildrop", "A tail-drop bottleneck without ECN",
        "Not in the paper, whose network marks and does not drop.", "taildrop.toml", tail_drop},
       {"restart", "Small messages, then 1 MiB",

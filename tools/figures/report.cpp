@@ -53,10 +53,12 @@ std::string markdown_section(const Figure& figure, const RunOptions& options,
     }
   }
   if (!notes.empty()) out += "\n" + notes;
-  return out + fmt::format(
-                   "\n`mprdma sim figure {} --size {} --seed {}`, scenario "
-                   "`switchsim/scenarios/{}`.\n\n",
-                   figure.id, name_of(options.size), options.seed, figure.scenario);
+  out += fmt::format("\n`mprdma sim figure {} --size {} --seed {}`", figure.id,
+                     name_of(options.size), options.seed);
+  if (!figure.scenario.empty()) {
+    out += fmt::format(", scenario `switchsim/scenarios/{}`", figure.scenario);
+  }
+  return out + ".\n\n";
 }
 
 std::string markdown_head(const RunOptions& options) {

@@ -1,0 +1,68 @@
+// Table 1: what multi-path adds to the state of a connection, from the list that the offload
+// context is made of (transport/offload_context.hpp).
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "tools/figures/list.hpp"
+#include "transport/offload_context.hpp"
+
+namespace mprdma::figures {
+
+namespace {
+
+using transport::OffloadContext;
+
+struct Field {
+  const char* name;
+  size_t bytes;
+  const char* what;
+};
+
+#define MPRDMA_FIELD(name, type, bytes, what) {#name, bytes, what},
+constexpr Field kFields[] = {MPRDMA_OFFLOAD_CONTEXT(MPRDMA_FIELD)};
+#undef MPRDMA_FIELD
+
+bool is_mend(const Field& field) {
+  return std::strstr(field.what, "[mend]") != nullptr;
+}
+
+}  // namespace
+
+FigureResult extra_state(const Figure& /*figure*/, const RunOptions& /*options*/) {
+  FigureResult out;
+  double sum = 0;
+  double mends = 0;
+  Panel panel{"", "", "bytes", {}};
+  Curve curve{"", {}, {}, {}, Stroke::kBars, 0};
+  for (const Field& field : kFields) {
+    const auto bytes = static_cast<double>(field.bytes);
+    sum += bytes;
+    mends += is_mend(field) ? bytes : 0;
+    out.report(fmt::format("table1.{}", field.name), fmt::format("{}: {}", field.name, field.what),
+               "", bytes, 0, "bytes", "");
+    curve.x.push_back(static_cast<double>(curve.x.size()));
+    curve.y.push_back(bytes);
+    panel.categories.emplace_back(field.name);
+    // Names under each other in two rows, or they would overlap.
+    if (panel.categories.size() % 2 == 0) panel.categories.back().insert(0, "\n");
+  }
+  const auto packed = static_cast<double>(OffloadContext().pack().size());
+  out.claim("table1.bytes", "state that multi-path adds to a connection, packed", "<= 66", packed,
+            0, "bytes");
+  out.claim("table1.sum", "packed / sum of the fields", "== 1", packed / sum, 0, "");
+  out.report("table1.mends", "of that, for what the paper does not have (the mends)", "", mends, 0,
+             "bytes", "");
+  panel.curves = {curve};
+  panel.legend = false;
+  out.panels.push_back(panel);
+  out.constants["paper_bytes"] = 66;
+  out.setup =
+      "The offload context: one sending and one receiving half at L = 64, asserted at compile "
+      "time; "
+      "what is in it and what is not: docs/algorithms.md";
+  out.seen = "Multi-path costs 66 bytes a connection, whatever the number of paths";
+  return out;
+}
+
+}  // namespace mprdma::figures
