@@ -211,10 +211,9 @@ FigureResult permutation(const Figure& figure, const RunOptions& options) {
   out.constants = constants_of(first, first.paths[0], seeds);
   out.setup = fmt::format(
       "Five servers send to five others over four paths; {}; {}. {}: {} draws of ECMP, seeds from "
-      "{}, "
-      "30 ms measured, its own RED",
+      "{}, {} ms measured, its own RED",
       describe(first, first.paths[0]), describe_times(first, seeds), kDcqcn.name,
-      batch.group(draws).size(), options.seed);
+      batch.group(draws).size(), options.seed, options.ci() ? 5 : 30);
   out.seen =
       "Five connections share four paths evenly and fill them; one path for each leaves paths "
       "empty";
