@@ -141,8 +141,21 @@ void print_pauses(const Result& result) {
   if (ports.size() > kRowsMax) fmt::print(".. and {} more\n", ports.size() - kRowsMax);
 }
 
+void print_fct(const switchsim::FctSummary& fct) {
+  if (fct.all().messages == 0) return;
+  fmt::print("\n{:<16} {:>10} {:>12} {:>12} {:>12} {:>10} {:>10}\n", "messages", "complete",
+             "mean us", "median us", "99 % us", "slowdown", "99 %");
+  for (const switchsim::FctClass& c : fct.classes) {
+    if (c.messages == 0) continue;
+    fmt::print("{:<16} {:>10} {:>12.2f} {:>12.2f} {:>12.2f} {:>10.2f} {:>10.2f}\n", c.name,
+               c.messages, c.mean_us, c.p50_us, c.p99_us, c.slowdown_mean, c.slowdown_p99);
+  }
+  if (fct.unfinished > 0) fmt::print("not complete: {}\n", fct.unfinished);
+}
+
 void print_result(const Result& result) {
   print_flows(result);
+  print_fct(result.fct);
   print_ports(result);
   if (result.pfc) print_pauses(result);
   fmt::print(

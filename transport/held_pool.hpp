@@ -1,10 +1,12 @@
 // The budget for frames that wait for their turn (design 3.2): one pool for all queue pairs of a
 // port. An out-of-order packet that finds no entry is dropped unacknowledged; the head of line
-// never needs one. Works at a budget of one.
+// never needs one. Works at a budget of one. Memory of entries that were never out at the same time
+// is never touched.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <type_traits>
 
 #include "base/check.hpp"
 #include "transport/types.hpp"
@@ -22,39 +24,49 @@ class HeldPool {
   static constexpr uint32_t kNone = UINT32_MAX;
 
   explicit HeldPool(uint32_t budget)
-      : budget_(budget), limit_(budget), entries_(std::make_unique<HeldPacket[]>(budget)) {
-    for (uint32_t i = 0; i < budget; ++i) entries_[i].next_free = i + 1 < budget ? i + 1 : kNone;
-    free_ = budget > 0 ? 0 : kNone;
-  }
+      : budget_(budget),
+        limit_(budget),
+        entries_(std::make_unique_for_overwrite<Entry[]>(budget)) {}
 
   // An entry's index, or kNone when the budget is spent.
   uint32_t take(const wire::Packet& packet, FrameHandle frame) {
-    if (free_ == kNone || in_use_ >= limit_) return kNone;
-    const uint32_t index = free_;
-    free_ = entries_[index].next_free;
-    entries_[index].packet = packet;
-    entries_[index].frame = frame;
+    if (in_use_ >= limit_) return kNone;
+    uint32_t index = free_;
+    if (index != kNone) {
+      free_ = entries_[index].held.next_free;
+    } else {
+      index = touched_++;  // all that were out before are out now
+    }
+    std::construct_at(&entries_[index].held, HeldPacket{packet, frame, kNone});
     ++in_use_;
     return index;
   }
   void give_back(uint32_t index) {
-    CHECK(index < budget_ && in_use_ > 0);
-    entries_[index].next_free = free_;
+    CHECK(index < touched_ && in_use_ > 0);
+    entries_[index].held.next_free = free_;
     free_ = index;
     --in_use_;
   }
-  const HeldPacket& operator[](uint32_t index) const { return entries_[index]; }
+  const HeldPacket& operator[](uint32_t index) const { return entries_[index].held; }
   // The port at hand may lend fewer than the budget; what is held already stays.
   void set_limit(uint32_t limit) { limit_ = limit < budget_ ? limit : budget_; }
   [[nodiscard]] uint32_t in_use() const { return in_use_; }
   [[nodiscard]] uint32_t budget() const { return budget_; }
 
  private:
+  static_assert(std::is_trivially_destructible_v<HeldPacket>);
+  // Not initialised.
+  union Entry {
+    Entry() {}
+    HeldPacket held;
+  };
+
   uint32_t budget_;
   uint32_t limit_;
   uint32_t in_use_ = 0;
+  uint32_t touched_ = 0;  // entries that have been out
   uint32_t free_ = kNone;
-  std::unique_ptr<HeldPacket[]> entries_;
+  std::unique_ptr<Entry[]> entries_;
 };
 
 }  // namespace mprdma::transport

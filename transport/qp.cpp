@@ -57,6 +57,7 @@ Qp::Qp(const QpConfig& config, const Device& device)
   CHECK(device.memory != nullptr && device.held != nullptr && device.counters != nullptr);
   CHECK(config.max_send_sge >= 1 && config.max_send_sge <= kMaxSge);
   CHECK(config.max_recv_sge >= 1 && config.max_recv_sge <= kMaxSge);
+  CHECK(config.max_rd_atomic >= 1 && config.max_rd_atomic <= kMaxRdAtomic);
   // Only RC has modes: the extended opcodes carry no XRC header.
   if (config.service != QpService::kRc) core_.config.mode_undecided = false;
   const bool xrc =

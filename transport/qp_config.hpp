@@ -15,6 +15,9 @@ namespace mprdma::transport {
 
 struct SharedReceives;
 
+// READs and atomics that may be outstanding at most, in either direction, whatever is configured.
+inline constexpr uint32_t kMaxRdAtomic = 128;
+
 enum class QpService : uint8_t { kRc, kUc, kUd, kXrcSend, kXrcReceive };
 
 // What the queue pairs of a device share. Outlives them.
@@ -34,6 +37,8 @@ struct QpConfig {
   uint32_t recv_depth = 0;
   uint32_t max_send_sge = 1;
   uint32_t max_recv_sge = 1;
+  // READs and atomics that there is memory for in either direction. Range 1..kMaxRdAtomic.
+  uint32_t max_rd_atomic = kMaxRdAtomic;
   bool signal_all = false;
   QpService service = QpService::kRc;
   uint32_t xrcd = 0;                       // XRC receive

@@ -17,7 +17,7 @@ Requester::Requester(QpCore& core)
       response_receiver_(config_.params, wire::kMpAckResponseStream, device_),
       queue_(std::max(config_.send_depth, 1u)),
       sges_(std::make_unique<Sge[]>(size_t{queue_.capacity()} * config_.max_send_sge)),
-      reads_(kMaxRdAtomic) {}
+      reads_(config_.max_rd_atomic) {}
 
 void Requester::connect() {
   sender_.reset(attributes_.sq_psn, attributes_.vp, Prng(attributes_.path_seed).split("requests"));
@@ -85,7 +85,7 @@ bool Requester::may_begin(const Work& work) const {
   if ((work.flags & kFence) != 0 && !reads_.empty()) return false;
   if (now_ < sync_release(work)) return false;
   if (!is_answered(work.opcode) || reads_.empty()) return true;
-  return reads_.size() < std::min<uint32_t>(attributes_.max_rd_atomic, kMaxRdAtomic) &&
+  return reads_.size() < std::min<uint32_t>(attributes_.max_rd_atomic, config_.max_rd_atomic) &&
          open_response_packets_ + work.response_packets <= kStreamSpanMax;
 }
 

@@ -21,9 +21,6 @@
 
 namespace mprdma::transport {
 
-// READs and atomics that may be outstanding at most, whatever is configured.
-inline constexpr uint32_t kMaxRdAtomic = 128;
-
 class Requester {
  public:
   explicit Requester(QpCore& core);

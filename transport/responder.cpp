@@ -11,8 +11,6 @@ namespace {
 using wire::NackCode;
 using wire::Operation;
 
-// READs in execution at most, whatever was negotiated.
-constexpr uint32_t kReadContextsMax = 128;
 // After so many timeouts in a row the response stream falls silent until the peer is heard again.
 constexpr uint32_t kDormantAfterTimeouts = 7;
 
@@ -29,7 +27,7 @@ Responder::Responder(QpCore& core)
       attributes_(core.attributes),
       receiver_(config_.params, 0, device_),
       response_sender_(config_.params, device_.counters),
-      contexts_(kReadContextsMax) {}
+      contexts_(config_.max_rd_atomic) {}
 
 void Responder::connect() {
   receiver_.reset(attributes_.rq_psn, attributes_.dest_qpn);
@@ -291,7 +289,7 @@ bool Responder::may_be_answered(const wire::Packet& packet) const {
 
 Outcome Responder::add_context(const wire::Packet& packet, uint32_t packets) {
   free_acknowledged_contexts();
-  const uint32_t limit = std::min<uint32_t>(attributes_.max_dest_rd_atomic, kReadContextsMax);
+  const uint32_t limit = std::min<uint32_t>(attributes_.max_dest_rd_atomic, config_.max_rd_atomic);
   if (limit == 0) return refuse(NackCode::kInvalidRequest);
   if (contexts_.size() >= limit) {
     // The peer has at most `limit` of them open, so this one says that the oldest is complete

@@ -21,7 +21,7 @@ RoceRequester::RoceRequester(QpCore& core)
     : core_(core),
       queue_(std::max(core.config.send_depth, 1u)),
       sges_(std::make_unique<Sge[]>(size_t{queue_.capacity()} * core.config.max_send_sge)),
-      reads_(kMaxRdAtomic) {}
+      reads_(core.config.max_rd_atomic) {}
 
 void RoceRequester::enter_rts() {
   una_ = snd_nxt_ = snd_max_ = core_.attributes.sq_psn;
@@ -81,7 +81,8 @@ bool RoceRequester::may_begin(const Work& work) const {
   if (!is_answered(work.opcode) || reads_.empty()) return true;
   // Serial numbers must not come round under the oldest.
   const auto span = static_cast<uint32_t>(una_.distance_to(snd_max_)) + work.packets;
-  return reads_.size() < std::min<uint32_t>(core_.attributes.max_rd_atomic, kMaxRdAtomic) &&
+  return reads_.size() <
+             std::min<uint32_t>(core_.attributes.max_rd_atomic, core_.config.max_rd_atomic) &&
          span <= kStreamSpanMax;
 }
 

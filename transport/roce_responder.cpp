@@ -23,7 +23,7 @@ constexpr uint32_t packets_of(uint32_t length, uint32_t mtu) {
 
 }  // namespace
 
-RoceResponder::RoceResponder(QpCore& core) : core_(core), resources_(kMaxRdAtomic) {}
+RoceResponder::RoceResponder(QpCore& core) : core_(core), resources_(core.config.max_rd_atomic) {}
 
 void RoceResponder::enter_rtr() {
   expected_ = core_.attributes.rq_psn;
@@ -300,7 +300,8 @@ bool RoceResponder::execute_atomic(const wire::Packet& packet, RxActions& action
 // complete there; unless that was not answered, and the peer breaks the rule (9.7.4.1.7).
 RoceResponder::Resource* RoceResponder::take_resource(const wire::Packet& packet,
                                                       uint32_t packets) {
-  const uint32_t limit = std::min<uint32_t>(core_.attributes.max_dest_rd_atomic, kMaxRdAtomic);
+  const uint32_t limit =
+      std::min<uint32_t>(core_.attributes.max_dest_rd_atomic, core_.config.max_rd_atomic);
   if (limit == 0) return nullptr;
   if (resources_.size() >= limit) {
     if (!resources_.front().answered) return nullptr;

@@ -7,6 +7,9 @@
 // network: 320 hosts, 32 leaves, 4 spines, 40 and 100 Gb/s; 128 hosts, 8 leaves, 8 spines,
 // 100 Gb/s, 2:1 oversubscribed; 1 us links; here 1000 bytes of payload are a path MTU.
 //
+// Claims: sim.hops_per_s, three times what csg-htsim does without congestion control, and
+// sim.rss_mb, the largest resident size of the process.
+//
 // The least user time of all rounds counts: other load only ever adds. To be built as release.
 #include <sys/resource.h>
 #include <sys/utsname.h>
@@ -30,6 +33,9 @@ namespace {
 
 constexpr uint64_t kFlowBytes = 2'000'000;
 constexpr uint32_t kPayloadBytes = 1000;
+// Millions a second, three times what csg-htsim does without congestion control; MB.
+constexpr double kHopsTarget = 3.2;
+constexpr double kResidentTarget = 100;
 
 struct Arguments {
   int rounds = 3;
@@ -109,7 +115,6 @@ nlohmann::json report_of(const Arguments& arguments, const std::vector<double>& 
                          double best, const Result& result) {
   utsname name{};
   uname(&name);
-  const double target = 3.2;  // three times what csg-htsim does without congestion control
   return {{"schema", 1},
           {"command", "sim_speed"},
           {"revision", revision()},
@@ -121,12 +126,18 @@ nlohmann::json report_of(const Arguments& arguments, const std::vector<double>& 
             {"flow_bytes", kFlowBytes},
             {"payload_bytes", kPayloadBytes}}},
           {"claims",
-           {{{"id", "sim.speed"},
+           {{{"id", "sim.hops_per_s"},
              {"what", "the simulator with the complete transport, one core"},
              {"target", ">= 3.2"},
              {"value", best},
              {"unit", "M packet-hops/s"},
-             {"ok", best >= target}}}},
+             {"ok", best >= kHopsTarget}},
+            {{"id", "sim.rss_mb"},
+             {"what", "resident memory at most"},
+             {"target", "< 100"},
+             {"value", resident_mb()},
+             {"unit", "MB"},
+             {"ok", resident_mb() < kResidentTarget}}}},
           {"series",
            {{"hops_per_second", {{"unit", "1/s"}, {"samples", samples}}},
             {"resident", {{"unit", "MB"}, {"samples", {resident_mb()}}}},

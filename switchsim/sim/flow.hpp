@@ -16,7 +16,6 @@
 #include "switchsim/sim/result.hpp"
 #include "switchsim/sim/scenario.hpp"
 #include "transport/qp.hpp"
-#include "wire/constants.hpp"
 
 namespace mprdma::switchsim {
 
@@ -85,18 +84,29 @@ struct Flow {
   std::array<Psn, 16> sync_early_recent;
 };
 
-// Payload bytes by path need to know which path a virtual path is at the moment: asked once each.
+// Payload bytes by path need to know which path a virtual path is at the moment. A cache: a flow
+// uses about as many virtual paths at a time as its window has packets, and there may be very many
+// flows.
 class PathCache {
  public:
   static constexpr uint8_t kUnknown = 255;
   static constexpr uint8_t kOther = 254;
 
-  PathCache() : path_(wire::kVirtualPathCount, kUnknown) {}
-  uint8_t& of(uint16_t vp) { return path_[(vp - wire::kVirtualPathMin) % path_.size()]; }
-  void clear() { path_.assign(path_.size(), kUnknown); }
+  // The class of `vp`, or kUnknown, to be filled in at once.
+  uint8_t& of(uint16_t vp) {
+    Entry& entry = entries_[vp % kEntries];
+    if (entry.vp != vp) entry = {vp, kUnknown};
+    return entry.path;
+  }
+  void clear() { entries_.fill({}); }
 
  private:
-  std::vector<uint8_t> path_;
+  static constexpr size_t kEntries = 512;
+  struct Entry {
+    uint16_t vp = 0;
+    uint8_t path = kUnknown;
+  };
+  std::array<Entry, kEntries> entries_{};
 };
 
 }  // namespace mprdma::switchsim

@@ -15,6 +15,7 @@ using transport::QpState;
 
 constexpr uint32_t kPd = 1;
 constexpr uint64_t kMemoryBytes = uint64_t{1} << 40;
+constexpr uint8_t kReadsOutstanding = 16;
 constexpr uint32_t kPinnedDrawsMax = 1 << 20;
 
 // A window of data, as many acknowledgements, and copies of what was given up too early.
@@ -28,6 +29,13 @@ uint32_t whole_mbps(LinkRate rate) {
   return static_cast<uint32_t>(std::max<uint64_t>(rate.bits_per_second() / 1'000'000, 1));
 }
 
+// A window at either end of each flow. Only what is ever held is touched.
+uint32_t held_for(const Scenario& scenario) {
+  uint64_t packets = 0;
+  for (const FlowSpec& spec : scenario.flows) packets += 2 * uint64_t{spec.params.window_slots};
+  return static_cast<uint32_t>(std::min<uint64_t>(packets, uint64_t{1} << 24));
+}
+
 }  // namespace
 
 HostSet::HostSet(const Scenario& scenario)
@@ -35,8 +43,10 @@ HostSet::HostSet(const Scenario& scenario)
       memory_(2),
       packets_max_(packets_for(scenario)),
       contents_(packets_max_),
+      held_(held_for(scenario)),
       hosts_(scenario.topology.hosts),
       host_mbps_(scenario.topology.hosts),
+      ack_next_(std::make_unique_for_overwrite<PacketId[]>(packets_max_)),
       ack_prng_(Prng(scenario.seed).split("acknowledgements")),
       placement_storage_(transport::kMaxPlacements),
       released_storage_(transport::kMaxReleased),
@@ -46,16 +56,8 @@ HostSet::HostSet(const Scenario& scenario)
     if (link.b < host_mbps_.size()) host_mbps_[link.b] = whole_mbps(link.ba.rate);
   }
   const auto count = static_cast<uint32_t>(scenario.flows.size());
-  std::vector<uint32_t> held(scenario.topology.hosts);
-  for (const FlowSpec& spec : scenario.flows) {
-    for (const NodeId host : {spec.from, spec.to}) held[host] += spec.params.window_slots;
-  }
-  ack_next_.resize(packets_max_);
   if (scenario.ack_delay > SimSpan() || scenario.ack_jitter > SimSpan()) {
     ack_ready_.resize(packets_max_);
-  }
-  for (NodeId host = 0; host < hosts_.size(); ++host) {
-    hosts_[host].held = std::make_unique<transport::HeldPool>(held[host]);
   }
   memory_.set({.iova = 0,
                .addr = 0,
@@ -64,6 +66,7 @@ HostSet::HostSet(const Scenario& scenario)
                .access = transport::kLocalWrite | transport::kRemoteWrite | transport::kRemoteRead,
                .key = kKey});
   flows_.reserve(count);
+  endpoints_.reserve(size_t{2} * count);
   for (uint32_t i = 0; i < count; ++i) {
     const FlowSpec& spec = scenario.flows[i];
     Flow& flow = flows_.emplace_back(spec);
@@ -91,11 +94,16 @@ void HostSet::make_endpoint(uint32_t number) {
   config.send_depth = poster ? flow.send_depth() : 1;
   config.recv_depth = !poster && send ? 2 * flow.send_depth() + 2 : 1;
   config.params = spec.params;
+  config.max_rd_atomic = kReadsOutstanding;
+  // No memory is registered with relaxed ordering here, so nothing is placed early: the same, but
+  // without the memory that early placement takes.
+  if (config.params.placement == transport::PlacementPolicy::kStandard) {
+    config.params.placement = transport::PlacementPolicy::kOrdered;
+  }
   auto counters = std::make_unique<transport::TransportCounters>();
   const NodeId host = poster ? spec.from : spec.to;
   config.params.link_mbps = host_mbps_[host];
-  const transport::Device device{
-      .memory = &memory_, .held = hosts_[host].held.get(), .counters = counters.get()};
+  const transport::Device device{.memory = &memory_, .held = &held_, .counters = counters.get()};
   auto endpoint = std::make_unique<Endpoint>(config, device);
   endpoint->number = number;
   endpoint->host = host;
@@ -147,7 +155,7 @@ void HostSet::connect(uint32_t flow, Prng prng) {
     attributes.path_seed = prng.next_u64();
     attributes.timeout = spec.timeout;
     attributes.retry_cnt = spec.retry_cnt;
-    attributes.max_rd_atomic = attributes.max_dest_rd_atomic = 16;
+    attributes.max_rd_atomic = attributes.max_dest_rd_atomic = kReadsOutstanding;
     endpoint.qp.set_attributes(attributes);
     for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
       CHECK(endpoint.qp.set_state(Time(), state, actions_));

@@ -88,7 +88,6 @@ class HostSet {
   };
 
   struct Host {
-    std::unique_ptr<transport::HeldPool> held;
     // Endpoints that may have something to send, in turn.
     uint32_t active_head = kNone;
     uint32_t active_tail = kNone;
@@ -137,13 +136,14 @@ class HostSet {
   transport::MemoryTable memory_;
   uint32_t packets_max_;
   Contents contents_;
+  transport::HeldPool held_;  // of all hosts together: it has room for every window
   std::vector<Host> hosts_;
   std::vector<uint32_t> host_mbps_;  // of their own ports
   std::vector<Flow> flows_;
   std::vector<std::unique_ptr<Endpoint>> endpoints_;
-  std::vector<PathCache> paths_;    // by flow; empty if no paths are told apart
-  std::vector<PacketId> ack_next_;  // by packet
-  std::vector<SimTime> ack_ready_;  // by packet; empty if no host delays them
+  std::vector<PathCache> paths_;          // by flow; empty if no paths are told apart
+  std::unique_ptr<PacketId[]> ack_next_;  // by packet; not touched before it is used
+  std::vector<SimTime> ack_ready_;        // by packet; empty if no host delays them
   Prng ack_prng_;
 
   std::vector<transport::Placement> placement_storage_;

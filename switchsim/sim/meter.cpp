@@ -270,6 +270,7 @@ void Meter::add_totals(Result* result) const {
     for (size_t i = 0; i < flow.ooo.count.size(); ++i) sum[i] += flow.ooo.count[i];
   }
   result->jain = jain_index(goodputs);
+  if (scenario_.flows.empty()) return;  // no message of Poisson traffic was drawn
   const FlowSpec& first = scenario_.flows.front();
   const uint32_t wire = data_wire_bytes(first.operation, first.path_mtu, first.params.protocol);
   result->payload_share = static_cast<double>(first.path_mtu) / wire;
@@ -282,6 +283,7 @@ void Meter::add_totals(Result* result) const {
 }
 
 void Meter::add_errors(Result* result) const {
+  if (flows_.empty()) result->errors.emplace_back("no message was drawn: longer, or a higher load");
   for (uint32_t i = 0; i < flows_.size(); ++i) {
     const Flow& flow = hosts_.flows()[i];
     if (flow.failed && !flow.spec->may_fail) {
@@ -305,9 +307,12 @@ Result Meter::result() const {
   out.seed = scenario_.seed;
   out.end = network_.now();
   out.pfc = scenario_.topology.pfc.on;
+  out.flows.reserve(flows_.size());
+  out.ports.reserve(ports_.size());
   for (uint32_t i = 0; i < flows_.size(); ++i) out.flows.push_back(flow_result(i));
   for (PortId port = 0; port < ports_.size(); ++port) out.ports.push_back(port_result(port));
   out.time_us = time_us_;
+  out.fct = summarise_fct(scenario_, hosts_.flows());
   out.events = network_.events_handled();
   out.packet_hops = network_.packet_hops();
   add_totals(&out);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "switchsim/model/network.hpp"
+#include "switchsim/sim/fct.hpp"
 #include "switchsim/sim/scenario.hpp"
 #include "transport/counters.hpp"
 #include "transport/stats.hpp"
@@ -117,6 +118,7 @@ struct Result {
   double goodput_bps = 0;
   double jain = 0;   // of the flows' goodputs
   OooHistogram ooo;  // all flows
+  FctSummary fct;
   // Largest payload rate of a link of the fastest rate, and payload / wire bytes of full packets.
   double ceiling_bps = 0;
   double payload_share = 0;

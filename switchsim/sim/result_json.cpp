@@ -50,6 +50,19 @@ ordered_json fct_json(const FlowResult& flow) {
           {"max", rounded(longest)}};
 }
 
+ordered_json fct_classes_json(const FctSummary& fct) {
+  ordered_json out = {{"unfinished", fct.unfinished}};
+  for (const FctClass& c : fct.classes) {
+    out[std::string(c.name)] = {{"messages", c.messages},
+                                {"mean_us", rounded(c.mean_us)},
+                                {"p50_us", rounded(c.p50_us)},
+                                {"p99_us", rounded(c.p99_us)},
+                                {"slowdown_mean", rounded(c.slowdown_mean)},
+                                {"slowdown_p99", rounded(c.slowdown_p99)}};
+  }
+  return out;
+}
+
 ordered_json flow_json(const FlowResult& flow) {
   const transport::StreamStats& stats = flow.stats;
   return {{"name", flow.name},
@@ -192,6 +205,7 @@ ordered_json to_json(const Result& result, const std::string& command, const std
                         {"spurious", result.spurious()},
                         {"events", result.events},
                         {"packet_hops", result.packet_hops}}},
+                      {"fct", fct_classes_json(result.fct)},
                       {"flows", std::move(flows)},
                       {"ports", std::move(ports)}};
   if (with_series) out["series"] = series_json(result);

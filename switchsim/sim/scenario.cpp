@@ -8,6 +8,7 @@
 #include "base/check.hpp"
 #include "cc/dcqcn.hpp"
 #include "switchsim/model/buffer_layout.hpp"
+#include "switchsim/sim/traffic.hpp"
 #include "switchsim/sim/wire_size.hpp"
 #include "transport/types.hpp"
 
@@ -143,6 +144,55 @@ std::string check_flow(const Scenario& scenario, const FlowSpec& flow) {
   return {};
 }
 
+std::string flow_name(const Scenario& scenario, size_t i) {
+  const std::string& name = scenario.flows[i].name;
+  return name.empty() ? fmt::format("flow{}", i) : name;
+}
+
+std::string check_flows(const Scenario& scenario) {
+  std::set<std::string> names;
+  for (size_t i = 0; i < scenario.flows.size(); ++i) {
+    const std::string name = flow_name(scenario, i);
+    const std::string error = check_flow(scenario, scenario.flows[i]);
+    if (!error.empty()) return fmt::format("flow '{}': {}", name, error);
+    if (!names.insert(name).second) return fmt::format("two flows named '{}'", name);
+  }
+  return {};
+}
+
+// A flow of the traffic may get the other name: its own is the stem and a number.
+bool names_collide(std::string_view stem, std::string_view other) {
+  return other.starts_with(stem) &&
+         other.find_first_not_of("0123456789", stem.size()) == std::string_view::npos;
+}
+
+std::string check_all_traffic(const Scenario& scenario) {
+  for (size_t i = 0; i < scenario.traffic.size(); ++i) {
+    const TrafficSpec& traffic = scenario.traffic[i];
+    const std::string& stem = traffic.flow.name;
+    std::string error = check_traffic(scenario, traffic);
+    if (error.empty()) {
+      FlowSpec flow = traffic.flow;  // of any two hosts
+      flow.from = 0;
+      flow.to = 1;
+      error = check_flow(scenario, flow);
+    }
+    if (!error.empty()) return fmt::format("traffic '{}': {}", stem, error);
+    for (size_t j = 0; j < scenario.traffic.size(); ++j) {
+      const std::string& other = scenario.traffic[j].flow.name;
+      if (i == j || !names_collide(stem, other)) continue;
+      return fmt::format("traffic '{}' and '{}': their flows would have the same names", stem,
+                         other);
+    }
+    for (size_t j = 0; j < scenario.flows.size(); ++j) {
+      if (!names_collide(stem, flow_name(scenario, j))) continue;
+      return fmt::format("traffic '{}': its flows would be named like flow '{}'", stem,
+                         flow_name(scenario, j));
+    }
+  }
+  return {};
+}
+
 std::string check_event(const Scenario& scenario, const LinkEvent& event) {
   if (event.link >= scenario.topology.links.size()) return "no such link";
   if (event.at < SimTime()) return "before the beginning";
@@ -172,15 +222,10 @@ std::string validate(const Scenario& scenario) {
   for (const LinkId path : scenario.paths) {
     if (path >= scenario.topology.links.size()) return "a path is a link that is not there";
   }
-  if (scenario.flows.empty()) return "no flow";
-  std::set<std::string> names;
-  for (size_t i = 0; i < scenario.flows.size(); ++i) {
-    const FlowSpec& flow = scenario.flows[i];
-    const std::string name = flow.name.empty() ? fmt::format("flow{}", i) : flow.name;
-    error = check_flow(scenario, flow);
-    if (!error.empty()) return fmt::format("flow '{}': {}", name, error);
-    if (!names.insert(name).second) return fmt::format("two flows named '{}'", name);
-  }
+  if (scenario.flows.empty() && scenario.traffic.empty()) return "no flow";
+  error = check_flows(scenario);
+  if (error.empty()) error = check_all_traffic(scenario);
+  if (!error.empty()) return error;
   for (const LinkEvent& event : scenario.events) {
     error = check_event(scenario, event);
     if (!error.empty()) return fmt::format("event at {} us: {}", event.at.ps() / 1e6, error);

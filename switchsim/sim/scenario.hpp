@@ -13,6 +13,7 @@
 
 #include "switchsim/model/sim_time.hpp"
 #include "switchsim/model/topology.hpp"
+#include "switchsim/sim/size_distribution.hpp"
 #include "transport/params.hpp"
 
 namespace mprdma::switchsim {
@@ -62,6 +63,34 @@ struct FlowSpec {
   bool may_fail = false;  // an error completion is a result, not a mistake (Result::errors)
 };
 
+enum class TrafficKind : uint8_t { kPairs, kPermutation, kIncast, kAllToAll, kPoisson };
+// Whom a message of Poisson traffic goes to.
+enum class PartnerRule : uint8_t { kRandom, kPairs, kPermutation };
+
+// Flows by a rule: traffic.hpp makes them when a simulation begins, from its seed.
+struct TrafficSpec {
+  TrafficKind kind = TrafficKind::kPairs;
+  // What the flows have in common. Its name is the stem of theirs, with a number from 1; from, to
+  // and timed_messages are theirs.
+  FlowSpec flow = {};
+  std::vector<NodeId> from = {};
+  std::vector<NodeId> to = {};
+  // Instead of flow.message_bytes: of each message (Poisson), of each flow (the others).
+  std::optional<SizeDistribution> sizes = {};
+
+  // ---- Not Poisson
+  uint32_t senders = 0;       // incast: so many of `from`, drawn; 0: all
+  SimSpan start_every = {};   // flow i begins i times that later ..
+  SimSpan start_jitter = {};  // .. and up to that, drawn
+  SimSpan last_for = {};      // and posts for so long; 0: to flow.stop
+
+  // ---- Poisson: messages arrive in [flow.start, flow.stop), whatever became of those before
+  double load = 0;  // payload, as a share of the rate of the senders' links
+  PartnerRule partners = PartnerRule::kRandom;
+  // A queue pair of its own for each message; else those of a pair of hosts share one.
+  bool queue_pair_per_message = false;
+};
+
 enum class Direction : uint8_t { kBoth, kAb, kBa };
 
 // A change of one link at a time; what is not set stays.
@@ -104,6 +133,7 @@ struct Scenario {
   SimSpan ack_jitter;
 
   std::vector<FlowSpec> flows;
+  std::vector<TrafficSpec> traffic;
   std::vector<LinkEvent> events;
 
   [[nodiscard]] std::optional<LinkId> link_named(std::string_view name) const;
@@ -161,6 +191,41 @@ struct LeafSpineSpec {
   uint64_t queue_bytes_max = 1'000'000;
 };
 void make_leaf_spine(const LeafSpineSpec& spec, Scenario* scenario);
+
+// Three tiers: pods of ToRs and aggregation switches, each ToR with each of its pod's; cores in
+// planes, as many as a pod has aggregation switches: aggregation switch i of every pod has a link
+// to each core of plane i. So between pods there is one path for each core, and within a pod one
+// for each aggregation switch. Hosts h1.. ; host links are named after the host, the others
+// "pod1-tor1-agg1" and "pod1-agg1-core1", cores being counted through all planes.
+struct ThreeTierSpec {
+  uint32_t pods = 4;
+  uint32_t tors = 4;   // per pod
+  uint32_t aggs = 2;   // per pod
+  uint32_t cores = 4;  // a multiple of aggs
+  uint32_t hosts_per_tor = 8;
+  LinkRate access = LinkRate::gbps(40);
+  LinkRate tor_rate = LinkRate::gbps(100);   // ToR to aggregation
+  LinkRate core_rate = LinkRate::gbps(100);  // aggregation to core
+  SimSpan base_rtt = SimSpan::us(20);        // between hosts of different pods
+  uint32_t path_mtu = 1024;
+  RedConfig red{.kmin_bytes = 60'000, .kmax_bytes = 60'000};
+  uint64_t queue_bytes_max = 1'000'000;
+};
+void make_three_tier(const ThreeTierSpec& spec, Scenario* scenario);
+
+// The fat-tree of Al-Fares et al. (2008) of switches with k ports: k pods of k/2 ToRs and k/2
+// aggregation switches, k^2/4 cores, k^3/4 hosts; all links of one rate. `oversubscription` n: n
+// times as many hosts at each ToR as it has links upwards. Names are those of three tiers.
+struct FatTreeSpec {
+  uint32_t k = 8;  // even
+  uint32_t oversubscription = 1;
+  LinkRate access = LinkRate::gbps(40);  // of every link
+  SimSpan base_rtt = SimSpan::us(20);
+  uint32_t path_mtu = 1024;
+  RedConfig red{.kmin_bytes = 60'000, .kmax_bytes = 60'000};
+  uint64_t queue_bytes_max = 1'000'000;
+};
+void make_fat_tree(const FatTreeSpec& spec, Scenario* scenario);
 
 // ---- What a packet costs on a wire.
 

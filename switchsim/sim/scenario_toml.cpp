@@ -3,14 +3,16 @@
 #include <fmt/format.h>
 #include <cmath>
 
-#include <charconv>
 #include <fstream>
 #include <sstream>
 
 #include "switchsim/config/toml_reader.hpp"
 #include "switchsim/sim/toml_buffers.hpp"
+#include "switchsim/sim/toml_flow.hpp"
 #include "switchsim/sim/toml_overrides.hpp"
 #include "switchsim/sim/toml_params.hpp"
+#include "switchsim/sim/toml_traffic.hpp"
+#include "transport/types.hpp"
 
 namespace mprdma::switchsim {
 
@@ -21,6 +23,7 @@ struct Document {
   TomlErrors& errors;
   Scenario* scenario;
   TransportSpec transport;
+  HostNames hosts;  // once the topology is read
 };
 
 void read_red(TomlReader& reader, RedConfig* red) {
@@ -95,13 +98,59 @@ void read_common(TomlReader& reader, uint32_t path_mtu, Spec* spec) {
   reader.rate_gbps("access_gbps", &spec->access);
 }
 
+// More than this is a slip of the hand, and would fill the memory before anything is said.
+constexpr uint64_t kHostsMax = 200'000;
+
+void read_three_tier(TomlReader& reader, uint32_t path_mtu, Scenario* scenario) {
+  ThreeTierSpec spec;
+  read_common(reader, path_mtu, &spec);
+  reader.integer("pods", 1, 1000, &spec.pods);
+  reader.integer("tors", 1, 1000, &spec.tors);
+  reader.integer("aggs", 1, 250, &spec.aggs);
+  reader.integer("cores", 1, 10'000, &spec.cores);
+  reader.integer("hosts_per_tor", 1, 1000, &spec.hosts_per_tor);
+  reader.rate_gbps("tor_gbps", &spec.tor_rate);
+  reader.rate_gbps("core_gbps", &spec.core_rate);
+  if (spec.cores % spec.aggs != 0) {
+    return reader.refuse("cores", fmt::format("a multiple of aggs ({})", spec.aggs));
+  }
+  if (uint64_t{spec.pods} * spec.tors * spec.hosts_per_tor > kHostsMax) {
+    return reader.refuse("pods", fmt::format("at most {} hosts in all", kHostsMax));
+  }
+  make_three_tier(spec, scenario);
+}
+
+void read_fat_tree(TomlReader& reader, uint32_t path_mtu, Scenario* scenario) {
+  FatTreeSpec spec;
+  read_common(reader, path_mtu, &spec);
+  reader.integer("k", 2, 64, &spec.k);
+  reader.integer("oversubscription", 1, 16, &spec.oversubscription);
+  if (spec.k % 2 != 0) return reader.refuse("k", "an even number");
+  if (uint64_t{spec.k} * spec.k * spec.k / 4 * spec.oversubscription > kHostsMax) {
+    return reader.refuse("oversubscription", fmt::format("at most {} hosts in all", kHostsMax));
+  }
+  make_fat_tree(spec, scenario);
+}
+
+// The same of every link, in place of what base_rtt_us would give.
+void read_link_delay(TomlReader& reader, Scenario* scenario) {
+  SimSpan delay;
+  if (!reader.span_us("link_delay_us", &delay)) return;
+  if (reader.table().contains("base_rtt_us")) {
+    return reader.refuse("link_delay_us", "base_rtt_us or link_delay_us, not both");
+  }
+  for (LinkConfig& link : scenario->topology.links) link.ab.delay = link.ba.delay = delay;
+}
+
 void read_topology(const toml::table& table, Document& document) {
   TomlReader reader(table, "[topology]", document.errors);
   Scenario* scenario = document.scenario;
   const uint32_t path_mtu = document.transport.path_mtu;
   size_t kind = 0;
-  if (!reader.word("kind", {"dumbbell", "testbed", "leaf-spine", "explicit"}, &kind)) {
-    reader.refuse("kind", "\"dumbbell\", \"testbed\", \"leaf-spine\" or \"explicit\"");
+  if (!reader.word("kind",
+                   {"dumbbell", "testbed", "leaf-spine", "three-tier", "fat-tree", "explicit"},
+                   &kind)) {
+    reader.refuse("kind", "a kind of topology, like \"leaf-spine\"");
     return;
   }
   if (kind == 0) {
@@ -125,9 +174,14 @@ void read_topology(const toml::table& table, Document& document) {
     reader.integer("hosts_per_leaf", 1, 1000, &spec.hosts_per_leaf);
     reader.rate_gbps("fabric_gbps", &spec.fabric);
     make_leaf_spine(spec, scenario);
+  } else if (kind == 3) {
+    read_three_tier(reader, path_mtu, scenario);
+  } else if (kind == 4) {
+    read_fat_tree(reader, path_mtu, scenario);
   } else {
     read_explicit(reader, scenario);
   }
+  if (kind != 5) read_link_delay(reader, scenario);
   read_buffers(reader, &scenario->topology);
   reader.finish();
 }
@@ -203,49 +257,6 @@ std::optional<LinkId> read_link_name(TomlReader& reader, const Scenario& scenari
 
 // ---- [[flow]]
 
-// "h1..h16" stands for h1, h2 .. h16.
-std::vector<std::string> expand(const std::vector<std::string>& names) {
-  std::vector<std::string> out;
-  for (const std::string& name : names) {
-    const size_t dots = name.find("..");
-    const size_t digits = name.find_first_of("0123456789");
-    if (dots == std::string::npos || digits > dots) {
-      out.push_back(name);
-      continue;
-    }
-    const std::string stem = name.substr(0, digits);
-    uint32_t first = 0;
-    uint32_t last = 0;
-    const char* text = name.data();
-    std::from_chars(text + digits, text + dots, first);
-    const bool same_stem = name.compare(dots + 2, stem.size(), stem) == 0;
-    const auto end = same_stem
-                         ? std::from_chars(text + dots + 2 + stem.size(), text + name.size(), last)
-                         : std::from_chars_result{text, std::errc::invalid_argument};
-    if (end.ec != std::errc{} || end.ptr != text + name.size() || last - first > 100'000) {
-      out.push_back(name);
-      continue;
-    }
-    for (uint32_t i = first; i <= last; ++i) out.push_back(stem + std::to_string(i));
-  }
-  return out;
-}
-
-std::vector<NodeId> read_hosts(TomlReader& reader, const Scenario& scenario, std::string_view key) {
-  std::vector<std::string> names;
-  std::vector<NodeId> out;
-  if (!reader.names(key, &names)) reader.refuse(key, "the name of a host");
-  for (const std::string& name : expand(names)) {
-    const std::optional<NodeId> host = scenario.host_named(name);
-    if (!host) {
-      reader.refuse(key, fmt::format("names of hosts; '{}' is none", name));
-      return {};
-    }
-    out.push_back(*host);
-  }
-  return out;
-}
-
 void read_timed_messages(TomlReader& reader, FlowSpec* flow) {
   const toml::node* node = reader.node("at");
   if (node == nullptr) return;
@@ -263,17 +274,9 @@ void read_timed_messages(TomlReader& reader, FlowSpec* flow) {
   }
 }
 
-void read_traffic(TomlReader& reader, FlowSpec* flow) {
-  size_t operation = 0;
-  if (reader.word("operation", {"write", "send", "read"}, &operation)) {
-    flow->operation = static_cast<FlowOperation>(operation);
-  }
-  reader.integer("message_bytes", 1, 1 << 30, &flow->message_bytes);
-  reader.integer("post_depth", 1, 4096, &flow->post_depth);
-  reader.integer("messages", 0, INT64_MAX, &flow->messages);
-  reader.time_us("start_us", &flow->start);
-  reader.time_us("stop_us", &flow->stop);
-  reader.boolean("may_fail", &flow->may_fail);
+void read_posting(TomlReader& reader, FlowSpec* flow) {
+  read_work(reader, flow);
+  reader.integer("message_bytes", 1, transport::kMaxMessageBytes, &flow->message_bytes);
   reader.share("synchronise_share", &flow->synchronise_ppm);
   reader.integer("turn_packets", 1, 4096, &flow->turn_packets);
   reader.boolean("measure_flowlets", &flow->measure_flowlets);
@@ -286,17 +289,10 @@ void read_flow(const toml::table& table, Document& document) {
   Scenario* scenario = document.scenario;
   FlowSpec flow;
   reader.text("name", &flow.name);
-  const std::vector<NodeId> from = read_hosts(reader, *scenario, "from");
-  const std::vector<NodeId> to = read_hosts(reader, *scenario, "to");
-  read_traffic(reader, &flow);
-  TransportSpec spec = document.transport;
-  if (const toml::table* transport = reader.sub_table("transport")) {
-    read_transport(*transport, "[flow.transport]", document.errors, &spec);
-  }
-  flow.params = spec.params;
-  flow.path_mtu = spec.path_mtu;
-  flow.timeout = spec.timeout;
-  flow.retry_cnt = spec.retry_cnt;
+  const std::vector<NodeId> from = read_hosts(reader, document.hosts, "from");
+  const std::vector<NodeId> to = read_hosts(reader, document.hosts, "to");
+  read_posting(reader, &flow);
+  read_flow_transport(reader, "[flow.transport]", document.transport, document.errors, &flow);
   std::string pinned;
   if (reader.text("pinned", &pinned)) {
     flow.pinned_link = read_link_name(reader, *scenario, "pinned", pinned);
@@ -389,7 +385,7 @@ void read_times(TomlReader& reader, Scenario* scenario) {
 std::string read_document(const toml::table& root, const std::string& path, Scenario* out) {
   TomlErrors errors{.path = path, .first = {}};
   Scenario scenario;
-  Document document{.errors = errors, .scenario = &scenario, .transport = {}};
+  Document document{.errors = errors, .scenario = &scenario, .transport = {}, .hosts = {}};
   TomlReader reader(root, "the scenario", errors);
   read_times(reader, &scenario);
   if (const toml::table* transport = reader.sub_table("transport")) {
@@ -400,9 +396,13 @@ std::string read_document(const toml::table& root, const std::string& path, Scen
   } else {
     reader.refuse("topology", "a table [topology]");
   }
+  document.hosts = HostNames(scenario.host_names);
   for (const toml::table* link : reader.tables("link")) read_link(*link, document);
   read_paths(reader, &scenario);
   for (const toml::table* flow : reader.tables("flow")) read_flow(*flow, document);
+  for (const toml::table* traffic : reader.tables("traffic")) {
+    read_traffic(*traffic, document.hosts, document.transport, errors, &scenario);
+  }
   for (const toml::table* event : reader.tables("event")) read_event(*event, document);
   reader.finish();
   if (errors.any()) return errors.first;

@@ -10,6 +10,7 @@
 #include "switchsim/model/network.hpp"
 #include "switchsim/sim/host_set.hpp"
 #include "switchsim/sim/meter.hpp"
+#include "switchsim/sim/traffic.hpp"
 
 namespace mprdma::switchsim {
 
@@ -30,6 +31,7 @@ NetworkConfig network_config(const Scenario& scenario, const HostSet& hosts) {
 
 Scenario checked(Scenario scenario) {
   CHECK(validate(scenario).empty());
+  expand_traffic(&scenario);
   std::stable_sort(scenario.events.begin(), scenario.events.end(),
                    [](const LinkEvent& a, const LinkEvent& b) { return a.at < b.at; });
   return scenario;

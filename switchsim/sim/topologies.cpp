@@ -126,4 +126,65 @@ void make_leaf_spine(const LeafSpineSpec& spec, Scenario* scenario) {
   }
 }
 
+namespace {
+
+// Switches are numbered by tier: all ToRs, pod by pod, all aggregation switches, the cores.
+void connect_tiers(const ThreeTierSpec& spec, NodeId first_tor, Builder* builder) {
+  const NodeId first_agg = first_tor + spec.pods * spec.tors;
+  const NodeId first_core = first_agg + spec.pods * spec.aggs;
+  const uint32_t plane = spec.cores / spec.aggs;
+  for (uint32_t pod = 0; pod < spec.pods; ++pod) {
+    for (uint32_t tor = 0; tor < spec.tors; ++tor) {
+      for (uint32_t agg = 0; agg < spec.aggs; ++agg) {
+        builder->connect(fmt::format("pod{}-tor{}-agg{}", pod + 1, tor + 1, agg + 1),
+                         first_tor + pod * spec.tors + tor, first_agg + pod * spec.aggs + agg,
+                         spec.tor_rate);
+      }
+    }
+    for (uint32_t agg = 0; agg < spec.aggs; ++agg) {
+      for (uint32_t core = agg * plane; core < (agg + 1) * plane; ++core) {
+        builder->connect(fmt::format("pod{}-agg{}-core{}", pod + 1, agg + 1, core + 1),
+                         first_agg + pod * spec.aggs + agg, first_core + core, spec.core_rate);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void make_three_tier(const ThreeTierSpec& spec, Scenario* scenario) {
+  CHECK(spec.aggs > 0 && spec.cores % spec.aggs == 0);
+  const LinkRate rates[] = {spec.access,    spec.tor_rate, spec.core_rate,
+                            spec.core_rate, spec.tor_rate, spec.access};
+  Builder builder(delay_for(spec.base_rtt, rates, spec.path_mtu), spec.queue_bytes_max, spec.red,
+                  scenario);
+  const uint32_t tors = spec.pods * spec.tors;
+  const uint32_t hosts = tors * spec.hosts_per_tor;
+  for (uint32_t i = 1; i <= hosts; ++i) builder.add_host(fmt::format("h{}", i));
+  const uint32_t switches = tors + spec.pods * spec.aggs + spec.cores;
+  for (uint32_t i = 0; i < switches; ++i) builder.add_switch();
+  for (uint32_t tor = 0; tor < tors; ++tor) {
+    builder.connect_hosts(tor * spec.hosts_per_tor, spec.hosts_per_tor, hosts + tor, spec.access);
+  }
+  connect_tiers(spec, hosts, &builder);
+}
+
+void make_fat_tree(const FatTreeSpec& spec, Scenario* scenario) {
+  CHECK(spec.k >= 2 && spec.k % 2 == 0);
+  const uint32_t half = spec.k / 2;
+  make_three_tier({.pods = spec.k,
+                   .tors = half,
+                   .aggs = half,
+                   .cores = half * half,
+                   .hosts_per_tor = half * spec.oversubscription,
+                   .access = spec.access,
+                   .tor_rate = spec.access,
+                   .core_rate = spec.access,
+                   .base_rtt = spec.base_rtt,
+                   .path_mtu = spec.path_mtu,
+                   .red = spec.red,
+                   .queue_bytes_max = spec.queue_bytes_max},
+                  scenario);
+}
+
 }  // namespace mprdma::switchsim

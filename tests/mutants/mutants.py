@@ -528,8 +528,8 @@ MUTANTS = [
     _mutant(
         "max-rd-atomic-ignored",
         "requester.cpp",
-        "std::min<uint32_t>(attributes_.max_rd_atomic, kMaxRdAtomic)",
-        "kMaxRdAtomic",
+        "std::min<uint32_t>(attributes_.max_rd_atomic, config_.max_rd_atomic)",
+        "config_.max_rd_atomic",
         "the responder's contexts overflow",
     ),
     _mutant(

@@ -1,0 +1,181 @@
+// What traffic must be like, whatever the seed.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "switchsim/sim/traffic.hpp"
+#include "switchsim/sim/traffic_rules.hpp"
+
+namespace mprdma::switchsim {
+
+bool same_hosts(const TrafficSpec& traffic) {
+  std::vector<NodeId> from = traffic.from;
+  std::vector<NodeId> to = traffic.to;
+  std::sort(from.begin(), from.end());
+  std::sort(to.begin(), to.end());
+  return from == to;
+}
+
+// Payload bytes a second that a host offers.
+std::vector<double> offered(const Scenario& scenario, const TrafficSpec& traffic) {
+  std::vector<double> by_host(scenario.topology.hosts);
+  for (const LinkConfig& link : scenario.topology.links) {
+    const auto note = [&](NodeId host, LinkRate rate) {
+      if (host < by_host.size()) by_host[host] = static_cast<double>(rate.bits_per_second()) / 8;
+    };
+    note(link.a, link.ab.rate);
+    note(link.b, link.ba.rate);
+  }
+  std::vector<double> out;
+  for (const NodeId host : traffic.from) out.push_back(by_host[host] * traffic.load);
+  return out;
+}
+
+double mean_bytes(const TrafficSpec& traffic) {
+  return traffic.sizes ? traffic.sizes->mean() : static_cast<double>(traffic.flow.message_bytes);
+}
+
+SimTime arrivals_end(const Scenario& scenario, const TrafficSpec& traffic) {
+  return std::min(traffic.flow.stop, SimTime() + scenario.duration);
+}
+
+namespace {
+
+bool in_common(const TrafficSpec& traffic) {
+  const std::unordered_set<NodeId> from(traffic.from.begin(), traffic.from.end());
+  return std::any_of(traffic.to.begin(), traffic.to.end(),
+                     [&](NodeId host) { return from.contains(host); });
+}
+
+bool unique(const std::vector<NodeId>& hosts) {
+  return std::unordered_set<NodeId>(hosts.begin(), hosts.end()).size() == hosts.size();
+}
+
+std::string check_poisson(const Scenario& scenario, const TrafficSpec& traffic) {
+  if (!(traffic.load > 0 && traffic.load <= 1)) return "load is not in 0..1, or 0";
+  const SimTime end = arrivals_end(scenario, traffic);
+  if (traffic.flow.start >= end) return "nothing arrives between start and stop";
+  double bytes_per_second = 0;
+  for (const double rate : offered(scenario, traffic)) bytes_per_second += rate;
+  const double seconds = static_cast<double>((end - traffic.flow.start).count_ps()) / 1e12;
+  const double messages = bytes_per_second * seconds / mean_bytes(traffic);
+  if (messages > kPoissonMessagesMax) {
+    return fmt::format("{:.3g} messages, more than {:.3g}", messages, kPoissonMessagesMax);
+  }
+  const double pairs =
+      static_cast<double>(traffic.from.size()) * static_cast<double>(traffic.to.size());
+  const double flows = traffic.queue_pair_per_message ? messages : std::min(messages, pairs);
+  if (flows > static_cast<double>(kTrafficFlowsMax)) {
+    return fmt::format("{:.3g} queue pairs, more than {}", flows, kTrafficFlowsMax);
+  }
+  return {};
+}
+
+// What the rule by which partners are found asks of the hosts.
+std::string check_partners(const TrafficSpec& traffic, bool permutation) {
+  const size_t from = traffic.from.size();
+  const size_t to = traffic.to.size();
+  if (permutation) {
+    if (from != to) return fmt::format("{} hosts to {}: not as many", from, to);
+    if (from == 1 && same_hosts(traffic)) return "from a host to itself";
+    if (in_common(traffic) && !same_hosts(traffic)) {
+      return "from and to have some hosts in common, and not all";
+    }
+    return {};
+  }
+  if (from != to && from != 1 && to != 1) {
+    return fmt::format("{} hosts to {}: not as many, nor one", from, to);
+  }
+  for (size_t i = 0; i < std::max(from, to); ++i) {
+    if (traffic.from[from == 1 ? 0 : i] == traffic.to[to == 1 ? 0 : i]) {
+      return "from a host to itself";
+    }
+  }
+  return {};
+}
+
+std::string check_incast(const TrafficSpec& traffic) {
+  if (traffic.to.size() != 1) return "an incast has one receiver";
+  const auto others = static_cast<size_t>(std::count_if(
+      traffic.from.begin(), traffic.from.end(), [&](NodeId h) { return h != traffic.to[0]; }));
+  if (others == 0) return "no sender but the receiver";
+  if (traffic.senders > others) {
+    return fmt::format("{} senders of {} hosts", traffic.senders, others);
+  }
+  return {};
+}
+
+std::string check_all_to_all(const TrafficSpec& traffic) {
+  if (traffic.to.size() == 1 && traffic.from == traffic.to) return "from a host to itself";
+  if (traffic.from.size() * traffic.to.size() > kTrafficFlowsMax) {
+    return fmt::format("more than {} queue pairs", kTrafficFlowsMax);
+  }
+  return {};
+}
+
+std::string check_random_partners(const TrafficSpec& traffic) {
+  const NodeId only = traffic.to[0];
+  if (traffic.to.size() > 1) return {};
+  const bool itself =
+      std::find(traffic.from.begin(), traffic.from.end(), only) != traffic.from.end();
+  return itself ? "from a host to itself" : "";
+}
+
+std::string check_kind(const Scenario& scenario, const TrafficSpec& traffic) {
+  switch (traffic.kind) {
+    case TrafficKind::kPairs:
+      return check_partners(traffic, false);
+    case TrafficKind::kPermutation:
+      return check_partners(traffic, true);
+    case TrafficKind::kIncast:
+      return check_incast(traffic);
+    case TrafficKind::kAllToAll:
+      return check_all_to_all(traffic);
+    case TrafficKind::kPoisson:
+      break;
+  }
+  const std::string error =
+      traffic.partners == PartnerRule::kRandom
+          ? check_random_partners(traffic)
+          : check_partners(traffic, traffic.partners == PartnerRule::kPermutation);
+  return error.empty() ? check_poisson(scenario, traffic) : error;
+}
+
+// Of what begins one by one.
+std::string check_last_start(const Scenario& scenario, const TrafficSpec& traffic) {
+  const size_t from = traffic.from.size();
+  const size_t to = traffic.to.size();
+  uint64_t flows = std::max(from, to);
+  if (traffic.kind == TrafficKind::kAllToAll) flows = from * to;
+  if (traffic.kind == TrafficKind::kIncast && traffic.senders > 0) flows = traffic.senders;
+  const double last_ps =
+      static_cast<double>(traffic.start_every.count_ps()) * static_cast<double>(flows - 1) +
+      static_cast<double>(traffic.flow.start.ps());
+  if (last_ps < static_cast<double>(scenario.duration.count_ps())) return {};
+  return fmt::format("the last of {} flows begins at {:.6g} us, after the end", flows,
+                     last_ps / 1e6);
+}
+
+}  // namespace
+
+std::string check_traffic(const Scenario& scenario, const TrafficSpec& traffic) {
+  if (traffic.flow.name.empty()) return "no name";
+  if (traffic.from.empty() || traffic.to.empty()) return "no hosts";
+  // A pair may have several flows, and a host several pairs.
+  const bool pairs =
+      traffic.kind == TrafficKind::kPairs ||
+      (traffic.kind == TrafficKind::kPoisson && traffic.partners == PartnerRule::kPairs);
+  for (const std::vector<NodeId>* hosts : {&traffic.from, &traffic.to}) {
+    for (const NodeId host : *hosts) {
+      if (host >= scenario.topology.hosts) return "no such host";
+    }
+    if (!pairs && !unique(*hosts)) return "a host is named twice";
+  }
+  const std::string error = check_kind(scenario, traffic);
+  if (!error.empty() || traffic.kind == TrafficKind::kPoisson) return error;
+  return check_last_start(scenario, traffic);
+}
+
+}  // namespace mprdma::switchsim
