@@ -77,7 +77,7 @@ TEST(Pause, WithoutPfcTheSameIncastLosesPacketsAndNothingIsSaidOfPauses) {
   const Result result = run_incast({"topology.pfc=false"});
   EXPECT_GT(drops(result), 0U);
   EXPECT_GT(result.retransmitted(), 0U);
-  EXPECT_EQ(bytes_of(result).find("pause"), std::string::npos);
+  EXPECT_EQ(bytes_of(result).find("pause_sent"), std::string::npos);
 }
 
 TEST(Pause, WithTooLittleHeadroomPacketsAreLost) {
