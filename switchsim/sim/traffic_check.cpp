@@ -173,7 +173,7 @@ std::string check_traffic(const Scenario& scenario, const TrafficSpec& traffic) 
     }
     if (!pairs && !unique(*hosts)) return "a host is named twice";
   }
-  const std::string error = check_kind(scenario, traffic);
+  std::string error = check_kind(scenario, traffic);
   if (!error.empty() || traffic.kind == TrafficKind::kPoisson) return error;
   return check_last_start(scenario, traffic);
 }
