@@ -89,6 +89,9 @@ TEST_F(Cm, PrivateDataTravelsBothWaysAndResourcesChangeSides) {
   EXPECT_EQ(attr_of(active, IBV_QPS_RTR).rq_psn, attr_of(passive, IBV_QPS_RTS).sq_psn);
   EXPECT_EQ(attr_of(passive, IBV_QPS_RTS).retry_cnt, 6);
   EXPECT_EQ(attr_of(passive, IBV_QPS_RTS).rnr_retry, 4);
+  // What the kernel's CM chooses: with a finite rnr_retry applications count on this patience.
+  EXPECT_EQ(attr_of(passive, IBV_QPS_RTR).min_rnr_timer, 0) << "655.36 ms";
+  EXPECT_EQ(attr_of(active, IBV_QPS_RTR).min_rnr_timer, 0);
   EXPECT_EQ(active->qp->state, IBV_QPS_RTS);
   EXPECT_EQ(passive->qp->state, IBV_QPS_RTS);
 }

@@ -34,7 +34,7 @@
 #define UCMA_PORT 1u
 #define UCMA_HOP_LIMIT 64u
 #define UCMA_ACK_TIMEOUT 18u /* 4.096 us * 2^n: 1.07 s, unless the application chose one */
-#define UCMA_RNR_TIMER 12u   /* 0.64 ms (IBTA table 45) */
+#define UCMA_RNR_TIMER 0u    /* 655.36 ms (IBTA table 45), as the kernel's CM has it */
 
 enum { /* enum rdma_cm_event_type of <rdma/rdma_cma.h>: those that the agent does not send */
        UCMA_EVENT_ROUTE_RESOLVED = 2,
