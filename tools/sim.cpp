@@ -1,23 +1,23 @@
 // mprdma sim run: one scenario in the event simulator.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "base/revision.hpp"
 #include "switchsim/sim/result_json.hpp"
 #include "switchsim/sim/scenario_toml.hpp"
 #include "switchsim/sim/simulation.hpp"
+#include "tools/interrupt.hpp"
 #include "tools/number_option.hpp"
+#include "tools/progress_bar.hpp"
 #include "tools/results.hpp"
 #include "tools/sim_figure.hpp"
+#include "tools/sim_sweep.hpp"
 #include "tools/subcommands.hpp"
 
 namespace mprdma::tools {
@@ -32,49 +32,12 @@ struct Arguments {
   std::string scenario;
   std::string out;
   std::string json;
+  std::string pcap;
+  std::string pcap_link;
+  uint32_t pcap_snap = switchsim::Capture::kSnapDefault;
   std::vector<std::string> overrides;
   uint64_t seed = 0;
   bool seed_given = false;
-};
-
-// Set by the first Ctrl-C; the second one ends the program as usual.
-std::atomic<bool> g_stop = false;
-
-void on_interrupt(int) {
-  g_stop.store(true, std::memory_order_relaxed);
-  std::signal(SIGINT, SIG_DFL);
-}
-
-// A line that repaints itself, on a terminal only.
-class ProgressBar {
- public:
-  ProgressBar() : shown_(isatty(STDERR_FILENO) == 1), begun_(Clock::now()) {}
-
-  void show(const switchsim::Progress& progress) {
-    const Clock::time_point now = Clock::now();
-    if (!shown_ || now - painted_ < std::chrono::milliseconds(100)) return;
-    painted_ = now;
-    const double done =
-        static_cast<double>(progress.now.ps()) / static_cast<double>(progress.end.ps());
-    const double elapsed_s = std::chrono::duration<double>(now - begun_).count();
-    constexpr int kWidth = 30;
-    const int filled = std::min(static_cast<int>(done * kWidth), kWidth);
-    fmt::print(stderr, "\r[{}{}] {:3.0f} %  {:.3f} of {:.3f} ms  {:.1f} M events/s ",
-               std::string(static_cast<size_t>(filled), '#'),
-               std::string(static_cast<size_t>(kWidth - filled), ' '), done * 100,
-               static_cast<double>(progress.now.ps()) / 1e9,
-               static_cast<double>(progress.end.ps()) / 1e9,
-               static_cast<double>(progress.events) / 1e6 / elapsed_s);
-  }
-  void end() const {
-    if (shown_) fmt::print(stderr, "\r\033[K");
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  bool shown_;
-  Clock::time_point begun_;
-  Clock::time_point painted_{};
 };
 
 void print_flows(const Result& result) {
@@ -168,10 +131,12 @@ void print_result(const Result& result) {
   for (const std::string& error : result.errors) fmt::print(stderr, "error: {}\n", error);
 }
 
-bool write_results(const Arguments& arguments, const Result& result) {
+bool write_results(const Arguments& arguments, const switchsim::Scenario& scenario,
+                   const Result& result) {
   bool good = true;
   const auto json = [&](bool with_series) {
-    return switchsim::to_json(result, "mprdma sim run", revision(), with_series).dump(1) + "\n";
+    return switchsim::to_json(result, scenario, "mprdma sim run", revision(), with_series).dump(1) +
+           "\n";
   };
   if (!arguments.json.empty()) good = write_result("mprdma sim", arguments.json, json(true));
   if (arguments.out.empty()) return good;
@@ -186,6 +151,45 @@ bool write_results(const Arguments& arguments, const Result& result) {
          write_result("mprdma sim", base + "-ports.csv", switchsim::ports_csv(result)) && good;
 }
 
+// False: what is wrong was said.
+bool open_capture(const Arguments& arguments, const switchsim::Scenario& scenario,
+                  switchsim::Capture* capture) {
+  std::optional<switchsim::LinkId> link;
+  if (!arguments.pcap_link.empty()) {
+    link = scenario.link_named(arguments.pcap_link);
+    if (!link) {
+      std::string known;
+      for (const auto& each : scenario.topology.links) known += " " + each.name;
+      fmt::print(stderr, "mprdma sim: --pcap-link {}: expected the name of a link:{}\n",
+                 arguments.pcap_link, known);
+      return false;
+    }
+  }
+  const std::string wrong = capture->open(arguments.pcap, arguments.pcap_snap, scenario, link);
+  if (!wrong.empty()) fmt::print(stderr, "mprdma sim: {}\n", wrong);
+  return wrong.empty();
+}
+
+bool close_capture(const Arguments& arguments, switchsim::Capture* capture) {
+  const std::string wrong = capture->close();
+  if (!wrong.empty()) {
+    fmt::print(stderr, "mprdma sim: {}\n", wrong);
+  } else {
+    fmt::print(stderr, "{} packets in {}\n", capture->packets(), arguments.pcap);
+  }
+  return wrong.empty();
+}
+
+Result simulate_visibly(const switchsim::Scenario& scenario, const Interruptible& interruptible,
+                        switchsim::Capture* capture) {
+  ProgressBar bar;
+  switchsim::RunOptions options;
+  options.capture = capture;
+  options.stop = interruptible.stop();
+  options.on_progress = [&bar](const switchsim::Progress& progress) { bar.show(progress); };
+  return switchsim::simulate(scenario, options);
+}
+
 int run_scenario(const Arguments& arguments) {
   switchsim::Scenario scenario;
   const std::string wrong =
@@ -195,17 +199,15 @@ int run_scenario(const Arguments& arguments) {
     return kExitUsage;
   }
   if (arguments.seed_given) scenario.seed = arguments.seed;
-  ProgressBar bar;
-  switchsim::RunOptions options;
-  options.stop = &g_stop;
-  options.on_progress = [&bar](const switchsim::Progress& progress) { bar.show(progress); };
-  std::signal(SIGINT, on_interrupt);
-  const Result result = switchsim::simulate(scenario, options);
-  std::signal(SIGINT, SIG_DFL);
-  bar.end();
+  switchsim::Capture capture;
+  const bool captures = !arguments.pcap.empty();
+  if (captures && !open_capture(arguments, scenario, &capture)) return kExitUsage;
+  const Interruptible interruptible;
+  const Result result = simulate_visibly(scenario, interruptible, captures ? &capture : nullptr);
+  if (captures && !close_capture(arguments, &capture)) return kExitFailed;
   if (arguments.json != "-") print_result(result);
-  if (!write_results(arguments, result)) return 1;
-  if (!result.complete) return 128 + SIGINT;
+  if (!write_results(arguments, scenario, result)) return kExitFailed;
+  if (!result.complete) return interruptible.exit_code();
   return result.errors.empty() ? 0 : 1;
 }
 
@@ -221,6 +223,14 @@ void add_sim(CLI::App& app, int* exit_code) {
                           ->check(whole_number_in(0, UINT64_MAX, "a whole number"));
   run->add_option("--out", arguments->out, "Write JSON and CSV files to this directory");
   run->add_option("--json", arguments->json, "Write the result here ('-': standard output)");
+  CLI::Option* pcap = run->add_option("--pcap", arguments->pcap,
+                                      "Write the packets that arrive at hosts to this pcapng file");
+  run->add_option("--pcap-link", arguments->pcap_link, "Instead those that leave by this link")
+      ->needs(pcap);
+  run->add_option("--pcap-snaplen", arguments->pcap_snap, "Bytes of each packet; 0: all of it")
+      ->needs(pcap)
+      ->check(whole_number_in(0, switchsim::Capture::kSnapMax, "a number of bytes"))
+      ->capture_default_str();
   run->add_option("--set", arguments->overrides,
                   "key=value over the scenario, like transport.preset=mp-paper, "
                   "flow[0].message_bytes=4096 (repeatable)")
@@ -231,6 +241,7 @@ void add_sim(CLI::App& app, int* exit_code) {
     arguments->seed_given = seed->count() > 0;
     *exit_code = run_scenario(*arguments);
   });
+  add_sim_sweep(*sim, exit_code);
   add_sim_figures(*sim, exit_code);
 }
 

@@ -6,11 +6,14 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 #include <thread>
 
 #include "tools/figures/figure.hpp"
 #include "tools/figures/report.hpp"
+#include "tools/interrupt.hpp"
 #include "tools/number_option.hpp"
+#include "tools/progress_bar.hpp"
 #include "tools/results.hpp"
 #include "tools/subcommands.hpp"
 
@@ -69,6 +72,19 @@ bool draw(const Figure& figure, const FigureResult& result, const std::string& d
   return false;
 }
 
+// Nothing if it was interrupted.
+std::optional<FigureResult> run_visibly(const Figure& figure, figures::RunOptions options,
+                                        const Interruptible& interruptible) {
+  ProgressBar bar(figure.id + " ");
+  options.stop = interruptible.stop();
+  options.on_progress = [&bar](const switchsim::Progress& progress) { bar.show(progress); };
+  try {
+    return figure.run(figure, options);
+  } catch (const figures::Interrupted&) {
+    return std::nullopt;
+  }
+}
+
 int draw_figure(const Arguments& arguments) {
   const Figure* figure = figures::find_figure(arguments.id);
   if (figure == nullptr) {
@@ -78,7 +94,13 @@ int draw_figure(const Arguments& arguments) {
   }
   if (!make_directory(arguments.out)) return kExitFailed;
   const figures::RunOptions options = run_options(arguments);
-  const FigureResult result = figure->run(*figure, options);
+  const Interruptible interruptible;
+  const std::optional<FigureResult> finished = run_visibly(*figure, options, interruptible);
+  if (!finished) {
+    fmt::print(stderr, "mprdma sim figure: interrupted: a figure needs all of its runs\n");
+    return interruptible.exit_code();
+  }
+  const FigureResult& result = *finished;
   fmt::print("{}: {}\n{}\n{}\n", figure->id, figure->title, result.setup,
              figures::claim_lines(result));
   bool written = draw(*figure, result, arguments.out);
@@ -95,17 +117,30 @@ int write_report(const Arguments& arguments) {
   if (!make_directory(pictures)) return kExitFailed;
   const figures::RunOptions options = run_options(arguments);
   std::string page = figures::markdown_head(options);
+  std::vector<nlohmann::json> parts;
   bool good = true;
+  const Interruptible interruptible;
   for (const Figure& figure : figures::all_figures()) {
     fmt::print(stderr, "{} ...\n", figure.id);
-    const FigureResult result = figure.run(figure, options);
-    page += figures::markdown_section(figure, options, result);
-    good = result.ok() && good;
-    if (!draw(figure, result, pictures)) return 1;
+    const std::optional<FigureResult> result = run_visibly(figure, options, interruptible);
+    if (!result) {
+      page += fmt::format("**Interrupted** before figure {} was complete.\n", figure.id);
+      break;
+    }
+    page += figures::markdown_section(figure, options, *result);
+    parts.push_back(figures::to_json(figure, options, *result));
+    good = result->ok() && good;
+    if (!draw(figure, *result, pictures)) return kExitFailed;
     std::filesystem::remove(pictures + "/" + figure.id + ".png");
     std::filesystem::remove(pictures + "/" + figure.id + ".csv");
   }
-  return write_result("mprdma sim", arguments.out + "/results.md", page) && good ? 0 : 1;
+  good = write_result("mprdma sim", arguments.out + "/results.md", page) && good;
+  if (!arguments.json.empty()) {
+    const std::string text = figures::report_json(options, parts).dump(2) + "\n";
+    good = write_result("mprdma sim", arguments.json, text) && good;
+  }
+  if (interruptible.stopped()) return interruptible.exit_code();
+  return good ? 0 : kExitFailed;
 }
 
 void print_list() {
@@ -135,6 +170,7 @@ void add_sim_figures(CLI::App& sim, int* exit_code) {
   CLI::App* report = sim.add_subcommand("report", "Run all figures and write the page of results");
   report->add_option("--out", arguments->out, "Directory for results.md and figures/*.svg")
       ->capture_default_str();
+  report->add_option("--json", arguments->json, "Claims of all figures to this file ('-': output)");
   add_options(report, arguments);
   report->callback([arguments, exit_code] { *exit_code = write_report(*arguments); });
 }

@@ -22,6 +22,8 @@
 //   void on_drop(PacketId packet)                 the network dropped it (counted) and releases it
 //                                                 after this call, which may look at packet() and
 //                                                 call nothing else of the network
+// and a fifth:
+//   void on_transmit(PortId port, PacketId packet)  a tapped port begins to send it; may look only
 #pragma once
 
 #include <algorithm>
@@ -113,6 +115,8 @@ class Network {
   void set_delay(PortId port, SimSpan delay);  // from the next packet on; none overtakes another
   void set_red(PortId port, const RedConfig& red);
   void set_queue_limit(PortId port, uint64_t bytes);  // for packets that come
+  // From the next packet on the hosts see what leaves this port: on_transmit().
+  void tap(PortId port);
 
   // ---- Getters
   [[nodiscard]] const Topology& topology() const { return topology_; }
@@ -168,7 +172,8 @@ class Network {
   PacketId dequeue(PortId id, PacketQueue& queue);
   void transmit_next(PortId id, PacketQueue& queue);
   void transmit(PortId id, PacketId packet_id);
-  [[nodiscard]] bool special_case(PortId id, SimTime& arrival);
+  [[nodiscard]] bool special_case(PortId id, PacketId packet_id, SimTime& arrival);
+  [[nodiscard]] bool is_special(PortId id) const;
   void kick_when_free(PortId id);
   void drop(PortId id, uint64_t LinkCounters::*reason, PacketId packet_id);
   void give_up(PacketId id);

@@ -177,7 +177,7 @@ void Network<Hosts>::transmit(PortId id, PacketId packet_id) {
   port.busy_until = now_ + duration;
   SimTime arrival = port.busy_until + port.delay;
   if (port.special) [[unlikely]] {
-    if (special_case(id, arrival)) {
+    if (special_case(id, packet_id, arrival)) {
 #ifdef MPRDMA_DCHECK
       extras_[id].bytes_lost += packet.wire_bytes;
 #endif
@@ -190,8 +190,13 @@ void Network<Hosts>::transmit(PortId id, PacketId packet_id) {
 
 // True if the packet is lost at random.
 template <class Hosts>
-bool Network<Hosts>::special_case(PortId id, SimTime& arrival) {
+bool Network<Hosts>::special_case(PortId id, PacketId packet_id, SimTime& arrival) {
   PortExtras& extras = extras_[id];
+  if (extras.tapped) {
+    if constexpr (requires { hosts_.on_transmit(id, packet_id); }) {
+      hosts_.on_transmit(id, packet_id);
+    }
+  }
   arrival = std::max(arrival, extras.arrival_floor);
   return extras.loss_ppm != 0 && extras.loss_draws.chance(extras.loss_ppm, 1'000'000);
 }
@@ -427,7 +432,19 @@ void Network<Hosts>::set_rate(PortId port, LinkRate rate) {
 template <class Hosts>
 void Network<Hosts>::set_loss(PortId port, uint32_t loss_ppm) {
   extras_[port].loss_ppm = loss_ppm;
-  ports_[port].special = loss_ppm != 0 || extras_[port].arrival_floor > now_;
+  ports_[port].special = is_special(port);
+}
+
+template <class Hosts>
+void Network<Hosts>::tap(PortId port) {
+  extras_[port].tapped = true;
+  ports_[port].special = true;
+}
+
+template <class Hosts>
+bool Network<Hosts>::is_special(PortId id) const {
+  const PortExtras& extras = extras_[id];
+  return extras.loss_ppm != 0 || extras.arrival_floor > now_ || extras.tapped;
 }
 
 template <class Hosts>
@@ -437,7 +454,7 @@ void Network<Hosts>::set_delay(PortId port, SimSpan delay) {
   extras.arrival_floor =
       std::max(extras.arrival_floor, ports_[port].busy_until + ports_[port].delay);
   ports_[port].delay = delay;
-  ports_[port].special = extras.loss_ppm != 0 || extras.arrival_floor > now_;
+  ports_[port].special = is_special(port);
 }
 
 template <class Hosts>

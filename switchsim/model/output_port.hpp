@@ -42,7 +42,7 @@ struct alignas(64) OutputPort {
   bool open = true;           // up and, with PFC, neither paused nor shared with another class
   bool kick_pending = false;  // an event is set for busy_until
   bool pull_wanted = false;   // a host's port: the host has something to send
-  bool special = false;       // loss or a floor for arrivals: see PortExtras
+  bool special = false;       // loss, a floor for arrivals, a tap: see PortExtras
   bool red = false;
 
   [[nodiscard]] bool idle(SimTime now) const { return open && queue.empty() && busy_until <= now; }
@@ -54,6 +54,7 @@ struct PortExtras {
   LinkRate rate;
   RedConfig red;
   uint32_t loss_ppm = 0;
+  bool tapped = false;  // the hosts see what leaves
   // No packet arrives before: a delay that became shorter must not make packets overtake.
   SimTime arrival_floor;
   uint64_t queue_bytes_peak = 0;

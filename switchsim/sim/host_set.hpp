@@ -20,6 +20,7 @@
 
 #include "base/prng.hpp"
 #include "switchsim/model/network.hpp"
+#include "switchsim/sim/capture.hpp"
 #include "switchsim/sim/contents.hpp"
 #include "switchsim/sim/flow.hpp"
 #include "switchsim/sim/scenario.hpp"
@@ -42,11 +43,15 @@ class HostSet {
   void start(Net& network);
   // Links changed: virtual paths may lead elsewhere now.
   void forget_paths();
+  // Every packet that arrives at a host goes in there, or, if it is of a link, what that link's
+  // ports send: the caller has tapped them.
+  void set_capture(Capture* capture);
 
   // ---- For the network
   void on_packet(NodeId host, PacketId id);
   bool pull(NodeId host);
   void on_timer(TimerId timer);
+  void on_transmit(PortId port, PacketId id);
 
   // ---- Getters
   [[nodiscard]] const std::vector<Flow>& flows() const { return flows_; }
@@ -133,6 +138,8 @@ class HostSet {
 
   const Scenario& scenario_;
   Net* network_ = nullptr;
+  Capture* arrivals_ = nullptr;
+  Capture* departures_ = nullptr;
   transport::MemoryTable memory_;
   uint32_t packets_max_;
   Contents contents_;

@@ -17,6 +17,9 @@ void HostSet::on_packet(NodeId host, PacketId id) {
   Endpoint& endpoint = *endpoints_[number];
   CHECK(endpoint.host == host);
   packet.ce = network_->packet(id).ce;
+  if (arrivals_ != nullptr) [[unlikely]] {
+    arrivals_->packet(host, network_->now(), endpoint.peer, host, packet);
+  }
   if (endpoint.takes_payload && packet.payload_len > 0) observe(endpoint, packet);
   // A held packet is copied by the transport, and its payload lies nowhere: nothing stays here.
   endpoint.qp.on_packet(time(), packet, id, actions_);
@@ -24,6 +27,17 @@ void HostSet::on_packet(NodeId host, PacketId id) {
   network_->release(id);
   do_actions(endpoint);
   service(endpoint);
+}
+
+void HostSet::set_capture(Capture* capture) {
+  (capture->link() ? departures_ : arrivals_) = capture;
+}
+
+void HostSet::on_transmit(PortId port, PacketId id) {
+  wire::Packet packet = contents_[id];
+  packet.ce = network_->packet(id).ce;
+  const Endpoint& endpoint = *endpoints_[packet.dest_qpn - kFirstQpn];
+  departures_->packet(port % 2, network_->now(), endpoint.peer, endpoint.host, packet);
 }
 
 void HostSet::observe(Endpoint& endpoint, const wire::Packet& packet) {

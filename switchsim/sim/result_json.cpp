@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "switchsim/sim/scenario_json.hpp"
+
 namespace mprdma::switchsim {
 
 namespace {
@@ -175,21 +177,22 @@ ordered_json series_json(const Result& result) {
 
 }  // namespace
 
-ordered_json to_json(const Result& result, const std::string& command, const std::string& revision,
-                     bool with_series) {
+ordered_json to_json(const Result& result, const Scenario& scenario, const std::string& command,
+                     const std::string& revision, bool with_series) {
   ordered_json flows = ordered_json::array();
   for (const FlowResult& flow : result.flows) flows.push_back(flow_json(flow));
   ordered_json ports = ordered_json::array();
   for (const PortResult& port : result.ports) {
     if (port.total.packets != 0) ports.push_back(port_json(port, result.pfc));
   }
+  ordered_json constants = {{"payload_share", rounded(result.payload_share)},
+                            {"ceiling_bps", rounded(result.ceiling_bps)}};
+  constants.update(constants_json(scenario));
   ordered_json out = {{"schema", 1},
                       {"command", command},
                       {"revision", revision},
                       {"machine", nullptr},
-                      {"constants",
-                       {{"payload_share", rounded(result.payload_share)},
-                        {"ceiling_bps", rounded(result.ceiling_bps)}}},
+                      {"constants", std::move(constants)},
                       {"claims", ordered_json::array()},
                       {"scenario", result.scenario},
                       {"seed", result.seed},

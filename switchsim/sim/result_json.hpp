@@ -10,9 +10,11 @@
 namespace mprdma::switchsim {
 
 // {"schema": 1, "command": .., "revision": .., "machine": null, "constants": .., "claims": [],
-//  "totals": {..}, "flows": [..], "ports": [..], "series": {..}}; `series` only if wanted.
-nlohmann::ordered_json to_json(const Result& result, const std::string& command,
-                               const std::string& revision, bool with_series);
+//  "totals": {..}, "flows": [..], "ports": [..], "series": {..}}; `series` only if wanted. The
+// constants are those of the scenario that the result came from (scenario_json.hpp).
+nlohmann::ordered_json to_json(const Result& result, const Scenario& scenario,
+                               const std::string& command, const std::string& revision,
+                               bool with_series);
 // One row per point: time_us, then of each flow .goodput_bps (since the point before), .window,
 // .srtt_us, .ooo_max ..
 std::string flows_csv(const Result& result);

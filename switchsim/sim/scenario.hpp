@@ -136,6 +136,11 @@ struct Scenario {
   std::vector<TrafficSpec> traffic;
   std::vector<LinkEvent> events;
 
+  // Where it came from, for whoever reads a result: the file, and what was put over it. Empty if it
+  // was made by hand.
+  std::string text;
+  std::vector<std::string> overrides;
+
   [[nodiscard]] std::optional<LinkId> link_named(std::string_view name) const;
   [[nodiscard]] std::optional<NodeId> host_named(std::string_view name) const;
   // For what must exist: CHECKs.

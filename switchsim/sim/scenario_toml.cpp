@@ -427,7 +427,12 @@ std::string parse_scenario(const std::string& text, const std::string& path,
     std::string error = apply_override(line, parsed.table());
     if (!error.empty()) return error;
   }
-  return read_document(parsed.table(), path, out);
+  std::string error = read_document(parsed.table(), path, out);
+  if (error.empty()) {
+    out->text = text;
+    out->overrides = overrides;
+  }
+  return error;
 }
 
 std::string load_scenario(const std::string& path, const Overrides& overrides, Scenario* out) {

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <mutex>
-#include <thread>
 #include <utility>
 
 #include "base/check.hpp"
@@ -65,6 +63,12 @@ class Simulation::Impl {
     return !ended_ && network_.now() < end_;
   }
 
+  void capture(Capture* capture) {
+    hosts_.set_capture(capture);
+    if (!capture->link()) return;
+    for (const PortId side : {0u, 1u}) network_.tap(2 * *capture->link() + side);
+  }
+
   [[nodiscard]] SimTime now() const { return network_.now(); }
   [[nodiscard]] SimTime end() const { return end_; }
   [[nodiscard]] const Scenario& scenario() const { return scenario_; }
@@ -116,6 +120,9 @@ Simulation::~Simulation() = default;
 bool Simulation::run_until(SimTime until) {
   return impl_->run_until(until);
 }
+void Simulation::capture(Capture* capture) {
+  impl_->capture(capture);
+}
 SimTime Simulation::now() const {
   return impl_->now();
 }
@@ -137,45 +144,18 @@ Result Simulation::result() const {
 
 Result simulate(const Scenario& scenario, const RunOptions& options) {
   Simulation simulation(scenario);
+  if (options.capture != nullptr) simulation.capture(options.capture);
   const int64_t step_ps = std::max<int64_t>(simulation.end().ps() / kProgressSteps, 1);
   bool more = true;
   while (more && (options.stop == nullptr || !options.stop->load(std::memory_order_relaxed))) {
     more = simulation.run_until(simulation.now() + SimSpan::ps(step_ps));
     if (options.on_progress) {
-      options.on_progress({simulation.now(), simulation.end(), simulation.events()});
+      const double share =
+          static_cast<double>(simulation.now().ps()) / static_cast<double>(simulation.end().ps());
+      options.on_progress({simulation.now(), simulation.end(), simulation.events(), share});
     }
   }
   return simulation.result();
-}
-
-std::vector<Result> simulate_all(std::span<const Scenario> scenarios, unsigned threads,
-                                 const RunOptions& options) {
-  std::vector<Result> results(scenarios.size());
-  std::atomic<size_t> next = 0;
-  std::mutex mutex;  // of what follows
-  size_t finished = 0;
-  uint64_t events = 0;
-  const auto work = [&] {
-    for (size_t i = next++; i < scenarios.size(); i = next++) {
-      RunOptions inner;
-      inner.stop = options.stop;
-      results[i] = simulate(scenarios[i], inner);
-      const std::lock_guard lock(mutex);
-      ++finished;
-      events += results[i].events;
-      if (!options.on_progress) continue;
-      options.on_progress({SimTime::from_ps(static_cast<int64_t>(finished) * 1000),
-                           SimTime::from_ps(static_cast<int64_t>(scenarios.size()) * 1000),
-                           events});
-    }
-  };
-  if (threads == 0) threads = std::max(std::thread::hardware_concurrency(), 1u);
-  threads = static_cast<unsigned>(std::min<size_t>(threads, scenarios.size()));
-  std::vector<std::thread> helpers;
-  for (unsigned i = 1; i < threads; ++i) helpers.emplace_back(work);
-  work();
-  for (std::thread& helper : helpers) helper.join();
-  return results;
 }
 
 }  // namespace mprdma::switchsim

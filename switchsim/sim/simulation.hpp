@@ -19,6 +19,7 @@
 #include <span>
 #include <vector>
 
+#include "switchsim/sim/capture.hpp"
 #include "switchsim/sim/result.hpp"
 #include "switchsim/sim/scenario.hpp"
 
@@ -36,6 +37,9 @@ class Simulation {
   bool run_until(SimTime until);
   void run() { run_until(SimTime::never()); }
 
+  // Before the first run_until(); stays the caller's, and outlives the simulation.
+  void capture(Capture* capture);
+
   [[nodiscard]] SimTime now() const;
   [[nodiscard]] SimTime end() const;
   [[nodiscard]] uint64_t events() const;
@@ -48,10 +52,14 @@ class Simulation {
   std::unique_ptr<Impl> impl_;
 };
 
+// Of one run, or of several together: then `now` and `end` are sums over the runs that have begun.
 struct Progress {
   SimTime now;
   SimTime end;
   uint64_t events = 0;
+  double share = 0;  // of all that there is to do, 0..1
+  size_t runs_done = 0;
+  size_t runs = 1;
 };
 
 struct RunOptions {
@@ -59,12 +67,21 @@ struct RunOptions {
   const std::atomic<bool>* stop = nullptr;
   // Called now and then (1000 times a run).
   std::function<void(const Progress&)> on_progress;
+  // Of simulate() only: an open capture that takes the packets.
+  Capture* capture = nullptr;
 };
 
 Result simulate(const Scenario& scenario, const RunOptions& options = {});
 
-// Independent runs on `threads` threads (0: one per processor), results in the order of the
-// scenarios. on_progress counts finished runs: now = finished, end = all, in nanoseconds.
+// Independent runs on `threads` threads (0: one per processor). make(i) gives the scenario of run
+// i, take(i, result) gets its result; both are called on the thread of the run, beside those of
+// other runs and in no order, and throw nothing. After a stop no run begins, and what was under way
+// ends in results that are not complete. on_progress is called by one thread at a time.
+void simulate_each(size_t runs, const std::function<Scenario(size_t)>& make,
+                   const std::function<void(size_t, Result&&)>& take, unsigned threads = 0,
+                   const RunOptions& options = {});
+
+// The same of scenarios that are there, results in their order.
 std::vector<Result> simulate_all(std::span<const Scenario> scenarios, unsigned threads = 0,
                                  const RunOptions& options = {});
 

@@ -82,8 +82,11 @@ std::string SizeDistribution::parse(std::string_view text, const std::string& pa
 std::string SizeDistribution::load(const std::string& name_or_path, SizeDistribution* out) {
   std::vector<std::string_view> names;
   for (const WorkloadFile& file : workload_files()) {
-    if (file.name == name_or_path) return parse(file.text, name_or_path, out);
     names.push_back(file.name);
+    if (file.name != name_or_path) continue;
+    std::string error = parse(file.text, name_or_path, out);
+    out->built_in_ = error.empty();
+    return error;
   }
   std::ifstream file(name_or_path);
   std::ostringstream text;

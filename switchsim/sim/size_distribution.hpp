@@ -35,9 +35,12 @@ class SizeDistribution {
   // Probability of a size not above `bytes`.
   [[nodiscard]] double share_up_to(double bytes) const;
   [[nodiscard]] const std::vector<Row>& rows() const { return rows_; }
+  // The name says it all: load() found it among the files that are built in.
+  [[nodiscard]] bool built_in() const { return built_in_; }
 
  private:
   std::vector<Row> rows_;
+  bool built_in_ = false;
 };
 
 struct WorkloadFile {

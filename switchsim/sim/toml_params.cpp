@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "switchsim/sim/param_words.hpp"
+
 namespace mprdma::switchsim {
 
 namespace {
@@ -29,7 +31,7 @@ void read_preset(TomlReader& reader, Params* params) {
                             Params::roce_with(Congestion::kDcqcnTuned)};
   if (named) *params = presets[preset];
   size_t mode = 0;
-  if (!reader.word("mode", {"mp", "roce"}, &mode)) return;
+  if (!reader.word("mode", kProtocolWords, &mode)) return;
   const Protocol protocol = mode == 0 ? Protocol::kMp : Protocol::kRoce;
   if (params->protocol == protocol) return;
   if (named) return reader.refuse("mode", "the mode of the preset, or none");
@@ -38,7 +40,7 @@ void read_preset(TomlReader& reader, Params* params) {
 
 void read_congestion(TomlReader& reader, Params* params) {
   size_t word = 0;
-  if (!reader.word("congestion", {"none", "dcqcn-paper", "dcqcn-tuned"}, &word)) return;
+  if (!reader.word("congestion", kCongestionWords, &word)) return;
   params->congestion = static_cast<Congestion>(word);
   if (params->congestion == Congestion::kNone) return;
   if (params->protocol != Protocol::kRoce) {
@@ -83,7 +85,7 @@ void read_mends(TomlReader& reader, Params* p) {
   reader.boolean("path_window_reduction", &p->path_window_reduction);
   reader.boolean("window_give_back", &p->window_give_back);
   size_t rule = 0;
-  if (reader.word("restart", {"never", "idle", "no-backlog"}, &rule)) {
+  if (reader.word("restart", kRestartWords, &rule)) {
     p->restart = static_cast<transport::RestartRule>(rule);
   }
 }
@@ -97,15 +99,14 @@ void read_times(TomlReader& reader, Params* p) {
 
 void read_paths(TomlReader& reader, Params* p) {
   size_t word = 0;
-  if (reader.word("path_policy", {"single", "ack-clocked"}, &word)) {
-    p->path_policy =
-        word == 0 ? transport::PathPolicy::kSingle : transport::PathPolicy::kAckClocked;
+  if (reader.word("path_policy", kPathPolicyWords, &word)) {
+    p->path_policy = static_cast<transport::PathPolicy>(word);
   }
   reader.integer("path_probe_per_mille", 0, 1000, &p->path_probe_per_mille);
-  if (reader.word("placement", {"standard", "relaxed", "ordered"}, &word)) {
+  if (reader.word("placement", kPlacementWords, &word)) {
     p->placement = static_cast<transport::PlacementPolicy>(word);
   }
-  if (reader.word("sync_policy", {"optimistic", "stop-and-wait"}, &word)) {
+  if (reader.word("sync_policy", kSyncPolicyWords, &word)) {
     p->sync_policy = static_cast<transport::SyncPolicy>(word);
   }
   double alpha = 0;

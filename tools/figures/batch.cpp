@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/prng.hpp"
+#include "switchsim/sim/scenario_json.hpp"
 #include "switchsim/sim/simulation.hpp"
 #include "tools/figures/scenario_files.hpp"
 
@@ -75,7 +76,11 @@ size_t Batch::add_one(Scenario scenario, uint64_t seed) {
 
 void Batch::run() {
   switchsim::RunOptions options;
+  options.stop = options_.stop;
+  options.on_progress = options_.on_progress;
   results_ = switchsim::simulate_all(scenarios_, options_.jobs, options);
+  const auto cut_off = [](const Result& result) { return !result.complete; };
+  if (std::any_of(results_.begin(), results_.end(), cut_off)) throw Interrupted();
 }
 
 std::span<const Result> Batch::group(size_t number) const {
@@ -89,7 +94,26 @@ std::vector<double> Batch::each(size_t number,
   return out;
 }
 
+// One entry for each set of parameters, in the order of the runs.
+nlohmann::json Batch::runs_json() const {
+  nlohmann::json out = nlohmann::json::array();
+  for (const Scenario& scenario : scenarios_) {
+    nlohmann::json transport = switchsim::transport_json(scenario);
+    const auto same = std::find_if(out.begin(), out.end(), [&transport](const auto& entry) {
+      return entry["transport"] == transport;
+    });
+    if (same == out.end()) {
+      out.push_back(
+          {{"transport", std::move(transport)}, {"seeds", nlohmann::json::array({scenario.seed})}});
+    } else {
+      (*same)["seeds"].push_back(scenario.seed);
+    }
+  }
+  return out;
+}
+
 void Batch::claim_sound(const std::string& id, FigureResult* out) const {
+  out->runs = runs_json();
   double broken = 0;
   std::string first;
   for (const Result& result : results_) {

@@ -52,7 +52,8 @@ class Batch {
                              const std::function<double(const switchsim::Result&)>& value) const {
     return summarise(each(number, value));
   }
-  // No run broke an invariant or ended in an error completion that was not expected.
+  // No run broke an invariant or ended in an error completion that was not expected. Also notes
+  // with which parameters and seeds they ran.
   void claim_sound(const std::string& id, FigureResult* out) const;
 
  private:
@@ -60,6 +61,8 @@ class Batch {
     size_t first;
     size_t count;
   };
+  [[nodiscard]] nlohmann::json runs_json() const;
+
   RunOptions options_;
   std::vector<Group> groups_;
   std::vector<switchsim::Scenario> scenarios_;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/revision.hpp"
+#include "tools/figures/scenario_files.hpp"
 #include "tools/results.hpp"
 
 namespace mprdma::figures {
@@ -88,6 +89,8 @@ nlohmann::json to_json(const Figure& figure, const RunOptions& options,
   constants["size"] = options.ci() ? "ci" : "full";
   constants["seed"] = options.seed;
   constants["scenario"] = figure.scenario;
+  if (const char* text = scenario_file(figure.scenario)) constants["scenario_text"] = text;
+  constants["runs"] = result.runs;
   nlohmann::json claims = nlohmann::json::array();
   for (const Claim& claim : result.claims) claims.push_back(claim_json(claim));
   return {{"schema", 1},
@@ -103,6 +106,22 @@ nlohmann::json to_json(const Figure& figure, const RunOptions& options,
           {"constants", constants},
           {"claims", claims},
           {"series", series_json(result)}};
+}
+
+nlohmann::json report_json(const RunOptions& options, const std::vector<nlohmann::json>& figures) {
+  nlohmann::json claims = nlohmann::json::array();
+  nlohmann::json shown = nlohmann::json::array();
+  for (const nlohmann::json& figure : figures) {
+    for (const nlohmann::json& claim : figure["claims"]) claims.push_back(claim);
+    shown.push_back({{"figure", figure["figure"]}, {"constants", figure["constants"]}});
+  }
+  return {{"schema", 1},
+          {"command", "mprdma sim report"},
+          {"revision", revision()},
+          {"machine", machine_json()},
+          {"constants", {{"size", options.ci() ? "ci" : "full"}, {"seed", options.seed}}},
+          {"claims", claims},
+          {"figures", shown}};
 }
 
 }  // namespace mprdma::figures

@@ -6,13 +6,16 @@
 // switchsim/scenarios and variations of it; constants stand in the scenario file.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "switchsim/sim/simulation.hpp"
 #include "tools/figures/plot.hpp"
 
 namespace mprdma::figures {
@@ -24,7 +27,14 @@ struct RunOptions {
   Size size = Size::kFull;
   uint64_t seed = 1;  // of the first run; run i takes seed + i
   uint32_t jobs = 1;  // simulations at once
+  // As switchsim::RunOptions; a figure that is stopped throws Interrupted.
+  const std::atomic<bool>* stop = nullptr;
+  std::function<void(const switchsim::Progress&)> on_progress;
   [[nodiscard]] bool ci() const { return size == Size::kCi; }
+};
+
+struct Interrupted : std::exception {
+  [[nodiscard]] const char* what() const noexcept override { return "interrupted"; }
 };
 
 // Must a test fail when the claim is missed?
@@ -49,6 +59,8 @@ struct FigureResult {
   std::string setup;  // one paragraph: topology, rates, marking, seeds, times
   std::string seen;   // what is seen, one sentence: the title of the picture
   nlohmann::json constants = nlohmann::json::object();
+  // Of all runs: every set of parameters of the transport, with the seeds (Batch::claim_sound).
+  nlohmann::json runs = nlohmann::json::array();
   std::vector<Claim> claims;
   std::vector<Panel> panels;
 
@@ -76,5 +88,8 @@ bool holds(double value, const std::string& target);
 
 // The schema of results that programs read, as the other commands write it.
 nlohmann::json to_json(const Figure& figure, const RunOptions& options, const FigureResult& result);
+// Of a whole report, from what to_json() made of each of its figures: all claims in one list, and
+// the constants of each figure.
+nlohmann::json report_json(const RunOptions& options, const std::vector<nlohmann::json>& figures);
 
 }  // namespace mprdma::figures

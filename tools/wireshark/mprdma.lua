@@ -274,23 +274,28 @@ end
 
 local BTH_BYTES, ICRC_BYTES = 12, 4
 
+-- A capture may hold less than the packet had: the snap length.
 local function trailer(tvb, at, tree, has_payload)
+  local whole, captured = tvb:reported_len(), tvb:len()
   local pad = tvb(1, 1):bitfield(2, 2)
-  local payload_end = tvb:len() - ICRC_BYTES - pad
+  local payload_end = whole - ICRC_BYTES - pad
   if payload_end < at then
     tree:add_proto_expert_info(e_truncated)
     return
   end
   if has_payload then
-    tree:add(f.payload_len, tvb(at, payload_end - at), payload_end - at)
-    if payload_end > at then
-      tree:add(f.payload, tvb(at, payload_end - at))
+    local there = math.min(payload_end, captured) - at
+    tree:add(f.payload_len, tvb(at, there), payload_end - at)
+    if there > 0 then
+      tree:add(f.payload, tvb(at, there))
     end
   end
-  if pad > 0 then
+  if pad > 0 and payload_end + pad <= captured then
     tree:add(f.pad, tvb(payload_end, pad))
   end
-  tree:add_le(f.icrc, tvb(tvb:len() - ICRC_BYTES, ICRC_BYTES))
+  if whole <= captured then
+    tree:add_le(f.icrc, tvb(whole - ICRC_BYTES, ICRC_BYTES))
+  end
 end
 
 local function dissect_mp(tvb, pinfo, root)
@@ -308,8 +313,11 @@ local function dissect_mp(tvb, pinfo, root)
   local headers, has_payload = headers_of(opcode)
   local at = BTH_BYTES
   for _, header in ipairs(headers) do
-    if at + SIZES[header] > tvb:len() then
+    if at + SIZES[header] > tvb:reported_len() then
       tree:add_proto_expert_info(e_truncated)
+      return
+    end
+    if at + SIZES[header] > tvb:len() then
       return
     end
     header(tvb, at, tree, info)

@@ -52,7 +52,8 @@ uint64_t pauses(const Result& result) {
 }
 
 std::string bytes_of(const Result& result) {
-  return to_json(result, "test", "revision", true).dump() + flows_csv(result) + ports_csv(result);
+  return to_json(result, Scenario{}, "test", "revision", true).dump() + flows_csv(result) +
+         ports_csv(result);
 }
 
 TEST(Pause, AnIncastLosesNothingAndEveryPortTellsHowLongItWasPaused) {
@@ -68,7 +69,7 @@ TEST(Pause, AnIncastLosesNothingAndEveryPortTellsHowLongItWasPaused) {
   EXPECT_GT(nic.pause_sent_series.back(), 0U);
   EXPECT_LE(nic.pause_sent_series.back(), nic.pause_sent);
   EXPECT_EQ(result.port_named("r1.ab")->pause_sent, 0U);  // acknowledgements only
-  const auto json = to_json(result, "test", "revision", true);
+  const auto json = to_json(result, Scenario{}, "test", "revision", true);
   EXPECT_EQ(json["ports"][0]["pause_sent"], nic.pause_sent);
   EXPECT_NE(ports_csv(result).find("l1.ab.pause_sent,l1.ab.paused_share"), std::string::npos);
 }

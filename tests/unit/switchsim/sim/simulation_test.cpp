@@ -14,7 +14,8 @@ namespace mprdma::switchsim {
 namespace {
 
 std::string bytes_of(const Result& result) {
-  return to_json(result, "test", "revision", true).dump() + flows_csv(result) + ports_csv(result);
+  return to_json(result, Scenario{}, "test", "revision", true).dump() + flows_csv(result) +
+         ports_csv(result);
 }
 
 void expect_sound(const Result& result) {

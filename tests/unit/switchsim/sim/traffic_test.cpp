@@ -240,7 +240,7 @@ TEST(Traffic, RunsAndIsTheSameForTheSameSeed) {
     for (const std::string& error : result.errors) ADD_FAILURE() << error;
     EXPECT_EQ(result.fct.unfinished, 0U);
     for (const FlowResult& flow : result.flows) EXPECT_EQ(flow.delivered_bytes, flow.posted_bytes);
-    return to_json(result, "test", "revision", true).dump();
+    return to_json(result, s, "test", "revision", true).dump();
   };
   const std::string first = bytes_of(2);
   EXPECT_EQ(first, bytes_of(2));

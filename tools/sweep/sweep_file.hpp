@@ -1,0 +1,57 @@
+// A sweep: a scenario, what is varied in it, seeds, and what is told of the results. From a TOML
+// file (docs/simulator.md). A *point* is one choice of a value for each [[vary]], the last one
+// fastest; a *run* is a point with a seed. Runs are numbered: point * seeds + index of the seed.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "switchsim/sim/scenario_toml.hpp"
+#include "tools/sweep/measure.hpp"
+
+namespace mprdma::sweep {
+
+// A place in the sweep's file: "sweep.toml:12:3".
+using Place = std::string;
+
+// One [[vary]]: keys that change together.
+struct Vary {
+  std::string name;  // the column of the table
+  std::vector<std::string> keys;
+  // Of each value: what is put over the scenario, what the table shows, where it stands.
+  std::vector<switchsim::Overrides> overrides;
+  std::vector<std::string> labels;
+  std::vector<Place> places;
+};
+
+struct Sweep {
+  std::string name;
+  std::string text;
+  std::string scenario_path;
+  std::string scenario_text;
+  switchsim::Overrides set;  // of all points
+  std::vector<Vary> varied;
+  std::vector<uint64_t> seeds;
+  std::vector<Measure> measures;
+  std::vector<Place> measure_places;
+
+  [[nodiscard]] size_t points() const;
+  [[nodiscard]] size_t runs() const { return points() * seeds.size(); }
+  // Of each [[vary]], the value that a point has chosen.
+  [[nodiscard]] std::vector<size_t> choice_of(size_t point) const;
+  [[nodiscard]] switchsim::Overrides overrides_of(size_t point) const;
+  [[nodiscard]] size_t point_of_run(size_t run) const { return run / seeds.size(); }
+  [[nodiscard]] uint64_t seed_of_run(size_t run) const { return seeds[run % seeds.size()]; }
+  // Of a run that check() has found good.
+  [[nodiscard]] switchsim::Scenario scenario_of_run(size_t run) const;
+  // Depends on the scenario's text, on what is put over it and on the seed, and on nothing else.
+  [[nodiscard]] std::string file_of_run(size_t run) const;
+};
+
+// Empty, or the error with file, line, column and what was expected. load() reads the scenario as
+// well, check() makes every point once.
+std::string load(const std::string& path, Sweep* out);
+std::string check(const Sweep& sweep);
+
+}  // namespace mprdma::sweep
