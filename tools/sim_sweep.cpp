@@ -28,7 +28,6 @@ using sweep::Held;
 using sweep::Store;
 using sweep::Sweep;
 using switchsim::Result;
-using switchsim::Scenario;
 
 constexpr uint32_t kJobsMax = 1024;  // a thread each
 constexpr uint64_t kShardsMax = 1'000'000;
