@@ -15,7 +15,7 @@ namespace mprdma {
 
 template <unsigned kBits>
 class WindowBitmap {
-  static_assert(std::has_single_bit(kBits) && kBits >= 8 && kBits <= 256);
+  static_assert(std::has_single_bit(kBits) && kBits >= 8 && kBits <= 4096);
 
  public:
   static constexpr uint32_t kSize = kBits;

@@ -45,10 +45,17 @@ enum class RestartRule : uint8_t {
   kNoBacklog,  // the application had nothing that waits for 3 RTT [mend]
 };
 
-// Largest receive window, slots (design 3.1); the bitmap's width.
+// kWindowSlotsMax: largest receive window, slots (design 3.1); the bitmap's width.
+// kSendSpanMax: a stream never has more packets than this between snd_una and snd_nxt; the width of
+// the maps. MPRDMA_WIDE_WINDOWS is set in a second build for the simulator alone
+// (tools/figures/wide), which shows how far out of order packets come where no window limits it.
+#ifdef MPRDMA_WIDE_WINDOWS
+inline constexpr uint32_t kWindowSlotsMax = 2048;
+inline constexpr uint32_t kSendSpanMax = 4096;
+#else
 inline constexpr uint32_t kWindowSlotsMax = 128;
-// A stream never has more packets than this between snd_una and snd_nxt: the width of the maps.
 inline constexpr uint32_t kSendSpanMax = 256;
+#endif
 
 // Packets that a stream may have between the oldest that matters and the newest: well below 2^23,
 // where serial numbers come round.

@@ -10,6 +10,7 @@
 #include "base/check.hpp"
 #include "base/psn.hpp"
 #include "base/units.hpp"
+#include "transport/params.hpp"
 #include "wire/packet.hpp"
 
 namespace mprdma::transport {
@@ -188,7 +189,7 @@ class ActionList {
 };
 
 // The worst case of one call: a whole receive window becomes deliverable at once.
-inline constexpr uint32_t kMaxReleased = 256;
+inline constexpr uint32_t kMaxReleased = 2 * kWindowSlotsMax;
 inline constexpr uint32_t kMaxPlacements = kMaxReleased * kMaxSge;
 
 // What one call wants done, in this order: all placements, then release the frames, then send the

@@ -1,4 +1,4 @@
-// The three states of path 4 that figure 14(b) compares.
+// The three states of path 4 that figures 1 and 14 compare.
 #pragma once
 
 #include <array>

@@ -5,12 +5,14 @@
 
 namespace mprdma::figures {
 
+FigureResult reordering(const Figure& figure, const RunOptions& options);           // 1
 FigureResult steady_queue(const Figure& figure, const RunOptions& options);         // 4
 FigureResult marking_balance(const Figure& figure, const RunOptions& options);      // 5
 FigureResult lossy_paths(const Figure& figure, const RunOptions& options);          // 11a
 FigureResult cut_paths(const Figure& figure, const RunOptions& options);            // 11b
 FigureResult permutation(const Figure& figure, const RunOptions& options);          // 12a
 FigureResult fabric_permutation(const Figure& figure, const RunOptions& options);   // 12b
+FigureResult reordering_by_delta(const Figure& figure, const RunOptions& options);  // 14a
 FigureResult bounded_window(const Figure& figure, const RunOptions& options);       // 14b
 FigureResult pinned_flow(const Figure& figure, const RunOptions& options);          // 15
 FigureResult join_and_leave(const Figure& figure, const RunOptions& options);       // 16

@@ -1,0 +1,36 @@
+#include "tools/figures/wide/wide_window.hpp"
+
+#include "switchsim/sim/scenario_toml.hpp"
+#include "switchsim/sim/simulation.hpp"
+
+namespace wide_window {
+
+namespace switchsim = mprdma::switchsim;
+
+static_assert(mprdma::transport::kWindowSlotsMax == kSlots, "built with MPRDMA_WIDE_WINDOWS");
+
+uint32_t Outcome::percentile(double share) const {
+  return switchsim::OooHistogram{reordered}.percentile(share);
+}
+
+std::vector<Outcome> simulate_all(const std::vector<Job>& jobs, unsigned threads) {
+  std::vector<Outcome> out(jobs.size());
+  std::vector<switchsim::Scenario> scenarios(jobs.size());
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    out[i].error =
+        switchsim::parse_scenario(jobs[i].text, jobs[i].file, jobs[i].overrides, &scenarios[i]);
+    if (!out[i].error.empty()) return out;
+  }
+  const auto results = switchsim::simulate_all(scenarios, threads, switchsim::RunOptions{});
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    const switchsim::Result& result = results[i];
+    if (!result.errors.empty()) out[i].error = result.errors.front();
+    out[i].reordered = result.ooo.count;
+    out[i].goodput_bps = result.goodput_bps;
+    out[i].timeouts = result.timeouts();
+    out[i].retransmitted = result.retransmitted();
+  }
+  return out;
+}
+
+}  // namespace wide_window

@@ -1,0 +1,34 @@
+// The simulator with a receive window and maps that are as good as infinite: the very sources of
+// the transport and of the simulator, compiled a second time with MPRDMA_WIDE_WINDOWS and with
+// their namespace renamed. window_slots, reorder_delta and loss_trigger go up to 2048 here.
+//
+// Only plain types pass, and this namespace is not one of those that are renamed: a struct of the
+// one build is no struct of the other.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace wide_window {
+
+inline constexpr uint32_t kSlots = 2048;
+
+struct Job {
+  std::string file;  // what messages call the text
+  std::string text;  // a scenario, TOML
+  std::vector<std::string> overrides;
+};
+
+struct Outcome {
+  std::string error;                // empty: it ran, and nothing unexpected happened
+  std::vector<uint64_t> reordered;  // packets by out-of-order degree, all flows, measured
+  double goodput_bps = 0;
+  uint64_t timeouts = 0;
+  uint64_t retransmitted = 0;
+  [[nodiscard]] uint32_t percentile(double share) const;  // of the degrees
+};
+
+std::vector<Outcome> simulate_all(const std::vector<Job>& jobs, unsigned threads);
+
+}  // namespace wide_window
