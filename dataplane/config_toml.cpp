@@ -209,6 +209,8 @@ constexpr Knob kTransport[] = {
      [](const toml::node& n, Config& c) { return take_bool(n, &c.params.path_window_reduction); }},
     {"window_give_back", "true or false",
      [](const toml::node& n, Config& c) { return take_bool(n, &c.params.window_give_back); }},
+    {"sync_wait_is_backlog", "true or false",
+     [](const toml::node& n, Config& c) { return take_bool(n, &c.params.sync_wait_is_backlog); }},
     {"sync_policy", "\"optimistic\" or \"stop-and-wait\"", set_sync_policy},
     {"sync_alpha", "a number in 0..16", set_sync_alpha},
     {"restart", "\"no-backlog\", \"idle\" or \"never\"", set_restart},

@@ -131,6 +131,9 @@ struct Params {
   // has something again [mend].
   bool window_give_back = true;
   RestartRule restart = RestartRule::kNoBacklog;
+  // What waits only for the delay of a synchronise operation counts as something to send [mend]:
+  // acknowledgements that come meanwhile take no window and keep their path.
+  bool sync_wait_is_backlog = true;
 
   PlacementPolicy placement = PlacementPolicy::kStandard;
   SyncPolicy sync_policy = SyncPolicy::kOptimistic;
@@ -169,6 +172,7 @@ constexpr Params Params::mp_paper() {
   p.tail_probe = false;
   p.sack_map = false;
   p.window_give_back = false;
+  p.sync_wait_is_backlog = false;
   p.restart = RestartRule::kIdle;
   return p;
 }

@@ -93,6 +93,10 @@ class Requester {
   };
 
   [[nodiscard]] bool has_new() const;
+  // .. or only the delay of a synchronise operation keeps it from being sent now.
+  [[nodiscard]] bool has_backlog() const {
+    return has_new() || (config_.params.sync_wait_is_backlog && !next_release().is_never());
+  }
   // What the response stream's receiver calls.
   struct ResponseStream {
     Requester& self;

@@ -85,7 +85,8 @@ ordered_json params_json(const transport::Params& params) {
                limit_growth, loss_shrinks_window, timeout_shrinks_window, adapt_timeout,
                early_retransmit, tail_probe, sack_map, rto_floor, rto_ceiling, probe_floor,
                initial_rtt, path_policy, path_probe_per_mille, path_window_reduction,
-               window_give_back, restart, placement, sync_policy, sync_alpha, congestion,
+               window_give_back, restart, sync_wait_is_backlog, placement, sync_policy, sync_alpha,
+               congestion,
                link_mbps_of_host] = params;  // the last one: from the topology, not from here
   return {{"mode", word_of(kProtocolWords, protocol)},
           {"window_slots", window_slots},
@@ -109,6 +110,7 @@ ordered_json params_json(const transport::Params& params) {
           {"path_window_reduction", path_window_reduction},
           {"window_give_back", window_give_back},
           {"restart", word_of(kRestartWords, restart)},
+          {"sync_wait_is_backlog", sync_wait_is_backlog},
           {"placement", word_of(kPlacementWords, placement)},
           {"sync_policy", word_of(kSyncPolicyWords, sync_policy)},
           {"sync_alpha", static_cast<double>(sync_alpha.raw()) / Fixed16::kOneRaw},

@@ -84,6 +84,7 @@ void read_mends(TomlReader& reader, Params* p) {
   reader.boolean("sack_map", &p->sack_map);
   reader.boolean("path_window_reduction", &p->path_window_reduction);
   reader.boolean("window_give_back", &p->window_give_back);
+  reader.boolean("sync_wait_is_backlog", &p->sync_wait_is_backlog);
   size_t rule = 0;
   if (reader.word("restart", kRestartWords, &rule)) {
     p->restart = static_cast<transport::RestartRule>(rule);

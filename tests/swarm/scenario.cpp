@@ -122,6 +122,7 @@ transport::Params draw_params(Prng prng, uint32_t window_slots) {
   p.loss_shrinks_window = prng.chance(3, 4);
   p.timeout_shrinks_window = prng.chance(3, 4);
   p.adapt_timeout = prng.split("adapt").chance(3, 4);
+  p.sync_wait_is_backlog = prng.split("sync wait").chance(3, 4);
   p.early_retransmit = prng.chance(3, 4);
   p.tail_probe = prng.chance(3, 4);
   p.rto_floor = log_duration(prng, Duration::us(50), Duration::ms(20));
@@ -395,11 +396,11 @@ std::string to_string(const Scenario& s) {
       text += fmt::format(
           "  paths {} probing {} grow {} loss {} rto {} adapt {} early {} probe {} map {} reduce "
           "{} back {} "
-          "restart {}\n",
+          "restart {} sync wait {}\n",
           p.path_policy == transport::PathPolicy::kSingle ? "one" : "many", p.path_probe_per_mille,
           p.limit_growth, p.loss_shrinks_window, p.timeout_shrinks_window, p.adapt_timeout,
           p.early_retransmit, p.tail_probe, p.sack_map, p.path_window_reduction, p.window_give_back,
-          static_cast<int>(p.restart));
+          static_cast<int>(p.restart), p.sync_wait_is_backlog);
       text += fmt::format(
           "  placement {} relaxed target {} sink {} synchronise {} ppm, policy {} alpha {}/2, "
           "window "

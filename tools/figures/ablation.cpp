@@ -26,7 +26,7 @@ struct Mend {
 };
 
 // Every switch of transport/params.hpp that is marked as a mend.
-constexpr std::array<Mend, 13> kMends = {{
+constexpr std::array<Mend, 14> kMends = {{
     {"all", "all\non", "all on", [](Params*) {}},
     {"growth", "growth\nlimit", "growth limit", [](Params* p) { p->limit_growth = false; }},
     {"cap", "win.\ncap", "window cap", [](Params* p) { p->window_max = transport::kSendSpanMax; }},
@@ -39,6 +39,8 @@ constexpr std::array<Mend, 13> kMends = {{
      [](Params* p) { p->early_retransmit = false; }},
     {"probe", "tail\nprobe", "tail probe", [](Params* p) { p->tail_probe = false; }},
     {"give-back", "give-\nback", "give-back", [](Params* p) { p->window_give_back = false; }},
+    {"sync-wait", "sync\nwait", "wait is backlog",
+     [](Params* p) { p->sync_wait_is_backlog = false; }},
     {"restart", "re-\nstart", "restart rule",
      [](Params* p) { p->restart = transport::RestartRule::kIdle; }},
     // What reads the map goes with it.

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tools/figures/batch.hpp"
+#include "tools/figures/message_sizes.hpp"
 
 namespace mprdma::figures {
 
@@ -143,6 +144,21 @@ void add_small_messages(bool ci, std::vector<AblationCase>* out) {
                   {"probe", "early"}});
 }
 
+void add_synchronise(bool ci, std::vector<AblationCase>* out) {
+  Scenario scenario = load("fig18.toml", kMp128.overrides);
+  for (switchsim::FlowSpec& flow : scenario.flows) {
+    flow.message_bytes = kSmallMessages.bytes;
+    flow.synchronise_ppm = 600'000;
+  }
+  shorten(&scenario, ci ? 8 : 2);
+  out->push_back({"synchronise",
+                  "32 KiB messages, 60 % synchronise: goodput",
+                  scenario,
+                  [](const Result& r) { return r.goodput_bps / 1e9; },
+                  "",
+                  {"sync-wait"}});
+}
+
 // What a host does that is stopped: nothing comes in for a while, then all at once.
 void add_stalls(bool ci, std::vector<AblationCase>* out) {
   Scenario scenario = load("fig12a.toml", kMp128.overrides);
@@ -180,6 +196,7 @@ std::vector<AblationCase> ablation_cases(const Figure& figure, bool ci) {
   add_lost_acks(ci, &out);
   add_pauses(&out);
   add_small_messages(ci, &out);
+  add_synchronise(ci, &out);
   add_stalls(ci, &out);
   return out;
 }

@@ -409,6 +409,23 @@ TEST(Ordering, ASynchroniseOperationLeavesTheDelayAfterWhatWasSentBeforeIt) {
   EXPECT_GT(pair.a.qp->next_deadline(), pair.a.now);
 }
 
+// What an acknowledgement takes from the window while only the delay keeps a packet from leaving.
+uint64_t taken_while_waiting(bool wait_is_backlog) {
+  PairOptions options = with_delay();
+  options.params.sync_wait_is_backlog = wait_is_backlog;
+  RelaxedPair pair(options);
+  const auto packets = send_data_and_flag(pair, kSynchronise);
+  pair.a.now = pair.b.now = pair.a.now + Duration::us(10);
+  for (size_t i = 0; i < 2; ++i) pair.a.receive(*pair.b.receive(packets[i]));
+  EXPECT_TRUE(pair.a.send().empty());
+  return pair.a.counters.window_reductions;
+}
+
+TEST(Ordering, TheDelayOfASynchroniseOperationCostsNoWindow) {
+  EXPECT_EQ(taken_while_waiting(true), 0U);
+  EXPECT_EQ(taken_while_waiting(false), 2U) << "to the letter";
+}
+
 TEST(Ordering, NothingWaitsIfNothingIsOutstanding) {
   RelaxedPair pair(with_delay());
   pair.a.post(WorkOpcode::kWrite, kLocal, kMtu, kRemote, kSignaled | kSynchronise);
