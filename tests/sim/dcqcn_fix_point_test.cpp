@@ -86,8 +86,8 @@ Scenario flows_at_one_bottleneck(uint32_t flows) {
 }
 
 // The model is of means. A flow really cuts by alpha / 2 at once, some 5 %, at random: the queue
-// swings by about its own mean, cannot fall below 0, and so lies above the model's on average (14
-// to 31 % in runs of 0.1 to 0.4 s). With eight flows it also passes Kmax, where all is marked, so
+// swings by about its own mean, cannot fall below 0, and so lies above the model's on average (10
+// to 32 % in runs of 0.1 to 0.4 s). With eight flows it also passes Kmax, where all is marked, so
 // the marks are many more; the queue is what is compared.
 constexpr double kQueueMost = 1.4;
 
