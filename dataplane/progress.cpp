@@ -30,6 +30,7 @@ void Progress::poll() {
     return;
   }
   const Time now = clock_now();
+  if (now - last_poll_ >= kNapAfter) polls_in_vain_since_ = now;  // it was elsewhere meanwhile
   note_poll(now, worker_.doorbells_pending());
   idle_cancelled_ = idle_requests_.load(std::memory_order_relaxed);
   if (++polls_since_finish_ > kArmedPolls && !waits_in_memory()) disarm();
@@ -42,11 +43,18 @@ void Progress::poll() {
   }
   // Whoever sees its last send finish in its own poll has seen it.
   if (finished) polls_since_finish_ = kArmedPolls;
+  if (worked) polls_in_vain_since_ = now;
   empty_polls_ = worked ? 0 : empty_polls_ + 1;
   const bool yield = empty_polls_ >= kEmptyPollsBeforeYield;
+  const bool in_vain = now - polls_in_vain_since_ >= kNapAfter;
   if (yield) empty_polls_ = 0;
   leave(now);
-  if (yield) sched_yield();
+  if (!yield) return;
+  if (in_vain) {
+    nap(kNap);
+  } else {
+    sched_yield();
+  }
 }
 
 void Progress::note_poll(Time now, bool posts) {
@@ -75,7 +83,7 @@ void Progress::kick() {
 
 void Progress::lock_for_command() {
   commands_waiting_.fetch_add(1, std::memory_order_relaxed);
-  while (!try_lock()) sched_yield();
+  while (!try_lock()) PromptThread::give_way();
   commands_waiting_.fetch_sub(1, std::memory_order_relaxed);
 }
 
@@ -83,7 +91,7 @@ bool Progress::lock_for_last_command() {
   const Time start = clock_now();
   while (!try_lock()) {
     if (clock_now() - start > kLastCommandWaits) return false;
-    sched_yield();
+    PromptThread::give_way();
   }
   return true;
 }

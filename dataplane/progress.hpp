@@ -46,6 +46,9 @@ class Progress {
   static constexpr uint32_t kSilentPosts = 2;
   // An application that polled less than this ago is taken to go on.
   static constexpr Duration kPolling = Duration::us(60);
+  // An application that has polled in vain for so long is let wait a little between its polls.
+  static constexpr Duration kNapAfter = Duration::ms(1);
+  static constexpr Duration kNap = Duration::us(20);
   // The helper, having found nothing, looks again for so long before it sleeps.
   static constexpr Duration kSpin = Duration::us(15);
   // A port that cannot notify is polled after these pauses.
@@ -151,6 +154,7 @@ class Progress {
   uint32_t idle_cancelled_ = 0;  // requests that a later poll made void
   Time helper_wakes_at_;         // epoch: it is awake
   uint32_t empty_polls_ = 0;
+  Time polls_in_vain_since_;
   uint32_t polls_since_finish_ = UINT32_MAX / 2;  // since nothing of ours was outstanding any more
   Time last_poll_;
   bool last_poll_posted_ = false;  // it came with a doorbell

@@ -25,7 +25,7 @@ struct SchedAttr {
 };
 
 // Long enough for whoever has the lock to be let in, short against a round trip.
-constexpr long kGiveWayNs = 5'000;
+constexpr Duration kGiveWay = Duration::us(5);
 
 }  // namespace
 
@@ -56,14 +56,16 @@ void PromptThread::change_class(bool real_time) {
   if (!real_time) make_prompt();  // the slice went with the class
 }
 
-void PromptThread::give_way() const {
-  if (!real_time_) {
-    sched_yield();
-    return;
-  }
-  // sched_yield() lets in nobody of a lower class.
-  const timespec pause{0, kGiveWayNs};
-  nanosleep(&pause, nullptr);
+void nap(Duration pause) {
+  const int slack = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
+  if (slack > 1) prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+  const timespec time{0, static_cast<long>(pause.count_ns())};
+  nanosleep(&time, nullptr);
+  if (slack > 1) prctl(PR_SET_TIMERSLACK, slack, 0, 0, 0);
+}
+
+void PromptThread::give_way() {
+  nap(kGiveWay);
 }
 
 }  // namespace mprdma::dataplane

@@ -20,6 +20,13 @@ namespace mprdma::dataplane {
 // Changes nothing where the thread was given a scheduling class on purpose.
 void make_prompt();
 
+// The calling thread sleeps for so long (below a second), without the slack of its timers. Who
+// waits for others must not call sched_yield() again and again instead: it lets in nobody of a
+// lower class, and two threads that take turns in it on one core keep all others from that core for
+// seconds, where EEVDF's point of reference runs away from them (seen on Linux 6.18: two pollers
+// had two cores for 27 s, and mprdmad, which had frames for them, had none).
+void nap(Duration pause);
+
 // How much of its time a thread may run in the real-time class.
 class PromptBudget {
  public:
@@ -60,8 +67,8 @@ class PromptThread {
   // `urgent`: whoever waits for this thread uses its core meanwhile.
   void slept_until(Time now, bool urgent) { set_real_time(budget_.slept_until(now) && urgent); }
   void ran_until(Time now) { set_real_time(budget_.ran_until(now) && real_time_); }
-  // Somebody else has what this thread waits for, and may need this very core.
-  void give_way() const;
+  // Somebody else has what the calling thread waits for, and may need this very core.
+  static void give_way();
 
  private:
   void set_real_time(bool wanted) {

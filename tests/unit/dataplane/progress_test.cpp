@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include <atomic>
 #include <chrono>
@@ -275,6 +276,23 @@ TEST(Progress, PostToItselfArrivesWithThePost) {
   }
   // Now and then the helper has the lock.
   EXPECT_GT(at_once, kPosts / 2);
+}
+
+// A poller that finds nothing for long sleeps between its polls: yielding is not enough
+// (prompt_thread.hpp, nap()). A thread that yields is switched from, but never of its own will.
+TEST(Progress, PollsInVainSleepNowAndThen) {
+  Pair pair;
+  const auto sleeps = [] {
+    rusage usage{};
+    getrusage(RUSAGE_THREAD, &usage);
+    return usage.ru_nvcsw;
+  };
+  const int64_t before = sleeps();
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (sleeps() < before + 20 && std::chrono::steady_clock::now() < limit) {
+    pair.a.channel.progress(pair.a.channel.engine);
+  }
+  EXPECT_GE(sleeps(), before + 20);
 }
 
 // Two threads that post to two queue pairs of one engine and poll one lock: each request completes
