@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string_view>
 
 #include "base/fixed_point.hpp"
 
@@ -25,6 +26,8 @@ namespace mprdma::cc {
 
 class MpWindow {
  public:
+  static constexpr std::string_view kName = "mp";
+
   MpWindow(uint32_t initial_packets, uint32_t max_packets)
       : initial_(Fixed16::from_int(initial_packets)),
         max_(Fixed16::from_int(max_packets)),
@@ -59,8 +62,6 @@ class MpWindow {
     owed_ = Fixed16();
   }
 
-  // Whole packets that may be in flight, at least 1.
-  [[nodiscard]] uint32_t packets() const { return window_.floor(); }
   [[nodiscard]] Fixed16 exact() const { return window_; }
   [[nodiscard]] Fixed16 owed() const { return owed_; }
 

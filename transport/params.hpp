@@ -7,6 +7,8 @@
 
 #include "base/fixed_point.hpp"
 #include "base/units.hpp"
+#include "cc/window.hpp"
+#include "transport/path_policies.hpp"
 
 namespace mprdma::transport {
 
@@ -14,11 +16,6 @@ namespace mprdma::transport {
 enum class Protocol : uint8_t {
   kMp,    // streams with selective acknowledgement; the extended opcodes
   kRoce,  // RoCEv2 as the standard has it: go-back-N, one PSN space, one path
-};
-
-enum class PathPolicy : uint8_t {
-  kSingle,      // one fixed virtual path, drawn when the queue pair connects
-  kAckClocked,  // what an acknowledgement allows leaves on the path that it echoes (paper 3.2)
 };
 
 // Congestion control of the mode `roce`: none, or DCQCN with the constants of a preset
@@ -121,6 +118,9 @@ struct Params {
   // SRTT before the first sample. Range 1 us .. 100 ms.
   Duration initial_rtt = Duration::us(50);
 
+  // What the window does at each event (cc/window.hpp). The mode `roce` has no such window.
+  cc::WindowControl window_control = cc::WindowControl::kMp;
+  // On which path a packet leaves (path_policies.hpp).
   PathPolicy path_policy = PathPolicy::kAckClocked;
   // p: once per RTT, with so many chances in a thousand, a packet goes to a new random path (paper
   // 3.5). Range 0..1000.

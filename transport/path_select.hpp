@@ -5,18 +5,21 @@
 // path, ever. Hardware sends when the acknowledgement comes; software may find the wire busy or the
 // application late, so unused clocks wait here in a short FIFO: random ones first, for they are
 // the older ones, then by age. Clocks that were not used for 3 RTT keep their right, not their
-// path. kSingle: one fixed path for everything, no clocks.
+// path. Under a policy without clocks (kSingle, kSpray: path_policies.hpp) the window alone
+// decides.
 //
 // Who grants a clock, and how many, is the sender's affair (stream_sender.hpp).
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <type_traits>
+#include <variant>
 
 #include "base/check.hpp"
 #include "base/prng.hpp"
 #include "base/units.hpp"
-#include "transport/params.hpp"
+#include "transport/path_policies.hpp"
 #include "wire/constants.hpp"
 
 namespace mprdma::transport {
@@ -26,11 +29,14 @@ class PathSelector {
   // Paths that are remembered at most; what is beyond is not granted now.
   static constexpr uint32_t kStoredMax = 128;
 
-  explicit PathSelector(PathPolicy policy) : clocked_(policy == PathPolicy::kAckClocked) {}
+  explicit PathSelector(PathPolicy policy)
+      : policy_(PathPolicies::make(policy)),
+        clocked_(std::visit([](const auto& p) { return std::decay_t<decltype(p)>::kClocked; },
+                            policy_)) {}
 
   // Forgets all clocks. `fixed_vp` is the path of kSingle, `prng` what random paths come from.
   void reset(uint16_t fixed_vp, const Prng& prng) {
-    fixed_vp_ = fixed_vp;
+    std::visit([fixed_vp](auto& p) { p.reset(fixed_vp); }, policy_);
     prng_ = prng;
     clear();
   }
@@ -76,12 +82,9 @@ class PathSelector {
     return {vp, false};
   }
 
-  // A path for what needs no clock; the fixed one under kSingle.
+  // A path for what needs no clock.
   uint16_t draw() {
-    static_assert((wire::kVirtualPathCount & (wire::kVirtualPathCount - 1)) == 0);
-    if (!clocked_) return fixed_vp_;
-    const auto index = static_cast<uint32_t>(prng_.next_u64() >> 32) % wire::kVirtualPathCount;
-    return static_cast<uint16_t>(wire::kVirtualPathMin + index);
+    return std::visit([this](auto& p) { return p.next(prng_); }, policy_);
   }
   [[nodiscard]] bool chance(uint32_t per_mille) { return prng_.chance(per_mille, 1000); }
 
@@ -91,8 +94,8 @@ class PathSelector {
     stored_ -= count;
   }
 
+  PathPolicies::Any policy_;
   bool clocked_;
-  uint16_t fixed_vp_ = wire::kVirtualPathMin;
   Prng prng_{0};
   uint32_t random_ = 0;  // clocks without a path
   uint32_t head_ = 0;

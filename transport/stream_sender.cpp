@@ -21,7 +21,7 @@ constexpr int64_t kRttvarWeight = 4;
 StreamSender::StreamSender(const Params& params, TransportCounters* counters)
     : params_(params),
       counters_(counters),
-      window_(params.initial_window, params.window_max),
+      window_(params.window_control, params.initial_window, params.window_max),
       paths_(params.path_policy),
       window_before_timeout_(window_),
       srtt_ns_(params.initial_rtt.count_ns()) {}

@@ -19,7 +19,7 @@
 #include "base/psn.hpp"
 #include "base/units.hpp"
 #include "base/window_bitmap.hpp"
-#include "cc/mp_window.hpp"
+#include "cc/window.hpp"
 #include "transport/counters.hpp"
 #include "transport/params.hpp"
 #include "transport/path_select.hpp"
@@ -83,13 +83,15 @@ class StreamSender {
   }
   // Packets that may leave at once; in_flight() + clocks() <= window, but see stream_sender_clocks.
   [[nodiscard]] uint32_t clocks() const { return paths_.clocks(); }
+  // Does a packet need one (path_select.hpp)?
+  [[nodiscard]] bool clocked() const { return paths_.clocked(); }
   [[nodiscard]] Duration srtt() const { return Duration::ns(srtt_ns_); }
   // How long a synchronise operation stays behind what was sent before it: alpha * delta * SRTT /
   // cwnd, rounded down.
   [[nodiscard]] Duration sync_delay() const;
   // The retransmission timeout without back-off.
   [[nodiscard]] Duration base_rto() const;
-  [[nodiscard]] const cc::MpWindow& window() const { return window_; }
+  [[nodiscard]] const cc::Window& window() const { return window_; }
   [[nodiscard]] bool paused() const { return !paused_until_.is_never(); }
   // Timeouts in a row without news.
   [[nodiscard]] uint32_t timeouts_in_a_row() const { return backoff_; }
@@ -154,7 +156,7 @@ class StreamSender {
 
   Params params_;
   TransportCounters* counters_;
-  cc::MpWindow window_;
+  cc::Window window_;
   PathSelector paths_;
   PaperRecovery paper_;  // used, and so not at rest, without Params::sack_map only
 
@@ -183,7 +185,7 @@ class StreamSender {
   bool timeout_open_ = false;
   Psn timeout_end_;  // snd_nxt then; never before snd_una
   Map timed_out_;    // marked lost by it
-  cc::MpWindow window_before_timeout_;
+  cc::Window window_before_timeout_;
 
   int64_t srtt_ns_;
   int64_t rttvar_ns_ = 0;

@@ -217,11 +217,11 @@ void HostSet::observe_departure(Endpoint& endpoint, uint32_t packet_bytes) {
 // wait for the NIC. A stream with a clock for each packet knows by itself.
 bool HostSet::wire_is_limit(const Endpoint& endpoint) const {
   const Flow& flow = flows_[endpoint.number / 2];
-  if (flow.spec->params.path_policy != transport::PathPolicy::kSingle) return false;
   if (endpoint.qp.mp() == nullptr) return false;
   const transport::StreamSender& sender = flow.poster_sends()
                                               ? endpoint.qp.mp()->requester().sender()
                                               : endpoint.qp.mp()->responder().response_sender();
+  if (sender.clocked()) return false;
   return sender.window().packets() > sender.in_flight() + transport::kWireBacklogMax;
 }
 

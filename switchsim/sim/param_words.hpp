@@ -6,13 +6,17 @@
 #include <initializer_list>
 #include <string_view>
 
+#include "cc/window.hpp"
+#include "transport/path_policies.hpp"
+
 namespace mprdma::switchsim {
 
 using Words = std::initializer_list<std::string_view>;
 
 inline const Words kProtocolWords = {"mp", "roce"};
 inline const Words kCongestionWords = {"none", "dcqcn-paper", "dcqcn-tuned"};
-inline const Words kPathPolicyWords = {"single", "ack-clocked"};
+inline const Words kWindowControlWords = cc::WindowControls::kNames;
+inline const Words kPathPolicyWords = transport::PathPolicies::kNames;
 inline const Words kRestartWords = {"never", "idle", "no-backlog"};
 inline const Words kPlacementWords = {"standard", "relaxed", "ordered"};
 inline const Words kSyncPolicyWords = {"optimistic", "stop-and-wait"};

@@ -59,12 +59,19 @@ void read_duration(TomlReader& reader, std::string_view key, int64_t low_us, int
 }
 
 void read_window(TomlReader& reader, Params* p) {
+  const bool mp = p->protocol == Protocol::kMp;
   if (reader.integer("window_slots", 8, transport::kWindowSlotsMax, &p->window_slots) &&
       (p->window_slots & (p->window_slots - 1)) != 0) {
     reader.refuse("window_slots", "a power of two in 8..128");
   }
+  size_t control = 0;
+  if (reader.word("window_control", kWindowControlWords, &control)) {
+    p->window_control = static_cast<cc::WindowControl>(control);
+    if (!mp && p->window_control != cc::WindowControl::kMp) {
+      reader.refuse("window_control", "mode = \"mp\" with it, or \"mp\"");
+    }
+  }
   reader.integer("initial_window", 1, transport::kWindowSlotsMax, &p->initial_window);
-  const bool mp = p->protocol == Protocol::kMp;
   reader.integer("window_max", 1, mp ? transport::kSendSpanMax : kRoceWindowMax, &p->window_max);
   if (!mp) p->initial_window = std::min(p->initial_window, p->window_max);  // it has none
   if (reader.integer("loss_trigger", 0, transport::kWindowSlotsMax, &p->loss_trigger) &&
@@ -102,6 +109,9 @@ void read_paths(TomlReader& reader, Params* p) {
   size_t word = 0;
   if (reader.word("path_policy", kPathPolicyWords, &word)) {
     p->path_policy = static_cast<transport::PathPolicy>(word);
+    if (p->protocol == Protocol::kRoce && p->path_policy != transport::PathPolicy::kSingle) {
+      reader.refuse("path_policy", "mode = \"mp\" with it, or \"single\"");
+    }
   }
   reader.integer("path_probe_per_mille", 0, 1000, &p->path_probe_per_mille);
   if (reader.word("placement", kPlacementWords, &word)) {

@@ -114,6 +114,7 @@ void World::check_path(Node& node, uint32_t q, const wire::Packet& header) {
   expect(header.vp >= wire::kVirtualPathMin, "n{} qp{}: on port {}", node.number, q, header.vp);
   const PacketStream stream = header.info().stream;
   if (stream == PacketStream::kAck) return;
+  if (side(node, q).params.path_policy == transport::PathPolicy::kSpray) return;  // any
   const bool response = stream == PacketStream::kResponse;
   PathModel& model = paths_[q][node.number * 2 + (response ? 1 : 0)];
   const transport::Qp& qp = *node.qps[q];

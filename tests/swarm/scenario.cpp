@@ -97,7 +97,10 @@ void draw_paths(Prng prng, transport::Params& p) {
   p.window_give_back = prng.chance(3, 4);
   p.restart = pick<RestartRule>(prng, {RestartRule::kNever, RestartRule::kIdle,
                                        RestartRule::kNoBacklog, RestartRule::kNoBacklog});
-  if (p.path_policy == PathPolicy::kSingle) return;
+  if (p.path_policy == PathPolicy::kSingle) {
+    if (prng.split("spray").chance(1, 2)) p.path_policy = PathPolicy::kSpray;
+    return;
+  }
   p.sack_map = prng.chance(7, 8);
   if (prng.chance(7, 8)) return;
   const Params drawn = p;
@@ -129,6 +132,7 @@ transport::Params draw_params(Prng prng, uint32_t window_slots) {
   p.rto_ceiling = std::max(p.rto_floor, log_duration(prng, Duration::us(50), Duration::s(1)));
   p.probe_floor = log_duration(prng, Duration::us(5), Duration::ms(5));
   p.initial_rtt = log_duration(prng, Duration::us(1), Duration::ms(2));
+  if (prng.split("window control").chance(1, 8)) p.window_control = cc::WindowControl::kDctcp;
   draw_paths(prng.split("paths"), p);
   return p;
 }
@@ -394,13 +398,14 @@ std::string to_string(const Scenario& s) {
           p.rto_floor.count_ns() / 1000, p.rto_ceiling.count_ns() / 1000,
           p.probe_floor.count_ns() / 1000, p.initial_rtt.count_ns() / 1000);
       text += fmt::format(
-          "  paths {} probing {} grow {} loss {} rto {} adapt {} early {} probe {} map {} reduce "
+          "  control {} paths {} probing {} grow {} loss {} rto {} adapt {} early {} probe {} "
+          "map {} reduce "
           "{} back {} "
           "restart {} sync wait {}\n",
-          p.path_policy == transport::PathPolicy::kSingle ? "one" : "many", p.path_probe_per_mille,
-          p.limit_growth, p.loss_shrinks_window, p.timeout_shrinks_window, p.adapt_timeout,
-          p.early_retransmit, p.tail_probe, p.sack_map, p.path_window_reduction, p.window_give_back,
-          static_cast<int>(p.restart), p.sync_wait_is_backlog);
+          static_cast<int>(p.window_control), static_cast<int>(p.path_policy),
+          p.path_probe_per_mille, p.limit_growth, p.loss_shrinks_window, p.timeout_shrinks_window,
+          p.adapt_timeout, p.early_retransmit, p.tail_probe, p.sack_map, p.path_window_reduction,
+          p.window_give_back, static_cast<int>(p.restart), p.sync_wait_is_backlog);
       text += fmt::format(
           "  placement {} relaxed target {} sink {} synchronise {} ppm, policy {} alpha {}/2, "
           "window "

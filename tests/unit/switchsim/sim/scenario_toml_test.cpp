@@ -118,6 +118,14 @@ TEST(ScenarioToml, AMistakeIsNamedWithFileLineAndKey) {
       {"preset = \"tcp\"", "preset = \"mp-figures\"", "s.toml:14:10: [transport] preset: expected"},
       {"reorder_delta = 1", "reorder_delta = 16", "s.toml:15:17: [transport] reorder_delta: exp"},
       {"window_max = 2", "reorder_delta = 16", "s.toml:13:1: [transport]: window_max is below"},
+      {"window_control = \"reno\"", "reorder_delta = 16",
+       "s.toml:15:18: [transport] window_control: expected one of \"mp\", \"dctcp\""},
+      {"mode = \"roce\"\nwindow_control = \"dctcp\"", "preset = \"mp-figures\"",
+       "s.toml:15:18: [transport] window_control: expected mode = \"mp\" with it"},
+      {"path_policy = \"best\"", "reorder_delta = 16",
+       "s.toml:15:15: [transport] path_policy: expected one of \"single\", \"ack-clocked\", \"sp"},
+      {"mode = \"roce\"\npath_policy = \"spray\"", "preset = \"mp-figures\"",
+       "s.toml:15:15: [transport] path_policy: expected mode = \"mp\" with it, or \"single\""},
       {"name = \"path9\"", "name = \"path4\"", "s.toml:19:8: [[link]] name: expected the name of"},
       {"ab = { rate = 1 }", "ab = { rate_gbps = 1, loss = 0.01 }", "s.toml:20:8: unknown key 'ra"},
       {"to = \"b1..b2\"", "to = \"b1..b3\"", "s.toml:25:6: [[flow]] to: expected as many hosts"},
@@ -137,6 +145,12 @@ TEST(ScenarioToml, AMistakeIsNamedWithFileLineAndKey) {
     const std::string error = error_of(text);
     EXPECT_EQ(error.substr(0, std::string(c.expected).size()), c.expected) << error;
   }
+}
+
+TEST(ScenarioToml, WindowControlsAndPathPoliciesAreTheListsThatTheTransportHas) {
+  const Scenario s = parsed({"transport.window_control=dctcp", "transport.path_policy=spray"});
+  EXPECT_EQ(s.flows[0].params.window_control, cc::WindowControl::kDctcp);
+  EXPECT_EQ(s.flows[0].params.path_policy, transport::PathPolicy::kSpray);
 }
 
 TEST(ScenarioToml, WhatAnOverrideBreaksIsNamedToo) {

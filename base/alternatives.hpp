@@ -1,0 +1,47 @@
+// One of several classes, chosen by an enumeration when an object is made: a list gives both, so
+// that they cannot disagree. A tag dispatches, nothing is virtual and nothing is allocated.
+//
+//   #define THINGS(X) X(kFirst, FirstThing) X(kSecond, SecondThing)
+//   enum class Which : uint8_t { THINGS(MPRDMA_ENUMERATOR) };
+//   using Things = Alternatives<void THINGS(MPRDMA_ALTERNATIVE)>;
+//   Things::Any thing = Things::make(Which::kSecond);   // then std::visit
+//
+// Each class says what it is called in configurations: kName.
+#pragma once
+
+#include <cstddef>
+#include <initializer_list>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#define MPRDMA_ENUMERATOR(enumerator, type) enumerator,
+#define MPRDMA_ALTERNATIVE(enumerator, type) , type
+
+namespace mprdma {
+
+// The first argument is the empty place before the list's first comma.
+template <class Nothing, class... Each>
+struct Alternatives {
+  using Any = std::variant<Each...>;
+  static_assert((std::is_trivially_copyable_v<Each> && ...), "a copy keeps what it was");
+
+  // In the order of the enumeration.
+  static constexpr std::initializer_list<std::string_view> kNames = {Each::kName...};
+
+  template <class Which, class... Args>
+  static Any make(Which which, const Args&... args) {
+    return make_at(static_cast<size_t>(which), std::index_sequence_for<Each...>(), args...);
+  }
+
+ private:
+  template <size_t... I, class... Args>
+  static Any make_at(size_t which, std::index_sequence<I...>, const Args&... args) {
+    Any out(std::in_place_index<0>, args...);
+    ((which == I ? void(out.template emplace<I>(args...)) : void()), ...);
+    return out;
+  }
+};
+
+}  // namespace mprdma
