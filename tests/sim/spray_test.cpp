@@ -1,0 +1,48 @@
+// Packet spraying, the path policy of docs/extending.md, over equal and unequal paths.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "switchsim/sim/scenario.hpp"
+#include "switchsim/sim/simulation.hpp"
+
+namespace mprdma::switchsim {
+namespace {
+
+Scenario one_flow_over_four_paths(transport::PathPolicy policy) {
+  Scenario scenario;
+  make_testbed({.servers = 2, .path_rate = LinkRate::gbps(10)}, &scenario);
+  scenario.duration = SimSpan::ms(10);
+  scenario.warm_up = SimSpan::ms(2);
+  FlowSpec flow;
+  flow.from = scenario.host("a1");
+  flow.to = scenario.host("b1");
+  flow.params.path_policy = policy;
+  scenario.flows.push_back(flow);
+  return scenario;
+}
+
+TEST(Spraying, GivesEveryPathTheSameShare) {
+  const Result result = simulate(one_flow_over_four_paths(transport::PathPolicy::kSpray));
+  ASSERT_TRUE(result.errors.empty()) << result.errors.front();
+  const std::vector<uint64_t>& bytes = result.flows[0].path_bytes;
+  const auto [least, most] = std::minmax_element(bytes.begin(), bytes.end());
+  EXPECT_LE(static_cast<double>(*most), 1.1 * static_cast<double>(*least));
+  EXPECT_GE(result.goodput_bps, 0.8 * result.ceiling_bps);
+}
+
+// .. and so it is as slow as the slowest of them, where acknowledgement clocks are not.
+TEST(Spraying, WaitsForTheSlowestPath) {
+  double goodput_bps[2];
+  for (const bool spray : {false, true}) {
+    Scenario scenario = one_flow_over_four_paths(spray ? transport::PathPolicy::kSpray
+                                                       : transport::PathPolicy::kAckClocked);
+    scenario.topology.links[scenario.link("path4")].ab.rate = LinkRate::gbps(1);
+    goodput_bps[spray ? 1 : 0] = simulate(scenario).goodput_bps;
+  }
+  EXPECT_GE(goodput_bps[0], 2 * goodput_bps[1]);
+}
+
+}  // namespace
+}  // namespace mprdma::switchsim
