@@ -275,6 +275,17 @@ TEST(StreamSender, AStaleAcknowledgementIsNoNewsThoughTimeShowsALoss) {
   EXPECT_GT(s.counters.retransmitted_trigger, marked);
 }
 
+// A NACK looks for holes that reordering does not explain. It may name nothing itself.
+TEST(StreamSender, AStaleNackIsNoNewsThoughReorderingShowsALoss) {
+  Params p = params_with(32);
+  p.reorder_delta = 8;
+  Sender s(p);
+  s.send();
+  ASSERT_EQ(s.ack(0, 20), StreamSender::AckResult::kNews);
+  EXPECT_EQ(s.overflow(-100, -101), StreamSender::AckResult::kStale);
+  EXPECT_GT(s.counters.retransmitted_nack, 0u);
+}
+
 TEST(StreamSender, AllOfItHoldsAcrossTheWrapOfThePsn) {
   Sender s(params_with(8, 8), Psn(kPsnMask - 2));
   EXPECT_EQ(s.send(), 8);
