@@ -15,6 +15,7 @@
 #include "switchsim/sim/flowlets.hpp"
 #include "switchsim/sim/result.hpp"
 #include "switchsim/sim/scenario.hpp"
+#include "switchsim/sim/virtual_paths.hpp"
 #include "transport/qp.hpp"
 
 namespace mprdma::switchsim {
@@ -67,7 +68,8 @@ struct Flow {
   std::string failure;
   Prng sync_draws{0};
   uint64_t sync_posted = 0;
-  FlowletMeter flowlets;  // where the payload leaves its host
+  FlowletMeter flowlets;                            // where the payload leaves its host
+  std::unique_ptr<VirtualPathMeter> virtual_paths;  // of a flow that is measured so
 
   // ---- What came in at the end that takes the payload
   uint64_t delivered_bytes = 0;

@@ -73,6 +73,7 @@ HostSet::HostSet(const Scenario& scenario)
     flow.name = spec.name.empty() ? fmt::format("flow{}", i) : spec.name;
     flow.path_bytes.resize(scenario.paths.size());
     flow.next_post_at = spec.start;
+    if (spec.measure_paths) flow.virtual_paths = std::make_unique<VirtualPathMeter>();
     make_endpoint(2 * i);
     make_endpoint(2 * i + 1);
   }
@@ -110,7 +111,7 @@ void HostSet::make_endpoint(uint32_t number) {
   endpoint->peer = poster ? spec.to : spec.from;
   endpoint->takes_payload = flow.poster_sends() != poster;
   endpoint->takes_syncs = endpoint->takes_payload && spec.synchronise_ppm > 0;
-  endpoint->measured = spec.measure_flowlets && !endpoint->takes_payload;
+  endpoint->measured = (spec.measure_flowlets || spec.measure_paths) && !endpoint->takes_payload;
   endpoint->turn_packets = endpoint->turn_left = spec.turn_packets;
   endpoint->counters = std::move(counters);
   endpoints_.push_back(std::move(endpoint));

@@ -86,7 +86,7 @@ class HostSet {
     bool active = false;         // in the host's turn
     bool takes_payload = false;  // the end at which the flow's payload arrives
     bool takes_syncs = false;    // .. and some of its messages have the synchronise flag
-    bool measured = false;       // sends the payload of a flow whose flowlets are measured
+    bool measured = false;       // sends the payload of a flow that is measured where it leaves
     uint32_t turn_packets = 1;
     uint32_t turn_left = 1;
     std::unique_ptr<transport::TransportCounters> counters;

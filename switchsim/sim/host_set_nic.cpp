@@ -209,8 +209,9 @@ void HostSet::observe_departure(Endpoint& endpoint, uint32_t packet_bytes) {
   const PortId nic = network_->nic(endpoint.host);
   const LinkConfig& link = scenario_.topology.links[nic / 2];
   const LinkRate rate = nic % 2 == 0 ? link.ab.rate : link.ba.rate;
-  flow_of_endpoint(endpoint).flowlets.note(network_->now(), rate.time_of(packet_bytes),
-                                           tx_.header.payload_len);
+  Flow& flow = flow_of_endpoint(endpoint);
+  flow.flowlets.note(network_->now(), rate.time_of(packet_bytes), tx_.header.payload_len);
+  if (flow.virtual_paths) flow.virtual_paths->note(tx_.header.vp);
 }
 
 // The wire, not the window, is the limit when more than a few of the packets that the window allows

@@ -131,6 +131,10 @@ void Meter::sample() {
     state.srtt_us_series.push_back(static_cast<float>(srtt_us));
     state.ooo_max_series.push_back(flow.ooo_max);
     flow.ooo_max = 0;
+    if (flow.virtual_paths) {
+      state.virtual_paths_series.push_back(flow.virtual_paths->ever());
+      state.virtual_paths_recent_series.push_back(flow.virtual_paths->take_recent());
+    }
     for (size_t path = 0; path < flow.path_bytes.size(); ++path) {
       state.path_bytes_series[path].push_back(flow.path_bytes[path]);
     }
@@ -184,6 +188,8 @@ FlowResult Meter::flow_result(uint32_t number) const {
   const FlowState& state = flows_[number];
   FlowResult out;
   out.name = flow.name;
+  out.from = scenario_.host_names[flow.spec->from];
+  out.to = scenario_.host_names[flow.spec->to];
   out.transport = transport_name(flow.spec->params);
   out.posted_bytes = flow.posted_bytes;
   out.delivered_bytes = flow.delivered_bytes;
@@ -207,6 +213,8 @@ FlowResult Meter::flow_result(uint32_t number) const {
   out.srtt_us_series = state.srtt_us_series;
   out.path_bytes_series = state.path_bytes_series;
   out.ooo_max_series = state.ooo_max_series;
+  out.virtual_paths_series = state.virtual_paths_series;
+  out.virtual_paths_recent_series = state.virtual_paths_recent_series;
   out.path_bytes.resize(flow.path_bytes.size());
   if (!warm_) return out;
   const double time_s = seconds_measured();

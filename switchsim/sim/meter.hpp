@@ -55,6 +55,8 @@ class Meter {
     std::vector<float> srtt_us_series;
     std::vector<std::vector<uint64_t>> path_bytes_series;
     std::vector<uint32_t> ooo_max_series;
+    std::vector<uint32_t> virtual_paths_series;
+    std::vector<uint32_t> virtual_paths_recent_series;
   };
 
   void warm_up();

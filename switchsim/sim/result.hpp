@@ -38,6 +38,8 @@ struct MessageRecord {
 
 struct FlowResult {
   std::string name;
+  std::string from;  // hosts: the one that posts, and the other
+  std::string to;
   std::string transport;  // transport_name()
   // ---- Measured
   double goodput_bps = 0;
@@ -73,6 +75,10 @@ struct FlowResult {
   std::vector<float> srtt_us_series;                     // 0: no sample yet
   std::vector<std::vector<uint64_t>> path_bytes_series;  // [path][point], cumulative
   std::vector<uint32_t> ooo_max_series;                  // largest degree since the last point
+  // With FlowSpec::measure_paths: virtual paths that its packets have left on, so far and since
+  // the last point.
+  std::vector<uint32_t> virtual_paths_series;
+  std::vector<uint32_t> virtual_paths_recent_series;
 };
 
 // One direction of a link.

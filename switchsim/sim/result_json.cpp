@@ -68,6 +68,8 @@ ordered_json fct_classes_json(const FctSummary& fct) {
 ordered_json flow_json(const FlowResult& flow) {
   const transport::StreamStats& stats = flow.stats;
   return {{"name", flow.name},
+          {"from", flow.from},
+          {"to", flow.to},
           {"transport", flow.transport},
           {"goodput_bps", rounded(flow.goodput_bps)},
           {"posted_bytes", flow.posted_bytes},
@@ -159,6 +161,10 @@ ordered_json series_json(const Result& result) {
     out[flow.name + ".window"] = rounded_all(flow.window_series);
     out[flow.name + ".srtt_us"] = rounded_all(flow.srtt_us_series);
     out[flow.name + ".ooo_max"] = flow.ooo_max_series;
+    if (!flow.virtual_paths_series.empty()) {
+      out[flow.name + ".virtual_paths"] = flow.virtual_paths_series;
+      out[flow.name + ".virtual_paths_recent"] = flow.virtual_paths_recent_series;
+    }
     for (size_t path = 0; path < flow.path_bytes_series.size(); ++path) {
       out[fmt::format("{}.path{}_bps", flow.name, path + 1)] =
           rates_bps(flow.path_bytes_series[path], result.time_us);

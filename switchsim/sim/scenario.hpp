@@ -52,7 +52,8 @@ struct FlowSpec {
   // Packets that the NIC takes of a queue pair at a turn. 1: as adapters do; 64: what segmentation
   // offload hands over at once.
   uint32_t turn_packets = 1;
-  bool measure_flowlets = false;  // FlowResult::flowlets
+  bool measure_flowlets = false;  // FlowResult::flowlet_pauses
+  bool measure_paths = false;     // FlowResult::virtual_paths_series
 
   transport::Params params = {};  // of both ends; link_mbps is set from their links
   uint32_t path_mtu = 1024;       // payload bytes of a full packet

@@ -280,6 +280,7 @@ void read_posting(TomlReader& reader, FlowSpec* flow) {
   reader.share("synchronise_share", &flow->synchronise_ppm);
   reader.integer("turn_packets", 1, 4096, &flow->turn_packets);
   reader.boolean("measure_flowlets", &flow->measure_flowlets);
+  reader.boolean("measure_paths", &flow->measure_paths);
   if (reader.span_us("think_us", &flow->think) && flow->think > SimSpan()) flow->post_depth = 1;
   read_timed_messages(reader, flow);
 }

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "tools/figures/batch.hpp"
+#include "tools/figures/dcqcn.hpp"
 #include "tools/figures/list.hpp"
 #include "tools/figures/message_sizes.hpp"
 
@@ -146,6 +147,75 @@ class Claims {
   double share_bps_ = 0;  // of a connection
 };
 
+// ---- DCQCN: one path for each connection, as ECMP draws it. It is in order by itself: the flag
+// means nothing to it.
+
+constexpr uint32_t kDraws = 20;
+constexpr uint32_t kDrawsCi = 4;
+
+size_t add_draws(const Figure& figure, const MessageSize& size, bool ci, Batch* batch) {
+  Scenario scenario = load_dcqcn(figure.scenario);
+  if (ci) shorten(&scenario, 2);
+  for (switchsim::FlowSpec& flow : scenario.flows) {
+    flow.message_bytes = size.bytes;
+    flow.synchronise_ppm = 0;
+  }
+  return batch->add(scenario, ci ? kDrawsCi : kDraws);
+}
+
+void add_draw_claims(const Batch& batch, size_t draws, const Group& mp,
+                     const std::vector<uint32_t>& shares, FigureResult* out) {
+  const Summary dcqcn = batch.over(draws, mean_gbps);
+  const MessageSize& size = *mp.size;
+  const std::string what = fmt::format("{}, {}: ", kDcqcn.name, size.name);
+  out->report(fmt::format("19.dcqcn.{}", size.id), what + "goodput of a connection, over the draws",
+              "", dcqcn.mean, dcqcn.deviation, "Gb/s", "the paper: about 20");
+  const auto gain = [&](const std::string& id, const std::string& text, double of, double than,
+                        const std::string& note) {
+    out->report(fmt::format("19.gain.{}.{}", size.id, id), fmt::format("{}: {}", size.name, text),
+                "", of / than, 0, "x", note);
+  };
+  for (size_t s = 0; s < shares.size(); ++s) {
+    std::string note = "the paper: 1.48 at every share";
+    if (&size == &kSmallMessages) {
+      const auto* point = std::find_if(kPaper32k.begin(), kPaper32k.end(),
+                                       [&](const auto& one) { return one.share == shares[s]; });
+      note = point == kPaper32k.end() ? ""
+                                      : fmt::format("the paper: {:.2f}", point->gbps / kDcqcnGbps);
+    }
+    gain(fmt::format("{}", shares[s]),
+         fmt::format("mp at {} % synchronise / mean of the draws of {}", shares[s], kDcqcn.name),
+         rate(batch, mp, s).mean, dcqcn.mean, note);
+  }
+  const double none = rate(batch, mp, 0).mean;
+  gain("least", "mp without the flag / best draw", none, dcqcn.most, "");
+  gain("most", "mp without the flag / worst draw", none, dcqcn.least, "");
+  const Scenario& scenario = batch.scenario(draws);
+  const size_t paths = scenario.paths.size();
+  gain("expected", "mp without the flag / what random paths carry at best", none,
+       ceiling_bps(scenario, scenario.paths[0]) / 1e9 *
+           paths_expected(scenario.flows.size(), paths) /
+           static_cast<double>(scenario.flows.size()),
+       fmt::format("five random flows on four paths use {:.2f}; the paper's draw used three",
+                   paths_expected(scenario.flows.size(), paths)));
+}
+
+Curve draws_curve(const Batch& batch, size_t draws, const std::vector<uint32_t>& shares) {
+  const Summary dcqcn = batch.over(draws, mean_gbps);
+  Curve curve{fmt::format("{}, {} draws", kDcqcn.name, batch.group(draws).size()),
+              {},
+              {},
+              {},
+              Stroke::kLine,
+              7};
+  for (const uint32_t share : shares) {
+    curve.x.push_back(share);
+    curve.y.push_back(dcqcn.mean);
+    curve.error.push_back(dcqcn.deviation);
+  }
+  return curve;
+}
+
 Panel size_panel(const Batch& batch, const std::vector<Group>& groups, const MessageSize& size,
                  const std::vector<uint32_t>& shares) {
   Panel panel{size.name, "share of synchronise messages, %", "goodput of a connection, Gb/s", {}};
@@ -203,20 +273,28 @@ FigureResult synchronise_goodput(const Figure& figure, const RunOptions& options
       groups.push_back(group);
     }
   }
+  std::array<size_t, kMessageSizes.size()> draws{};
+  for (size_t s = 0; s < kMessageSizes.size(); ++s) {
+    draws[s] = add_draws(figure, *kMessageSizes[s], options.ci(), &batch);
+  }
   batch.run();
   Claims claims(batch, shares, &out);
   for (const Group& group : groups) claims.add(group);
   for (size_t s = 0; s < kMessageSizes.size(); ++s)
     claims.compare(groups[kMessageSizes.size() + s], groups[s]);
-  for (const MessageSize* size : kMessageSizes) {
-    out.panels.push_back(size_panel(batch, groups, *size, shares));
+  for (size_t s = 0; s < kMessageSizes.size(); ++s) {
+    out.panels.push_back(size_panel(batch, groups, *kMessageSizes[s], shares));
+    out.panels.back().curves.push_back(draws_curve(batch, draws[s], shares));
+    add_draw_claims(batch, draws[s], groups[s], shares, &out);
   }
   batch.claim_sound("19", &out);
   const Scenario& first = batch.scenario(0);
   out.constants = constants_of(first, first.paths[0], seeds);
-  out.setup =
-      fmt::format("Five connections over four paths, always 16 messages posted, alpha = 1; {}; {}",
-                  describe(first, first.paths[0]), describe_times(first, seeds));
+  out.setup = fmt::format(
+      "Five connections over four paths, always 16 messages posted, alpha = 1; {}; {}. "
+      "{}: {} draws of ECMP, its own RED",
+      describe(first, first.paths[0]), describe_times(first, seeds), kDcqcn.name,
+      batch.group(draws[0]).size());
   out.seen = "Large messages do not feel the synchronise flag, small ones wait";
   return out;
 }

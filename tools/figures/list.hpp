@@ -12,6 +12,7 @@ FigureResult lossy_paths(const Figure& figure, const RunOptions& options);      
 FigureResult cut_paths(const Figure& figure, const RunOptions& options);            // 11b
 FigureResult permutation(const Figure& figure, const RunOptions& options);          // 12a
 FigureResult fabric_permutation(const Figure& figure, const RunOptions& options);   // 12b
+FigureResult completion_times(const Figure& figure, const RunOptions& options);     // 13
 FigureResult reordering_by_delta(const Figure& figure, const RunOptions& options);  // 14a
 FigureResult bounded_window(const Figure& figure, const RunOptions& options);       // 14b
 FigureResult pinned_flow(const Figure& figure, const RunOptions& options);          // 15

@@ -3,6 +3,7 @@
 
 #include "switchsim/sim/flowlets.hpp"
 #include "switchsim/sim/simulation.hpp"
+#include "switchsim/sim/virtual_paths.hpp"
 #include "tests/unit/switchsim/sim/scenarios.hpp"
 
 namespace mprdma::switchsim {
@@ -95,6 +96,45 @@ TEST(Turns, AreAsLongAsTheFlowSays) {
         EXPECT_NEAR(packets, turn, 2) << flow.name;
       }
     }
+  }
+}
+
+TEST(VirtualPaths, AreCountedOnceAndSinceTheLastLook) {
+  VirtualPathMeter meter;
+  meter.note(wire::kVirtualPathMin);
+  meter.note(wire::kVirtualPathMin + 1);
+  meter.note(wire::kVirtualPathMin);
+  EXPECT_EQ(meter.take_recent(), 2U);
+  meter.note(wire::kVirtualPathMin + 1);
+  meter.note(wire::kVirtualPathMax);
+  EXPECT_EQ(meter.take_recent(), 2U);
+  EXPECT_EQ(meter.take_recent(), 0U);
+  EXPECT_EQ(meter.ever(), 3U);
+}
+
+// A packet of the initial window takes a path of its own, later ones those of the acknowledgements.
+// A single path stays one.
+TEST(VirtualPaths, AreTheInitialWindowAtFirst) {
+  for (const bool single : {false, true}) {
+    Scenario scenario;
+    make_testbed({}, &scenario);
+    FlowSpec flow = flow_between(scenario, "a1", "b2",
+                                 single ? transport::Params::mp_single() : transport::Params::mp());
+    flow.params.initial_window = 32;
+    flow.measure_paths = true;
+    scenario.flows.push_back(flow);
+    scenario.duration = SimSpan::us(400);
+    scenario.sample = SimSpan::us(11);  // before the first acknowledgement
+    const Result result = simulate(scenario);
+    ASSERT_TRUE(result.errors.empty()) << result.errors.front();
+    const FlowResult& measured = result.flows[0];
+    EXPECT_EQ(measured.from, "a1");
+    EXPECT_EQ(measured.to, "b2");
+    ASSERT_GT(measured.virtual_paths_series.size(), 30U);
+    EXPECT_NEAR(measured.virtual_paths_series[1], single ? 1 : 32, 1);
+    EXPECT_NEAR(measured.virtual_paths_series.back(), single ? 1 : 32, single ? 0 : 16);
+    EXPECT_LE(measured.virtual_paths_recent_series.back(), measured.virtual_paths_series.back());
+    EXPECT_GE(measured.virtual_paths_recent_series.back(), 1U);
   }
 }
 

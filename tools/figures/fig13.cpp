@@ -1,0 +1,300 @@
+// Figure 13: completion times of messages of web-search sizes over a leaf-spine, by load.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "switchsim/sim/traffic.hpp"
+#include "tools/figures/batch.hpp"
+#include "tools/figures/dcqcn.hpp"
+#include "tools/figures/list.hpp"
+
+namespace mprdma::figures {
+
+namespace {
+
+using switchsim::FctClass;
+using switchsim::FctSummary;
+using switchsim::FlowResult;
+using switchsim::Result;
+using switchsim::Scenario;
+
+constexpr int kLoadCi = 50;
+constexpr uint32_t kShortStep = 10'000;
+
+struct Form {
+  const Variant* variant;
+  std::string id;
+  std::string name;
+  uint32_t step_bytes;     // instead of the file's; 0: the file's
+  std::vector<int> loads;  // %
+};
+constexpr size_t kMpForm = 0;
+constexpr size_t kDcqcnForm = 1;
+
+std::vector<Form> all_forms(bool ci) {
+  const std::vector<int> loads =
+      ci ? std::vector<int>{kLoadCi} : std::vector<int>{30, 40, 50, 60, 70, 80};
+  std::vector<Form> forms = {{&kMp, "mp", kMp.name, 0, loads},
+                             {&kDcqcn, "dcqcn", kDcqcn.name, 0, loads}};
+  if (ci) return forms;
+  forms.push_back({&kMp, "mp-step10", "mp, step at 10 KB", kShortStep, {30, 50, 80}});
+  forms.push_back({&kMp128, "mp128", kMp128.name, 0, {50}});
+  forms.push_back({&kPaper, "paper", kPaper.name, 0, {50}});
+  return forms;
+}
+
+// A network as busy as the load says, with payload, headers, preamble and gap of mp.
+Scenario scenario_for(const Figure& figure, const Form& form, int load_percent, uint64_t seed,
+                      bool ci) {
+  const bool dcqcn = form.variant == &kDcqcn;
+  switchsim::Overrides overrides;
+  if (!dcqcn) overrides = form.variant->overrides;
+  if (ci) overrides.emplace_back("topology.leaves=4");
+  Scenario scenario =
+      dcqcn ? load_dcqcn(figure.scenario, overrides) : load(figure.scenario, overrides);
+  for (switchsim::LinkConfig& link : scenario.topology.links) {
+    for (switchsim::PortConfig* port : {&link.ab, &link.ba}) {
+      if (form.step_bytes == 0 || port->red.kmax_bytes == 0) continue;
+      port->red.kmin_bytes = port->red.kmax_bytes = form.step_bytes;
+    }
+  }
+  switchsim::TrafficSpec& traffic = scenario.traffic[0];
+  const uint32_t wire = switchsim::data_wire_bytes(traffic.flow.operation, traffic.flow.path_mtu);
+  traffic.load = load_percent / 100.0 * traffic.flow.path_mtu / wire;
+  scenario.seed = seed;
+  switchsim::expand_traffic(&scenario);
+  for (switchsim::FlowSpec& flow : scenario.flows) {
+    flow.measure_paths = flow.timed_messages[0].bytes > FctSummary::kLargeBytes;
+  }
+  return scenario;
+}
+
+// A run of each form and load.
+class Runs {
+ public:
+  Runs(const Figure& figure, const RunOptions& options)
+      : forms_(all_forms(options.ci())), batch_(options) {
+    for (const Form& form : forms_) {
+      std::vector<size_t>& groups = groups_.emplace_back();
+      for (const int load : form.loads) {
+        groups.push_back(batch_.add_one(
+            scenario_for(figure, form, load, options.seed, options.ci()), options.seed));
+      }
+    }
+    batch_.run();
+  }
+  [[nodiscard]] const Batch& batch() const { return batch_; }
+  [[nodiscard]] const std::vector<Form>& forms() const { return forms_; }
+  [[nodiscard]] const std::vector<int>& loads() const { return forms_[kMpForm].loads; }
+  [[nodiscard]] size_t group(size_t form, int load) const {
+    const std::vector<int>& loads = forms_[form].loads;
+    const auto found = std::find(loads.begin(), loads.end(), load);
+    return groups_[form][static_cast<size_t>(found - loads.begin())];
+  }
+  [[nodiscard]] const Result& result(size_t form, int load) const {
+    return batch_.group(group(form, load))[0];
+  }
+
+ private:
+  std::vector<Form> forms_;
+  Batch batch_;
+  std::vector<std::vector<size_t>> groups_;
+};
+
+// ---- Completion times
+
+struct Measure {
+  std::string_view id;
+  const char* name;
+  const char* target;  // the lower end of what the paper reports
+  const char* paper;
+  const FctClass& (FctSummary::*of)() const;
+  int colour;
+};
+constexpr std::array<Measure, 3> kMeasures = {
+    {{"mean", "all messages", ">= 6", "the paper: 6.0 to 17.7 %", &FctSummary::all, 0},
+     {"small", "below 100 KB", ">= 3.6", "the paper: 3.6 to 13.3 %", &FctSummary::small, 2},
+     {"large", "above 10 MB", ">= 16.7", "the paper: 16.7 to 77.7 %", &FctSummary::large, 1}}};
+
+constexpr const char* kSmallNote =
+    "missed: beside a large message they wait in its queue, which is kept at the threshold of 60 "
+    "KB (12 us), while DCQCN's large messages leave the link in part unused, so that its queues "
+    "are short: with the threshold at 10 KB (mp-step10) the gap closes";
+
+double mean_us(const Runs& runs, size_t form, int load, const Measure& measure) {
+  return (runs.result(form, load).fct.*measure.of)().mean_us;
+}
+
+// How much shorter than DCQCN's, %.
+double shorter(const Runs& runs, size_t form, int load, const Measure& measure) {
+  return 100 * (1 - mean_us(runs, form, load, measure) / mean_us(runs, kDcqcnForm, load, measure));
+}
+
+void add_gains(const Runs& runs, bool ci, FigureResult* out) {
+  for (size_t form = 0; form < runs.forms().size(); ++form) {
+    if (form == kDcqcnForm) continue;
+    const Form& about = runs.forms()[form];
+    for (const Measure& measure : kMeasures) {
+      for (const int load : about.loads) {
+        const std::string id = fmt::format("13.{}.{}.load-{}", about.id, measure.id, load);
+        const std::string what = fmt::format("{}, {}, load {} %: mean FCT shorter than DCQCN's by",
+                                             about.name, measure.name, load);
+        const double value = shorter(runs, form, load, measure);
+        if (form == kMpForm && measure.id != "small" && !(ci && measure.id == "large")) {
+          out->claim(id, what, measure.target, value, 0, "%");
+          out->claims.back().note = measure.paper;
+        } else {
+          const char* note = measure.paper;
+          if (form == kMpForm) note = measure.id == "small" ? kSmallNote : "a test has too few";
+          out->report(id, what, form == kMpForm ? measure.target : "", value, 0, "%", note);
+        }
+      }
+    }
+  }
+}
+
+// The times themselves, and the tail of the small ones.
+void add_times(const Runs& runs, FigureResult* out) {
+  for (const size_t form : {kMpForm, kDcqcnForm}) {
+    const Form& about = runs.forms()[form];
+    for (const int load : about.loads) {
+      const FctSummary& fct = runs.result(form, load).fct;
+      const auto add = [&](const char* id, const char* what, double value) {
+        out->report(fmt::format("13.{}.{}.load-{}", about.id, id, load),
+                    fmt::format("{}, load {} %: {}", about.name, load, what), "", value, 0, "us",
+                    "");
+      };
+      add("fct", "mean FCT", fct.all().mean_us);
+      add("small-fct", "mean FCT below 100 KB", fct.small().mean_us);
+      add("small-p99", "99th percentile below 100 KB", fct.small().p99_us);
+      add("large-fct", "mean FCT above 10 MB", fct.large().mean_us);
+    }
+  }
+}
+
+Panel fct_panel(const Runs& runs) {
+  Panel panel{"Mean completion times", "load, %", "mp / DCQCN", {}};
+  for (const Measure& measure : kMeasures) {
+    Curve curve{measure.name, {}, {}, {}, Stroke::kBars, measure.colour};
+    for (const int load : runs.loads()) {
+      curve.x.push_back(static_cast<double>(curve.x.size()));
+      curve.y.push_back(1 - shorter(runs, kMpForm, load, measure) / 100);
+    }
+    panel.curves.push_back(curve);
+  }
+  panel.marks = {{1 - 0.06, "paper, all messages: 0.94 ..", true}, {1 - 0.177, ".. to 0.82", true}};
+  for (const int load : runs.loads()) panel.categories.push_back(fmt::format("{}", load));
+  panel.ymax = 1.4;
+  return panel;
+}
+
+// ---- Virtual paths of large messages
+
+// Mean over the messages that are under way, by their age in points of the series.
+struct PathCounts {
+  std::vector<double> ever;
+  std::vector<double> recent;
+  std::vector<double> messages;
+};
+
+void count_paths(const FlowResult& flow, switchsim::SimTime begin, const Result& result,
+                 PathCounts* out) {
+  const double begin_us = static_cast<double>(begin.ps()) / 1e6;
+  const auto first =
+      static_cast<size_t>(std::upper_bound(result.time_us.begin(), result.time_us.end(), begin_us) -
+                          result.time_us.begin());
+  for (size_t i = first; i < flow.virtual_paths_series.size(); ++i) {
+    if (flow.delivered_series[i] == flow.posted_bytes) return;
+    const size_t age = i - first;
+    if (age >= out->ever.size()) {
+      for (auto* values : {&out->ever, &out->recent, &out->messages}) values->resize(age + 1);
+    }
+    out->ever[age] += flow.virtual_paths_series[i];
+    out->recent[age] += flow.virtual_paths_recent_series[i];
+    out->messages[age] += 1;
+  }
+}
+
+PathCounts paths_of(const Runs& runs, int load) {
+  const Result& result = runs.result(kMpForm, load);
+  const Scenario& scenario = runs.batch().scenario(runs.group(kMpForm, load));
+  PathCounts out;
+  for (size_t i = 0; i < result.flows.size(); ++i) {
+    if (result.flows[i].virtual_paths_series.empty()) continue;
+    count_paths(result.flows[i], scenario.flows[i].timed_messages[0].at, result, &out);
+  }
+  for (size_t age = 0; age < out.ever.size(); ++age) {
+    out.ever[age] /= out.messages[age];
+    out.recent[age] /= out.messages[age];
+  }
+  return out;
+}
+
+Panel paths_panel(const Runs& runs, int load, FigureResult* out) {
+  Panel panel{"Messages above 10 MB", "ms since it began", "virtual paths", {}};
+  const PathCounts counts = paths_of(runs, load);
+  const double point_ms = static_cast<double>(runs.batch().scenario(0).sample.count_ps()) / 1e9;
+  Curve ever{"so far", {}, {}, {}, Stroke::kLinePoints, 0};
+  Curve recent{fmt::format("in the last {} ms", point_ms), {}, {}, {}, Stroke::kLinePoints, 2};
+  constexpr double kFew = 5;
+  for (size_t age = 0; age < counts.ever.size() && counts.messages[age] >= kFew; ++age) {
+    const double ms = (static_cast<double>(age) + 0.5) * point_ms;
+    ever.x.push_back(ms);
+    ever.y.push_back(counts.ever[age]);
+    recent.x.push_back(ms);
+    recent.y.push_back(counts.recent[age]);
+  }
+  panel.curves = {ever, recent};
+  panel.marks = {{54, "paper, at the start: 54", true}, {70, "paper, later: 60 to 70", true}};
+  panel.ymax = 100;
+  for (const auto& [id, what, curve] :
+       {std::tuple{"ever", "so far", &ever}, std::tuple{"recent", "in use", &recent}}) {
+    if (curve->y.empty()) continue;
+    const std::string text =
+        fmt::format("load {} %: virtual paths of a large message, {}, ", load, what);
+    out->report(fmt::format("13.paths.{}.first", id), text + "first point", "", curve->y.front(), 0,
+                "", "the paper: 54 at the start");
+    out->report(fmt::format("13.paths.{}.last", id),
+                text + fmt::format("after {:.1f} ms", curve->x.back()), "", curve->y.back(), 0, "",
+                "the paper: about 60 to 70 of a long flow");
+  }
+  return panel;
+}
+
+}  // namespace
+
+FigureResult completion_times(const Figure& figure, const RunOptions& options) {
+  FigureResult out;
+  const Runs runs(figure, options);
+  add_gains(runs, options.ci(), &out);
+  add_times(runs, &out);
+  double unfinished = 0;
+  for (size_t form = 0; form < runs.forms().size(); ++form) {
+    for (const int load : runs.forms()[form].loads) {
+      unfinished += static_cast<double>(runs.result(form, load).fct.unfinished);
+    }
+  }
+  out.claim("13.unfinished", "messages that did not finish, all runs", "<= 0", unfinished, 0, "");
+  out.panels.push_back(fct_panel(runs));
+  out.panels.push_back(paths_panel(runs, kLoadCi, &out));
+  runs.batch().claim_sound("13", &out);
+
+  const Scenario& first = runs.batch().scenario(0);
+  const switchsim::LinkId access = first.link("h1");
+  out.constants = constants_of(first, access, 1);
+  const auto messages = [&](int load) { return runs.result(kMpForm, load).fct.all().messages; };
+  out.setup = fmt::format(
+      "{} servers under leaves with 100 Gb/s to each of 4 spines, base RTT 16 us, PFC; messages of "
+      "web-search sizes from each to random others at random times (Poisson) for {} ms, each on a "
+      "connection of its own, and all that came until then; those of the first {} ms are not "
+      "counted: {} to {} are; load: of the links, headers of mp included; {}; {}: its own RED",
+      first.topology.hosts, 16, static_cast<double>(first.warm_up.count_ps()) / 1e9,
+      messages(runs.loads().front()), messages(runs.loads().back()), describe(first, access),
+      kDcqcn.name);
+  out.seen = "Large messages and the mean gain most where one path for each collides";
+  return out;
+}
+
+}  // namespace mprdma::figures
