@@ -83,15 +83,15 @@ void Progress::kick() {
 
 void Progress::lock_for_command() {
   commands_waiting_.fetch_add(1, std::memory_order_relaxed);
-  while (!try_lock()) PromptThread::give_way();
+  for (uint32_t tries = 0; !try_lock(); ++tries) give_way(tries);
   commands_waiting_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 bool Progress::lock_for_last_command() {
   const Time start = clock_now();
-  while (!try_lock()) {
+  for (uint32_t tries = 0; !try_lock(); ++tries) {
     if (clock_now() - start > kLastCommandWaits) return false;
-    PromptThread::give_way();
+    give_way(tries);
   }
   return true;
 }

@@ -98,9 +98,9 @@ void Progress::helper_main() {
 
 // False: somebody else keeps the worker running, look again in a beat.
 bool Progress::helper_lock() {
-  for (int attempt = 0; attempt < 20; ++attempt) {
+  for (uint32_t attempt = 0; attempt < 20; ++attempt) {
     if (commands_waiting_.load(std::memory_order_relaxed) == 0 && try_lock()) return true;
-    PromptThread::give_way();
+    prompt_->give_way(attempt);
   }
   return false;
 }
@@ -148,7 +148,7 @@ bool Progress::take_over(Time* now) {
     unlock();
     *now = clock_now();
     prompt_->ran_until(*now);
-    while (!try_lock()) PromptThread::give_way();
+    for (uint32_t tries = 0; !try_lock(); ++tries) prompt_->give_way(tries);
     if (worked) idle_since = *now;
     if (last_poll_ != poll_before && !app_is_idle()) {
       if (polls_since_finish_ == 0 || waits_in_memory()) arm_or_run(*now);
@@ -157,14 +157,16 @@ bool Progress::take_over(Time* now) {
     if (stopping_.load(std::memory_order_relaxed)) return false;
     if (commands_waiting_.load(std::memory_order_relaxed) > 0) {
       unlock();
-      while (commands_waiting_.load(std::memory_order_relaxed) > 0) PromptThread::give_way();
-      while (!try_lock()) PromptThread::give_way();
+      for (uint32_t tries = 0; commands_waiting_.load(std::memory_order_relaxed) > 0; ++tries) {
+        prompt_->give_way(tries);
+      }
+      for (uint32_t tries = 0; !try_lock(); ++tries) prompt_->give_way(tries);
     }
     if (service_if_due(*now) && has_side_job_.load(std::memory_order_relaxed)) {
       unlock();
       run_side_job();
       *now = clock_now();
-      while (!try_lock()) PromptThread::give_way();
+      for (uint32_t tries = 0; !try_lock(); ++tries) prompt_->give_way(tries);
     }
     if (*now - idle_since >= kSpin) break;
   }

@@ -26,6 +26,8 @@ struct SchedAttr {
 
 // Long enough for whoever has the lock to be let in, short against a round trip.
 constexpr Duration kGiveWay = Duration::us(5);
+// A lock is held for less than these take, unless its holder is not running.
+constexpr uint32_t kYields = 32;
 
 }  // namespace
 
@@ -64,8 +66,17 @@ void nap(Duration pause) {
   if (slack > 1) prctl(PR_SET_TIMERSLACK, slack, 0, 0, 0);
 }
 
-void PromptThread::give_way() {
-  nap(kGiveWay);
+void give_way(uint32_t tries) {
+  if (tries < kYields) {
+    sched_yield();
+  } else {
+    nap(kGiveWay);
+  }
+}
+
+// Yielding lets in nobody of a lower class.
+void PromptThread::give_way(uint32_t tries) const {
+  mprdma::dataplane::give_way(real_time_ ? kYields : tries);
 }
 
 }  // namespace mprdma::dataplane

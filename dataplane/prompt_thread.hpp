@@ -27,6 +27,10 @@ void make_prompt();
 // had two cores for 27 s, and mprdmad, which had frames for them, had none).
 void nap(Duration pause);
 
+// Somebody else has what the calling thread waits for, and may need this very core: yields in the
+// first tries in a row, then sleeps.
+void give_way(uint32_t tries);
+
 // How much of its time a thread may run in the real-time class.
 class PromptBudget {
  public:
@@ -67,8 +71,8 @@ class PromptThread {
   // `urgent`: whoever waits for this thread uses its core meanwhile.
   void slept_until(Time now, bool urgent) { set_real_time(budget_.slept_until(now) && urgent); }
   void ran_until(Time now) { set_real_time(budget_.ran_until(now) && real_time_); }
-  // Somebody else has what the calling thread waits for, and may need this very core.
-  static void give_way();
+  // The same for this thread, in whatever class it is.
+  void give_way(uint32_t tries) const;
 
  private:
   void set_real_time(bool wanted) {

@@ -9,6 +9,8 @@ import time
 from hosts import Failure, wait_until
 
 # A column title is "#bytes", "BW average[MB/sec]" or "tps average".
+# What perftest says of the clock of a busy machine, behind a row of results and on the same line.
+_REMARK = re.compile(r"Correlation coefficient r\^2.*")
 _TITLE = re.compile(r"#\w+|tps average|[A-Za-z0-9.%_][^\[\]#]*\[[^\]]*\]")
 MIB_BITS = (1 << 20) * 8
 
@@ -61,7 +63,7 @@ def parse(output):
         if line.strip().startswith("#bytes"):
             titles = _TITLE.findall(line)
             continue
-        fields = line.split()
+        fields = _REMARK.sub("", line).split()
         try:
             numbers = [float(field) for field in fields]
         except ValueError:
