@@ -1,5 +1,6 @@
 #include "dataplane/engine.hpp"
 
+#include <pthread.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -43,6 +44,19 @@ WorkerConfig worker_config(const Config& config, uint64_t seed) {
   out.agree_modes = config.agree_modes;
   return out;
 }
+
+// An application may cancel a thread that is in here (rping does), and what the engine writes to
+// wakes others: a cancellation point. Cancelled there the thread would leave the lock taken.
+class NoCancellation {
+ public:
+  NoCancellation() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+  ~NoCancellation() { pthread_setcancelstate(before_, nullptr); }
+  NoCancellation(const NoCancellation&) = delete;
+  NoCancellation& operator=(const NoCancellation&) = delete;
+
+ private:
+  int before_ = PTHREAD_CANCEL_ENABLE;
+};
 
 uint64_t random_seed() {
   uint64_t seed = 0;
@@ -227,6 +241,7 @@ int Engine::execute_cm(EngineClient& client, const Commands::Call& call) {
 
 int Engine::execute_entry(void* engine, uint32_t command, const void* in, size_t in_bytes,
                           void* out, size_t out_bytes) {
+  const NoCancellation whole;
   auto* client = static_cast<EngineClient*>(engine);
   Engine& self = *client->engine;
   if (self.dead_.load(std::memory_order_relaxed)) return ENODEV;
@@ -238,16 +253,19 @@ int Engine::execute_entry(void* engine, uint32_t command, const void* in, size_t
 }
 
 void Engine::progress_entry(void* engine) {
+  const NoCancellation whole;
   Engine& self = *static_cast<EngineClient*>(engine)->engine;
   if (!self.dead_.load(std::memory_order_relaxed)) self.progress_.poll();
 }
 
 void Engine::kick_entry(void* engine) {
+  const NoCancellation whole;
   Engine& self = *static_cast<EngineClient*>(engine)->engine;
   if (!self.dead_.load(std::memory_order_relaxed)) self.progress_.kick();
 }
 
 void Engine::idle_entry(void* engine) {
+  const NoCancellation whole;
   Engine& self = *static_cast<EngineClient*>(engine)->engine;
   if (!self.dead_.load(std::memory_order_relaxed)) self.progress_.idle();
 }

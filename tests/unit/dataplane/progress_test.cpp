@@ -3,6 +3,7 @@
 #include "dataplane/progress.hpp"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 
@@ -323,6 +324,41 @@ TEST(Progress, DoorbellsOfTwoThreadsAreNotLost) {
   two.join();
   EXPECT_EQ(first, kRequests);
   EXPECT_EQ(second, kRequests);
+}
+
+struct BusyPair : Pair {
+  std::atomic<int> posts{0};
+};
+
+void* post_and_poll_for_ever(void* busy_pair) {
+  auto& pair = *static_cast<BusyPair*>(busy_pair);
+  for (;; pair.posts.fetch_add(1)) {
+    pair.a.post_write(pair.b, 64, 0);
+    pair.a.poke();
+    mprdma_abi_cqe cqe;
+    while (!pair.a.cq.poll(&cqe)) {
+      pair.a.channel.progress(pair.a.channel.engine);
+      pthread_testcancel();
+    }
+  }
+}
+
+// The engine wakes others by writing, which is a cancellation point; who is cancelled leaves no
+// lock behind. A thread for each round: where it is cancelled is left to chance.
+TEST(Progress, ThreadThatIsCancelledLeavesTheEngineUsable) {
+  for (int round = 0; round < 100; ++round) {
+    BusyPair pair;
+    pthread_t thread;
+    ASSERT_EQ(pthread_create(&thread, nullptr, &post_and_poll_for_ever, &pair), 0);
+    ASSERT_TRUE(eventually([&] { return pair.posts.load() >= round; }));
+    pthread_cancel(thread);
+    pthread_join(thread, nullptr);
+    mprdma_abi_handle pd{};
+    pair.a.execute(MPRDMA_ABI_ALLOC_PD, mprdma_abi_handle{}, &pd);  // waits for the lock
+    EXPECT_NE(pd.handle, 0u);
+    pair.a.engine.reset();  // before the memory that its last packets are about
+    pair.b.engine.reset();
+  }
 }
 
 // On every RDMA system memory that is unmapped while it is registered is the application's fault;
