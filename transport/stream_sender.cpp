@@ -57,8 +57,7 @@ StreamSender::AckResult StreamSender::on_ack(Time now, const wire::Packet& ack, 
 
   const uint32_t lost_before = lost_count_;
   if (ext.nack == wire::NackCode::kWindowOverflow) take_nack(ack);
-  // What only time, or reordering, marks as lost is no news of whoever happens to say something old
-  // meanwhile.
+  // What time or reordering marks as lost is no news of whoever says something old meanwhile.
   const bool names_loss =
       lost_count_ != lost_before && (una_ == ack.psn || (sack_valid && outstanding(ext.sack)));
   const bool any_news = advanced || sack_is_new;

@@ -6,6 +6,7 @@ usage: tests/sim/sweep.py MPRDMA
   MPRDMA    the command of the build
 """
 
+import functools
 import json
 import os
 import pathlib
@@ -15,6 +16,13 @@ import subprocess
 import sys
 import tempfile
 import time
+
+sys.dont_write_bytecode = True
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "scripts/lib")]
+
+import tap  # noqa: E402
+from hosts import Failure  # noqa: E402
 
 SCENARIO = """name = "small"
 duration_us = 300
@@ -47,10 +55,6 @@ RUNS = 8
 DEADLINE_S = 240
 
 COMMAND = ""
-
-
-class Failure(Exception):
-    pass
 
 
 def expect(condition, what):
@@ -300,20 +304,14 @@ def main():
         print(__doc__, file=sys.stderr)
         return 2
     COMMAND = str(pathlib.Path(sys.argv[1]).resolve())
-    print(f"1..{len(CASES)}")
-    failed = 0
-    for at, case in enumerate(CASES, start=1):
-        title = case.__name__.replace("_", " ")
+
+    def in_its_directory(case):
         with tempfile.TemporaryDirectory(prefix="mprdma-sweep-") as name:
-            try:
-                case(Directory(pathlib.Path(name)))
-                print(f"ok {at} - {title}")
-            except Failure as failure:
-                failed += 1
-                print(f"not ok {at} - {title}")
-                print("\n".join(f"# {line}" for line in str(failure).splitlines()))
-        sys.stdout.flush()
-    return 1 if failed else 0
+            case(Directory(pathlib.Path(name)))
+
+    titles = [case.__name__.replace("_", " ") for case in CASES]
+    cases = [functools.partial(in_its_directory, case) for case in CASES]
+    return tap.run(list(zip(titles, cases)))
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "scripts/lib")]
 
 import capture  # noqa: E402
+import tap  # noqa: E402
 from hosts import Failure  # noqa: E402
 
 REFERENCE = ROOT / "tests/data/rxe-reference.pcap"
@@ -150,17 +151,7 @@ def main():
                 lambda: every_icrc_is_good(REFERENCE, REFERENCE_PACKETS),
             ),
         ]
-        print(f"1..{len(cases)}")
-        failed = 0
-        for at, (title, function) in enumerate(cases, start=1):
-            try:
-                function()
-                print(f"ok {at} - {title}")
-            except Failure as failure:
-                failed += 1
-                print(f"not ok {at} - {title}")
-                print("\n".join(f"# {line}" for line in str(failure).splitlines()))
-        return 1 if failed else 0
+        return tap.run(cases)
 
 
 if __name__ == "__main__":

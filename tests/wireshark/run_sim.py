@@ -8,6 +8,7 @@ usage: tests/wireshark/run_sim.py MPRDMA
 Prints TAP.
 """
 
+import functools
 import json
 import pathlib
 import subprocess
@@ -20,6 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "scripts/lib")]
 
 import capture  # noqa: E402
+import tap  # noqa: E402
 from hosts import Failure  # noqa: E402
 
 # Two flows into one host, so that packets are marked; odd sizes, so that packets are padded.
@@ -184,18 +186,12 @@ def main():
         print("1..0 # SKIP tshark is not installed")
         return 0
     command = str(pathlib.Path(sys.argv[1]).resolve())
-    print(f"1..{len(CASES)}")
-    failed = 0
-    for at, (title, case) in enumerate(CASES, start=1):
+
+    def in_its_directory(case):
         with tempfile.TemporaryDirectory(prefix="mprdma-capture-") as name:
-            try:
-                case(command, pathlib.Path(name))
-                print(f"ok {at} - {title}")
-            except Failure as failure:
-                failed += 1
-                print(f"not ok {at} - {title}")
-                print("\n".join(f"# {line}" for line in str(failure).splitlines()))
-    return 1 if failed else 0
+            case(command, pathlib.Path(name))
+
+    return tap.run([(title, functools.partial(in_its_directory, case)) for title, case in CASES])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,19 @@
+"""Cases whose outcome is printed as TAP, which `meson test` reads."""
+
+from hosts import Failure
+
+
+def run(cases):
+    """Runs [(title, function), ...]: a function that does not raise Failure has passed. Returns the
+    exit code of the program."""
+    print(f"1..{len(cases)}")
+    failed = 0
+    for at, (title, function) in enumerate(cases, start=1):
+        try:
+            function()
+            print(f"ok {at} - {title}", flush=True)
+        except Failure as failure:
+            failed += 1
+            print(f"not ok {at} - {title}")
+            print("\n".join(f"# {line}" for line in str(failure).splitlines()), flush=True)
+    return 1 if failed else 0
