@@ -16,6 +16,7 @@
 #include "cc/dcqcn.hpp"
 #include "switchsim/sim/scenario.hpp"
 #include "switchsim/sim/simulation.hpp"
+#include "tests/sim/dumbbell_pair.hpp"
 
 namespace mprdma::switchsim {
 namespace {
@@ -74,9 +75,7 @@ Scenario flows_at_one_bottleneck(uint32_t flows) {
   scenario.duration = SimSpan::ms(200);
   scenario.warm_up = SimSpan::ms(50);
   for (uint32_t i = 0; i < flows; ++i) {
-    FlowSpec flow;
-    flow.from = scenario.host("l" + std::to_string(i + 1));
-    flow.to = scenario.host("r" + std::to_string(i + 1));
+    FlowSpec flow = flow_of_pair(scenario, i);
     flow.params = transport::Params::roce_with(transport::Congestion::kDcqcnPaper);
     // Not all at once, so that nothing is in step.
     flow.start = SimTime() + SimSpan::us(200) * i;

@@ -15,6 +15,7 @@
 
 #include "switchsim/sim/scenario.hpp"
 #include "switchsim/sim/simulation.hpp"
+#include "tests/sim/dumbbell_pair.hpp"
 
 namespace mprdma::switchsim {
 namespace {
@@ -55,9 +56,7 @@ Scenario flows_at_one_bottleneck(uint32_t flows, uint32_t wire_bytes) {
   scenario.duration = SimSpan::ms(200);
   scenario.warm_up = SimSpan::ms(50);
   for (uint32_t i = 0; i < flows; ++i) {
-    FlowSpec flow;
-    flow.from = scenario.host("l" + std::to_string(i + 1));
-    flow.to = scenario.host("r" + std::to_string(i + 1));
+    FlowSpec flow = flow_of_pair(scenario, i);
     flow.params = transport::Params::mp_single();
     flow.params.window_control = cc::WindowControl::kDctcp;
     flow.params.window_max = 256;

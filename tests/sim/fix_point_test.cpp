@@ -5,6 +5,7 @@
 #include "switchsim/fluid/mp_fluid.hpp"
 #include "switchsim/sim/scenario.hpp"
 #include "switchsim/sim/simulation.hpp"
+#include "tests/sim/dumbbell_pair.hpp"
 
 namespace mprdma::switchsim {
 namespace {
@@ -15,9 +16,7 @@ Scenario flows_at_one_bottleneck(uint32_t flows, const DumbbellSpec& spec) {
   scenario.duration = SimSpan::ms(100);
   scenario.warm_up = SimSpan::ms(30);
   for (uint32_t i = 0; i < flows; ++i) {
-    FlowSpec flow;
-    flow.from = scenario.host("l" + std::to_string(i + 1));
-    flow.to = scenario.host("r" + std::to_string(i + 1));
+    FlowSpec flow = flow_of_pair(scenario, i);
     flow.params.initial_window = 16;
     flow.params.rto_floor = Duration::ms(2);
     flow.params.initial_rtt = Duration::us(100);
