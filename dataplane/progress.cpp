@@ -51,7 +51,7 @@ void Progress::poll() {
   leave(now);
   if (!yield) return;
   if (in_vain) {
-    nap(kNap);
+    nap();
   } else {
     sched_yield();
   }

@@ -46,9 +46,8 @@ class Progress {
   static constexpr uint32_t kSilentPosts = 2;
   // An application that polled less than this ago is taken to go on.
   static constexpr Duration kPolling = Duration::us(60);
-  // An application that has polled in vain for so long is let wait a little between its polls.
+  // An application that has polled in vain for so long naps between its polls (prompt_thread.hpp).
   static constexpr Duration kNapAfter = Duration::ms(10);
-  static constexpr Duration kNap = Duration::us(20);
   // The helper, having found nothing, looks again for so long before it sleeps.
   static constexpr Duration kSpin = Duration::us(15);
   // A port that cannot notify is polled after these pauses.

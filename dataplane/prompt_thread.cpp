@@ -24,8 +24,6 @@ struct SchedAttr {
   uint64_t period_ns = 0;
 };
 
-// Long enough for whoever has the lock to be let in, short against a round trip.
-constexpr Duration kGiveWay = Duration::us(5);
 // A lock is held for less than these take, unless its holder is not running.
 constexpr uint32_t kYields = 32;
 
@@ -58,11 +56,11 @@ void PromptThread::change_class(bool real_time) {
   if (!real_time) make_prompt();  // the slice went with the class
 }
 
-void nap(Duration pause) {
+void nap() {
   const int slack = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
   if (slack > 1) prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
-  const timespec time{0, static_cast<long>(pause.count_ns())};
-  nanosleep(&time, nullptr);
+  const timespec pause{0, static_cast<long>(kNap.count_ns())};
+  nanosleep(&pause, nullptr);
   if (slack > 1) prctl(PR_SET_TIMERSLACK, slack, 0, 0, 0);
 }
 
@@ -70,7 +68,7 @@ void give_way(uint32_t tries) {
   if (tries < kYields) {
     sched_yield();
   } else {
-    nap(kGiveWay);
+    nap();
   }
 }
 

@@ -20,12 +20,16 @@ namespace mprdma::dataplane {
 // Changes nothing where the thread was given a scheduling class on purpose.
 void make_prompt();
 
-// The calling thread sleeps for so long (below a second), without the slack of its timers. Who
-// waits for others must not call sched_yield() again and again instead: it lets in nobody of a
-// lower class, and two threads that take turns in it on one core keep all others from that core for
-// seconds, where EEVDF's point of reference runs away from them (seen on Linux 6.18: two pollers
-// had two cores for 27 s, and mprdmad, which had frames for them, had none).
-void nap(Duration pause);
+// Short against what others do with a core. A shorter one may be over before the thread sleeps, and
+// let in nobody: 5 us always were, on a virtual machine.
+inline constexpr Duration kNap = Duration::us(20);
+
+// The calling thread sleeps for kNap, without the slack of its timers. Who waits for others must
+// not call sched_yield() again and again instead: it lets in nobody of a lower class, and threads
+// that poll and yield can keep all others from their cores (seen on Linux 6.18: two pollers had two
+// cores for 27 s, and mprdmad, which had frames for them, none; EEVDF is known to lose its point of
+// reference under rapid yields).
+void nap();
 
 // Somebody else has what the calling thread waits for, and may need this very core: yields in the
 // first tries in a row, then sleeps.

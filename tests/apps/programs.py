@@ -101,5 +101,7 @@ def all_cases():
         for programs, places in plan
         for name, what, function in programs
         for place in places
-    ] + [Case("cmtime", "connections between two processes of one host, by cmtime -c 1000",
-              "one_host", cmtime, ">= 1000", "1/s")]  # fmt: skip
+    ] + [
+        Case("cmtime", "connections by cmtime -c 1000", place, cmtime, ">= 1000", "1/s")
+        for place in EVERYWHERE
+    ]

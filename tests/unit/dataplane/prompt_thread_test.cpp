@@ -2,6 +2,8 @@
 #include "dataplane/prompt_thread.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 
 namespace mprdma::dataplane {
 namespace {
@@ -31,6 +33,32 @@ TEST(PromptBudget, AThreadThatHardlySleepsIsAnOrdinaryOne) {
   }
   EXPECT_LE(real_time, all / 5);
   EXPECT_FALSE(budget.ran_until(now += PromptBudget::kBurst));
+}
+
+// The thread is the application's.
+TEST(Nap, LeavesTheSlackOfTimersAsItWas) {
+  const int before = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
+  prctl(PR_SET_TIMERSLACK, 77'000, 0, 0, 0);
+  nap();
+  EXPECT_EQ(prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0), 77'000);
+  prctl(PR_SET_TIMERSLACK, before, 0, 0, 0);
+}
+
+// A thread that yields is switched from, but not of its own will.
+int64_t sleeps_of(uint32_t tries) {
+  const auto sleeps = [] {
+    rusage usage{};
+    getrusage(RUSAGE_THREAD, &usage);
+    return usage.ru_nvcsw;
+  };
+  const int64_t before = sleeps();
+  for (int i = 0; i < 10; ++i) give_way(tries);
+  return sleeps() - before;
+}
+
+TEST(GiveWay, YieldsAtFirstAndSleepsLater) {
+  EXPECT_EQ(sleeps_of(0), 0);
+  EXPECT_GE(sleeps_of(1000), 10);
 }
 
 }  // namespace
