@@ -6,6 +6,9 @@ import xml.etree.ElementTree
 
 PASSED = ("OK", "EXPECTEDFAIL")
 SKIPPED = ("SKIP",)
+# What a summary says of a failure: who sees only the end of a long log has to know why, too.
+REASON_LINES = 5
+REASON_COLUMNS = 400
 
 
 class Tally:
@@ -16,12 +19,14 @@ class Tally:
         self.skipped = 0
         self.failed = []
         self.skipped_names = []
+        self.reasons = {}  # name of a failure: the first lines that it printed
 
     def total(self):
         return self.passed + self.skipped + len(self.failed)
 
-    def fail(self, name):
+    def fail(self, name, reason=()):
         self.failed.append(name)
+        self.reasons[name] = [line[:REASON_COLUMNS] for line in reason][:REASON_LINES]
 
     def check(self, name, good):
         """Counts one thing that either worked or did not; returns whether it did."""
@@ -37,6 +42,8 @@ class Tally:
             print(f"skipped: {name}")
         for name in self.failed:
             print(f"FAILED: {name}")
+            for line in self.reasons[name]:
+                print(f"    {line}")
         skipped = f", {self.skipped} skipped" if self.skipped else ""
         print(f"{self.passed} passed, {len(self.failed)} failed{skipped}")
 
@@ -51,14 +58,17 @@ def read_meson_results(log, tally):
         tally.passed += passed
         tally.skipped += len(skipped)
         tally.skipped_names += [f"{name}: {case}" for case in skipped]
-        tally.failed += [f"{name}: {case}" for case in failed]
+        printed = test.get("stdout", "").splitlines()
+        for case in failed:
+            tally.fail(f"{name}: {case}", _after(printed, case))
         if test["result"] in SKIPPED:
             tally.skipped += 1
             tally.skipped_names.append(name)
         elif test["result"] not in PASSED:
             # A crash leaves no failed case behind; the program itself has failed then.
             if not failed:
-                tally.fail(f"{name}: {test['result']}, exit code {test['returncode']}")
+                reason = f"{test['result']}, exit code {test['returncode']}"
+                tally.fail(f"{name}: {reason}", printed[-REASON_LINES:])
         elif not (passed or failed or skipped):
             tally.passed += 1
 
@@ -88,3 +98,12 @@ def _cases(junit):
                 passed += 1
         result[parts[0]] = (passed, failed, skipped)
     return result
+
+
+def _after(printed, case):
+    """The lines behind the one with which a program named the case that then failed."""
+    starts = (f"not ok {case}", f"[ RUN      ] {case}")
+    for number, line in enumerate(printed):
+        if line.startswith(starts):
+            return [line.removeprefix("# ") for line in printed[number + 1 :] if line.strip()]
+    return []

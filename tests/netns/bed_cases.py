@@ -85,7 +85,7 @@ class Traffic:
         self.server.wait(deadline)
         rows = perftest.parse(self.client.output())
         expect(len(rows) == 1, f"{len(rows)} lines of results, not 1")
-        expect(rows[0].gbps > 0, "nothing moved")
+        expect(rows[0].gbps > 0 or not rows[0].timed, "nothing moved")
 
 
 # ---- Cases

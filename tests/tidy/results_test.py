@@ -28,13 +28,22 @@ JUNIT = """<testsuites>
 <testsuite name="mprdma"><testcase name="script" classname="script"/></testsuite>
 </testsuites>"""
 
+PRINTED = """[ RUN      ] Suite/0.good
+[ RUN      ] Suite/0.bad
+file.cpp:3: Failure
+ok 1 - good
+not ok 2 - bad
+# 0.1 s
+# nothing moved
+"""
+
 
 class Counting(unittest.TestCase):
     def count(self, junit, *tests):
         with tempfile.TemporaryDirectory() as scratch:
             log = pathlib.Path(scratch) / "testlog.json"
             lines = [
-                json.dumps({"name": name, "result": result, "returncode": code})
+                json.dumps({"name": name, "result": result, "returncode": code, "stdout": PRINTED})
                 for name, result, code in tests
             ]
             log.write_text("\n".join(lines))
@@ -48,11 +57,13 @@ class Counting(unittest.TestCase):
         tally = self.count(JUNIT, ("mprdma:unit / unit_a", "FAIL", 1))
         self.assertEqual((tally.passed, tally.skipped), (1, 2))
         self.assertEqual(tally.failed, ["unit_a: Suite/0.bad"])
+        self.assertEqual(tally.reasons[tally.failed[0]][0], "file.cpp:3: Failure")
 
     def test_each_case_of_a_tap_program_counts(self):
         tally = self.count(JUNIT, ("mprdma:x / tap", "ERROR", 1))
         self.assertEqual((tally.passed, tally.skipped), (1, 1))
         self.assertEqual(tally.failed, ["tap: 2 - bad"])
+        self.assertEqual(tally.reasons["tap: 2 - bad"], ["0.1 s", "nothing moved"])
 
     def test_program_that_fails_after_its_cases_passed_is_a_failure(self):
         tally = self.count(JUNIT, ("mprdma:unit / unit_b", "FAIL", 66))
