@@ -97,7 +97,9 @@ def telemetry(wire):
     info = ask_dpdk(daemon.pid, "/mprdma/info")
     expect(info["address"] == "10.73.0.1/24" and info["link_up"] == 1, f"info: {info}")
     expect(ask_dpdk(daemon.pid, "/mprdma/clients") == {}, "clients of nobody")
-    expect(ask_dpdk(daemon.pid, "/mprdma/counters,wire")["nic_arp_requests"] >= 1, "counters")
+    # The daemon announces its address when it begins, which may be after its first answer here.
+    counted = lambda: ask_dpdk(daemon.pid, "/mprdma/counters,wire")  # noqa: E731
+    wait_until(lambda: counted()["nic_arp_requests"] >= 1, deadline, "counters")
     expect(ask_dpdk(daemon.pid, "/mprdma/counters,nonsense") is None, "an answer to nonsense")
     expect("cm_established" in ask_dpdk(daemon.pid, "/mprdma/cm"), "connection management")
 
