@@ -1,17 +1,22 @@
 #include "switchsim/model/event_wheel.hpp"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 namespace mprdma::switchsim {
 namespace {
 
 constexpr uint32_t kArity = 4;
 constexpr uint32_t kEnd = UINT32_MAX;  // of a bucket's list
+constexpr ptrdiff_t kFew = 16;         // events are sorted by insertion
+constexpr int64_t kReach = 1024;       // slots that are looked ahead
 
 }  // namespace
 
 EventWheel::EventWheel(uint32_t events, SimSpan horizon, uint32_t buckets)
-    : nodes_(std::make_unique_for_overwrite<Node[]>(events)),
+    : events_(events),
+      nodes_(std::make_unique_for_overwrite<Node[]>(events)),
       current_(std::make_unique_for_overwrite<Entry[]>(events)),
       far_(std::make_unique_for_overwrite<Entry[]>(events)) {
   const uint32_t size = std::bit_ceil(std::max(buckets, uint32_t{64}));
@@ -21,16 +26,19 @@ EventWheel::EventWheel(uint32_t events, SimSpan horizon, uint32_t buckets)
   bits_.assign(size / 64, 0);
 }
 
-int64_t EventWheel::next_slot() const {
+int64_t EventWheel::next_slot(int64_t last) const {
   const int64_t start = slot_ + 1;
-  const auto words = static_cast<uint32_t>(bits_.size());
-  const auto first = static_cast<uint32_t>(start & mask_);
-  uint32_t word = first / 64;
+  if (last < start) return kNoSlot;
+  const auto words = static_cast<int64_t>(bits_.size());
+  const int64_t seen_max = std::min(words, (last - start) / 64 + 1);
+  const int64_t first = start & mask_;
+  int64_t word = first / 64;
   uint64_t bits = bits_[word] & (~uint64_t{0} << (first % 64));
-  for (uint32_t seen = 0; seen <= words; ++seen) {
+  for (int64_t seen = 0; seen <= seen_max; ++seen) {
     if (bits != 0) {
       const int64_t bucket = word * 64 + std::countr_zero(bits);
-      return start + ((bucket - start) & mask_);
+      const int64_t slot = start + ((bucket - start) & mask_);
+      return slot <= last ? slot : kNoSlot;
     }
     word = word + 1 == words ? 0 : word + 1;
     bits = bits_[word];
@@ -47,53 +55,88 @@ bool EventWheel::refill(SimTime limit) {
     return true;
   }
   if (slot > (limit.ps() >> shift_)) return false;
-  load(slot);
+  current_begin_ = current_end_ = 0;
+  append_sorted(take_bucket(slot));
   return true;
 }
 
-void EventWheel::load(int64_t slot) {
+// Not far ahead of the present: what is inserted before slot_ has to be sorted in at once.
+void EventWheel::look_ahead() {
+  if (count_ == far_count_ + current_count()) return;
+  const int64_t last = (floor_ps_ >> shift_) + kReach;
+  std::array<EventId, kKnownAhead> lists;
+  uint32_t taken = 0;
+  for (int64_t slot = next_slot(last); slot != kNoSlot; slot = next_slot(last)) {
+    lists[taken] = take_bucket(slot);
+    // All of them at once: one after the other they would be waited for.
+    __builtin_prefetch(&nodes_[lists[taken]], 1);
+    if (++taken == kKnownAhead) break;
+  }
+  if (taken == 0) return;
+  std::copy(&current_[current_begin_], &current_[current_end_], &current_[0]);
+  current_end_ -= std::exchange(current_begin_, 0);
+  for (uint32_t i = 0; i < taken; ++i) append_sorted(lists[i]);
+}
+
+EventId EventWheel::take_bucket(int64_t slot) {
   slot_ = slot;
   const auto bucket = static_cast<uint32_t>(slot & mask_);
-  uint32_t count = 0;
-  for (EventId id = heads_[bucket]; id != kEnd; id = nodes_[id].link) {
-    nodes_[id].where = Where::kCurrent;
-    // By insertion: most buckets hold a few, and many at the same time come latest first already.
-    const Entry added = entry(id);
-    uint32_t at = count++;
-    if (count <= 16) {
-      for (; at > 0 && current_[at - 1] < added; --at) current_[at] = current_[at - 1];
-    }
-    current_[at] = added;
-  }
-  if (count > 16) {
-    std::sort(current_.get(), current_.get() + count,
-              [](const Entry& a, const Entry& b) { return b < a; });
-  }
-  current_count_ = count;
-  heads_[bucket] = kEnd;
   bits_[bucket / 64] &= ~(uint64_t{1} << (bucket % 64));
+  return std::exchange(heads_[bucket], kEnd);
+}
+
+// Behind all that is current.
+void EventWheel::append_sorted(EventId list) {
+  Entry* const begin = &current_[current_end_];
+  Entry* end = begin;
+  for (EventId id = list; id != kEnd; id = nodes_[id].link) {
+    nodes_[id].where = Where::kCurrent;
+    *end++ = entry(id);
+  }
+  current_end_ += static_cast<uint32_t>(end - begin);
+  if (end - begin < 2) return;
+  // The last inserted is first: most are in order now.
+  std::reverse(begin, end);
+  if (end - begin > kFew) return std::sort(begin, end);
+  for (Entry* next = begin + 1; next != end; ++next) {
+    const Entry added = *next;
+    Entry* at = next;
+    for (; at != begin && added < at[-1]; --at) *at = at[-1];
+    *at = added;
+  }
 }
 
 void EventWheel::insert_current(EventId id) {
   nodes_[id].where = Where::kCurrent;
   const Entry added = entry(id);
-  uint32_t at = current_count_++;
-  for (; at > 0 && current_[at - 1] < added; --at) current_[at] = current_[at - 1];
-  current_[at] = added;
+  Entry* const begin = &current_[current_begin_];
+  Entry* const end = &current_[current_end_];
+  Entry* const at = std::upper_bound(begin, end, added);
+  // The shorter part moves, if there is room.
+  if (current_end_ == events_ || (current_begin_ != 0 && at - begin < end - at)) {
+    std::copy(begin, at, begin - 1);
+    --current_begin_;
+    at[-1] = added;
+  } else {
+    std::copy_backward(at, end, end + 1);
+    ++current_end_;
+    *at = added;
+  }
 }
 
 void EventWheel::advance(SimTime now) {
   floor_ps_ = std::max(floor_ps_, now.ps());
   const int64_t slot = now.ps() >> shift_;
-  if (current_count_ != 0 || slot <= slot_) return;
+  if (current_count() != 0 || slot <= slot_) return;
   DCHECK(next_slot() >= slot);
-  load(slot);
+  current_begin_ = current_end_ = 0;
+  append_sorted(take_bucket(slot));
 }
 
 SimTime EventWheel::next() const {
   int64_t first = far_count_ != 0 ? far_[0].time_ps : SimTime::never().ps();
-  if (current_count_ != 0) {
-    first = std::min(first, current_[current_count_ - 1].time_ps);
+  if (current_count() != 0) {
+    first = std::min(first, current_[current_begin_].time_ps);
   } else if (count_ != far_count_) {
     const auto bucket = static_cast<uint32_t>(next_slot() & mask_);
     for (EventId id = heads_[bucket]; id != kEnd; id = nodes_[id].link) {
@@ -110,13 +153,11 @@ void EventWheel::cancel(EventId id) {
   if (node.where == Where::kFar) {
     remove_far(node.link);
   } else if (node.where == Where::kCurrent) {
-    const Entry wanted = entry(id);
-    Entry* const end = current_.get() + current_count_;
-    Entry* const at = std::lower_bound(current_.get(), end, wanted,
-                                       [](const Entry& a, const Entry& b) { return b < a; });
+    Entry* const end = &current_[current_end_];
+    Entry* const at = std::lower_bound(&current_[current_begin_], end, entry(id));
     CHECK(at != end && at->id == id);
     std::copy(at + 1, end, at);
-    --current_count_;
+    --current_end_;
   } else {
     const auto bucket = static_cast<uint32_t>((node.time_ps >> shift_) & mask_);
     EventId* link = &heads_[bucket];

@@ -1,6 +1,7 @@
 // What happens next: a calendar of events ordered by (time, sequence number), where the sequence
 // number is the order of insertion. Near events lie in the buckets of a wheel and are sorted when
-// their bucket's turn comes; events beyond the wheel's horizon lie in a heap.
+// their bucket's turn comes near; events beyond the wheel's horizon lie in a heap. What comes next
+// is known some events ahead, so that it can be fetched from memory before its time.
 //
 //   - an event is a number below `events` and is in the calendar at most once (intrusive: a packet
 //     has one pending arrival, a port one kick, a timer one expiry)
@@ -26,8 +27,8 @@ using EventId = uint32_t;
 
 class EventWheel {
  public:
-  // Buckets should about equal the number of pending events; horizon is how far ahead most of them
-  // are inserted.
+  // Buckets should be some times the number of pending events; horizon is how far ahead most of
+  // them are inserted.
   EventWheel(uint32_t events, SimSpan horizon, uint32_t buckets);
 
   // To be called once for each event before anything else with it.
@@ -58,17 +59,31 @@ class EventWheel {
 
   // Takes out the first event if it is not later than `limit`.
   bool pop_until(SimTime limit, EventId& id, SimTime& time) {
-    if (current_count_ == 0 && !refill(limit)) return false;
-    const Entry& near = current_[current_count_ - 1];
-    if (far_count_ != 0 && (current_count_ == 0 || far_[0] < near)) return pop_far(limit, id, time);
+    if (current_count() < kKnownAhead) {
+      if (current_count() == 0 && !refill(limit)) return false;
+      look_ahead();
+    }
+    const Entry& near = current_[current_begin_];
+    if (far_count_ != 0 && (current_count() == 0 || far_[0] < near)) {
+      return pop_far(limit, id, time);
+    }
     if (near.time_ps > limit.ps()) return false;
     id = near.id;
     time = SimTime::from_ps(near.time_ps);
-    --current_count_;
+    ++current_begin_;
     --count_;
     floor_ps_ = near.time_ps;
     nodes_[id].where = Where::kNowhere;
     return true;
+  }
+
+  // The event that comes `ahead` after the next one, as things are, not counting those in the heap;
+  // kNone if it's not known yet. Up to kKnownAhead in a wheel that is not sparse: to fetch early
+  // what an event will need.
+  static constexpr EventId kNone = UINT32_MAX;
+  static constexpr uint32_t kKnownAhead = 24;
+  [[nodiscard]] EventId upcoming(uint32_t ahead) const {
+    return ahead < current_count() ? current_[current_begin_ + ahead].id : kNone;
   }
 
   // Nothing will be inserted before `now`, and nothing earlier is pending.
@@ -108,12 +123,17 @@ class EventWheel {
     bits_[bucket / 64] |= uint64_t{1} << (bucket % 64);
   }
 
-  // The next slot after slot_ whose bucket holds something; kNoSlot.
+  [[nodiscard]] uint32_t current_count() const { return current_end_ - current_begin_; }
+
+  // The next slot after slot_, up to `last`, whose bucket holds something; kNoSlot.
   static constexpr int64_t kNoSlot = INT64_MAX;
-  [[nodiscard]] int64_t next_slot() const;
+  [[nodiscard]] int64_t next_slot(int64_t last = kNoSlot) const;
   // Makes the next bucket current, or only tells that the heap is first; false if nothing is due.
   bool refill(SimTime limit);
-  void load(int64_t slot);
+  // Makes more buckets current, a few and near ones.
+  void look_ahead();
+  EventId take_bucket(int64_t slot);
+  void append_sorted(EventId list);
   void insert_current(EventId id);
   void insert_far(EventId id);
   bool pop_far(SimTime limit, EventId& id, SimTime& time);
@@ -122,6 +142,7 @@ class EventWheel {
   void sift_down(uint32_t position, Entry moved);
   void place_far(uint32_t position, const Entry& moved);
 
+  uint32_t events_;
   int64_t mask_;
   int shift_ = 0;
   // The slot (time >> shift_) that current_ holds, with all before it.
@@ -129,10 +150,11 @@ class EventWheel {
   int64_t floor_ps_ = 0;
   uint64_t sequence_ = 0;
   uint32_t count_ = 0;
-  uint32_t current_count_ = 0;
+  uint32_t current_begin_ = 0;
+  uint32_t current_end_ = 0;
   uint32_t far_count_ = 0;
   std::unique_ptr<Node[]> nodes_;
-  std::unique_ptr<Entry[]> current_;  // latest first, so that the next one is at the end
+  std::unique_ptr<Entry[]> current_;  // in order, from current_begin_ to current_end_
   std::unique_ptr<Entry[]> far_;      // a 4-ary heap
   std::vector<EventId> heads_;
   std::vector<uint64_t> bits_;  // which buckets hold something

@@ -3,8 +3,9 @@
 namespace mprdma::switchsim {
 
 uint32_t wheel_buckets(const Topology& topology) {
-  // A few packets are on each wire at a time; beyond 64 Ki buckets the wheel itself misses caches.
-  return std::clamp<uint32_t>(topology.ports() * 4, 1024, 65536);
+  // A few packets are on each wire at a time. A bucket with one event is the cheapest: its event
+  // can be fetched from memory together with those of others.
+  return std::clamp<uint32_t>(topology.ports() * 32, 1024, 1 << 20);
 }
 
 SimSpan wheel_horizon(const Topology& topology) {

@@ -159,6 +159,7 @@ class Network {
 
   void make_ports();
   void make_buffers();
+  void look_ahead();
   void handle(EventId event);
   void arrive(PacketId id);
   void expire(TimerId timer);

@@ -269,6 +269,26 @@ void Network<Hosts>::handle(EventId event) {
   }
 }
 
+// Most of the time of an event is waiting for memory. What the next ones will need is fetched in
+// steps, each of which needs what the one before has fetched.
+template <class Hosts>
+void Network<Hosts>::look_ahead() {
+  const EventId third = wheel_.upcoming(16);
+  if (third != EventWheel::kNone && third >= first_packet_) {
+    packets_.prefetch(third - first_packet_);
+  }
+  const EventId second = wheel_.upcoming(8);
+  if (second == EventWheel::kNone) return;
+  if (second < first_timer_) {
+    if (!ports_[second].queue.empty()) packets_.prefetch(ports_[second].queue.head);
+  } else if (second >= first_packet_) {
+    const PacketId id = second - first_packet_;
+    if constexpr (requires { hosts_.prefetch(id); }) {
+      if (ports_[packets_[id].next].to < topology_.hosts) hosts_.prefetch(id);
+    }
+  }
+}
+
 template <class Hosts>
 void Network<Hosts>::arrive(PacketId id) {
   NetPacket& packet = packets_[id];
@@ -350,6 +370,7 @@ void Network<Hosts>::run_until(SimTime until) {
   SimTime time;
   while (wheel_.pop_until(until, event, time)) {
     now_ = time;
+    look_ahead();
     handle(event);
   }
   // never() is no time to be at: the events have run out, and now() is that of the last.

@@ -19,6 +19,11 @@ class Contents {
   void put(uint32_t packet, const wire::Packet& header) {
     new (slots_[packet].bytes) wire::Packet(header);
   }
+  // For a look at it soon.
+  void prefetch(uint32_t packet) const {
+    __builtin_prefetch(slots_[packet].bytes);
+    __builtin_prefetch(slots_[packet].bytes + 64);
+  }
   // Requires put() before.
   wire::Packet& operator[](uint32_t packet) {
     return *std::launder(reinterpret_cast<wire::Packet*>(slots_[packet].bytes));

@@ -204,8 +204,8 @@ void HostSet::forget_paths() {
 
 bool HostSet::all_done() const {
   const SimTime now = network_->now();
-  return std::all_of(flows_.begin(), flows_.end(),
-                     [now](const Flow& flow) { return flow.done(now); });
+  while (first_undone_ < flows_.size() && flows_[first_undone_].done(now)) ++first_undone_;
+  return first_undone_ == flows_.size();
 }
 
 transport::StreamStats HostSet::stats(uint32_t flow) const {

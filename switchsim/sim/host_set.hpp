@@ -48,6 +48,7 @@ class HostSet {
   void set_capture(Capture* capture);
 
   // ---- For the network
+  void prefetch(PacketId id) const;
   void on_packet(NodeId host, PacketId id);
   bool pull(NodeId host);
   void on_timer(TimerId timer);
@@ -147,6 +148,7 @@ class HostSet {
   std::vector<Host> hosts_;
   std::vector<uint32_t> host_mbps_;  // of their own ports
   std::vector<Flow> flows_;
+  mutable size_t first_undone_ = 0;  // all before are done, and stay so: what all_done() has seen
   std::vector<std::unique_ptr<Endpoint>> endpoints_;
   std::vector<PathCache> paths_;          // by flow; empty if no paths are told apart
   std::unique_ptr<PacketId[]> ack_next_;  // by packet; not touched before it is used

@@ -10,6 +10,13 @@ namespace mprdma::switchsim {
 
 // ---- From the wire -----------------------------------------------------------------------------
 
+// The packet comes to its host soon.
+void HostSet::prefetch(PacketId id) const {
+  contents_.prefetch(id);
+  const Endpoint& endpoint = *endpoints_[network_->packet(id).contents];
+  __builtin_prefetch(&endpoint.number);
+}
+
 void HostSet::on_packet(NodeId host, PacketId id) {
   wire::Packet& packet = contents_[id];
   const uint32_t number = packet.dest_qpn - kFirstQpn;
@@ -111,7 +118,7 @@ PacketId HostSet::make_packet(const Endpoint& endpoint, const wire::Packet& head
   NetPacket& packet = network_->packet(id);
   packet.flow = flow_of(endpoint.host, endpoint.peer, header.vp);
   packet.wire_bytes = wire_bytes(header);
-  packet.contents = id;
+  packet.contents = header.dest_qpn - kFirstQpn;
   packet.destination = endpoint.peer;
   packet.ect = true;
   packet.ce = false;

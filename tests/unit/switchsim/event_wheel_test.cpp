@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <utility>
 #include <vector>
@@ -87,14 +88,27 @@ class Pair {
     ASSERT_EQ(wheel_.next().ps(), next);
   }
 
+  // What is known of the future is in the order of the map, with no more than gaps.
+  void compare_upcoming() {
+    auto at = reference_.begin();
+    for (uint32_t ahead = 0; wheel_.upcoming(ahead) != EventWheel::kNone; ++ahead) {
+      while (at != reference_.end() && at->second != wheel_.upcoming(ahead)) ++at;
+      ASSERT_NE(at, reference_.end()) << ahead;
+      ++at;
+      known_max_ = std::max(known_max_, ahead + 1);
+    }
+  }
+
   void run(int rounds) {
     for (int round = 0; round < rounds && !testing::Test::HasFatalFailure(); ++round) {
       for (uint64_t i = prng_.below(40); i > 0; --i) change();
       compare();
       if (prng_.chance(1, 2)) pop_some();
       compare();
+      if (round % 8 == 0) compare_upcoming();
     }
     EXPECT_GT(popped_, rounds / 2);
+    EXPECT_GE(known_max_, EventWheel::kKnownAhead);
   }
 
  private:
@@ -107,6 +121,7 @@ class Pair {
   int64_t now_ps_ = 0;
   uint64_t sequence_ = 0;
   int popped_ = 0;
+  uint32_t known_max_ = 0;
 };
 
 TEST(EventWheel, IsAnOrderedMapUnderRandomInsertCancelMoveAndPop) {
@@ -165,6 +180,49 @@ TEST(EventWheel, LookingAheadDoesNotHideWhatIsInsertedBefore) {
   EXPECT_EQ(wheel.next().ps(), 2000);
   ASSERT_TRUE(wheel.pop_until(SimTime::from_ps(2000), id, time));
   EXPECT_EQ(id, 1U);
+}
+
+TEST(EventWheel, ADenseWheelKnowsWhatComesAndASparseOneDoesNotRunAhead) {
+  EventWheel wheel(kEvents, SimSpan::ns(4), 4096);  // a bucket is a picosecond
+  for (EventId id = 0; id < kEvents; ++id) wheel.create(id);
+  // Ten apart, but the last one two thousand.
+  const auto time_of = [](EventId id) {
+    return SimTime::from_ps(10 + 10 * int64_t{std::min(id, 200U)} +
+                            2000 * (int64_t{std::max(id, 200U)} - 200));
+  };
+  for (EventId id = 0; id < 202; ++id) wheel.insert(id, time_of(id));
+  EventId popped = 0;
+  SimTime time;
+  for (EventId id = 0; id < 202; ++id) {
+    ASSERT_TRUE(wheel.pop_until(SimTime::never(), popped, time));
+    ASSERT_EQ(popped, id);
+    ASSERT_EQ(time, time_of(id));
+    const uint32_t near = id < 200 ? 200 - id : 0;
+    for (uint32_t ahead = 0; ahead < std::min(near, EventWheel::kKnownAhead - 1); ++ahead) {
+      ASSERT_EQ(wheel.upcoming(ahead), id + 1 + ahead);
+    }
+    if (near < EventWheel::kKnownAhead) {
+      ASSERT_EQ(wheel.upcoming(near), EventWheel::kNone);
+    }
+  }
+}
+
+// The room for what comes next is as large as the number of events, and no larger.
+TEST(EventWheel, EveryEventMayBeAtTheSameInstantAndMove) {
+  constexpr uint32_t kFew = 40;
+  EventWheel wheel(kFew, SimSpan::us(1), 64);
+  for (EventId id = 0; id < kFew; ++id) wheel.create(id);
+  const SimTime at = SimTime::from_ps(500);
+  for (EventId id = 0; id < kFew; ++id) wheel.insert(id, at);
+  for (uint32_t round = 0; round < 10 * kFew; ++round) {
+    EventId id = 0;
+    SimTime time;
+    ASSERT_TRUE(wheel.pop_until(at, id, time));
+    ASSERT_EQ(id, round % kFew);
+    wheel.insert(id, at);
+    ASSERT_EQ(wheel.upcoming(0), (round + 1) % kFew);
+    ASSERT_EQ(wheel.upcoming(kFew - 1), id);
+  }
 }
 
 }  // namespace
