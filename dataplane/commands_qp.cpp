@@ -250,6 +250,9 @@ int Commands::modify_qp(const mprdma_abi_client* client, const Call& call, Time 
   if (!read_input(call, &in)) return EINVAL;
   QpContext* qp = find_qp(client, in.handle);
   if (qp == nullptr || !good_values(in.attr, worker_.config().mtu)) return EINVAL;
+  if (has(in.attr, MPRDMA_ABI_QP_STATE) && in.attr.state == MPRDMA_ABI_QPS_ERR) {
+    worker_.catch_up(now);
+  }
   const mprdma_abi_qp_attr attr_before = qp->attr;
   const QpAttributes attributes_before = qp->qp.attributes();
   const wire::FrameAddress address_before = qp->address;

@@ -405,6 +405,8 @@ void NicServer::on_probe(Connection& client, const PathProbe& probe, Time now) {
 
 void NicServer::on_command(Connection& client, const CmCommand& command, Time now) {
   ++counters_.nic_cm_commands;
+  // An acknowledgement that it has sent may not come behind the end of the connection.
+  nic_->deliver_sent(client.block, now);
   auto reply = new_message<CmReply>(command.head.serial);
   reply.error = cm_->agent().execute(client.id, command.command, &reply.result, now);
   send(client, reply);

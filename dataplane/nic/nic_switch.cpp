@@ -11,7 +11,7 @@ namespace mprdma::dataplane::nic {
 namespace {
 
 // As many as the longest ring holds.
-constexpr unsigned kLastBursts = 4096 / kBurst;
+constexpr unsigned kRingBursts = 4096 / kBurst;
 
 }  // namespace
 
@@ -39,9 +39,13 @@ void NicSwitch::add_client(uint32_t block, std::unique_ptr<Port> port, Time now)
   awake_.push_back(block);
 }
 
-void NicSwitch::remove_client(uint32_t block, Time now) {
+void NicSwitch::deliver_sent(uint32_t block, Time now) {
   CHECK(block < kBlocks && clients_[block] != nullptr);
-  for (unsigned i = 0; i < kLastBursts && receive_client(block, now); ++i) flush();
+  for (unsigned i = 0; i < kRingBursts && receive_client(block, now); ++i) flush();
+}
+
+void NicSwitch::remove_client(uint32_t block, Time now) {
+  deliver_sent(block, now);
   note_ring(*clients_[block]);
   departed_ += clients_[block]->counters;
   clients_[block].reset();

@@ -137,6 +137,23 @@ TEST_F(QpTransport, TheWindowBeginsAsAskedFor) {
   EXPECT_EQ(out.state, uint32_t{MPRDMA_ABI_QPS_RTS});
 }
 
+// An acknowledgement lies in the port when the news of a disconnection lets a program end its side.
+TEST(ModifyToError, WhatHasArrivedBeforeIsTakenFirst) {
+  testing::HostPair pair;
+  pair.mr_a->bytes[0] = 1;
+  mprdma_abi_send_wqe& wqe =
+      pair.a.begin_send(*pair.qp_a, MPRDMA_ABI_WRITE, 1, {{pair.mr_a->addr(), 8, pair.mr_a->key}});
+  wqe.remote_addr = pair.mr_b->addr();
+  wqe.rkey = pair.mr_b->key;
+  pair.a.end_send(*pair.qp_a);
+  ASSERT_TRUE(pair.run_until([&] { return pair.mr_b->bytes[0] == 1; }));
+  mprdma_abi_cqe entry{};
+  ASSERT_FALSE(pair.cq_a->poll(&entry)) << "the acknowledgement was not to be taken yet";
+  ASSERT_EQ(pair.a.move_to(*pair.qp_a, MPRDMA_ABI_QPS_ERR), 0);
+  ASSERT_TRUE(pair.cq_a->poll(&entry));
+  EXPECT_EQ(entry.status, MPRDMA_ABI_WC_SUCCESS);
+}
+
 TEST(QpStats, CountEachByteOnceOnACleanWire) {
   testing::HostPair pair;
   constexpr uint32_t kBytes = 10'000;
