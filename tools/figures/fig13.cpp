@@ -1,4 +1,5 @@
-// Figure 13: completion times of messages of web-search sizes over a leaf-spine, by load.
+// Figure 13: completion times of messages of web-search sizes over a leaf-spine, by load, over
+// several draws of the messages.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include "switchsim/sim/traffic.hpp"
 #include "tools/figures/batch.hpp"
 #include "tools/figures/dcqcn.hpp"
+#include "tools/figures/fabric_wait.hpp"
 #include "tools/figures/list.hpp"
 
 namespace mprdma::figures {
@@ -22,6 +24,7 @@ using switchsim::Scenario;
 
 constexpr int kLoadCi = 50;
 constexpr uint32_t kShortStep = 10'000;
+constexpr uint32_t kSeeds = 3;  // each draws messages, and the path of each of DCQCN's
 
 struct Form {
   const Variant* variant;
@@ -29,19 +32,24 @@ struct Form {
   std::string name;
   uint32_t step_bytes;     // instead of the file's; 0: the file's
   std::vector<int> loads;  // %
+  uint32_t seeds = kSeeds;
 };
 constexpr size_t kMpForm = 0;
 constexpr size_t kDcqcnForm = 1;
+constexpr size_t kStepForm = 2;  // at full size
 
 std::vector<Form> all_forms(bool ci) {
   const std::vector<int> loads =
       ci ? std::vector<int>{kLoadCi} : std::vector<int>{30, 40, 50, 60, 70, 80};
   std::vector<Form> forms = {{&kMp, "mp", kMp.name, 0, loads},
                              {&kDcqcn, "dcqcn", kDcqcn.name, 0, loads}};
-  if (ci) return forms;
+  if (ci) {
+    for (Form& form : forms) form.seeds = 2;
+    return forms;
+  }
   forms.push_back({&kMp, "mp-step10", "mp, step at 10 KB", kShortStep, {30, 50, 80}});
-  forms.push_back({&kMp128, "mp128", kMp128.name, 0, {50}});
-  forms.push_back({&kPaper, "paper", kPaper.name, 0, {50}});
+  forms.push_back({&kMp128, "mp128", kMp128.name, 0, {50}, 1});
+  forms.push_back({&kPaper, "paper", kPaper.name, 0, {50}, 1});
   return forms;
 }
 
@@ -71,7 +79,7 @@ Scenario scenario_for(const Figure& figure, const Form& form, int load_percent, 
   return scenario;
 }
 
-// A run of each form and load.
+// The runs of each form and load: one for each seed, groups one after the other.
 class Runs {
  public:
   Runs(const Figure& figure, const RunOptions& options)
@@ -79,8 +87,11 @@ class Runs {
     for (const Form& form : forms_) {
       std::vector<size_t>& groups = groups_.emplace_back();
       for (const int load : form.loads) {
-        groups.push_back(batch_.add_one(
-            scenario_for(figure, form, load, options.seed, options.ci()), options.seed));
+        for (uint64_t seed = options.seed; seed < options.seed + form.seeds; ++seed) {
+          const size_t group =
+              batch_.add_one(scenario_for(figure, form, load, seed, options.ci()), seed);
+          if (seed == options.seed) groups.push_back(group);
+        }
       }
     }
     batch_.run();
@@ -88,13 +99,26 @@ class Runs {
   [[nodiscard]] const Batch& batch() const { return batch_; }
   [[nodiscard]] const std::vector<Form>& forms() const { return forms_; }
   [[nodiscard]] const std::vector<int>& loads() const { return forms_[kMpForm].loads; }
+  [[nodiscard]] bool has(size_t form, int load) const {
+    if (form >= forms_.size()) return false;
+    const std::vector<int>& loads = forms_[form].loads;
+    return std::find(loads.begin(), loads.end(), load) != loads.end();
+  }
+  // Of the first seed; those of the others follow.
   [[nodiscard]] size_t group(size_t form, int load) const {
     const std::vector<int>& loads = forms_[form].loads;
     const auto found = std::find(loads.begin(), loads.end(), load);
     return groups_[form][static_cast<size_t>(found - loads.begin())];
   }
-  [[nodiscard]] const Result& result(size_t form, int load) const {
-    return batch_.group(group(form, load))[0];
+  [[nodiscard]] const Result& result(size_t form, int load, uint32_t seed) const {
+    return batch_.group(group(form, load) + seed)[0];
+  }
+  // A value of each seed's run.
+  template <typename Value>
+  [[nodiscard]] Summary over(size_t form, const Value& value) const {
+    std::vector<double> values;
+    for (uint32_t seed = 0; seed < forms_[form].seeds; ++seed) values.push_back(value(seed));
+    return summarise(values);
   }
 
  private:
@@ -118,18 +142,93 @@ constexpr std::array<Measure, 3> kMeasures = {
      {"small", "below 100 KB", ">= 3.6", "the paper: 3.6 to 13.3 %", &FctSummary::small, 2},
      {"large", "above 10 MB", ">= 16.7", "the paper: 16.7 to 77.7 %", &FctSummary::large, 1}}};
 
-constexpr const char* kSmallNote =
-    "missed: beside a large message they wait in its queue, which is kept at the threshold of 60 "
-    "KB (12 us), while DCQCN's large messages leave the link in part unused, so that its queues "
-    "are short: with the threshold at 10 KB (mp-step10) the gap closes";
-
-double mean_us(const Runs& runs, size_t form, int load, const Measure& measure) {
-  return (runs.result(form, load).fct.*measure.of)().mean_us;
+double mean_us(const Runs& runs, size_t form, int load, uint32_t seed, const Measure& measure) {
+  return (runs.result(form, load, seed).fct.*measure.of)().mean_us;
 }
 
-// How much shorter than DCQCN's, %.
-double shorter(const Runs& runs, size_t form, int load, const Measure& measure) {
-  return 100 * (1 - mean_us(runs, form, load, measure) / mean_us(runs, kDcqcnForm, load, measure));
+// How much shorter than DCQCN's with the same messages, %.
+Summary shorter(const Runs& runs, size_t form, int load, const Measure& measure) {
+  return runs.over(form, [&](uint32_t seed) {
+    return 100 * (1 - mean_us(runs, form, load, seed, measure) /
+                          mean_us(runs, kDcqcnForm, load, seed, measure));
+  });
+}
+
+// Mean completion time of the messages between two sizes.
+double between_us(const Scenario& scenario, const Result& result, uint64_t least, uint64_t below) {
+  std::vector<double> times;
+  for (const FlowResult& flow : result.flows) {
+    for (const switchsim::MessageRecord& one : flow.messages) {
+      if (one.bytes < least || one.bytes >= below) continue;
+      if (one.posted < switchsim::SimTime() + scenario.warm_up) continue;
+      times.push_back(static_cast<double>(one.fct().count_ps()) / 1e6);
+    }
+  }
+  return summarise(times).mean;
+}
+
+// Of the small ones, those of a few packets and those of dozens.
+double few_packets_us(const Scenario& scenario, const Result& result) {
+  return between_us(scenario, result, 0, 10'000);
+}
+double dozens_of_packets_us(const Scenario& scenario, const Result& result) {
+  return between_us(scenario, result, 30'000, FctSummary::kSmallBytes);
+}
+
+// ---- What a packet meets on its way, while messages arrive
+
+struct Met {
+  Summary wait_us;  // of a packet
+  Summary use;
+  Summary few_us;  // of messages of few packets
+  Summary dozens_us;
+};
+
+Met met(const Runs& runs, size_t form, int load) {
+  const auto all = [&](double (*value)(const Scenario&, const Result&)) {
+    return runs.over(form, [&](uint32_t seed) {
+      return value(runs.batch().scenario(runs.group(form, load) + seed),
+                   runs.result(form, load, seed));
+    });
+  };
+  return {all(fabric_wait_us), all(server_link_use), all(few_packets_us),
+          all(dozens_of_packets_us)};
+}
+
+void add_met(const Runs& runs, FigureResult* out) {
+  for (size_t form = 0; form < runs.forms().size(); ++form) {
+    const Form& about = runs.forms()[form];
+    for (const int load : about.loads) {
+      const Met value = met(runs, form, load);
+      const auto add = [&](const char* id, const char* what, const Summary& of, const char* unit,
+                           const char* note) {
+        out->report(fmt::format("13.{}.{}.load-{}", about.id, id, load),
+                    fmt::format("{}, load {} %: {}", about.name, load, what), "", of.mean,
+                    of.deviation, unit, note);
+      };
+      add("wait", "mean wait in the queues between two servers", value.wait_us, "us",
+          "while messages arrive");
+      add("use", "mean use of the links to servers", value.use, "", "while messages arrive");
+      add("few-fct", "mean FCT below 10 KB", value.few_us, "us", "");
+      add("dozens-fct", "mean FCT from 30 to 100 KB", value.dozens_us, "us", "");
+    }
+  }
+}
+
+// What is behind the times of small messages, from the same runs.
+std::string small_why(const Runs& runs, int load) {
+  const Met mp = met(runs, kMpForm, load);
+  const Met dcqcn = met(runs, kDcqcnForm, load);
+  const std::string out = fmt::format(
+      "a packet waits {:.1f} us in switches, with DCQCN {:.1f}; below 10 KB they take {:.1f} us, "
+      "with DCQCN {:.1f}, from 30 KB on {:.1f}, {:.1f}: they lose with each packet that shares a "
+      "server's link, of which large messages take more (use {:.2f}, with DCQCN {:.2f})",
+      mp.wait_us.mean, dcqcn.wait_us.mean, mp.few_us.mean, dcqcn.few_us.mean, mp.dozens_us.mean,
+      dcqcn.dozens_us.mean, mp.use.mean, dcqcn.use.mean);
+  if (!runs.has(kStepForm, load)) return out;
+  const Met step = met(runs, kStepForm, load);
+  return out + fmt::format("; with the threshold at 10 KB (mp-step10) {:.1f} us from 30 KB on",
+                           step.dozens_us.mean);
 }
 
 void add_gains(const Runs& runs, bool ci, FigureResult* out) {
@@ -141,14 +240,18 @@ void add_gains(const Runs& runs, bool ci, FigureResult* out) {
         const std::string id = fmt::format("13.{}.{}.load-{}", about.id, measure.id, load);
         const std::string what = fmt::format("{}, {}, load {} %: mean FCT shorter than DCQCN's by",
                                              about.name, measure.name, load);
-        const double value = shorter(runs, form, load, measure);
-        if (form == kMpForm && measure.id != "small" && !(ci && measure.id == "large")) {
-          out->claim(id, what, measure.target, value, 0, "%");
-          out->claims.back().note = measure.paper;
+        const Summary value = shorter(runs, form, load, measure);
+        if (form != kMpForm) {
+          out->report(id, what, "", value.mean, value.deviation, "%", measure.paper);
+        } else if (measure.id == "small") {
+          out->explain(id, what, measure.target, value.mean, value.deviation, "%",
+                       small_why(runs, load));
+        } else if (ci && measure.id == "large") {
+          out->report(id, what, measure.target, value.mean, value.deviation, "%",
+                      "a test has too few");
         } else {
-          const char* note = measure.paper;
-          if (form == kMpForm) note = measure.id == "small" ? kSmallNote : "a test has too few";
-          out->report(id, what, form == kMpForm ? measure.target : "", value, 0, "%", note);
+          out->claim(id, what, measure.target, value.mean, value.deviation, "%");
+          out->claims.back().note = measure.paper;
         }
       }
     }
@@ -160,16 +263,20 @@ void add_times(const Runs& runs, FigureResult* out) {
   for (const size_t form : {kMpForm, kDcqcnForm}) {
     const Form& about = runs.forms()[form];
     for (const int load : about.loads) {
-      const FctSummary& fct = runs.result(form, load).fct;
-      const auto add = [&](const char* id, const char* what, double value) {
+      const auto add = [&](const char* id, const char* what, const auto& of) {
+        const Summary value =
+            runs.over(form, [&](uint32_t seed) { return of(runs.result(form, load, seed).fct); });
         out->report(fmt::format("13.{}.{}.load-{}", about.id, id, load),
-                    fmt::format("{}, load {} %: {}", about.name, load, what), "", value, 0, "us",
-                    "");
+                    fmt::format("{}, load {} %: {}", about.name, load, what), "", value.mean,
+                    value.deviation, "us", "");
       };
-      add("fct", "mean FCT", fct.all().mean_us);
-      add("small-fct", "mean FCT below 100 KB", fct.small().mean_us);
-      add("small-p99", "99th percentile below 100 KB", fct.small().p99_us);
-      add("large-fct", "mean FCT above 10 MB", fct.large().mean_us);
+      add("fct", "mean FCT", [](const FctSummary& fct) { return fct.all().mean_us; });
+      add("small-fct", "mean FCT below 100 KB",
+          [](const FctSummary& fct) { return fct.small().mean_us; });
+      add("small-p99", "99th percentile below 100 KB",
+          [](const FctSummary& fct) { return fct.small().p99_us; });
+      add("large-fct", "mean FCT above 10 MB",
+          [](const FctSummary& fct) { return fct.large().mean_us; });
     }
   }
 }
@@ -180,7 +287,9 @@ Panel fct_panel(const Runs& runs) {
     Curve curve{measure.name, {}, {}, {}, Stroke::kBars, measure.colour};
     for (const int load : runs.loads()) {
       curve.x.push_back(static_cast<double>(curve.x.size()));
-      curve.y.push_back(1 - shorter(runs, kMpForm, load, measure) / 100);
+      const Summary gain = shorter(runs, kMpForm, load, measure);
+      curve.y.push_back(1 - gain.mean / 100);
+      curve.error.push_back(gain.deviation / 100);
     }
     panel.curves.push_back(curve);
   }
@@ -218,12 +327,14 @@ void count_paths(const FlowResult& flow, switchsim::SimTime begin, const Result&
 }
 
 PathCounts paths_of(const Runs& runs, int load) {
-  const Result& result = runs.result(kMpForm, load);
-  const Scenario& scenario = runs.batch().scenario(runs.group(kMpForm, load));
   PathCounts out;
-  for (size_t i = 0; i < result.flows.size(); ++i) {
-    if (result.flows[i].virtual_paths_series.empty()) continue;
-    count_paths(result.flows[i], scenario.flows[i].timed_messages[0].at, result, &out);
+  for (uint32_t seed = 0; seed < runs.forms()[kMpForm].seeds; ++seed) {
+    const Result& result = runs.result(kMpForm, load, seed);
+    const Scenario& scenario = runs.batch().scenario(runs.group(kMpForm, load) + seed);
+    for (size_t i = 0; i < result.flows.size(); ++i) {
+      if (result.flows[i].virtual_paths_series.empty()) continue;
+      count_paths(result.flows[i], scenario.flows[i].timed_messages[0].at, result, &out);
+    }
   }
   for (size_t age = 0; age < out.ever.size(); ++age) {
     out.ever[age] /= out.messages[age];
@@ -263,6 +374,51 @@ Panel paths_panel(const Runs& runs, int load, FigureResult* out) {
   return panel;
 }
 
+double unfinished(const Runs& runs) {
+  double sum = 0;
+  for (size_t form = 0; form < runs.forms().size(); ++form) {
+    for (const int load : runs.forms()[form].loads) {
+      for (uint32_t seed = 0; seed < runs.forms()[form].seeds; ++seed) {
+        sum += static_cast<double>(runs.result(form, load, seed).fct.unfinished);
+      }
+    }
+  }
+  return sum;
+}
+
+std::string setup_of(const Figure& figure, const Runs& runs) {
+  const Scenario& first = runs.batch().scenario(0);
+  const Scenario file = load(figure.scenario);  // with its traffic, which the runs' have no more
+  const switchsim::LinkConfig& up = file.topology.links[file.link("leaf1-spine1")];
+  const auto spines = std::count_if(
+      file.topology.links.begin(), file.topology.links.end(),
+      [&](const auto& link) { return link.a == up.a && link.b >= file.topology.hosts; });
+  const auto messages = [&](int load, const FctClass& (FctSummary::*of)() const) {
+    uint64_t sum = 0;
+    for (uint32_t seed = 0; seed < runs.forms()[kMpForm].seeds; ++seed) {
+      sum += (runs.result(kMpForm, load, seed).fct.*of)().messages;
+    }
+    return sum;
+  };
+  const int low = runs.loads().front();
+  const int high = runs.loads().back();
+  return fmt::format(
+      "{} servers under leaves with {:.4g} Gb/s to each of {} spines, base RTT {} us, PFC; "
+      "messages of web-search sizes from each to random others at random times (Poisson) for "
+      "{:.4g} "
+      "ms, each on a connection of its own, and all that came until then; those of the first "
+      "{:.4g} ms are not counted; mean and standard deviation of {} seeds, which together count {} "
+      "messages at load {} % ({} above 10 MB) to {} at {} % ({}); load: of the links, headers of "
+      "mp included; {}; {}: its own RED",
+      first.topology.hosts, static_cast<double>(up.ab.rate.bits_per_second()) / 1e9, spines,
+      first.flows[0].params.initial_rtt.count_ns() / 1000,  // the file has the base RTT there
+      static_cast<double>(file.traffic[0].flow.stop.ps()) / 1e9,
+      static_cast<double>(first.warm_up.count_ps()) / 1e9, runs.forms()[kMpForm].seeds,
+      messages(low, &FctSummary::all), low, messages(low, &FctSummary::large),
+      messages(high, &FctSummary::all), high, messages(high, &FctSummary::large),
+      describe(first, first.link("h1")), kDcqcn.name);
+}
+
 }  // namespace
 
 FigureResult completion_times(const Figure& figure, const RunOptions& options) {
@@ -270,29 +426,16 @@ FigureResult completion_times(const Figure& figure, const RunOptions& options) {
   const Runs runs(figure, options);
   add_gains(runs, options.ci(), &out);
   add_times(runs, &out);
-  double unfinished = 0;
-  for (size_t form = 0; form < runs.forms().size(); ++form) {
-    for (const int load : runs.forms()[form].loads) {
-      unfinished += static_cast<double>(runs.result(form, load).fct.unfinished);
-    }
-  }
-  out.claim("13.unfinished", "messages that did not finish, all runs", "<= 0", unfinished, 0, "");
+  add_met(runs, &out);
+  out.claim("13.unfinished", "messages that did not finish, all runs", "<= 0", unfinished(runs), 0,
+            "");
   out.panels.push_back(fct_panel(runs));
   out.panels.push_back(paths_panel(runs, kLoadCi, &out));
   runs.batch().claim_sound("13", &out);
 
   const Scenario& first = runs.batch().scenario(0);
-  const switchsim::LinkId access = first.link("h1");
-  out.constants = constants_of(first, access, 1);
-  const auto messages = [&](int load) { return runs.result(kMpForm, load).fct.all().messages; };
-  out.setup = fmt::format(
-      "{} servers under leaves with 100 Gb/s to each of 4 spines, base RTT 16 us, PFC; messages of "
-      "web-search sizes from each to random others at random times (Poisson) for {} ms, each on a "
-      "connection of its own, and all that came until then; those of the first {} ms are not "
-      "counted: {} to {} are; load: of the links, headers of mp included; {}; {}: its own RED",
-      first.topology.hosts, 16, static_cast<double>(first.warm_up.count_ps()) / 1e9,
-      messages(runs.loads().front()), messages(runs.loads().back()), describe(first, access),
-      kDcqcn.name);
+  out.constants = constants_of(first, first.link("h1"), runs.forms()[kMpForm].seeds);
+  out.setup = setup_of(figure, runs);
   out.seen = "Large messages and the mean gain most where one path for each collides";
   return out;
 }

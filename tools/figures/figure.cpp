@@ -70,6 +70,21 @@ void FigureResult::report(std::string id, std::string what, std::string target, 
                     std::move(unit), Standing::kReported, std::move(note)});
 }
 
+void FigureResult::claim_ours(bool ours, std::string id, std::string what, std::string target,
+                              double value, double deviation, std::string unit) {
+  claim(std::move(id), std::move(what), std::move(target), value, deviation, std::move(unit));
+  if (ours) return;
+  claims.back().standing = Standing::kReported;
+  claims.back().note = "the paper's letter, to compare";
+}
+
+void FigureResult::explain(std::string id, std::string what, std::string target, double value,
+                           double deviation, std::string unit, std::string why) {
+  const bool met = holds(value, target);
+  report(std::move(id), std::move(what), std::move(target), value, deviation, std::move(unit),
+         met ? "" : std::move(why));
+}
+
 bool FigureResult::ok() const {
   return std::all_of(claims.begin(), claims.end(), [](const Claim& claim) {
     return claim.ok() || claim.standing == Standing::kReported;

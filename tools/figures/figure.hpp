@@ -68,6 +68,12 @@ struct FigureResult {
              std::string unit);
   void report(std::string id, std::string what, std::string target, double value, double deviation,
               std::string unit, std::string note);
+  // Asserted of our forms; of the paper's letter shown beside the target.
+  void claim_ours(bool ours, std::string id, std::string what, std::string target, double value,
+                  double deviation, std::string unit);
+  // Beside a target that is not always met; `why` is said only where it is missed.
+  void explain(std::string id, std::string what, std::string target, double value, double deviation,
+               std::string unit, std::string why);
   // Every asserted claim holds.
   [[nodiscard]] bool ok() const;
 };
