@@ -11,6 +11,8 @@ namespace mprdma::figures {
 
 namespace {
 
+constexpr double kPaperBytes = 1200;
+
 using Tails = std::array<Summary, kPathStates.size()>;  // by state of path 4
 
 WideRun open_run(const WideSeries& series, const PathState& state) {
@@ -45,6 +47,46 @@ void add_claims(const WideSeries& series, const Tails& tails, FigureResult* out)
               "", bitmap_bytes(tails.back().mean), 0, "bytes", "");
 }
 
+// What the paper's bitmap stands for, at the rate that a connection has beside the slow path.
+void compare_bitmap(const switchsim::Scenario& scenario, FigureResult* out) {
+  constexpr double kSlowGbps = 1;
+  const double others = static_cast<double>(scenario.paths.size() - 1);
+  const double link_gbps =
+      static_cast<double>(scenario.topology.links[scenario.paths[0]].ab.rate.bits_per_second()) /
+      1e9;
+  const double share_gbps =
+      (others * link_gbps + kSlowGbps) / static_cast<double>(scenario.flows.size());
+  const double packets = kPaperBytes * 8 / 2;
+  // While so many packets come by the other paths, the slow one carries:
+  const double wire =
+      switchsim::data_wire_bytes(scenario.flows[0].operation, scenario.flows[0].path_mtu);
+  const double queue_kb = packets * wire / share_gbps * kSlowGbps / 1e3;
+  out->report("1.bitmap.queue", "queue of the slow path that the paper's 1200 bytes stand for", "",
+              queue_kb, 0, "KB",
+              fmt::format("its marking begins at {:.4g} KB here, so that packets come as much less "
+                          "late",
+                          scenario.topology.links[scenario.paths[0]].ab.red.kmin_bytes / 1e3));
+}
+
+Panel bitmap_panel(const FigureResult& figure) {
+  Panel panel{"Bitmap of two bits a packet, path 4 at 1 Gb/s", "", "bytes", {}};
+  Curve curve{"", {}, {}, {}, Stroke::kBars, 0};
+  for (const WideSeries& series : kWideSeries) {
+    const std::string id = fmt::format("1.{}.bitmap", series.id);
+    for (const Claim& claim : figure.claims) {
+      if (claim.id != id) continue;
+      curve.x.push_back(static_cast<double>(curve.x.size()));
+      curve.y.push_back(claim.value.value_or(0));
+      panel.categories.emplace_back(series.name);
+    }
+  }
+  panel.curves = {curve};
+  panel.marks = {{kPaperBytes, "paper: up to 1.2 KB", true}};
+  panel.legend = false;
+  panel.ymax = 1300;
+  return panel;
+}
+
 Curve bars(const WideSeries& series, const Tails& tails, int colour) {
   Curve curve{series.name, {}, {}, {}, Stroke::kBars, colour};
   for (size_t s = 0; s < tails.size(); ++s) {
@@ -76,7 +118,9 @@ FigureResult reordering(const Figure& figure, const RunOptions& options) {
     panel.curves.push_back(bars(kWideSeries[i], tails, static_cast<int>(i)));
   }
   for (const PathState& state : kPathStates) panel.categories.emplace_back(state.name);
+  compare_bitmap(load(figure.scenario), &out);
   out.panels.push_back(panel);
+  out.panels.push_back(bitmap_panel(out));
   study.claim_sound(&out);
   study.describe_to(&out);
   out.seen = "Without control a bad path brings packets in hundreds of places too late";

@@ -97,7 +97,8 @@ Curve dcqcn_curve(const Batch& batch, size_t group, const std::vector<double>& l
     out->report(id, what("mean goodput over the path choice"), "", mean.mean / 1e9,
                 mean.deviation / 1e9, "Gb/s", "");
     out->report(id + ".lossy", what("goodput on a path that loses"), "", lossy.mean / 1e9,
-                lossy.deviation / 1e9, "Gb/s", "");
+                lossy.deviation / 1e9, "Gb/s",
+                losses[i] < 1 ? "one path alone, as the paper's 17.5 Gb/s at 0.5 % would be" : "");
     out->claim(id + ".share", what("mean over the path choice / mp"), share_most(losses[i]),
                mean.mean / 1e9 / mp.y[i], mean.deviation / 1e9 / mp.y[i], "");
   }

@@ -122,7 +122,8 @@ FigureResult cut_paths(const Figure& figure, const RunOptions& options) {
   for (const size_t v : {size_t{0}, size_t{2}}) {
     out.panels.push_back(panel_of(batch.group(v)[0], first, variants[v]->name));
     out.panels.back().marks = {
-        {ceiling / 1e9, fmt::format("ceiling of a path {:.2f}", ceiling / 1e9)}};
+        {ceiling / 1e9, fmt::format("ceiling of a path {:.2f}", ceiling / 1e9)},
+        {10, "paper: healthy paths stay full, 10", true}};
   }
   batch.claim_sound("11b", &out);
   out.constants = constants_of(first, first.paths[0], seeds);

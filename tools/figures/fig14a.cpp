@@ -53,8 +53,9 @@ void add_gain(const WideStudy& study, const WideSeries& series, const Gain& gain
   const Summary without = study.tail({series.variant, gain.state, kOpen, series.begin});
   const std::string id = fmt::format("14a.{}.{}.gain-{}", series.id, gain.state->id, gain.delta);
   const std::string what =
-      fmt::format("{}, {}: 99.9th percentile without control, {:.0f}, / delta = {}, {:.0f}",
-                  series.name, gain.state->name, without.mean, gain.delta, with.mean);
+      fmt::format("{}, {}: 99.9th percentile without control, {:.0f}, / delta = {}, {:.0f}{}",
+                  series.name, gain.state->name, without.mean, gain.delta, with.mean,
+                  gain.begin == Begin::kStart ? " (L = 2048 without control, 64 with it)" : "");
   const double value = without.mean / std::max(with.mean, 1.0);
   if (is_letter(series)) {
     out->report(id, what, gain.target, value, 0, "x", "the paper's letter, to compare");

@@ -107,7 +107,8 @@ FigureResult pinned_flow(const Figure& figure, const RunOptions& options) {
     confined.colour = 7;
     confined.dashed = true;
     panel.curves.push_back(confined);
-    panel.marks = {{ceiling / 1e9, fmt::format("ceiling of a path {:.2f}", ceiling / 1e9)}};
+    panel.marks = {{ceiling / 1e9, fmt::format("ceiling of a path {:.2f}", ceiling / 1e9)},
+                   {10, "paper: paths 1 to 3 at about 10", true}};
     panel.ymax = 13;
     out.panels.push_back(panel);
   }

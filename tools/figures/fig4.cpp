@@ -204,7 +204,8 @@ FigureResult steady_queue(const Figure& figure, const RunOptions& options) {
                 queue_panel(batch, 1, "DCTCP's step at 65 KB, later", end_ms - kDrawnMs)};
   for (Panel& panel : out.panels) panel.ymax = 220;
   for (size_t p = 0; p < 2; ++p) {
-    out.panels[p].marks = {{model_kb, fmt::format("fix point {:.1f} KB", model_kb)}};
+    out.panels[p].marks = {
+        {model_kb, fmt::format("paper: at the fix point, {:.1f} KB", model_kb), true}};
   }
   batch.claim_sound("4", &out);
   out.constants = constants_of(first, first.paths[0], seeds);

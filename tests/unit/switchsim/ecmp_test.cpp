@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <set>
@@ -115,6 +116,8 @@ TEST(Ecmp, APermutationOverLeafAndSpineGetsTheKnownShare) {
   const Topology topology =
       leaf_spine(32, 4, 10, port_of(40, SimSpan::us(1)), port_of(100, SimSpan::us(1)));
   double sum = 0;
+  double worst = 0;
+  double jain = 0;
   for (uint64_t draw = 0; draw < kDraws; ++draw) {
     NetworkConfig config = config_of(topology, draw);
     config.packets_max = 1;
@@ -135,9 +138,15 @@ TEST(Ecmp, APermutationOverLeafAndSpineGetsTheKnownShare) {
       capacity.push_back(port / 2 < topology.hosts ? 40 : 100);
     }
     const std::vector<double> rates = max_min(paths, capacity);
-    sum += std::accumulate(rates.begin(), rates.end(), 0.0) / (40.0 * topology.hosts);
+    const double total = std::accumulate(rates.begin(), rates.end(), 0.0);
+    const double squares = std::inner_product(rates.begin(), rates.end(), rates.begin(), 0.0);
+    sum += total / (40.0 * topology.hosts);
+    worst += *std::min_element(rates.begin(), rates.end()) / 40;
+    jain += total * total / (topology.hosts * squares);
   }
   EXPECT_NEAR(sum / kDraws, 0.720, 0.01);
+  EXPECT_NEAR(worst / kDraws, 0.374, 0.03);  // the slowest flow of a draw
+  EXPECT_NEAR(jain / kDraws, 0.927, 0.01);
 }
 
 }  // namespace

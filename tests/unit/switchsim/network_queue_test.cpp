@@ -205,14 +205,15 @@ class PoissonHost {
 };
 
 TEST(NetworkQueue, WaitingTimesAreThoseOfMD1) {
-  for (const double rho : {0.3, 0.5, 0.7}) {
+  for (const double rho : {0.3, 0.5, 0.7, 0.9}) {
     NetworkConfig config = config_of(chain(1, port_of(40, SimSpan())));
     config.timers = 1;
     PoissonHost host(config, rho, 400'000);
     host.net.run_until(SimTime::never());
     EXPECT_EQ(host.arrived, 400'000);
     const double expected = rho / (2 * (1 - rho));
-    EXPECT_NEAR(host.mean_wait(), expected, 0.03 * expected) << rho;
+    // At 0.9 waits are alike over hundreds of packets: the mean of this many is known to some 3 %.
+    EXPECT_NEAR(host.mean_wait(), expected, (rho < 0.9 ? 0.03 : 0.08) * expected) << rho;
   }
 }
 
