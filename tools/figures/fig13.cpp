@@ -219,7 +219,7 @@ void add_met(const Runs& runs, FigureResult* out) {
 std::string small_why(const Runs& runs, int load) {
   const Met mp = met(runs, kMpForm, load);
   const Met dcqcn = met(runs, kDcqcnForm, load);
-  const std::string out = fmt::format(
+  std::string out = fmt::format(
       "a packet waits {:.1f} us in switches, with DCQCN {:.1f}; below 10 KB they take {:.1f} us, "
       "with DCQCN {:.1f}, from 30 KB on {:.1f}, {:.1f}: they lose with each packet that shares a "
       "server's link, of which large messages take more (use {:.2f}, with DCQCN {:.2f})",
