@@ -262,6 +262,9 @@ uint32_t ack_wire_bytes() {
 uint32_t longest_packet_bytes(const Scenario& scenario) {
   uint32_t path_mtu = 0;
   for (const FlowSpec& flow : scenario.flows) path_mtu = std::max(path_mtu, flow.path_mtu);
+  for (const TrafficSpec& traffic : scenario.traffic) {
+    path_mtu = std::max(path_mtu, traffic.flow.path_mtu);
+  }
   return wire_bytes(wire::kMaxTransportHeaderBytes, path_mtu);
 }
 

@@ -240,7 +240,7 @@ void make_fat_tree(const FatTreeSpec& spec, Scenario* scenario);
 uint32_t data_wire_bytes(FlowOperation operation, uint32_t payload_bytes,
                          transport::Protocol protocol = transport::Protocol::kMp);
 uint32_t ack_wire_bytes();
-// No packet of any flow is longer.
+// No packet of any flow or traffic is longer.
 uint32_t longest_packet_bytes(const Scenario& scenario);
 // The ceiling: the most payload, in bits per second, that a link of `rate` carries in full packets.
 double payload_ceiling_bps(LinkRate rate, FlowOperation operation, uint32_t path_mtu,

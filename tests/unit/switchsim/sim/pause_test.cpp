@@ -56,6 +56,25 @@ std::string bytes_of(const Result& result) {
          ports_csv(result);
 }
 
+// The same work by either table: one flow for each sender.
+std::string incast_of_traffic() {
+  std::string text = kIncast;
+  const std::string table = "[[flow]]";
+  return text.replace(text.find(table), table.size(), "[[traffic]]\nkind = \"incast\"");
+}
+
+TEST(Pause, TrafficLosesNothingEither) {
+  Scenario flows;
+  Scenario traffic;
+  ASSERT_EQ(parse_scenario(kIncast, "s.toml", {}, &flows), "");
+  ASSERT_EQ(parse_scenario(incast_of_traffic(), "s.toml", {}, &traffic), "");
+  EXPECT_EQ(traffic.topology.pfc, flows.topology.pfc);
+  const Result result = simulate(traffic);
+  EXPECT_GT(pauses(result), 0U);
+  EXPECT_EQ(drops(result), 0U);
+  EXPECT_EQ(result.retransmitted(), 0U);
+}
+
 TEST(Pause, AnIncastLosesNothingAndEveryPortTellsHowLongItWasPaused) {
   const Result result = run_incast();
   EXPECT_TRUE(result.errors.empty());
