@@ -131,6 +131,29 @@ void print_result(const Result& result) {
   for (const std::string& error : result.errors) fmt::print(stderr, "error: {}\n", error);
 }
 
+// What the names of the files in --out begin with.
+std::string out_base(const Arguments& arguments, const switchsim::Scenario& scenario) {
+  const std::string name = scenario.name.empty()
+                               ? std::filesystem::path(arguments.scenario).stem().string()
+                               : scenario.name;
+  return (std::filesystem::path(arguments.out) / name).string();
+}
+
+// Before the run, which may take hours.
+bool can_write_results(const Arguments& arguments, const switchsim::Scenario& scenario) {
+  if (!arguments.json.empty() && !can_write("mprdma sim", arguments.json)) return false;
+  if (arguments.out.empty()) return true;
+  std::error_code error;
+  std::filesystem::create_directories(arguments.out, error);
+  if (error) {
+    fmt::print(stderr, "mprdma sim: cannot make --out {}: {}\n", arguments.out, error.message());
+    return false;
+  }
+  const std::string base = out_base(arguments, scenario);
+  return can_write("mprdma sim", base + ".json") && can_write("mprdma sim", base + "-flows.csv") &&
+         can_write("mprdma sim", base + "-ports.csv");
+}
+
 bool write_results(const Arguments& arguments, const switchsim::Scenario& scenario,
                    const Result& result) {
   bool good = true;
@@ -140,12 +163,7 @@ bool write_results(const Arguments& arguments, const switchsim::Scenario& scenar
   };
   if (!arguments.json.empty()) good = write_result("mprdma sim", arguments.json, json(true));
   if (arguments.out.empty()) return good;
-  std::error_code error;
-  std::filesystem::create_directories(arguments.out, error);
-  const std::string name = result.scenario.empty()
-                               ? std::filesystem::path(arguments.scenario).stem().string()
-                               : result.scenario;
-  const std::string base = (std::filesystem::path(arguments.out) / name).string();
+  const std::string base = out_base(arguments, scenario);
   return write_result("mprdma sim", base + ".json", json(true)) &&
          write_result("mprdma sim", base + "-flows.csv", switchsim::flows_csv(result)) &&
          write_result("mprdma sim", base + "-ports.csv", switchsim::ports_csv(result)) && good;
@@ -199,14 +217,17 @@ int run_scenario(const Arguments& arguments) {
     return kExitUsage;
   }
   if (arguments.seed_given) scenario.seed = arguments.seed;
+  if (!can_write_results(arguments, scenario)) return kExitFailed;
   switchsim::Capture capture;
   const bool captures = !arguments.pcap.empty();
   if (captures && !open_capture(arguments, scenario, &capture)) return kExitUsage;
   const Interruptible interruptible;
   const Result result = simulate_visibly(scenario, interruptible, captures ? &capture : nullptr);
-  if (captures && !close_capture(arguments, &capture)) return kExitFailed;
+  // Whatever cannot be written, the rest is.
+  bool good = write_results(arguments, scenario, result);
   if (arguments.json != "-") print_result(result);
-  if (!write_results(arguments, scenario, result)) return kExitFailed;
+  if (captures && !close_capture(arguments, &capture)) good = false;
+  if (!good) return kExitFailed;
   if (!result.complete) return interruptible.exit_code();
   return result.errors.empty() ? 0 : 1;
 }

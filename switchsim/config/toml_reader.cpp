@@ -9,9 +9,6 @@ namespace mprdma::switchsim {
 
 namespace {
 
-// Longest time in a scenario: an hour.
-constexpr double kTimeUsMax = 3.6e9;
-
 std::optional<double> as_number(const toml::node& node) {
   if (const auto* value = node.as_floating_point()) return value->get();
   if (const auto* value = node.as_integer()) return static_cast<double>(value->get());
@@ -19,6 +16,12 @@ std::optional<double> as_number(const toml::node& node) {
 }
 
 }  // namespace
+
+std::optional<SimSpan> span_of(const toml::node& node) {
+  const std::optional<double> us = as_number(node);
+  if (!us || !(*us >= 0 && *us <= kTimeUsMax)) return std::nullopt;
+  return SimSpan::ps(std::llround(*us * 1e6));
+}
 
 void TomlErrors::add(const toml::source_region& where, const std::string& what) {
   if (any()) return;
@@ -62,6 +65,22 @@ bool TomlReader::text(std::string_view key, std::string* out) {
   return true;
 }
 
+bool TomlReader::file_name(std::string_view key, std::string* out) {
+  // With an ending behind it, still a name that file systems take.
+  constexpr size_t kBytesMax = 200;
+  return value(key, "a name that a file can have: 1..200 bytes, no '/'", false,
+               [out](const toml::node& found) {
+                 const auto* text = found.as_string();
+                 if (text == nullptr) return false;
+                 *out = text->get();
+                 const bool printable = std::none_of(out->begin(), out->end(), [](char c) {
+                   return static_cast<unsigned char>(c) < ' ' || c == '/';
+                 });
+                 return printable && !out->empty() && out->size() <= kBytesMax && *out != "." &&
+                        *out != "..";
+               });
+}
+
 bool TomlReader::boolean(std::string_view key, bool* out) {
   const toml::node* found = node(key);
   if (found == nullptr) return false;
@@ -94,9 +113,11 @@ bool TomlReader::whole(std::string_view key, int64_t low, int64_t high, int64_t*
 }
 
 bool TomlReader::span_us(std::string_view key, SimSpan* out) {
-  double us = 0;
-  if (!number(key, 0, kTimeUsMax, &us)) return false;
-  *out = SimSpan::ps(std::llround(us * 1e6));
+  const toml::node* found = node(key);
+  if (found == nullptr) return false;
+  const std::optional<SimSpan> span = span_of(*found);
+  if (!span) return refuse(key, fmt::format("a number in 0..{}", kTimeUsMax)), false;
+  *out = *span;
   return true;
 }
 

@@ -20,6 +20,12 @@
 
 namespace mprdma::switchsim {
 
+// Longest time in a file, microseconds: an hour.
+inline constexpr double kTimeUsMax = 3.6e9;
+
+// Microseconds, whole or not, in 0..kTimeUsMax; nullopt: something else.
+std::optional<SimSpan> span_of(const toml::node& node);
+
 // Of one document.
 struct TomlErrors {
   std::string path;
@@ -38,6 +44,8 @@ class TomlReader {
 
   // Each leaves *out alone when the key is not there, and returns whether it was and was good.
   bool text(std::string_view key, std::string* out);
+  // A text that a file may be called; neither a path nor empty.
+  bool file_name(std::string_view key, std::string* out);
   bool boolean(std::string_view key, bool* out);
   bool number(std::string_view key, double low, double high, double* out);
   template <class T>

@@ -4,10 +4,8 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <iterator>
+
+#include "switchsim/config/read_file.hpp"
 
 namespace mprdma::switchsim {
 
@@ -32,15 +30,9 @@ bool valid_fabric_name(const std::string& name) {
 }
 
 std::string load_fabric(const std::string& path, FabricConfig* out) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return fmt::format("{}: {}", path, std::strerror(errno));
   std::string text;
-  try {
-    text.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
-  } catch (const std::ios_base::failure& failure) {
-    return fmt::format("{}: cannot be read ({})", path, failure.what());
-  }
-  return parse_fabric(text, path, out);
+  std::string wrong = read_file(path, &text);
+  return wrong.empty() ? parse_fabric(text, path, out) : wrong;
 }
 
 }  // namespace mprdma::switchsim

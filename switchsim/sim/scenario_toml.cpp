@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 #include <cmath>
 
-#include <fstream>
-#include <sstream>
-
+#include "switchsim/config/read_file.hpp"
 #include "switchsim/config/toml_reader.hpp"
 #include "switchsim/sim/toml_buffers.hpp"
 #include "switchsim/sim/toml_flow.hpp"
@@ -38,7 +36,7 @@ void read_red(TomlReader& reader, RedConfig* red) {
   const auto pmax = good ? list->get(0)->value<double>() : std::nullopt;
   const auto kmin = good ? list->get(1)->value_exact<int64_t>() : std::nullopt;
   const auto kmax = good ? list->get(2)->value_exact<int64_t>() : std::nullopt;
-  if (!pmax || !kmin || !kmax || *pmax < 0 || *pmax > 1 || *kmin < 0 || *kmin > *kmax ||
+  if (!pmax || !kmin || !kmax || !(*pmax >= 0 && *pmax <= 1) || *kmin < 0 || *kmin > *kmax ||
       *kmax > UINT32_MAX) {
     reader.refuse("red", "[pmax in 0..1, kmin bytes, kmax bytes], or false");
     return;
@@ -261,16 +259,24 @@ void read_timed_messages(TomlReader& reader, FlowSpec* flow) {
   const toml::node* node = reader.node("at");
   if (node == nullptr) return;
   const toml::array* list = node->as_array();
-  const char* const expected = "a list of [microseconds, bytes]";
+  const std::string expected =
+      fmt::format("a list of [microseconds, bytes] in the order of time, up to {} us and {} bytes",
+                  kTimeUsMax, transport::kMaxMessageBytes);
   if (list == nullptr) return reader.refuse("at", expected);
+  SimTime before;
   for (const toml::node& item : *list) {
     const toml::array* pair = item.as_array();
-    if (pair == nullptr || pair->size() != 2) return reader.refuse("at", expected);
-    const std::optional<double> us = pair->get(0)->value<double>();
+    if (pair == nullptr || pair->size() != 2) {
+      return reader.error_at(&item, "[[flow]] at: expected " + expected);
+    }
+    const std::optional<SimSpan> at = span_of(*pair->get(0));
     const std::optional<int64_t> bytes = pair->get(1)->value_exact<int64_t>();
-    if (!us || !bytes || *us < 0 || *bytes <= 0) return reader.refuse("at", expected);
-    flow->timed_messages.push_back(
-        {SimTime::from_ps(std::llround(*us * 1e6)), static_cast<uint64_t>(*bytes)});
+    const bool good = at && bytes && *bytes > 0 &&
+                      *bytes <= static_cast<int64_t>(transport::kMaxMessageBytes) &&
+                      SimTime() + *at >= before;
+    if (!good) return reader.error_at(&item, "[[flow]] at: expected " + expected);
+    before = SimTime() + *at;
+    flow->timed_messages.push_back({before, static_cast<uint64_t>(*bytes)});
   }
 }
 
@@ -369,7 +375,7 @@ void read_paths(TomlReader& reader, Scenario* scenario) {
 }
 
 void read_times(TomlReader& reader, Scenario* scenario) {
-  reader.text("name", &scenario->name);
+  reader.file_name("name", &scenario->name);
   reader.text("description", &scenario->description);
   reader.integer("seed", 0, INT64_MAX, &scenario->seed);
   reader.span_us("duration_us", &scenario->duration);
@@ -437,10 +443,9 @@ std::string parse_scenario(const std::string& text, const std::string& path,
 }
 
 std::string load_scenario(const std::string& path, const Overrides& overrides, Scenario* out) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf())) return path + ": cannot be read";
-  return parse_scenario(text.str(), path, overrides, out);
+  std::string text;
+  const std::string wrong = read_file(path, &text);
+  return wrong.empty() ? parse_scenario(text, path, overrides, out) : wrong;
 }
 
 }  // namespace mprdma::switchsim

@@ -5,11 +5,10 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <fstream>
-#include <sstream>
 #include <utility>
 
 #include "base/check.hpp"
+#include "switchsim/config/read_file.hpp"
 #include "transport/types.hpp"
 
 namespace mprdma::switchsim {
@@ -88,12 +87,10 @@ std::string SizeDistribution::load(const std::string& name_or_path, SizeDistribu
     out->built_in_ = error.empty();
     return error;
   }
-  std::ifstream file(name_or_path);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf())) {
-    return fmt::format("no file '{}', and none of {}", name_or_path, fmt::join(names, ", "));
-  }
-  return parse(text.str(), name_or_path, out);
+  std::string text;
+  const std::string wrong = read_file(name_or_path, &text);
+  if (!wrong.empty()) return fmt::format("{}, and none of {}", wrong, fmt::join(names, ", "));
+  return parse(text, name_or_path, out);
 }
 
 uint64_t SizeDistribution::draw(Prng& prng) const {

@@ -8,32 +8,35 @@ namespace mprdma::switchsim {
 
 namespace {
 
-// "h1..h16" stands for h1, h2 .. h16.
-std::vector<std::string> expand(const std::vector<std::string>& names) {
-  std::vector<std::string> out;
-  for (const std::string& name : names) {
-    const size_t dots = name.find("..");
-    const size_t digits = name.find_first_of("0123456789");
-    if (dots == std::string::npos || digits > dots) {
-      out.push_back(name);
-      continue;
-    }
-    const std::string stem = name.substr(0, digits);
-    uint32_t first = 0;
-    uint32_t last = 0;
-    const char* text = name.data();
-    std::from_chars(text + digits, text + dots, first);
-    const bool same_stem = name.compare(dots + 2, stem.size(), stem) == 0;
-    const auto end = same_stem
-                         ? std::from_chars(text + dots + 2 + stem.size(), text + name.size(), last)
-                         : std::from_chars_result{text, std::errc::invalid_argument};
-    if (end.ec != std::errc{} || end.ptr != text + name.size() || last - first > 100'000) {
-      out.push_back(name);
-      continue;
-    }
-    for (uint32_t i = first; i <= last; ++i) out.push_back(stem + std::to_string(i));
-  }
-  return out;
+// In one key; a host may be there more than once.
+constexpr size_t kNamedHostsMax = 1'000'000;
+
+struct Range {
+  std::string stem;
+  uint64_t first = 0;
+  uint64_t last = 0;
+};
+
+// A whole number, all of the text, as to_string() writes it: "07" names no host that "7" does.
+std::optional<uint64_t> number_of(std::string_view text) {
+  uint64_t value = 0;
+  const auto end = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (end.ec != std::errc{} || std::to_string(value) != text) return std::nullopt;
+  return value;
+}
+
+// "h1..h16" stands for h1, h2 .. h16; nullopt: it is a name as it is.
+std::optional<Range> range_of(std::string_view name) {
+  const size_t dots = name.find("..");
+  const size_t digits = name.find_first_of("0123456789");
+  if (dots == std::string_view::npos || digits > dots) return std::nullopt;
+  const std::string_view stem = name.substr(0, digits);
+  const std::string_view end = name.substr(dots + 2);
+  if (!end.starts_with(stem)) return std::nullopt;
+  const std::optional<uint64_t> first = number_of(name.substr(digits, dots - digits));
+  const std::optional<uint64_t> last = number_of(end.substr(stem.size()));
+  if (!first || !last || *last < *first) return std::nullopt;
+  return Range{std::string(stem), *first, *last};
 }
 
 }  // namespace
@@ -53,13 +56,27 @@ std::vector<NodeId> read_hosts(TomlReader& reader, const HostNames& hosts, std::
   std::vector<std::string> names;
   std::vector<NodeId> out;
   if (!reader.names(key, &names)) reader.refuse(key, "the name of a host");
-  for (const std::string& name : expand(names)) {
+  // False: there is no such host.
+  const auto add = [&](const std::string& name) {
     const std::optional<NodeId> host = hosts.find(name);
-    if (!host) {
-      reader.refuse(key, fmt::format("names of hosts; '{}' is none", name));
+    if (!host) reader.refuse(key, fmt::format("names of hosts; '{}' is none", name));
+    if (host) out.push_back(*host);
+    return host.has_value();
+  };
+  for (const std::string& name : names) {
+    const std::optional<Range> range = range_of(name);
+    if (!range) {
+      if (!add(name)) return {};
+      continue;
+    }
+    // Ends at the first that is no host, however large the last number is.
+    for (uint64_t i = 0; i <= range->last - range->first; ++i) {
+      if (!add(range->stem + std::to_string(range->first + i))) return {};
+    }
+    if (out.size() > kNamedHostsMax) {
+      reader.refuse(key, fmt::format("at most {} hosts", kNamedHostsMax));
       return {};
     }
-    out.push_back(*host);
   }
   return out;
 }

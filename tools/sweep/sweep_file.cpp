@@ -4,11 +4,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <set>
-#include <sstream>
 
 #include "base/check.hpp"
+#include "switchsim/config/read_file.hpp"
 #include "switchsim/config/toml_reader.hpp"
 #include "switchsim/sim/result_json.hpp"
 #include "switchsim/sim/simulation.hpp"
@@ -18,6 +17,7 @@ namespace mprdma::sweep {
 namespace {
 
 using switchsim::Overrides;
+using switchsim::read_file;
 using switchsim::Scenario;
 using switchsim::TomlErrors;
 using switchsim::TomlReader;
@@ -154,25 +154,18 @@ void read_measures(const std::string& path, TomlReader& reader, TomlErrors& erro
   }
 }
 
-bool read_file(const std::string& path, std::string* out) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf())) return false;
-  *out = text.str();
-  return true;
-}
-
 void read_sweep(const std::string& path, const toml::table& root, TomlErrors& errors, Sweep* out) {
   TomlReader reader(root, "", errors);
   out->name = std::filesystem::path(path).stem().string();
-  reader.text("name", &out->name);
+  reader.file_name("name", &out->name);
   std::string scenario;
   if (!reader.text("scenario", &scenario)) {
     reader.refuse("scenario", "a scenario file, beside this one or by its whole path");
   }
   out->scenario_path = (std::filesystem::path(path).parent_path() / scenario).string();
-  if (!reader.failed() && !read_file(out->scenario_path, &out->scenario_text)) {
-    reader.refuse("scenario", fmt::format("a file; {} cannot be read", out->scenario_path));
+  if (!reader.failed()) {
+    const std::string wrong = read_file(out->scenario_path, &out->scenario_text);
+    if (!wrong.empty()) reader.refuse("scenario", "a file; " + wrong);
   }
   reader.names("set", &out->set);
   read_seeds(reader, out);
@@ -266,7 +259,7 @@ std::string Sweep::file_of_run(size_t run) const {
 
 std::string load(const std::string& path, Sweep* out) {
   *out = {};
-  if (!read_file(path, &out->text)) return path + ": cannot be read";
+  if (std::string wrong = read_file(path, &out->text); !wrong.empty()) return wrong;
   TomlErrors errors{.path = path, .first = {}};
   const toml::parse_result parsed = toml::parse(out->text, path);
   if (!parsed) {

@@ -2,7 +2,11 @@
 // key.
 #include "switchsim/sim/scenario_toml.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
 
 namespace mprdma::switchsim {
 namespace {
@@ -194,9 +198,58 @@ to = "y"
   EXPECT_NE(error_of(kText, {"link[1].a=x"}).find("host 'x' has 2 links"), std::string::npos);
 }
 
-TEST(ScenarioToml, AFileThatIsNotThereIsAnError) {
+TEST(ScenarioToml, AFileThatCannotBeReadIsAnErrorThatSaysWhy) {
   Scenario scenario;
-  EXPECT_EQ(load_scenario("no-such.toml", {}, &scenario), "no-such.toml: cannot be read");
+  EXPECT_EQ(load_scenario("no-such.toml", {}, &scenario),
+            "no-such.toml: cannot be read: No such file or directory");
+  EXPECT_EQ(load_scenario("/dev/zero", {}, &scenario),
+            "/dev/zero: cannot be read: not a regular file");
+  EXPECT_EQ(load_scenario("/", {}, &scenario), "/: cannot be read: not a regular file");
+  // Nothing is wrong with an empty file but that it says nothing.
+  EXPECT_EQ(load_scenario("/dev/null", {}, &scenario),
+            "/dev/null: cannot be read: not a regular file");
+  EXPECT_NE(error_of("").find("the scenario topology: expected a table [topology]"),
+            std::string::npos);
+}
+
+// Of hosts, which has to end: the last number may be the largest that there is.
+TEST(ScenarioToml, ARangeOfHostsEndsAtTheFirstThatIsNone) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"a1..a4294967295", "'a4' is none"},
+      {"a4294967290..a4294967295", "'a4294967290' is none"},
+      {"a1..a18446744073709551615", "'a4' is none"},
+      {"a18446744073709551615..a18446744073709551615", "'a18446744073709551615' is none"},
+      {"a1zzz..a2", "'a1zzz..a2' is none"},
+      {"a1..a2zzz", "'a1..a2zzz' is none"},
+      {"a01..a3", "'a01..a3' is none"},
+      {"a3..a1", "'a3..a1' is none"},
+  };
+  for (const auto& [range, expected] : cases) {
+    const std::string error = error_of(kGood, {fmt::format("flow[0].from='{}'", range)});
+    EXPECT_NE(error.find(expected), std::string::npos) << range << ": " << error;
+  }
+}
+
+TEST(ScenarioToml, NoListTakesWhatIsNoNumberOrTooLarge) {
+  for (const char* line :
+       {"topology.red=[nan, 1, 2]", "topology.red=[inf, 1, 2]", "flow[1].at=[[nan, 5]]",
+        "flow[1].at=[[inf, 5]]", "flow[1].at=[[1e300, 5]]", "flow[1].at=[[-1, 5]]",
+        "flow[1].at=[[1, 0]]", "flow[1].at=[[1, 1073741825]]", "flow[1].at=[[2, 5], [1, 5]]"}) {
+    EXPECT_NE(error_of(kGood, {line}).find(": expected "), std::string::npos) << line;
+  }
+  EXPECT_EQ(parsed({"flow[1].at=[[1, 5], [1, 1073741824]]"}).flows[3].timed_messages.size(), 2U);
+}
+
+TEST(ScenarioToml, ANameIsThatOfAFile) {
+  for (const char* line : {"name=''", "name='.'", "name='..'", "name='../evil'", "name='/evil'",
+                           "name='a/b'", "name=\"\\u0001\"", "name=\"\\u0000x\""}) {
+    EXPECT_NE(error_of(kGood, {line}).find("name: expected a name that a file can have"),
+              std::string::npos)
+        << line;
+  }
+  EXPECT_NE(error_of(kGood, {"name=" + std::string(201, 'x')}).find("a name that a file can have"),
+            std::string::npos);
+  EXPECT_EQ(parsed({"name='..x y'"}).name, "..x y");
 }
 
 }  // namespace

@@ -143,7 +143,9 @@ TEST(SizeDistribution, AMistakeIsNamedWithFileAndLine) {
   EXPECT_EQ(error_of("10 0.5\n20 0.9\n"), "w.cdf:2: expected a last row with probability 1");
   EXPECT_EQ(error_of(""), "w.cdf:0: expected a last row with probability 1");
   SizeDistribution sizes;
-  EXPECT_EQ(SizeDistribution::load("no-such", &sizes).find("no file 'no-such', and none of "), 0U);
+  EXPECT_EQ(SizeDistribution::load("no-such", &sizes)
+                .find("no-such: cannot be read: No such file or directory, and none of "),
+            0U);
 }
 
 }  // namespace
