@@ -291,6 +291,12 @@ void Meter::add_totals(Result* result) const {
 }
 
 void Meter::add_errors(Result* result) const {
+  if (!warm_) {
+    result->errors.push_back(fmt::format(
+        "nothing was measured: it ended at {:.6g} us, before the warm-up of {:.6g} us was over",
+        static_cast<double>(network_.now().ps()) / 1e6,
+        static_cast<double>(scenario_.warm_up.count_ps()) / 1e6));
+  }
   if (flows_.empty()) result->errors.emplace_back("no message was drawn: longer, or a higher load");
   for (uint32_t i = 0; i < flows_.size(); ++i) {
     const Flow& flow = hosts_.flows()[i];

@@ -71,14 +71,14 @@ uint64_t Result::spurious() const {
   return sum;
 }
 
-double jain_index(const std::vector<double>& values) {
+double jain_index(std::span<const double> values) {
   double sum = 0;
   double squares = 0;
   for (const double x : values) {
     sum += x;
     squares += x * x;
   }
-  return squares > 0 ? sum * sum / (static_cast<double>(values.size()) * squares) : 1;
+  return squares > 0 ? sum * sum / (static_cast<double>(values.size()) * squares) : 0;
 }
 
 }  // namespace mprdma::switchsim

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -143,7 +144,8 @@ struct Result {
   [[nodiscard]] uint64_t spurious() const;
 };
 
-// (sum x)^2 / (n sum x^2); 1 for none.
-double jain_index(const std::vector<double>& values);
+// (sum x)^2 / (n sum x^2): 1 when all are equal, 1/n when one has everything, 0 when nobody has
+// anything.
+double jain_index(std::span<const double> values);
 
 }  // namespace mprdma::switchsim

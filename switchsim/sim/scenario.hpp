@@ -149,10 +149,44 @@ struct Scenario {
   [[nodiscard]] NodeId host(std::string_view name) const;
 };
 
-// Empty, or what is wrong with the scenario as a whole (unknown host, event after the end ..).
+// What is wrong, and with what: a reader of files finds the line by it.
+struct Mistake {
+  enum class Of : uint8_t { kScenario, kTopology, kLink, kFlow, kTraffic, kEvent };
+  Of of = Of::kScenario;
+  size_t index = 0;  // of the link, flow ..
+  std::string key;   // in its table of TOML; empty: the table as a whole
+  std::string what;
+};
+
+// The first mistake in the scenario as a whole (unknown host, event after the end ..).
+std::optional<Mistake> find_mistake(const Scenario& scenario);
+// Empty, or what it is.
 std::string validate(const Scenario& scenario);
 
-// ---- Topologies. They fill topology, host_names and paths of a scenario.
+// ---- Limits. More is a slip of the hand, and would fill the memory before anything is said.
+
+inline constexpr uint64_t kHostsMax = 200'000;
+inline constexpr uint64_t kLinksMax = 500'000;
+// Pairs of a switch and a switch with hosts: entries of the routing tables.
+inline constexpr uint64_t kRoutesMax = 50'000'000;
+inline constexpr uint64_t kFlowsMax = 2'000'000;
+// Values in all series together, 8 bytes each.
+inline constexpr double kSeriesValuesMax = 2.5e8;
+// Looks at a queue; a look at all of a network costs as many more as kLookOverhead.
+inline constexpr double kQueueLooksMax = 1e11;
+inline constexpr double kLookOverhead = 100;
+
+struct NetworkSize {
+  uint64_t hosts = 0;
+  uint64_t links = 0;
+  uint64_t switches = 0;
+  uint64_t leaves = 0;  // switches with hosts
+};
+// Empty, or which of them is too much.
+std::string too_large(const NetworkSize& size);
+
+// ---- Topologies. They fill topology, host_names and paths of a scenario. least_rtt() is what
+// serialisation alone takes of base_rtt; a base_rtt below it gives links without delay.
 
 // `pairs` hosts on either side, l1.. and r1.., one bottleneck link between two switches. Links:
 // "l1".. "r1".. and "bottleneck" (direction ab: left to right).
@@ -167,6 +201,7 @@ struct DumbbellSpec {
   RedConfig red = {};        // of every switch port
   uint64_t queue_bytes_max = 1'000'000;
 };
+SimSpan least_rtt(const DumbbellSpec& spec);
 void make_dumbbell(const DumbbellSpec& spec, Scenario* scenario);
 
 // The testbed of the MP-RDMA paper (section 6.1): `servers` under each of two ToRs (a1.. and b1..),
@@ -182,6 +217,7 @@ struct TestbedSpec {
   RedConfig red{.kmin_bytes = 20'000, .kmax_bytes = 20'000};
   uint64_t queue_bytes_max = 1'000'000;
 };
+SimSpan least_rtt(const TestbedSpec& spec);
 void make_testbed(const TestbedSpec& spec, Scenario* scenario);
 
 // Leaves and spines, hosts h1.. ; host links are named after the host, fabric links "leaf1-spine1".
@@ -196,6 +232,7 @@ struct LeafSpineSpec {
   RedConfig red{.kmin_bytes = 60'000, .kmax_bytes = 60'000};
   uint64_t queue_bytes_max = 1'000'000;
 };
+SimSpan least_rtt(const LeafSpineSpec& spec);
 void make_leaf_spine(const LeafSpineSpec& spec, Scenario* scenario);
 
 // Three tiers: pods of ToRs and aggregation switches, each ToR with each of its pod's; cores in
@@ -217,6 +254,7 @@ struct ThreeTierSpec {
   RedConfig red{.kmin_bytes = 60'000, .kmax_bytes = 60'000};
   uint64_t queue_bytes_max = 1'000'000;
 };
+SimSpan least_rtt(const ThreeTierSpec& spec);
 void make_three_tier(const ThreeTierSpec& spec, Scenario* scenario);
 
 // The fat-tree of Al-Fares et al. (2008) of switches with k ports: k pods of k/2 ToRs and k/2
@@ -231,6 +269,7 @@ struct FatTreeSpec {
   RedConfig red{.kmin_bytes = 60'000, .kmax_bytes = 60'000};
   uint64_t queue_bytes_max = 1'000'000;
 };
+ThreeTierSpec three_tier_of(const FatTreeSpec& spec);
 void make_fat_tree(const FatTreeSpec& spec, Scenario* scenario);
 
 // ---- What a packet costs on a wire.

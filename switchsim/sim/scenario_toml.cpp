@@ -5,10 +5,11 @@
 
 #include "switchsim/config/read_file.hpp"
 #include "switchsim/config/toml_reader.hpp"
-#include "switchsim/sim/toml_buffers.hpp"
 #include "switchsim/sim/toml_flow.hpp"
 #include "switchsim/sim/toml_overrides.hpp"
 #include "switchsim/sim/toml_params.hpp"
+#include "switchsim/sim/toml_ports.hpp"
+#include "switchsim/sim/toml_topology.hpp"
 #include "switchsim/sim/toml_traffic.hpp"
 #include "transport/types.hpp"
 
@@ -22,167 +23,12 @@ struct Document {
   Scenario* scenario;
   TransportSpec transport;
   HostNames hosts;  // once the topology is read
+  // The tables that links, flows, traffic and events come from, by their index; nullptr: none.
+  std::vector<const toml::table*> links = {};
+  std::vector<const toml::table*> flows = {};
+  std::vector<const toml::table*> traffic = {};
+  std::vector<const toml::table*> events = {};
 };
-
-void read_red(TomlReader& reader, RedConfig* red) {
-  const toml::node* node = reader.node("red");
-  if (node == nullptr) return;
-  if (const auto* off = node->as_boolean(); off != nullptr && !off->get()) {
-    *red = RedConfig{};
-    return;
-  }
-  const toml::array* list = node->as_array();
-  const bool good = list != nullptr && list->size() == 3;
-  const auto pmax = good ? list->get(0)->value<double>() : std::nullopt;
-  const auto kmin = good ? list->get(1)->value_exact<int64_t>() : std::nullopt;
-  const auto kmax = good ? list->get(2)->value_exact<int64_t>() : std::nullopt;
-  if (!pmax || !kmin || !kmax || !(*pmax >= 0 && *pmax <= 1) || *kmin < 0 || *kmin > *kmax ||
-      *kmax > UINT32_MAX) {
-    reader.refuse("red", "[pmax in 0..1, kmin bytes, kmax bytes], or false");
-    return;
-  }
-  red->pmax_ppm = static_cast<uint32_t>(std::lround(*pmax * 1e6));
-  red->kmin_bytes = static_cast<uint32_t>(*kmin);
-  red->kmax_bytes = static_cast<uint32_t>(*kmax);
-}
-
-void read_marking(TomlReader& reader, RedConfig* red) {
-  size_t mark = 0;
-  if (reader.word("mark_on", {"dequeue", "enqueue"}, &mark)) red->mark_on_enqueue = mark == 1;
-}
-
-void read_queue(TomlReader& reader, uint64_t* bytes_max) {
-  const toml::node* node = reader.node("queue_bytes");
-  if (node == nullptr) return;
-  if (const auto* word = node->as_string(); word != nullptr && word->get() == "unlimited") {
-    *bytes_max = UINT64_MAX;
-  } else {
-    const auto* value = node->as_integer();
-    if (value == nullptr || value->get() < 0) {
-      reader.refuse("queue_bytes", "a whole number of bytes, or \"unlimited\"");
-      return;
-    }
-    *bytes_max = static_cast<uint64_t>(value->get());
-  }
-}
-
-void read_port(TomlReader& reader, PortConfig* port) {
-  reader.rate_gbps("rate_gbps", &port->rate);
-  reader.span_us("delay_us", &port->delay);
-  reader.share("loss", &port->loss_ppm);
-  read_queue(reader, &port->queue_bytes_max);
-  read_red(reader, &port->red);
-  read_marking(reader, &port->red);
-}
-
-// ---- [topology]
-
-void read_explicit(TomlReader& reader, Scenario* scenario) {
-  std::vector<std::string> switches;
-  if (!reader.names("hosts", &scenario->host_names)) reader.refuse("hosts", "a list of names");
-  reader.names("switches", &switches);
-  scenario->topology.hosts = static_cast<uint32_t>(scenario->host_names.size());
-  scenario->topology.switches = static_cast<uint32_t>(switches.size());
-  scenario->switch_names = switches;
-}
-
-template <class Spec>
-void read_common(TomlReader& reader, uint32_t path_mtu, Spec* spec) {
-  spec->path_mtu = path_mtu;
-  reader.span_us("base_rtt_us", &spec->base_rtt);
-  read_queue(reader, &spec->queue_bytes_max);
-  read_red(reader, &spec->red);
-  read_marking(reader, &spec->red);
-  reader.rate_gbps("access_gbps", &spec->access);
-}
-
-// More than this is a slip of the hand, and would fill the memory before anything is said.
-constexpr uint64_t kHostsMax = 200'000;
-
-void read_three_tier(TomlReader& reader, uint32_t path_mtu, Scenario* scenario) {
-  ThreeTierSpec spec;
-  read_common(reader, path_mtu, &spec);
-  reader.integer("pods", 1, 1000, &spec.pods);
-  reader.integer("tors", 1, 1000, &spec.tors);
-  reader.integer("aggs", 1, 250, &spec.aggs);
-  reader.integer("cores", 1, 10'000, &spec.cores);
-  reader.integer("hosts_per_tor", 1, 1000, &spec.hosts_per_tor);
-  reader.rate_gbps("tor_gbps", &spec.tor_rate);
-  reader.rate_gbps("core_gbps", &spec.core_rate);
-  if (spec.cores % spec.aggs != 0) {
-    return reader.refuse("cores", fmt::format("a multiple of aggs ({})", spec.aggs));
-  }
-  if (uint64_t{spec.pods} * spec.tors * spec.hosts_per_tor > kHostsMax) {
-    return reader.refuse("pods", fmt::format("at most {} hosts in all", kHostsMax));
-  }
-  make_three_tier(spec, scenario);
-}
-
-void read_fat_tree(TomlReader& reader, uint32_t path_mtu, Scenario* scenario) {
-  FatTreeSpec spec;
-  read_common(reader, path_mtu, &spec);
-  reader.integer("k", 2, 64, &spec.k);
-  reader.integer("oversubscription", 1, 16, &spec.oversubscription);
-  if (spec.k % 2 != 0) return reader.refuse("k", "an even number");
-  if (uint64_t{spec.k} * spec.k * spec.k / 4 * spec.oversubscription > kHostsMax) {
-    return reader.refuse("oversubscription", fmt::format("at most {} hosts in all", kHostsMax));
-  }
-  make_fat_tree(spec, scenario);
-}
-
-// The same of every link, in place of what base_rtt_us would give.
-void read_link_delay(TomlReader& reader, Scenario* scenario) {
-  SimSpan delay;
-  if (!reader.span_us("link_delay_us", &delay)) return;
-  if (reader.table().contains("base_rtt_us")) {
-    return reader.refuse("link_delay_us", "base_rtt_us or link_delay_us, not both");
-  }
-  for (LinkConfig& link : scenario->topology.links) link.ab.delay = link.ba.delay = delay;
-}
-
-void read_topology(const toml::table& table, Document& document) {
-  TomlReader reader(table, "[topology]", document.errors);
-  Scenario* scenario = document.scenario;
-  const uint32_t path_mtu = document.transport.path_mtu;
-  size_t kind = 0;
-  if (!reader.word("kind",
-                   {"dumbbell", "testbed", "leaf-spine", "three-tier", "fat-tree", "explicit"},
-                   &kind)) {
-    reader.refuse("kind", "a kind of topology, like \"leaf-spine\"");
-    return;
-  }
-  if (kind == 0) {
-    DumbbellSpec spec;
-    read_common(reader, path_mtu, &spec);
-    reader.integer("pairs", 1, 10'000, &spec.pairs);
-    reader.rate_gbps("bottleneck_gbps", &spec.bottleneck);
-    make_dumbbell(spec, scenario);
-  } else if (kind == 1) {
-    TestbedSpec spec;
-    read_common(reader, path_mtu, &spec);
-    reader.integer("servers", 1, 10'000, &spec.servers);
-    reader.integer("paths", 1, 250, &spec.paths);
-    reader.rate_gbps("path_gbps", &spec.path_rate);
-    make_testbed(spec, scenario);
-  } else if (kind == 2) {
-    LeafSpineSpec spec;
-    read_common(reader, path_mtu, &spec);
-    reader.integer("leaves", 1, 1000, &spec.leaves);
-    reader.integer("spines", 1, 250, &spec.spines);
-    reader.integer("hosts_per_leaf", 1, 1000, &spec.hosts_per_leaf);
-    reader.rate_gbps("fabric_gbps", &spec.fabric);
-    make_leaf_spine(spec, scenario);
-  } else if (kind == 3) {
-    read_three_tier(reader, path_mtu, scenario);
-  } else if (kind == 4) {
-    read_fat_tree(reader, path_mtu, scenario);
-  } else {
-    read_explicit(reader, scenario);
-  }
-  if (kind != 5) read_link_delay(reader, scenario);
-  read_buffers(reader, &scenario->topology);
-  reader.finish();
-}
 
 // ---- [[link]]
 
@@ -234,6 +80,8 @@ void read_link(const toml::table& table, Document& document) {
   TomlReader reader(table, "[[link]]", document.errors);
   LinkConfig* link = find_or_add_link(reader, document.scenario);
   if (link == nullptr) return;
+  document.links.resize(document.scenario->topology.links.size());
+  document.links[static_cast<size_t>(link - document.scenario->topology.links.data())] = &table;
   read_port(reader, &link->ab);
   read_port(reader, &link->ba);
   for (const auto& [key, port] : {std::pair{"ab", &link->ab}, std::pair{"ba", &link->ba}}) {
@@ -310,6 +158,9 @@ void read_flow(const toml::table& table, Document& document) {
   reader.finish();
   if (reader.failed()) return;
   const size_t count = std::max(from.size(), to.size());
+  if (scenario->flows.size() + count > kFlowsMax) {
+    return reader.refuse("to", fmt::format("at most {} flows in all", kFlowsMax));
+  }
   if ((from.size() != 1 && from.size() != count) || (to.size() != 1 && to.size() != count)) {
     return reader.refuse("to", fmt::format("as many hosts as in from ({}), or one", from.size()));
   }
@@ -319,6 +170,7 @@ void read_flow(const toml::table& table, Document& document) {
     flow.to = to[to.size() == 1 ? 0 : i];
     if (count > 1) flow.name = (name.empty() ? "flow" : name) + std::to_string(i + 1);
     scenario->flows.push_back(flow);
+    document.flows.push_back(&table);
   }
 }
 
@@ -335,7 +187,9 @@ void read_event(const toml::table& table, Document& document) {
   LinkEvent event;
   if (!reader.time_us("at_us", &event.at)) reader.refuse("at_us", "microseconds");
   std::vector<std::string> links;
-  if (!reader.names("link", &links)) reader.refuse("link", "the name of a link");
+  if (!reader.names("link", &links) || links.empty()) {
+    reader.refuse("link", "the name of a link, or a list of them");
+  }
   size_t direction = 0;
   if (reader.word("direction", {"both", "ab", "ba"}, &direction)) {
     event.direction = static_cast<Direction>(direction);
@@ -354,11 +208,18 @@ void read_event(const toml::table& table, Document& document) {
     return table.contains("red");
   });
   reader.finish();
+  if (!event.up && !event.rate && !event.loss_ppm && !event.delay && !event.queue_bytes_max &&
+      !event.red) {
+    reader.error_at(nullptr,
+                    "[[event]]: expected what changes: up, rate_gbps, loss, delay_us, queue_bytes "
+                    "or red");
+  }
   for (const std::string& name : links) {
     const std::optional<LinkId> link = read_link_name(reader, *document.scenario, "link", name);
     if (!link) return;
     event.link = *link;
     document.scenario->events.push_back(event);
+    document.events.push_back(&table);
   }
 }
 
@@ -389,6 +250,44 @@ void read_times(TomlReader& reader, Scenario* scenario) {
   reader.span_us("reroute_after_us", &scenario->reroute_after);
 }
 
+// A mistake in what was read as a whole, at the key that it is of.
+void add_mistake(const Mistake& mistake, const toml::table& root, Document& document) {
+  const auto at = [&](const std::vector<const toml::table*>& tables) {
+    return mistake.index < tables.size() ? tables[mistake.index] : nullptr;
+  };
+  const toml::table* table = nullptr;
+  const char* name = "the scenario";
+  switch (mistake.of) {
+    case Mistake::Of::kScenario:
+      table = &root;
+      break;
+    case Mistake::Of::kTopology:
+      name = "[topology]";
+      break;
+    case Mistake::Of::kLink:
+      table = at(document.links);
+      name = table != nullptr ? "[[link]]" : "[topology]";
+      break;
+    case Mistake::Of::kFlow:
+      table = at(document.flows);
+      name = "[[flow]]";
+      break;
+    case Mistake::Of::kTraffic:
+      table = at(document.traffic);
+      name = "[[traffic]]";
+      break;
+    case Mistake::Of::kEvent:
+      table = at(document.events);
+      name = "[[event]]";
+      break;
+  }
+  if (table == nullptr) table = root["topology"].as_table();
+  const toml::node* node = table->get(mistake.key);
+  const std::string key = mistake.key.empty() ? "" : " " + mistake.key;
+  document.errors.add(node != nullptr ? node->source() : table->source(),
+                      fmt::format("{}{}: {}", name, key, mistake.what));
+}
+
 std::string read_document(const toml::table& root, const std::string& path, Scenario* out) {
   TomlErrors errors{.path = path, .first = {}};
   Scenario scenario;
@@ -399,7 +298,7 @@ std::string read_document(const toml::table& root, const std::string& path, Scen
     read_transport(*transport, "[transport]", errors, &document.transport);
   }
   if (const toml::table* topology = reader.sub_table("topology")) {
-    read_topology(*topology, document);
+    read_topology(*topology, document.transport.path_mtu, errors, &scenario);
   } else {
     reader.refuse("topology", "a table [topology]");
   }
@@ -409,13 +308,16 @@ std::string read_document(const toml::table& root, const std::string& path, Scen
   for (const toml::table* flow : reader.tables("flow")) read_flow(*flow, document);
   for (const toml::table* traffic : reader.tables("traffic")) {
     read_traffic(*traffic, document.hosts, document.transport, errors, &scenario);
+    document.traffic.push_back(traffic);
   }
   for (const toml::table* event : reader.tables("event")) read_event(*event, document);
   reader.finish();
   if (errors.any()) return errors.first;
   scenario.topology.pfc.mtu_bytes = longest_packet_bytes(scenario);
-  const std::string error = validate(scenario);
-  if (!error.empty()) return path + ": " + error;
+  if (const std::optional<Mistake> mistake = find_mistake(scenario)) {
+    add_mistake(*mistake, root, document);
+  }
+  if (errors.any()) return errors.first;
   *out = std::move(scenario);
   return {};
 }

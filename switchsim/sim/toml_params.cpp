@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "switchsim/sim/checks.hpp"
 #include "switchsim/sim/param_words.hpp"
 
 namespace mprdma::switchsim {
@@ -143,16 +144,8 @@ void read_transport(const toml::table& table, const std::string& name, TomlError
   reader.integer("retry_cnt", 0, 7, &spec->retry_cnt);
   reader.finish();
   // What two keys have to agree on, where the place in the file is still known.
-  const auto require = [&](bool good, const char* what) {
-    if (!good) reader.error_at(nullptr, name + ": " + what);
-  };
-  require(p->initial_window <= p->window_slots, "initial_window exceeds window_slots");
-  require(p->window_max >= p->initial_window, "window_max is below initial_window");
-  require(p->loss_trigger <= p->window_slots, "loss_trigger exceeds window_slots");
-  require(p->reorder_delta <= p->window_slots, "reorder_delta exceeds window_slots");
-  require(p->rto_ceiling >= p->rto_floor, "rto_ceiling_us is below rto_floor_us");
-  require(p->sack_map || p->path_policy == transport::PathPolicy::kAckClocked,
-          "sack_map = false needs path_policy \"ack-clocked\"");
+  const Wrong wrong = check_params(*p);
+  if (!wrong.what.empty()) reader.error_at(table.get(wrong.key), name + ": " + wrong.what);
 }
 
 }  // namespace mprdma::switchsim

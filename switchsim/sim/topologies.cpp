@@ -11,16 +11,22 @@ namespace mprdma::switchsim {
 
 namespace {
 
-// The propagation delay of each of the links that makes a full packet and its acknowledgement
-// return after `base_rtt` on an empty network; zero if serialisation alone takes longer.
+// Of a full packet there and its acknowledgement back.
 template <size_t kHops>
-SimSpan delay_for(SimSpan base_rtt, const LinkRate (&rates)[kHops], uint32_t path_mtu) {
-  SimSpan rest = base_rtt;
+SimSpan serialisation(const LinkRate (&rates)[kHops], uint32_t path_mtu) {
+  SimSpan sum;
   for (const LinkRate rate : rates) {
-    rest = rest - rate.time_of(data_wire_bytes(FlowOperation::kWrite, path_mtu)) -
-           rate.time_of(ack_wire_bytes());
+    sum = sum + rate.time_of(data_wire_bytes(FlowOperation::kWrite, path_mtu)) +
+          rate.time_of(ack_wire_bytes());
   }
-  const int64_t each_ps = rest.count_ps() / static_cast<int64_t>(2 * kHops);
+  return sum;
+}
+
+// The propagation delay of each of the links that makes a full packet and its acknowledgement
+// return after base_rtt on an empty network; zero if serialisation alone takes longer.
+template <class Spec>
+SimSpan delay_of(const Spec& spec, int64_t hops) {
+  const int64_t each_ps = (spec.base_rtt - least_rtt(spec)).count_ps() / (2 * hops);
   return SimSpan::ps(each_ps > 0 ? each_ps : 0);
 }
 
@@ -78,10 +84,13 @@ class Builder {
 
 }  // namespace
 
-void make_dumbbell(const DumbbellSpec& spec, Scenario* scenario) {
+SimSpan least_rtt(const DumbbellSpec& spec) {
   const LinkRate rates[] = {spec.access, spec.bottleneck, spec.access};
-  Builder builder(delay_for(spec.base_rtt, rates, spec.path_mtu), spec.queue_bytes_max, spec.red,
-                  scenario);
+  return serialisation(rates, spec.path_mtu);
+}
+
+void make_dumbbell(const DumbbellSpec& spec, Scenario* scenario) {
+  Builder builder(delay_of(spec, 3), spec.queue_bytes_max, spec.red, scenario);
   for (uint32_t i = 1; i <= spec.pairs; ++i) builder.add_host(fmt::format("l{}", i));
   for (uint32_t i = 1; i <= spec.pairs; ++i) builder.add_host(fmt::format("r{}", i));
   const NodeId left = builder.add_switch();
@@ -91,10 +100,13 @@ void make_dumbbell(const DumbbellSpec& spec, Scenario* scenario) {
   scenario->paths = {builder.connect("bottleneck", left, right, spec.bottleneck)};
 }
 
-void make_testbed(const TestbedSpec& spec, Scenario* scenario) {
+SimSpan least_rtt(const TestbedSpec& spec) {
   const LinkRate rates[] = {spec.access, spec.path_rate, spec.access};
-  Builder builder(delay_for(spec.base_rtt, rates, spec.path_mtu), spec.queue_bytes_max, spec.red,
-                  scenario);
+  return serialisation(rates, spec.path_mtu);
+}
+
+void make_testbed(const TestbedSpec& spec, Scenario* scenario) {
+  Builder builder(delay_of(spec, 3), spec.queue_bytes_max, spec.red, scenario);
   for (uint32_t i = 1; i <= spec.servers; ++i) builder.add_host(fmt::format("a{}", i));
   for (uint32_t i = 1; i <= spec.servers; ++i) builder.add_host(fmt::format("b{}", i));
   const NodeId tor_a = builder.add_switch();
@@ -107,10 +119,13 @@ void make_testbed(const TestbedSpec& spec, Scenario* scenario) {
   }
 }
 
-void make_leaf_spine(const LeafSpineSpec& spec, Scenario* scenario) {
+SimSpan least_rtt(const LeafSpineSpec& spec) {
   const LinkRate rates[] = {spec.access, spec.fabric, spec.fabric, spec.access};
-  Builder builder(delay_for(spec.base_rtt, rates, spec.path_mtu), spec.queue_bytes_max, spec.red,
-                  scenario);
+  return serialisation(rates, spec.path_mtu);
+}
+
+void make_leaf_spine(const LeafSpineSpec& spec, Scenario* scenario) {
+  Builder builder(delay_of(spec, 4), spec.queue_bytes_max, spec.red, scenario);
   const uint32_t hosts = spec.leaves * spec.hosts_per_leaf;
   for (uint32_t i = 1; i <= hosts; ++i) builder.add_host(fmt::format("h{}", i));
   for (uint32_t i = 0; i < spec.leaves + spec.spines; ++i) builder.add_switch();
@@ -152,12 +167,15 @@ void connect_tiers(const ThreeTierSpec& spec, NodeId first_tor, Builder* builder
 
 }  // namespace
 
-void make_three_tier(const ThreeTierSpec& spec, Scenario* scenario) {
-  CHECK(spec.aggs > 0 && spec.cores % spec.aggs == 0);
+SimSpan least_rtt(const ThreeTierSpec& spec) {
   const LinkRate rates[] = {spec.access,    spec.tor_rate, spec.core_rate,
                             spec.core_rate, spec.tor_rate, spec.access};
-  Builder builder(delay_for(spec.base_rtt, rates, spec.path_mtu), spec.queue_bytes_max, spec.red,
-                  scenario);
+  return serialisation(rates, spec.path_mtu);
+}
+
+void make_three_tier(const ThreeTierSpec& spec, Scenario* scenario) {
+  CHECK(spec.aggs > 0 && spec.cores % spec.aggs == 0);
+  Builder builder(delay_of(spec, 6), spec.queue_bytes_max, spec.red, scenario);
   const uint32_t tors = spec.pods * spec.tors;
   const uint32_t hosts = tors * spec.hosts_per_tor;
   for (uint32_t i = 1; i <= hosts; ++i) builder.add_host(fmt::format("h{}", i));
@@ -169,22 +187,25 @@ void make_three_tier(const ThreeTierSpec& spec, Scenario* scenario) {
   connect_tiers(spec, hosts, &builder);
 }
 
+ThreeTierSpec three_tier_of(const FatTreeSpec& spec) {
+  const uint32_t half = spec.k / 2;
+  return {.pods = spec.k,
+          .tors = half,
+          .aggs = half,
+          .cores = half * half,
+          .hosts_per_tor = half * spec.oversubscription,
+          .access = spec.access,
+          .tor_rate = spec.access,
+          .core_rate = spec.access,
+          .base_rtt = spec.base_rtt,
+          .path_mtu = spec.path_mtu,
+          .red = spec.red,
+          .queue_bytes_max = spec.queue_bytes_max};
+}
+
 void make_fat_tree(const FatTreeSpec& spec, Scenario* scenario) {
   CHECK(spec.k >= 2 && spec.k % 2 == 0);
-  const uint32_t half = spec.k / 2;
-  make_three_tier({.pods = spec.k,
-                   .tors = half,
-                   .aggs = half,
-                   .cores = half * half,
-                   .hosts_per_tor = half * spec.oversubscription,
-                   .access = spec.access,
-                   .tor_rate = spec.access,
-                   .core_rate = spec.access,
-                   .base_rtt = spec.base_rtt,
-                   .path_mtu = spec.path_mtu,
-                   .red = spec.red,
-                   .queue_bytes_max = spec.queue_bytes_max},
-                  scenario);
+  make_three_tier(three_tier_of(spec), scenario);
 }
 
 }  // namespace mprdma::switchsim

@@ -53,20 +53,23 @@ bool unique(const std::vector<NodeId>& hosts) {
   return std::unordered_set<NodeId>(hosts.begin(), hosts.end()).size() == hosts.size();
 }
 
+double messages_of(const Scenario& scenario, const TrafficSpec& traffic) {
+  double bytes_per_second = 0;
+  for (const double rate : offered(scenario, traffic)) bytes_per_second += rate;
+  const SimTime end = arrivals_end(scenario, traffic);
+  const double seconds = static_cast<double>((end - traffic.flow.start).count_ps()) / 1e12;
+  return bytes_per_second * seconds / mean_bytes(traffic);
+}
+
 std::string check_poisson(const Scenario& scenario, const TrafficSpec& traffic) {
   if (!(traffic.load > 0 && traffic.load <= 1)) return "load is not in 0..1, or 0";
   const SimTime end = arrivals_end(scenario, traffic);
   if (traffic.flow.start >= end) return "nothing arrives between start and stop";
-  double bytes_per_second = 0;
-  for (const double rate : offered(scenario, traffic)) bytes_per_second += rate;
-  const double seconds = static_cast<double>((end - traffic.flow.start).count_ps()) / 1e12;
-  const double messages = bytes_per_second * seconds / mean_bytes(traffic);
+  const double messages = messages_of(scenario, traffic);
   if (messages > kPoissonMessagesMax) {
     return fmt::format("{:.3g} messages, more than {:.3g}", messages, kPoissonMessagesMax);
   }
-  const double pairs =
-      static_cast<double>(traffic.from.size()) * static_cast<double>(traffic.to.size());
-  const double flows = traffic.queue_pair_per_message ? messages : std::min(messages, pairs);
+  const double flows = flows_of(scenario, traffic);
   if (flows > static_cast<double>(kTrafficFlowsMax)) {
     return fmt::format("{:.3g} queue pairs, more than {}", flows, kTrafficFlowsMax);
   }
@@ -145,20 +148,32 @@ std::string check_kind(const Scenario& scenario, const TrafficSpec& traffic) {
 
 // Of what begins one by one.
 std::string check_last_start(const Scenario& scenario, const TrafficSpec& traffic) {
-  const size_t from = traffic.from.size();
-  const size_t to = traffic.to.size();
-  uint64_t flows = std::max(from, to);
-  if (traffic.kind == TrafficKind::kAllToAll) flows = from * to;
-  if (traffic.kind == TrafficKind::kIncast && traffic.senders > 0) flows = traffic.senders;
-  const double last_ps =
-      static_cast<double>(traffic.start_every.count_ps()) * static_cast<double>(flows - 1) +
-      static_cast<double>(traffic.flow.start.ps());
+  const double flows = flows_of(scenario, traffic);
+  const double last_ps = static_cast<double>(traffic.start_every.count_ps()) * (flows - 1) +
+                         static_cast<double>(traffic.flow.start.ps());
   if (last_ps < static_cast<double>(scenario.duration.count_ps())) return {};
   return fmt::format("the last of {} flows begins at {:.6g} us, after the end", flows,
                      last_ps / 1e6);
 }
 
 }  // namespace
+
+double flows_of(const Scenario& scenario, const TrafficSpec& traffic) {
+  const auto from = static_cast<double>(traffic.from.size());
+  const auto to = static_cast<double>(traffic.to.size());
+  switch (traffic.kind) {
+    case TrafficKind::kPoisson: {
+      const double messages = messages_of(scenario, traffic);
+      return traffic.queue_pair_per_message ? messages : std::min(messages, from * to);
+    }
+    case TrafficKind::kAllToAll:
+      return from * to;
+    case TrafficKind::kIncast:
+      return traffic.senders > 0 ? traffic.senders : from;
+    default:
+      return std::max(from, to);
+  }
+}
 
 std::string check_traffic(const Scenario& scenario, const TrafficSpec& traffic) {
   if (traffic.flow.name.empty()) return "no name";

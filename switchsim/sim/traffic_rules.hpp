@@ -12,6 +12,8 @@ bool same_hosts(const TrafficSpec& traffic);
 // Payload bytes a second of each of `from`.
 std::vector<double> offered(const Scenario& scenario, const TrafficSpec& traffic);
 double mean_bytes(const TrafficSpec& traffic);
+// On average, where the seed decides.
+double flows_of(const Scenario& scenario, const TrafficSpec& traffic);
 // No message arrives from then on.
 SimTime arrivals_end(const Scenario& scenario, const TrafficSpec& traffic);
 

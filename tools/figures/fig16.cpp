@@ -59,7 +59,8 @@ std::vector<Summary> fairness(const Batch& batch, size_t group, const std::vecto
   std::vector<Summary> out(flows);
   for (Summary& one : out) one.mean = 2;
   for (const Phase& phase : phases) {
-    const Summary index = batch.over(group, [&](const Result& r) { return jain(rates(r, phase)); });
+    const Summary index =
+        batch.over(group, [&](const Result& r) { return switchsim::jain_index(rates(r, phase)); });
     Summary& worst = out[phase.flows.size() - 1];
     if (index.mean < worst.mean) worst = index;
   }

@@ -1,4 +1,4 @@
-// Mean, standard deviation, Jain's index: what every figure says about its seeds.
+// Mean and standard deviation: what every figure says about its seeds.
 #pragma once
 
 #include <cmath>
@@ -31,17 +31,6 @@ inline Summary summarise(std::span<const double> values) {
     out.deviation = std::sqrt(squares / static_cast<double>(values.size() - 1));
   }
   return out;
-}
-
-// (sum x)^2 / (n sum x^2): 1 when all are equal, 1/n when one has everything.
-inline double jain(std::span<const double> values) {
-  double sum = 0;
-  double squares = 0;
-  for (const double v : values) {
-    sum += v;
-    squares += v * v;
-  }
-  return squares == 0 ? 0 : sum * sum / (static_cast<double>(values.size()) * squares);
 }
 
 }  // namespace mprdma::figures

@@ -171,7 +171,8 @@ TEST(Pause, AMistakeIsNamedWithFileLineAndKey) {
       {"buffer_alpha = 65", "s.toml:11:16: [topology] buffer_alpha: expected a number in 0..64"},
       {"buffer_alpha = 0", "s.toml:11:16: [topology] buffer_alpha: expected above 0"},
       {"reserve_bytes = 0.5", "s.toml:11:17: [topology] reserve_bytes: expected a whole number"},
-      {"pfc = true\nheadroom_bytes = 50_000", "s.toml: topology: a switch's reserves and headroom"},
+      {"pfc = true\nheadroom_bytes = 50_000",
+       "s.toml:10:23: [topology] switch_buffer_bytes: a switch's reserves and headroom"},
   };
   for (const Case& c : cases) {
     std::string text = kIncast;

@@ -121,7 +121,7 @@ TEST(ScenarioToml, AMistakeIsNamedWithFileLineAndKey) {
       {"red = [0.5, 2, 1]", "red = [0.5, 10_000, 20_000]", "s.toml:11:7: [topology] red: expected"},
       {"preset = \"tcp\"", "preset = \"mp-figures\"", "s.toml:14:10: [transport] preset: expected"},
       {"reorder_delta = 1", "reorder_delta = 16", "s.toml:15:17: [transport] reorder_delta: exp"},
-      {"window_max = 2", "reorder_delta = 16", "s.toml:13:1: [transport]: window_max is below"},
+      {"window_max = 2", "reorder_delta = 16", "s.toml:15:14: [transport]: window_max is below"},
       {"window_control = \"reno\"", "reorder_delta = 16",
        "s.toml:15:18: [transport] window_control: expected one of \"mp\", \"dctcp\""},
       {"mode = \"roce\"\nwindow_control = \"dctcp\"", "preset = \"mp-figures\"",

@@ -305,12 +305,33 @@ TEST(Interruption, AStoppedRunTellsHowThingsStand) {
   options.stop = &stop;
   const Result result = simulate(permutation(), options);
   EXPECT_FALSE(result.complete);
+  ASSERT_EQ(result.errors.size(), 1U);  // the warm-up was not over
+  EXPECT_NE(result.errors[0].find("nothing was measured"), std::string::npos);
   Simulation simulation(permutation());
   EXPECT_TRUE(simulation.run_until(SimTime() + SimSpan::ms(2)));
   const Result half = simulation.result();
   EXPECT_FALSE(half.complete);
   EXPECT_EQ(half.end, SimTime() + SimSpan::ms(2));
   EXPECT_GT(half.goodput_bps, 0);
+  EXPECT_TRUE(half.errors.empty());
+}
+
+TEST(JainIndex, IsThatOfTheFormula) {
+  const auto of = [](const std::vector<double>& values) { return jain_index(values); };
+  EXPECT_EQ(of({5, 5, 5, 5}), 1);
+  EXPECT_EQ(of({7, 0, 0, 0}), 0.25);
+  EXPECT_DOUBLE_EQ(of({1, 2, 3}), 36.0 / (3 * 14));
+  EXPECT_DOUBLE_EQ(of({1e9, 2e9, 3e9}), of({1, 2, 3}));
+  EXPECT_EQ(of({0, 0}), 0);  // nothing flows: nobody is served fairly
+  EXPECT_EQ(of({}), 0);
+}
+
+TEST(JainIndex, OfADeadNetworkIsNone) {
+  Scenario scenario = permutation();
+  for (const LinkId path : scenario.paths) scenario.events.push_back({.link = path, .up = false});
+  const Result result = simulate(scenario);
+  EXPECT_EQ(result.goodput_bps, 0);
+  EXPECT_EQ(result.jain, 0);
 }
 
 TEST(Validate, RefusesWhatCannotBe) {
@@ -320,7 +341,8 @@ TEST(Validate, RefusesWhatCannotBe) {
     return validate(scenario);
   };
   EXPECT_EQ(error_of([](Scenario&) {}), "");
-  EXPECT_EQ(error_of([](Scenario& s) { s.flows.clear(); }), "no flow");
+  EXPECT_EQ(error_of([](Scenario& s) { s.flows.clear(); }),
+            "no flow: a table [[flow]] or [[traffic]] is missing");
   EXPECT_NE(error_of([](Scenario& s) { s.flows[0].to = s.flows[0].from; }), "");
   EXPECT_NE(error_of([](Scenario& s) { s.flows[0].to = 99; }), "");
   EXPECT_NE(error_of([](Scenario& s) { s.flows[1].name = s.flows[0].name; }), "");

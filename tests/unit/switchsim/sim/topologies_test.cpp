@@ -188,7 +188,7 @@ TEST(TopologyToml, ReadsTheTiers) {
   EXPECT_EQ(error_of("kind = \"three-tier\"\naggs = 3\ncores = 4\n"),
             "s.toml:4:9: [topology] cores: expected a multiple of aggs (3)");
   EXPECT_EQ(error_of("kind = \"three-tier\"\npods = 1000\ntors = 1000\n"),
-            "s.toml:3:8: [topology] pods: expected at most 200000 hosts in all");
+            "s.toml:3:8: [topology] pods: expected at most 200000 hosts in all, not 8000000");
   EXPECT_EQ(
       error_of("kind = \"leaf-spine\"\nbase_rtt_us = 9\nlink_delay_us = 1\n"),
       "s.toml:4:17: [topology] link_delay_us: expected base_rtt_us or link_delay_us, not both");
