@@ -101,10 +101,14 @@ int draw_figure(const Arguments& arguments) {
     return interruptible.exit_code();
   }
   const FigureResult& result = *finished;
-  fmt::print("{}: {}\n{}\n{}\n", figure->id, figure->title, result.setup,
+  // Standard output is JSON alone, or text alone.
+  FILE* const text_to = arguments.json == "-" ? stderr : stdout;
+  fmt::print(text_to, "{}: {}\n{}\n{}\n", figure->id, figure->title, result.setup,
              figures::claim_lines(result));
   bool written = draw(*figure, result, arguments.out);
-  if (written) fmt::print("{0}/{1}.png {0}/{1}.svg {0}/{1}.csv\n", arguments.out, figure->id);
+  if (written) {
+    fmt::print(text_to, "{0}/{1}.png {0}/{1}.svg {0}/{1}.csv\n", arguments.out, figure->id);
+  }
   if (!arguments.json.empty()) {
     const std::string text = figures::to_json(*figure, options, result).dump(2) + "\n";
     written = write_result("mprdma sim", arguments.json, text) && written;

@@ -14,7 +14,12 @@ namespace mprdma::switchsim {
 
 namespace {
 
+// How often simulate() looks whether it is to stop and tells how far it is: after a thousandth of
+// the time, or so many events (tens of milliseconds of a processor), whatever comes first.
 constexpr int64_t kProgressSteps = 1000;
+constexpr uint64_t kProgressEvents = 250'000;
+// Events are counted at least so often, also where samples are far apart.
+constexpr SimSpan kCountEvery = SimSpan::us(20);
 
 NetworkConfig network_config(const Scenario& scenario, const HostSet& hosts) {
   NetworkConfig config;
@@ -49,13 +54,14 @@ class Simulation::Impl {
     apply_events();  // those at time 0 come before everything
   }
 
-  bool run_until(SimTime until) {
+  bool run_until(SimTime until, uint64_t events_max) {
     until = std::min(until, end_);
-    while (network_.now() < until && !ended_) {
-      const SimTime next_event = next_event_ < scenario_.events.size()
-                                     ? scenario_.events[next_event_].at
-                                     : SimTime::never();
-      network_.run_until(std::min({until, next_event, meter_.next()}));
+    const uint64_t begun = network_.events_handled();
+    while (network_.now() < until && !ended_ && network_.events_handled() - begun < events_max) {
+      const SimTime due = std::min({next_change(), meter_.next(), end_});
+      network_.run_until(std::min({until, due, network_.now() + kCountEvery}));
+      // Only then: when a run ends does not depend on how often somebody looks at it.
+      if (network_.now() < due) continue;
       apply_events();
       meter_.look();
       if (scenario_.end_when_idle && hosts_.all_done()) ended_ = true;
@@ -81,6 +87,11 @@ class Simulation::Impl {
   }
 
  private:
+  [[nodiscard]] SimTime next_change() const {
+    return next_event_ < scenario_.events.size() ? scenario_.events[next_event_].at
+                                                 : SimTime::never();
+  }
+
   void apply_events() {
     while (next_event_ < scenario_.events.size() &&
            scenario_.events[next_event_].at <= network_.now()) {
@@ -117,8 +128,8 @@ class Simulation::Impl {
 Simulation::Simulation(Scenario scenario) : impl_(std::make_unique<Impl>(std::move(scenario))) {}
 Simulation::~Simulation() = default;
 
-bool Simulation::run_until(SimTime until) {
-  return impl_->run_until(until);
+bool Simulation::run_until(SimTime until, uint64_t events_max) {
+  return impl_->run_until(until, events_max);
 }
 void Simulation::capture(Capture* capture) {
   impl_->capture(capture);
@@ -148,7 +159,7 @@ Result simulate(const Scenario& scenario, const RunOptions& options) {
   const int64_t step_ps = std::max<int64_t>(simulation.end().ps() / kProgressSteps, 1);
   bool more = true;
   while (more && (options.stop == nullptr || !options.stop->load(std::memory_order_relaxed))) {
-    more = simulation.run_until(simulation.now() + SimSpan::ps(step_ps));
+    more = simulation.run_until(simulation.now() + SimSpan::ps(step_ps), kProgressEvents);
     if (options.on_progress) {
       const double share =
           static_cast<double>(simulation.now().ps()) / static_cast<double>(simulation.end().ps());

@@ -32,9 +32,10 @@ class Simulation {
   Simulation(const Simulation&) = delete;
   Simulation& operator=(const Simulation&) = delete;
 
-  // Runs on to `until` or the end, whatever is earlier; false when the end is reached. May be
+  // Runs on to `until` or the end, whatever is earlier, and no further once it has handled
+  // `events_max` events or a few more (those of 20 us); false when the end is reached. May be
   // called again and again; result() in between tells how things stand.
-  bool run_until(SimTime until);
+  bool run_until(SimTime until, uint64_t events_max = UINT64_MAX);
   void run() { run_until(SimTime::never()); }
 
   // Before the first run_until(); stays the caller's, and outlives the simulation.
@@ -65,7 +66,7 @@ struct Progress {
 struct RunOptions {
   // Set by another thread or a signal handler: the run ends soon, its result is incomplete.
   const std::atomic<bool>* stop = nullptr;
-  // Called now and then (1000 times a run).
+  // Called now and then: 1000 times a run at least, and several times a second.
   std::function<void(const Progress&)> on_progress;
   // Of simulate() only: an open capture that takes the packets.
   Capture* capture = nullptr;

@@ -1,5 +1,6 @@
-// Each figure at its small size: every claim that it asserts must hold. What is only reported
-// (comparisons with the paper's letter, targets that are out of reach as stated) is not looked at.
+// Each figure stops when it is told to, and at its small size every claim that it asserts must
+// hold. What is only reported (comparisons with the paper's letter, targets that are out of reach
+// as stated) is not looked at.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -30,6 +31,25 @@ TEST_P(FigureClaims, HoldAtTheSmallSize) {
   for (const Panel& panel : result.panels) {
     for (const Curve& curve : panel.curves) EXPECT_EQ(curve.x.size(), curve.y.size());
   }
+}
+
+// Those that simulate nothing never ask.
+TEST_P(FigureClaims, StopWhenTold) {
+  const Figure* figure = find_figure(GetParam());
+  ASSERT_NE(figure, nullptr);
+  std::atomic<bool> stop = false;
+  bool asked = false;
+  RunOptions options;
+  options.size = Size::kCi;
+  options.stop = &stop;
+  options.on_progress = [&](const switchsim::Progress&) { asked = stop = true; };
+  if (figure->scenario.empty()) {
+    figure->run(*figure, options);
+    EXPECT_FALSE(asked);
+    return;
+  }
+  EXPECT_THROW(figure->run(*figure, options), Interrupted);
+  EXPECT_TRUE(asked);
 }
 
 std::vector<std::string> ids() {

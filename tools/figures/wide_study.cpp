@@ -50,6 +50,18 @@ switchsim::Overrides overrides_of(const WideRun& run, uint64_t seed, size_t flow
   return out;
 }
 
+wide_window::RunOptions wide_options(const RunOptions& options) {
+  wide_window::RunOptions out;
+  out.stop = options.stop;
+  if (!options.on_progress) return out;
+  out.on_progress = [&options](const wide_window::Progress& p) {
+    using switchsim::SimTime;
+    options.on_progress({SimTime::from_ps(p.now_ps), SimTime::from_ps(p.end_ps), p.events, p.share,
+                         p.runs_done, p.runs});
+  };
+  return out;
+}
+
 }  // namespace
 
 const std::vector<WideSeries> kWideSeries = {
@@ -72,7 +84,9 @@ void WideStudy::run() {
       jobs.push_back({figure_.scenario, text, overrides_of(one, seed, flows, options_.ci())});
     }
   }
-  outcomes_ = wide_window::simulate_all(jobs, options_.jobs);
+  outcomes_ = wide_window::simulate_all(jobs, options_.jobs, wide_options(options_));
+  const auto cut_off = [](const wide_window::Outcome& outcome) { return !outcome.complete; };
+  if (std::any_of(outcomes_.begin(), outcomes_.end(), cut_off)) throw Interrupted();
 }
 
 Summary WideStudy::tail(const WideRun& run) const {

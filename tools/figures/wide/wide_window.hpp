@@ -6,7 +6,9 @@
 // one build is no struct of the other.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,6 +24,7 @@ struct Job {
 
 struct Outcome {
   std::string error;                // empty: it ran, and nothing unexpected happened
+  bool complete = false;            // not stopped before its end
   std::vector<uint64_t> reordered;  // packets by out-of-order degree, all flows, measured
   double goodput_bps = 0;
   uint64_t timeouts = 0;
@@ -29,6 +32,22 @@ struct Outcome {
   [[nodiscard]] uint32_t percentile(double share) const;  // of the degrees
 };
 
-std::vector<Outcome> simulate_all(const std::vector<Job>& jobs, unsigned threads);
+// As switchsim::Progress and RunOptions of the ordinary build.
+struct Progress {
+  int64_t now_ps = 0;
+  int64_t end_ps = 0;
+  uint64_t events = 0;
+  double share = 0;
+  size_t runs_done = 0;
+  size_t runs = 0;
+};
+struct RunOptions {
+  const std::atomic<bool>* stop = nullptr;
+  std::function<void(const Progress&)> on_progress;
+};
+
+// Outcomes in the order of the jobs.
+std::vector<Outcome> simulate_all(const std::vector<Job>& jobs, unsigned threads,
+                                  const RunOptions& options);
 
 }  // namespace wide_window

@@ -334,6 +334,41 @@ TEST(JainIndex, OfADeadNetworkIsNone) {
   EXPECT_EQ(result.jain, 0);
 }
 
+// A thousandth of this run's time is 40 ms: about 8 million events.
+TEST(Interruption, IsNoticedWithinSomeEventsHoweverLongTheRunIs) {
+  Scenario scenario = permutation();
+  scenario.duration = SimSpan::ms(40'000);
+  scenario.queue_sample = SimSpan::ms(20'000);
+  scenario.sample = SimSpan::ms(20'000);
+  std::atomic<bool> stop = false;
+  std::vector<uint64_t> seen;
+  RunOptions options;
+  options.stop = &stop;
+  options.on_progress = [&](const Progress& progress) {
+    seen.push_back(progress.events);
+    stop = seen.size() == 2;
+  };
+  const Result result = simulate(scenario, options);
+  EXPECT_FALSE(result.complete);
+  ASSERT_EQ(seen.size(), 2U);
+  EXPECT_GT(seen[0], 100'000U);
+  EXPECT_LT(seen[1], 1'000'000U);
+}
+
+TEST(Interruption, HowOftenARunIsLookedAtChangesNoByte) {
+  Scenario scenario = mixed_messages(transport::Params::mp());
+  for (const bool end_when_idle : {false, true}) {
+    scenario.end_when_idle = end_when_idle;
+    Simulation whole(scenario);
+    whole.run();
+    Simulation parts(scenario);
+    while (parts.run_until(parts.now() + SimSpan::ns(7'300), 50)) {
+    }
+    EXPECT_TRUE(bytes_of(whole.result()) == bytes_of(parts.result()));
+    EXPECT_TRUE(bytes_of(whole.result()) == bytes_of(simulate(scenario)));
+  }
+}
+
 TEST(Validate, RefusesWhatCannotBe) {
   const auto error_of = [](void (*change)(Scenario&)) {
     Scenario scenario = permutation();
