@@ -1,4 +1,4 @@
-// `mprdma sim figure`, `sim list` and `sim report`: subcommands of `sim`.
+// `mprdma sim figure` and `sim list`, and what goes with them: subcommands of `sim`.
 #pragma once
 
 namespace CLI {

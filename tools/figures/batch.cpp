@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "base/prng.hpp"
-#include "switchsim/sim/scenario_json.hpp"
+#include "base/revision.hpp"
+#include "switchsim/sim/result_json.hpp"
+#include "switchsim/sim/settings_json.hpp"
 #include "switchsim/sim/simulation.hpp"
 #include "tools/figures/scenario_files.hpp"
 
@@ -22,6 +24,15 @@ const Variant kMp = {"mp", {"transport.preset=\"mp-figures\""}, 0};
 const Variant kMp128 = {"mp, L = 128", {"transport.preset=\"mp\""}, 2};
 const Variant kPaper = {"mp-paper", {"transport.preset=\"mp-paper\""}, 1};
 
+void SettingsList::add(const nlohmann::json& settings, uint64_t seed) {
+  const auto [found, fresh] = known_.try_emplace(settings.dump(), runs_.size());
+  if (fresh) {
+    runs_.push_back(settings);
+    runs_.back()["seeds"] = nlohmann::json::array();
+  }
+  runs_[found->second]["seeds"].push_back(seed);
+}
+
 Scenario load(const std::string& file, const switchsim::Overrides& overrides) {
   const char* text = scenario_file(file);
   if (text == nullptr) throw std::runtime_error("no scenario " + file + " was built in");
@@ -34,6 +45,7 @@ Scenario load(const std::string& file, const switchsim::Overrides& overrides) {
 namespace {
 
 constexpr uint64_t kStaggerNs = 20'000;
+constexpr size_t kFlowsKept = 64;  // of a run that is kept when others are missing
 
 // Where nothing else is random, the seed still tells runs apart: flows start up to 20 us late.
 void stagger(Scenario* scenario) {
@@ -42,6 +54,19 @@ void stagger(Scenario* scenario) {
     const auto late_ns = static_cast<int64_t>(prng.below(kStaggerNs));
     if (flow.timed_messages.empty()) flow.start = flow.start + switchsim::SimSpan::ns(late_ns);
   }
+}
+
+nlohmann::ordered_json settings_of(const Scenario& scenario) {
+  return switchsim::settings_json(scenario, switchsim::SimSpan::ns(kStaggerNs));
+}
+
+nlohmann::json complete_run_json(const Scenario& scenario, const Result& result) {
+  const nlohmann::ordered_json all = switchsim::to_json(result, scenario, "", revision(), false);
+  nlohmann::json out = {{"settings", settings_of(scenario)}};
+  for (const char* key : {"seed", "end_us", "errors", "totals", "fct"}) out[key] = all[key];
+  if (result.flows.size() > kFlowsKept) return out;
+  for (const char* key : {"flows", "ports"}) out[key] = all[key];
+  return out;
 }
 
 }  // namespace
@@ -80,7 +105,17 @@ void Batch::run() {
   options.on_progress = options_.on_progress;
   results_ = switchsim::simulate_all(scenarios_, options_.jobs, options);
   const auto cut_off = [](const Result& result) { return !result.complete; };
-  if (std::any_of(results_.begin(), results_.end(), cut_off)) throw Interrupted();
+  if (std::any_of(results_.begin(), results_.end(), cut_off)) throw interrupted();
+}
+
+Interrupted Batch::interrupted() const {
+  Interrupted out;
+  out.planned = results_.size();
+  for (size_t i = 0; i < results_.size(); ++i) {
+    if (!results_[i].complete) continue;
+    out.complete.push_back(complete_run_json(scenarios_[i], results_[i]));
+  }
+  return out;
 }
 
 std::span<const Result> Batch::group(size_t number) const {
@@ -94,22 +129,10 @@ std::vector<double> Batch::each(size_t number,
   return out;
 }
 
-// One entry for each set of parameters, in the order of the runs.
 nlohmann::json Batch::runs_json() const {
-  nlohmann::json out = nlohmann::json::array();
-  for (const Scenario& scenario : scenarios_) {
-    nlohmann::json transport = switchsim::transport_json(scenario);
-    const auto same = std::find_if(out.begin(), out.end(), [&transport](const auto& entry) {
-      return entry["transport"] == transport;
-    });
-    if (same == out.end()) {
-      out.push_back(
-          {{"transport", std::move(transport)}, {"seeds", nlohmann::json::array({scenario.seed})}});
-    } else {
-      (*same)["seeds"].push_back(scenario.seed);
-    }
-  }
-  return out;
+  SettingsList out;
+  for (const Scenario& scenario : scenarios_) out.add(settings_of(scenario), scenario.seed);
+  return out.json();
 }
 
 void Batch::claim_sound(const std::string& id, FigureResult* out) const {

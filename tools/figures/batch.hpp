@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -30,6 +31,17 @@ extern const Variant kMp;
 extern const Variant kMp128;
 extern const Variant kPaper;
 
+// Settings of runs (switchsim/sim/settings_json.hpp), each that differs once, with its seeds.
+class SettingsList {
+ public:
+  void add(const nlohmann::json& settings, uint64_t seed);
+  [[nodiscard]] const nlohmann::json& json() const { return runs_; }
+
+ private:
+  nlohmann::json runs_ = nlohmann::json::array();
+  std::map<std::string, size_t> known_;  // by their text
+};
+
 class Batch {
  public:
   explicit Batch(const RunOptions& options) : options_(options) {}
@@ -53,7 +65,7 @@ class Batch {
     return summarise(each(number, value));
   }
   // No run broke an invariant or ended in an error completion that was not expected. Also notes
-  // with which parameters and seeds they ran.
+  // with which settings and seeds they ran.
   void claim_sound(const std::string& id, FigureResult* out) const;
 
  private:
@@ -62,6 +74,7 @@ class Batch {
     size_t count;
   };
   [[nodiscard]] nlohmann::json runs_json() const;
+  [[nodiscard]] Interrupted interrupted() const;
 
   RunOptions options_;
   std::vector<Group> groups_;

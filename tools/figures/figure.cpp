@@ -22,7 +22,7 @@ nlohmann::json claim_json(const Claim& claim) {
                         {"ok", claim.ok()},
                         {"asserted", claim.standing == Standing::kAsserted}};
   if (claim.value) out["value"] = *claim.value;
-  if (!claim.note.empty()) out["reason"] = claim.note;
+  if (!claim.reason().empty()) out["reason"] = claim.reason();
   return out;
 }
 
@@ -36,6 +36,14 @@ nlohmann::json series_json(const FigureResult& result) {
       if (!panel.categories.empty()) one["categories"] = panel.categories;
     }
   }
+  return out;
+}
+
+nlohmann::json common_constants(const Figure& figure, const RunOptions& options) {
+  nlohmann::json out = {{"size", options.ci() ? "ci" : "full"},
+                        {"seed", options.seed},
+                        {"scenario", figure.scenario}};
+  if (const char* text = scenario_file(figure.scenario)) out["scenario_text"] = text;
   return out;
 }
 
@@ -56,6 +64,11 @@ bool holds(double value, const std::string& target) {
 bool Claim::ok() const {
   if (!value) return false;
   return target.empty() || holds(*value, target);
+}
+
+std::string_view Claim::reason() const {
+  const bool of_a_miss = note.rfind("missed", 0) == 0;
+  return of_a_miss && ok() ? std::string_view() : std::string_view(note);
 }
 
 void FigureResult::claim(std::string id, std::string what, std::string target, double value,
@@ -101,10 +114,7 @@ const Figure* find_figure(const std::string& id) {
 nlohmann::json to_json(const Figure& figure, const RunOptions& options,
                        const FigureResult& result) {
   nlohmann::json constants = result.constants;
-  constants["size"] = options.ci() ? "ci" : "full";
-  constants["seed"] = options.seed;
-  constants["scenario"] = figure.scenario;
-  if (const char* text = scenario_file(figure.scenario)) constants["scenario_text"] = text;
+  constants.update(common_constants(figure, options));
   constants["runs"] = result.runs;
   nlohmann::json claims = nlohmann::json::array();
   for (const Claim& claim : result.claims) claims.push_back(claim_json(claim));
@@ -121,6 +131,21 @@ nlohmann::json to_json(const Figure& figure, const RunOptions& options,
           {"constants", constants},
           {"claims", claims},
           {"series", series_json(result)}};
+}
+
+nlohmann::json partial_json(const Figure& figure, const RunOptions& options,
+                            const Interrupted& interrupted) {
+  return {{"schema", 1},
+          {"command", "mprdma sim figure " + figure.id},
+          {"revision", revision()},
+          {"machine", machine_json()},
+          {"complete", false},
+          {"figure", {{"id", figure.id}, {"title", figure.title}, {"paper", figure.paper}}},
+          {"constants", common_constants(figure, options)},
+          {"claims", nlohmann::json::array()},
+          {"runs_planned", interrupted.planned},
+          {"runs_complete", interrupted.complete.size()},
+          {"runs", interrupted.complete}};
 }
 
 nlohmann::json report_json(const RunOptions& options, const std::vector<nlohmann::json>& figures) {

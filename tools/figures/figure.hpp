@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "switchsim/sim/simulation.hpp"
@@ -35,6 +36,9 @@ struct RunOptions {
 
 struct Interrupted : std::exception {
   [[nodiscard]] const char* what() const noexcept override { return "interrupted"; }
+  // Of the runs that were complete: what was measured, and of what.
+  nlohmann::json complete = nlohmann::json::array();
+  size_t planned = 0;
 };
 
 // Must a test fail when the claim is missed?
@@ -53,13 +57,15 @@ struct Claim {
   Standing standing = Standing::kAsserted;
   std::string note;  // why it is only reported; why there is no value
   [[nodiscard]] bool ok() const;
+  // The note, if it is about this outcome: one that begins with "missed" says why a claim is.
+  [[nodiscard]] std::string_view reason() const;
 };
 
 struct FigureResult {
   std::string setup;  // one paragraph: topology, rates, marking, seeds, times
   std::string seen;   // what is seen, one sentence: the title of the picture
   nlohmann::json constants = nlohmann::json::object();
-  // Of all runs: every set of parameters of the transport, with the seeds (Batch::claim_sound).
+  // Of all runs: settings_json() of each that differs, with the seeds (Batch::claim_sound).
   nlohmann::json runs = nlohmann::json::array();
   std::vector<Claim> claims;
   std::vector<Panel> panels;
@@ -94,6 +100,9 @@ bool holds(double value, const std::string& target);
 
 // The schema of results that programs read, as the other commands write it.
 nlohmann::json to_json(const Figure& figure, const RunOptions& options, const FigureResult& result);
+// Of a figure that was stopped: its complete runs, no claims.
+nlohmann::json partial_json(const Figure& figure, const RunOptions& options,
+                            const Interrupted& interrupted);
 // Of a whole report, from what to_json() made of each of its figures: all claims in one list, and
 // the constants of each figure.
 nlohmann::json report_json(const RunOptions& options, const std::vector<nlohmann::json>& figures);

@@ -1,8 +1,10 @@
 #include "tools/figures/plot.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <spawn.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -301,13 +303,17 @@ void write_csv(const Picture& picture, const std::string& path) {
   }
 }
 
-bool run_gnuplot(const std::string& script_path, std::string* error) {
+// With one argument: a script, or an option. Our standard output is not its own.
+bool run_gnuplot(std::string argument, std::string* error) {
   std::string program = "gnuplot";
-  std::string path = script_path;
-  std::array<char*, 3> arguments = {program.data(), path.data(), nullptr};
+  std::array<char*, 3> arguments = {program.data(), argument.data(), nullptr};
   pid_t pid = 0;
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
   const int failed =
-      posix_spawnp(&pid, program.c_str(), nullptr, nullptr, arguments.data(), environ);
+      posix_spawnp(&pid, program.c_str(), &files, nullptr, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&files);
   if (failed != 0) {
     *error = fmt::format("gnuplot: {} (package gnuplot-nox)", std::strerror(failed));
     return false;
@@ -316,13 +322,17 @@ bool run_gnuplot(const std::string& script_path, std::string* error) {
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-    *error = "gnuplot failed on " + script_path;
+    *error = "gnuplot failed on " + argument;
     return false;
   }
   return true;
 }
 
 }  // namespace
+
+bool can_draw(std::string* error) {
+  return run_gnuplot("--version", error);
+}
 
 bool draw(const Picture& picture, const std::string& base, std::string* error) {
   write_csv(picture, base + ".csv");

@@ -54,6 +54,8 @@ struct Picture {
   int columns = 0;  // 0: all panels in one row up to three, then two columns
 };
 
+// Is there a gnuplot that runs? False, with a reason, if not.
+bool can_draw(std::string* error);
 // Writes base.png, base.svg and base.csv (what is drawn). False, with a reason, if gnuplot is
 // missing or fails.
 bool draw(const Picture& picture, const std::string& base, std::string* error);

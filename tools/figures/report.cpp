@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
 #include "base/revision.hpp"
 
 namespace mprdma::figures {
@@ -14,6 +18,28 @@ const char* verdict(const Claim& claim) {
   if (claim.ok()) return "met";
   return claim.standing == Standing::kAsserted ? "MISSED" : "missed (reported)";
 }
+
+// The notes of a table: each once, however many claims have it, and named in their rows.
+class Notes {
+ public:
+  std::string refer(const std::string& verdict, std::string_view note) {
+    if (note.empty()) return verdict;
+    auto found = std::find(notes_.begin(), notes_.end(), note);
+    if (found == notes_.end()) found = notes_.emplace(found, note);
+    const auto number = found - notes_.begin() + 1;
+    return fmt::format("{}{}note {}", verdict, verdict.empty() ? "" : ", ", number);
+  }
+  [[nodiscard]] std::string list() const {
+    std::string out = notes_.empty() ? "" : "\n";
+    for (size_t i = 0; i < notes_.size(); ++i) {
+      out += fmt::format("- Note {}: {}\n", i + 1, notes_[i]);
+    }
+    return out;
+  }
+
+ private:
+  std::vector<std::string> notes_;
+};
 
 const char* name_of(Size size) {
   return size == Size::kCi ? "ci" : "full";
@@ -32,27 +58,26 @@ std::string claim_lines(const FigureResult& result) {
   for (const Claim& claim : result.claims) {
     out += fmt::format("  {:<24} {:<56} {:>9} {:>20} {:<6} {}\n", claim.id, claim.what,
                        claim.target, value_text(claim), claim.unit, verdict(claim));
-    if (!claim.note.empty() && !claim.ok()) out += fmt::format("  {:<24} {}\n", "", claim.note);
+    if (!claim.reason().empty() && !claim.ok()) {
+      out += fmt::format("  {:<24} {}\n", "", claim.reason());
+    }
   }
   return out;
 }
 
 std::string markdown_section(const Figure& figure, const RunOptions& options,
-                             const FigureResult& result) {
-  std::string out = fmt::format("## {}: {}\n\n![{}](figures/{}.svg)\n\n", figure.id, figure.title,
-                                result.seen, figure.id);
+                             const FigureResult& result, const std::string& pictures) {
+  std::string out = fmt::format("## {}: {}\n\n![{}]({}/{}.svg)\n\n", figure.id, figure.title,
+                                result.seen, pictures, figure.id);
   out += fmt::format("{}.\n\n**Set-up.** {}\n\n**The paper.** {}\n\n", result.seen, result.setup,
                      figure.paper);
   out += "| claim | target | value | |\n|---|---|---|---|\n";
-  std::string notes;
+  Notes notes;
   for (const Claim& claim : result.claims) {
     out += fmt::format("| {} | {} | {} {} | {} |\n", claim.what, claim.target, value_text(claim),
-                       claim.unit, verdict(claim));
-    if (!claim.note.empty() && notes.find(claim.note) == std::string::npos) {
-      notes += fmt::format("- {}: {}\n", claim.what, claim.note);
-    }
+                       claim.unit, notes.refer(verdict(claim), claim.reason()));
   }
-  if (!notes.empty()) out += "\n" + notes;
+  out += notes.list();
   out += fmt::format("\n`mprdma sim figure {} --size {} --seed {}`", figure.id,
                      name_of(options.size), options.seed);
   if (!figure.scenario.empty()) {
@@ -72,7 +97,7 @@ std::string markdown_head(const RunOptions& options) {
       "carry of\n"
       "payload after all headers, preamble and gap. A claim marked \"reported\" is shown beside "
       "its target\n"
-      "and not asserted by a test: the list under its table says why.\n\n",
+      "and not asserted by a test: the note that its row names says why.\n\n",
       name_of(options.size), options.seed, revision());
 }
 

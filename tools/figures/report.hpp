@@ -11,9 +11,10 @@ namespace mprdma::figures {
 std::string value_text(const Claim& claim);
 // Lines for the terminal.
 std::string claim_lines(const FigureResult& result);
-// Title, set-up, picture, table of claims, the command, what deviates and why.
+// Title, set-up, picture (ID.svg in the directory `pictures`), table of claims, notes on them, the
+// command.
 std::string markdown_section(const Figure& figure, const RunOptions& options,
-                             const FigureResult& result);
+                             const FigureResult& result, const std::string& pictures);
 std::string markdown_head(const RunOptions& options);
 Picture picture_of(const Figure& figure, const FigureResult& result);
 

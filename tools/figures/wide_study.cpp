@@ -33,7 +33,7 @@ uint32_t slots_of(const WideRun& run) {
   return run.begin == Begin::kStart && run.delta != kOpen ? kStartSlots : wide_window::kSlots;
 }
 
-switchsim::Overrides overrides_of(const WideRun& run, uint64_t seed, size_t flows, bool ci) {
+switchsim::Overrides overrides_of(const WideRun& run, bool ci) {
   const uint32_t delta = run.delta == kOpen ? wide_window::kSlots : run.delta;
   const Times times = times_of(run.begin, ci);
   switchsim::Overrides out = with_state(run.variant->overrides, *run.state);
@@ -41,6 +41,10 @@ switchsim::Overrides overrides_of(const WideRun& run, uint64_t seed, size_t flow
   out.push_back(fmt::format("transport.reorder_delta={}", delta));
   out.push_back(fmt::format("duration_us={}", times.duration_us));
   out.push_back(fmt::format("warm_up_us={}", times.warm_up_us));
+  return out;
+}
+
+switchsim::Overrides with_seed(switchsim::Overrides out, uint64_t seed, size_t flows) {
   out.push_back(fmt::format("seed={}", seed));
   Prng prng = Prng(seed).split("stagger");
   for (size_t flow = 0; flow < flows; ++flow) {
@@ -80,13 +84,38 @@ void WideStudy::run() {
   const size_t flows = load(figure_.scenario).flows.size();
   std::vector<wide_window::Job> jobs;
   for (const WideRun& one : runs_) {
+    const switchsim::Overrides overrides = overrides_of(one, options_.ci());
+    const nlohmann::json settings =
+        nlohmann::json::parse(wide_window::settings_json({figure_.scenario, text, overrides}));
     for (uint64_t seed = options_.seed; seed < options_.seed + seeds_; ++seed) {
-      jobs.push_back({figure_.scenario, text, overrides_of(one, seed, flows, options_.ci())});
+      jobs.push_back({figure_.scenario, text, with_seed(overrides, seed, flows)});
+      settings_.add(settings, seed);
     }
   }
   outcomes_ = wide_window::simulate_all(jobs, options_.jobs, wide_options(options_));
   const auto cut_off = [](const wide_window::Outcome& outcome) { return !outcome.complete; };
-  if (std::any_of(outcomes_.begin(), outcomes_.end(), cut_off)) throw Interrupted();
+  if (std::any_of(outcomes_.begin(), outcomes_.end(), cut_off)) throw interrupted();
+}
+
+Interrupted WideStudy::interrupted() const {
+  Interrupted out;
+  out.planned = outcomes_.size();
+  for (size_t i = 0; i < outcomes_.size(); ++i) {
+    const wide_window::Outcome& one = outcomes_[i];
+    if (!one.complete) continue;
+    nlohmann::json errors = nlohmann::json::array();
+    if (!one.error.empty()) errors.push_back(one.error);
+    const WideRun& run = runs_[i / seeds_];
+    out.complete.push_back({{"overrides", overrides_of(run, options_.ci())},
+                            {"seed", options_.seed + i % seeds_},
+                            {"errors", errors},
+                            {"totals",
+                             {{"goodput_bps", one.goodput_bps},
+                              {"rto_expired", one.timeouts},
+                              {"retransmitted", one.retransmitted},
+                              {"ooo_degree", {{"p999", one.percentile(kTail)}}}}}});
+  }
+  return out;
 }
 
 Summary WideStudy::tail(const WideRun& run) const {
@@ -112,6 +141,7 @@ void WideStudy::claim_sound(FigureResult* out) const {
 }
 
 void WideStudy::describe_to(FigureResult* out) const {
+  out->runs = settings_.json();
   switchsim::Scenario scenario = load(figure_.scenario);
   for (switchsim::FlowSpec& flow : scenario.flows) flow.params.window_slots = wide_window::kSlots;
   out->constants = constants_of(scenario, scenario.paths[0], seeds_);

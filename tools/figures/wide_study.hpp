@@ -52,10 +52,13 @@ class WideStudy {
   void describe_to(FigureResult* out) const;
 
  private:
+  [[nodiscard]] Interrupted interrupted() const;
+
   const Figure& figure_;
   const RunOptions& options_;
   uint32_t seeds_;
   std::vector<WideRun> runs_;
+  SettingsList settings_;
   std::vector<wide_window::Outcome> outcomes_;  // of each run, one for each seed
 };
 

@@ -1,6 +1,7 @@
 #include "tools/figures/wide/wide_window.hpp"
 
 #include "switchsim/sim/scenario_toml.hpp"
+#include "switchsim/sim/settings_json.hpp"
 #include "switchsim/sim/simulation.hpp"
 
 namespace wide_window {
@@ -26,6 +27,12 @@ switchsim::RunOptions options_of(const RunOptions& options) {
 }
 
 }  // namespace
+
+std::string settings_json(const Job& job) {
+  switchsim::Scenario scenario;
+  const std::string wrong = switchsim::parse_scenario(job.text, job.file, job.overrides, &scenario);
+  return wrong.empty() ? switchsim::settings_json(scenario).dump() : "";
+}
 
 std::vector<Outcome> simulate_all(const std::vector<Job>& jobs, unsigned threads,
                                   const RunOptions& options) {

@@ -32,6 +32,9 @@ struct Outcome {
   [[nodiscard]] uint32_t percentile(double share) const;  // of the degrees
 };
 
+// switchsim::settings_json() of it as text; empty if the job is wrong.
+std::string settings_json(const Job& job);
+
 // As switchsim::Progress and RunOptions of the ordinary build.
 struct Progress {
   int64_t now_ps = 0;

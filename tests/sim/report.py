@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+"""`mprdma sim figure` and `sim report` from outside: what is written, kept and not replaced. Prints TAP.
+
+usage: tests/sim/report.py MPRDMA
+
+  MPRDMA    the command of the build
+"""
+
+import functools
+import json
+import os
+import pathlib
+import pty
+import signal
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "scripts/lib")]
+
+import tap  # noqa: E402
+from hosts import Failure  # noqa: E402
+
+DEADLINE_S = 240
+COMMAND = ""
+
+
+def expect(condition, what):
+    if not condition:
+        raise Failure(what)
+
+
+def run(*arguments, code=0, **more):
+    done = subprocess.run(
+        [COMMAND, "sim", *map(str, arguments)],
+        capture_output=True, text=True, timeout=DEADLINE_S, check=False, **more,
+    )  # fmt: skip
+    expect(done.returncode == code, f"exit code {done.returncode}: {done.stdout}{done.stderr}")
+    return done
+
+
+def interrupt_at(shown, *arguments):
+    """Sends SIGINT when the progress bar has shown that text; returns exit code and terminal."""
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [COMMAND, "sim", *map(str, arguments)],
+        stdout=subprocess.DEVNULL, stderr=slave, close_fds=True,
+    )  # fmt: skip
+    os.close(slave)
+    seen = b""
+    sent = False
+    try:
+        while chunk := os.read(master, 65536):
+            seen += chunk
+            if not sent and shown.encode() in seen:
+                sent = True
+                process.send_signal(signal.SIGINT)
+    except OSError:  # the other end is closed
+        pass
+    os.close(master)
+    return process.wait(timeout=DEADLINE_S), seen.decode()
+
+
+def standard_output_is_json_alone(here):
+    done = run("figure", "table1", "--size", "ci", "--out", here, "--json", "-")
+    expect(json.loads(done.stdout)["figure"]["id"] == "table1", done.stdout)
+    expect("packed" in done.stderr, "the claims are not shown")
+
+
+def constants_tell_runs_apart(here):
+    run("figure", "20", "--size", "ci", "--out", here, "--json", here / "20.json")
+    runs = json.loads((here / "20.json").read_text())["constants"]["runs"]
+    turns = [run["flows"][0]["turn_packets"] for run in runs]
+    expect(turns == [1, 1, 64], f"packets a turn: {turns}")
+    expect(all(run["seeds"] == [1] and run["duration_us"] > 0 for run in runs), runs)
+    keys = {"rate_bps", "loss", "red", "queue_bytes", "delay_us"}
+    expect(all(keys <= run["links"][0].keys() for run in runs), runs[0]["links"])
+    expect("pfc" in runs[0]["buffers"] and runs[0]["transport"], runs[0].keys())
+
+
+def wide_figures_have_constants(here):
+    run("figure", "1", "--size", "ci", "--out", here, "--json", here / "1.json")
+    runs = json.loads((here / "1.json").read_text())["constants"]["runs"]
+    expect(len(runs) == 3, f"{len(runs)} runs")
+    expect({run["transport"][0]["window_slots"] for run in runs} == {2048}, runs)
+
+
+def an_interrupted_figure_keeps_complete_runs(here):
+    code, shown = interrupt_at(
+        " 1 of ", "figure", "12a", "--size", "full", "--jobs", "1", "--out", here
+    )
+    expect(code == 130, f"exit code {code}: {shown}")
+    kept = json.loads((here / "12a.partial.json").read_text())
+    expect(not kept["complete"] and kept["runs_complete"] == len(kept["runs"]) >= 1, kept.keys())
+    expect(kept["runs_complete"] < kept["runs_planned"], "nothing was missing")
+    first = kept["runs"][0]
+    expect(first["seed"] == 1 and first["totals"]["goodput_bps"] > 0, first["totals"])
+    expect(first["flows"][0]["goodput_bps"] > 0 and first["settings"]["links"], "no flow")
+    expect("12a.partial.json" in shown, shown)
+    expect(not (here / "12a.svg").exists(), "it was drawn")
+
+
+def what_is_there_is_not_replaced_by_a_part(here):
+    for name in ("results.md", "results.ci.md"):
+        (here / name).write_text("before\n")
+    done = run("report", "table1", "--size", "ci", "--out", here)
+    expect("results.ci.md was left alone" in done.stderr, done.stderr)
+    for name in ("results.md", "results.ci.md"):
+        expect((here / name).read_text() == "before\n", f"{name} was replaced")
+    page = (here / "results.ci.partial.md").read_text()
+    expect("## table1" in page and "Not complete" in page, page)
+    expect("(.results.ci/table1.svg)" in page, page)
+    expect((here / ".results.ci/table1.svg").exists(), "no picture")
+
+
+def a_figure_that_is_there_is_not_run_again(here):
+    report = ("report", "table1", "--size", "ci", "--out", here)
+    expect("table1 ..." in run(*report).stderr, "not run")
+    expect("table1 is there" in run(*report).stderr, "run again")
+    expect("table1 ..." in run(*report, "--redo").stderr, "--redo does not")
+    expect("table1 ..." in run(*report, "--seed", "2").stderr, "taken for another seed")
+    kept = here / ".results.ci/table1.json"
+    kept.write_text(kept.read_text().replace('"build": "', '"build": "older'))
+    expect("table1 ..." in run(*report, "--seed", "2").stderr, "taken from another build")
+    kept.write_text(kept.read_text()[:100])
+    expect("table1 ..." in run(*report, "--seed", "2").stderr, "a torn file is taken")
+
+
+def a_page_with_all_figures_replaces_the_one_before(here):
+    run("report", "table1", "--size", "ci", "--out", here)
+    (here / "results.ci.md").write_text("before\n")
+    kept = here / ".results.ci"
+    part = json.loads((kept / "table1.json").read_text())
+    ids = [line.split()[0] for line in run("list").stdout.splitlines()]
+    for name in ids:
+        text = json.dumps(part).replace("table1", name)
+        (kept / f"{name}.json").write_text(text)
+        (kept / f"{name}.svg").write_bytes((kept / "table1.svg").read_bytes())
+    done = run("report", "--size", "ci", "--out", here, "--json", "-")
+    expect("results.ci.md has all figures" in done.stderr, done.stderr)
+    everything = json.loads(done.stdout)
+    expect(len(everything["figures"]) == len(ids) and not everything["missing"], done.stdout)
+    page = (here / "results.ci.md").read_text()
+    expect(all(f"(figures.ci/{name}.svg)" in page for name in ids), page)
+    expect(all((here / f"figures.ci/{name}.svg").exists() for name in ids), "a picture is missing")
+    expect(not (here / "results.ci.partial.md").exists(), "the part is still there")
+
+
+def an_interrupted_report_keeps_whole_figures(here):
+    # In the order of the list: 4 is through before 20 begins.
+    report = ("report", "4", "20", "--size", "ci", "--jobs", "1", "--out", here)
+    code, shown = interrupt_at("20 [", *report)
+    expect(code == 130 and "results.ci.partial.md has 1 of" in shown, f"{code}: {shown}")
+    expect(not (here / "results.ci.md").exists(), "a page of a part")
+    done = run(*report)
+    expect("4 is there" in done.stderr and "20 ..." in done.stderr, done.stderr)
+
+
+def without_gnuplot_nothing_is_begun(here):
+    done = run("report", "--size", "ci", "--out", here, code=1, env={"PATH": str(here)})
+    expect("gnuplot" in done.stderr and "1 ..." not in done.stderr, done.stderr)
+
+
+CASES = [
+    standard_output_is_json_alone,
+    constants_tell_runs_apart,
+    wide_figures_have_constants,
+    an_interrupted_figure_keeps_complete_runs,
+    what_is_there_is_not_replaced_by_a_part,
+    a_figure_that_is_there_is_not_run_again,
+    a_page_with_all_figures_replaces_the_one_before,
+    an_interrupted_report_keeps_whole_figures,
+    without_gnuplot_nothing_is_begun,
+]
+
+
+def main():
+    global COMMAND
+    if len(sys.argv) != 2 or not pathlib.Path(sys.argv[1]).is_file():
+        print(__doc__, file=sys.stderr)
+        return 2
+    COMMAND = str(pathlib.Path(sys.argv[1]).resolve())
+
+    def in_its_directory(case):
+        with tempfile.TemporaryDirectory(prefix="mprdma-report-") as name:
+            case(pathlib.Path(name))
+
+    titles = [case.__name__.replace("_", " ") for case in CASES]
+    cases = [functools.partial(in_its_directory, case) for case in CASES]
+    return tap.run(list(zip(titles, cases)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,50 @@
+// The section of a figure on the page of results: notes.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tools/figures/figure.hpp"
+#include "tools/figures/report.hpp"
+
+namespace mprdma::figures {
+namespace {
+
+size_t count_of(const std::string& text, const std::string& part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+TEST(Section, PrintsANoteOnceAndNamesItInEveryRowThatHasIt) {
+  FigureResult result;
+  result.report("a", "first", ">= 1", 2, 0, "", "to compare");
+  result.report("b", "second", ">= 1", 2, 0, "", "less than one BDP: to compare");
+  result.report("c", "third", "", 2, 0, "", "to compare");
+  result.claim("d", "fourth", ">= 1", 2, 0, "");
+  const std::string text = markdown_section({}, {}, result, "pictures");
+  EXPECT_NE(text.find("| first | >= 1 | 2  | met, note 1 |"), std::string::npos) << text;
+  EXPECT_NE(text.find("| second | >= 1 | 2  | met, note 2 |"), std::string::npos) << text;
+  EXPECT_NE(text.find("| third |  | 2  | note 1 |"), std::string::npos) << text;
+  EXPECT_NE(text.find("| fourth | >= 1 | 2  | met |"), std::string::npos) << text;
+  EXPECT_EQ(count_of(text, "- Note 1: to compare\n"), 1U) << text;
+  EXPECT_EQ(count_of(text, "- Note 2: less than one BDP: to compare\n"), 1U) << text;
+  EXPECT_EQ(count_of(text, "to compare"), 2U) << text;
+}
+
+TEST(Section, SaysWhyAClaimIsMissedOnlyWhereItIs) {
+  const std::string why = "missed: the queue is in the way";
+  FigureResult result;
+  result.report("a", "first", ">= 1", 2, 0, "", why);
+  const Figure figure;
+  EXPECT_EQ(markdown_section(figure, {}, result, "pictures").find("missed"), std::string::npos);
+  EXPECT_FALSE(to_json(figure, {}, result)["claims"][0].contains("reason"));
+  result.report("b", "second", ">= 1", 0, 0, "", why);
+  const std::string text = markdown_section(figure, {}, result, "pictures");
+  EXPECT_NE(text.find("| first | >= 1 | 2  | met |"), std::string::npos) << text;
+  EXPECT_NE(text.find("| second | >= 1 | 0  | missed (reported), note 1 |"), std::string::npos);
+  EXPECT_NE(text.find("- Note 1: " + why), std::string::npos) << text;
+  EXPECT_EQ(to_json(figure, {}, result)["claims"][1]["reason"], why);
+}
+
+}  // namespace
+}  // namespace mprdma::figures

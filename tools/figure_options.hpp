@@ -1,0 +1,40 @@
+// What `mprdma sim figure` and `sim report` have in common: options, and a figure that is run with
+// a progress bar.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "tools/figures/figure.hpp"
+#include "tools/interrupt.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace mprdma::tools {
+
+struct FigureOptions {
+  std::string json;
+  std::string out;
+  std::string size = "full";
+  uint64_t seed = 1;
+  uint32_t jobs = 0;  // 0: one per processor
+};
+
+// --size, --seed and --jobs.
+void add_figure_options(CLI::App* app, const std::shared_ptr<FigureOptions>& options);
+figures::RunOptions run_options(const FigureOptions& options);
+
+// Before the simulations, which take minutes. False: why not was said.
+bool make_directory(const std::string& path);
+
+// Nothing if it was interrupted; then *partial has what was complete.
+std::optional<figures::FigureResult> run_visibly(const figures::Figure& figure,
+                                                 figures::RunOptions options,
+                                                 const Interruptible& interruptible,
+                                                 figures::Interrupted* partial = nullptr);
+
+}  // namespace mprdma::tools
