@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`mprdma sim figure` and `sim report` from outside: what is written, kept and not replaced. Prints TAP.
+"""`mprdma sim figure` and `sim report` from outside: what is written, kept, replaced. Prints TAP.
 
 usage: tests/sim/report.py MPRDMA
 
