@@ -58,7 +58,10 @@ class DaemonWire(Wire):
             command += ["--address", address]
         daemon = Process(command, self.environment(0))
         self.daemons.append(daemon)
-        wait_until(lambda: self.daemon_pid() == daemon.pid, deadline, "a daemon")
+        # Its socket is there first, before what else it may listen at.
+        serves = lambda: daemon.status is not None or "serving" in daemon.output()  # noqa: E731
+        wait_until(serves, deadline, "a daemon")
+        expect(self.daemon_pid() == daemon.pid, daemon.output())
         return daemon
 
     def daemon_pid(self):

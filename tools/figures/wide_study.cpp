@@ -75,7 +75,8 @@ const std::vector<WideSeries> kWideSeries = {
 };
 
 void WideStudy::add(const WideRun& run) {
-  if (std::find(runs_.begin(), runs_.end(), run) == runs_.end()) runs_.push_back(run);
+  const auto same = [&](const Repeated& one) { return one.run == run; };
+  if (std::none_of(runs_.begin(), runs_.end(), same)) runs_.push_back({run});
 }
 
 void WideStudy::run() {
@@ -83,11 +84,13 @@ void WideStudy::run() {
   if (text == nullptr) throw std::runtime_error("no scenario " + figure_.scenario);
   const size_t flows = load(figure_.scenario).flows.size();
   std::vector<wide_window::Job> jobs;
-  for (const WideRun& one : runs_) {
-    const switchsim::Overrides overrides = overrides_of(one, options_.ci());
+  for (Repeated& one : runs_) {
+    one.first_outcome = jobs.size();
+    const switchsim::Overrides overrides = overrides_of(one.run, options_.ci());
     const nlohmann::json settings =
         nlohmann::json::parse(wide_window::settings_json({figure_.scenario, text, overrides}));
-    for (uint64_t seed = options_.seed; seed < options_.seed + seeds_; ++seed) {
+    for (uint32_t i = 0; i < seeds(one.run.begin); ++i) {
+      const uint64_t seed = options_.seed + i;
       jobs.push_back({figure_.scenario, text, with_seed(overrides, seed, flows)});
       settings_.add(settings, seed);
     }
@@ -100,30 +103,33 @@ void WideStudy::run() {
 Interrupted WideStudy::interrupted() const {
   Interrupted out;
   out.planned = outcomes_.size();
-  for (size_t i = 0; i < outcomes_.size(); ++i) {
-    const wide_window::Outcome& one = outcomes_[i];
-    if (!one.complete) continue;
-    nlohmann::json errors = nlohmann::json::array();
-    if (!one.error.empty()) errors.push_back(one.error);
-    const WideRun& run = runs_[i / seeds_];
-    out.complete.push_back({{"overrides", overrides_of(run, options_.ci())},
-                            {"seed", options_.seed + i % seeds_},
-                            {"errors", errors},
-                            {"totals",
-                             {{"goodput_bps", one.goodput_bps},
-                              {"rto_expired", one.timeouts},
-                              {"retransmitted", one.retransmitted},
-                              {"ooo_degree", {{"p999", one.percentile(kTail)}}}}}});
+  for (const Repeated& repeated : runs_) {
+    for (uint32_t i = 0; i < seeds(repeated.run.begin); ++i) {
+      const wide_window::Outcome& one = outcomes_[repeated.first_outcome + i];
+      if (!one.complete) continue;
+      nlohmann::json errors = nlohmann::json::array();
+      if (!one.error.empty()) errors.push_back(one.error);
+      out.complete.push_back({{"overrides", overrides_of(repeated.run, options_.ci())},
+                              {"seed", options_.seed + i},
+                              {"errors", errors},
+                              {"totals",
+                               {{"goodput_bps", one.goodput_bps},
+                                {"rto_expired", one.timeouts},
+                                {"retransmitted", one.retransmitted},
+                                {"ooo_degree", {{"p999", one.percentile(kTail)}}}}}});
+    }
   }
   return out;
 }
 
 Summary WideStudy::tail(const WideRun& run) const {
-  const auto found = std::find(runs_.begin(), runs_.end(), run);
+  const auto found =
+      std::find_if(runs_.begin(), runs_.end(), [&](const Repeated& one) { return one.run == run; });
   CHECK(found != runs_.end());
-  const auto first = static_cast<size_t>(found - runs_.begin()) * seeds_;
   std::vector<double> out;
-  for (size_t i = first; i < first + seeds_; ++i) out.push_back(outcomes_[i].percentile(kTail));
+  for (uint32_t i = 0; i < seeds(run.begin); ++i) {
+    out.push_back(outcomes_[found->first_outcome + i].percentile(kTail));
+  }
   return summarise(out);
 }
 
@@ -144,17 +150,20 @@ void WideStudy::describe_to(FigureResult* out) const {
   out->runs = settings_.json();
   switchsim::Scenario scenario = load(figure_.scenario);
   for (switchsim::FlowSpec& flow : scenario.flows) flow.params.window_slots = wide_window::kSlots;
-  out->constants = constants_of(scenario, scenario.paths[0], seeds_);
+  out->constants = constants_of(scenario, scenario.paths[0], seeds(Begin::kSteady));
   const Times steady = times_of(Begin::kSteady, options_.ci());
   const Times start = times_of(Begin::kStart, options_.ci());
   out->constants["duration_us"] = steady.duration_us;
   out->constants["warm_up_us"] = steady.warm_up_us;
   out->setup = fmt::format(
       "Five connections over four paths; path 4 as the others, with a step at 240 KB, or at 1 "
-      "Gb/s; {}, L = {} (as good as infinite); mean of {} seeds (flows start up to 20 us late), {} "
-      "ms, the first {} ms dropped; with start-up: the first {} ms, under control with L = {}",
-      describe(scenario, scenario.paths[0]), wide_window::kSlots, seeds_, steady.duration_us / 1000,
-      steady.warm_up_us / 1000, start.duration_us / 1000, kStartSlots);
+      "Gb/s; {}, L = {} (as good as infinite); mean of {} runs (flows start up to 20 us late), {} "
+      "ms, the first {} ms dropped; with start-up: {} runs, the first {} ms, under control with L "
+      "= "
+      "{}",
+      describe(scenario, scenario.paths[0]), wide_window::kSlots, seeds(Begin::kSteady),
+      steady.duration_us / 1000, steady.warm_up_us / 1000, seeds(Begin::kStart),
+      start.duration_us / 1000, kStartSlots);
 }
 
 }  // namespace mprdma::figures

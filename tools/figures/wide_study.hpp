@@ -39,8 +39,7 @@ inline bool is_letter(const WideSeries& series) {
 
 class WideStudy {
  public:
-  WideStudy(const Figure& figure, const RunOptions& options)
-      : figure_(figure), options_(options), seeds_(options.ci() ? 1 : 2) {}
+  WideStudy(const Figure& figure, const RunOptions& options) : figure_(figure), options_(options) {}
 
   void add(const WideRun& run);  // once, however often it is asked for
   void run();
@@ -53,11 +52,18 @@ class WideStudy {
 
  private:
   [[nodiscard]] Interrupted interrupted() const;
+  // What comes out of the start depends on the first paths that are drawn: more runs.
+  [[nodiscard]] uint32_t seeds(Begin begin) const {
+    return options_.ci() ? 1 : begin == Begin::kStart ? 6 : 2;
+  }
 
   const Figure& figure_;
   const RunOptions& options_;
-  uint32_t seeds_;
-  std::vector<WideRun> runs_;
+  struct Repeated {
+    WideRun run;
+    size_t first_outcome = 0;
+  };
+  std::vector<Repeated> runs_;
   SettingsList settings_;
   std::vector<wide_window::Outcome> outcomes_;  // of each run, one for each seed
 };
