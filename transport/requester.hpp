@@ -93,10 +93,9 @@ class Requester {
   };
 
   [[nodiscard]] bool has_new() const;
-  [[nodiscard]] StreamSender::Backlog backlog() const {
-    if (has_new()) return StreamSender::Backlog::kReady;
-    const bool delayed = config_.params.sync_wait_is_backlog && !next_release().is_never();
-    return delayed ? StreamSender::Backlog::kDelayed : StreamSender::Backlog::kNone;
+  // .. or only the delay of a synchronise operation keeps it from being sent now.
+  [[nodiscard]] bool has_backlog() const {
+    return has_new() || (config_.params.sync_wait_is_backlog && !next_release().is_never());
   }
   // What the response stream's receiver calls.
   struct ResponseStream {

@@ -43,7 +43,7 @@ constexpr WcStatus status_of_syndrome(uint8_t syndrome) {
 void Requester::on_ack(Time now, const wire::Packet& ack) {
   now_ = now;
   const NackCode code = ack.mp_ack.nack;
-  const StreamSender::AckResult result = sender_.on_ack(now, ack, backlog());
+  const StreamSender::AckResult result = sender_.on_ack(now, ack, has_backlog());
   TransportCounters& counters = *device_.counters;
   if (result == StreamSender::AckResult::kGhost) {
     ++counters.drop_ghost_ack;

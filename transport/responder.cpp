@@ -401,9 +401,7 @@ bool Responder::dormant() const {
 }
 
 void Responder::on_response_ack(Time now, const wire::Packet& ack) {
-  using Backlog = StreamSender::Backlog;
-  const Backlog backlog = has_new() ? Backlog::kReady : Backlog::kNone;
-  if (response_sender_.on_ack(now, ack, backlog) == StreamSender::AckResult::kGhost) {
+  if (response_sender_.on_ack(now, ack, has_new()) == StreamSender::AckResult::kGhost) {
     ++device_.counters->drop_ghost_ack;
     return;
   }

@@ -36,13 +36,13 @@ void StreamSender::reset(Psn first, uint16_t vp, const Prng& paths) {
   settle_clocks(false);
 }
 
-StreamSender::AckResult StreamSender::on_ack(Time now, const wire::Packet& ack, Backlog backlog) {
+StreamSender::AckResult StreamSender::on_ack(Time now, const wire::Packet& ack, bool has_new) {
   const wire::MpAckExt& ext = ack.mp_ack;
   const bool sack_valid = (ext.flags & wire::kMpAckSackValid) != 0;
   if (ack.psn.after(nxt_)) return AckResult::kGhost;
   if (sack_valid && ext.sack.at_or_after(nxt_)) return AckResult::kGhost;
 
-  begin_instant(now, backlog);
+  begin_instant(now, has_new);
   const bool received = ext.nack == wire::NackCode::kNone;
   const bool sack_is_new = sack_valid && received && outstanding(ext.sack) &&
                            (ext.sack.before(ack.psn) || !sacked_.test(ext.sack.value()));
@@ -64,7 +64,7 @@ StreamSender::AckResult StreamSender::on_ack(Time now, const wire::Packet& ack, 
   const bool slow = sack_is_new && from_slow_path(ext);
   if (any_news) {
     const bool ece = (ext.flags & wire::kMpAckEce) != 0;
-    take_news_into_window(ece, slow, may_grow(backlog != Backlog::kNone));
+    take_news_into_window(ece, slow, may_grow(has_new));
     wire_limited_ = false;
     news(now);
   }
@@ -76,7 +76,7 @@ StreamSender::AckResult StreamSender::on_ack(Time now, const wire::Packet& ack, 
   if (lost_count_ != lost_before && !any_news) timer_base_ = now;
   // Behind the timer: what it waits for may be lost, and only a timeout may tell.
   if (sack_valid && ext.nack == wire::NackCode::kSyncTooEarly) defer(now, ack.psn, ext.sack);
-  clock_out(now, ack.vp, any_news, slow, backlog != Backlog::kNone);
+  clock_out(now, ack.vp, any_news, slow, has_new);
   return any_news || names_loss ? AckResult::kNews : AckResult::kStale;
 }
 

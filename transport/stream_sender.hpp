@@ -51,12 +51,8 @@ class StreamSender {
   // random paths are drawn from.
   void reset(Psn first, uint16_t vp = wire::kVirtualPathMin, const Prng& paths = Prng(0));
 
-  // What the owner has for snd_nxt when an acknowledgement comes. kDelayed: packets that only the
-  // delay of a synchronise operation keeps back, not the wire.
-  enum class Backlog : uint8_t { kNone, kReady, kDelayed };
-
   // ---- Facts. `has_new`: the owner has a packet for snd_nxt.
-  AckResult on_ack(Time now, const wire::Packet& ack, Backlog backlog);
+  AckResult on_ack(Time now, const wire::Packet& ack, bool has_new);
   // Everything before `aack` has arrived, as something else tells (a READ response).
   void on_implied_ack(Time now, Psn aack);
   void on_deadline(Time now);
@@ -131,7 +127,7 @@ class StreamSender {
   void undo_timeout();
   void roll_epoch(Time now);
   // stream_sender_clocks.cpp
-  void begin_instant(Time now, Backlog backlog);
+  void begin_instant(Time now, bool has_new);
   [[nodiscard]] bool may_grow(bool has_new) const;
   [[nodiscard]] bool from_slow_path(const wire::MpAckExt& ext) const;
   void clock_out(Time now, uint16_t vp, bool news, bool slow, bool has_new);

@@ -15,12 +15,11 @@ uint32_t StreamSender::unclocked_room() const {
 
 // A host that handles acknowledgements in bursts sends after the burst, so what the wire has not
 // taken is judged once for each point in time, by what was there before it.
-void StreamSender::begin_instant(Time now, Backlog backlog) {
-  if (backlog != Backlog::kNone) last_backlog_ = now;
+void StreamSender::begin_instant(Time now, bool has_new) {
+  if (has_new) last_backlog_ = now;
   if (now != instant_) {
     instant_ = now;
-    const bool delayed = backlog == Backlog::kDelayed;  // the clocks that gather wait for that
-    wire_waits_ = wire_limited_ || (!delayed && paths_.clocks() > kWireBacklogMax);
+    wire_waits_ = wire_limited_ || paths_.clocks() > kWireBacklogMax;
     if (paths_.clocked()) wire_limited_ = false;
   }
   if (now - round_start_ < srtt()) return;

@@ -437,7 +437,7 @@ MUTANTS = [
     _mutant(
         "busy-stream-restarts",
         "stream_sender_clocks.cpp",
-        "  if (backlog != Backlog::kNone) last_backlog_ = now;\n",
+        "  if (has_new) last_backlog_ = now;\n",
         "",
         "a stream that waits for the wire forgets its paths again and again",
         killer="unit",
@@ -448,14 +448,6 @@ MUTANTS = [
         "  return (has_new || due_count() > 0) && !wire_waits_;\n",
         "  return has_new || due_count() > 0;\n",
         "a window of several times what the network holds, and no answer to loss",
-        killer="unit",
-    ),
-    _mutant(
-        "delayed-clocks-wait-for-the-wire",
-        "stream_sender_clocks.cpp",
-        "(!delayed && paths_.clocks() > kWireBacklogMax)",
-        "paths_.clocks() > kWireBacklogMax",
-        "small synchronised messages keep a small window",
         killer="unit",
     ),
     # ---- Timeouts that are undone

@@ -151,7 +151,7 @@ void add_synchronise(bool ci, std::vector<AblationCase>* out) {
     flow.synchronise_ppm = 600'000;
   }
   shorten(&scenario, ci ? 8 : 2);
-  out->push_back({"synchronise",
+  out->push_back({kSynchroniseCase,
                   "32 KiB messages, 60 % synchronise: goodput",
                   scenario,
                   [](const Result& r) { return r.goodput_bps / 1e9; },

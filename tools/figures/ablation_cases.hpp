@@ -11,6 +11,8 @@
 
 namespace mprdma::figures {
 
+inline constexpr const char* kSynchroniseCase = "synchronise";
+
 struct AblationCase {
   std::string id;
   std::string name;

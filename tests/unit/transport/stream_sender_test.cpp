@@ -57,8 +57,7 @@ class Sender {
     packet.mp_ack.nack = nack;
     packet.mp_ack.sack = psn(sack);
     packet.mp_ack.echoed_timestamp = static_cast<uint32_t>((now - rtt).ns());
-    return sender.on_ack(now, packet,
-                         backlog ? StreamSender::Backlog::kReady : StreamSender::Backlog::kNone);
+    return sender.on_ack(now, packet, backlog);
   }
   StreamSender::AckResult overflow(int aack, int dropped) {
     return ack(aack, dropped, 0, wire::NackCode::kWindowOverflow);
