@@ -75,8 +75,9 @@ class Worker {
   // ---- Progress
   // One burst: receive, doorbells, timers, send, events. True if there was anything to do.
   bool run(Time now);
-  // Takes what has arrived, a ring's worth at most. An adapter would have taken an acknowledgement
-  // that came before the news (of a disconnection, say) upon which a command ends a queue pair.
+  // run() until there is nothing to do, a thousand frames at most: an adapter would have taken an
+  // acknowledgement that came before the news (of a disconnection, say) upon which a command ends a
+  // queue pair.
   void catch_up(Time now);
   // The port's slow path and the link's state; at least every 10 ms. `clock`: the time of the port,
   // which goes on where that of the transport stands still.

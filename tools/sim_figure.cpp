@@ -23,8 +23,6 @@ namespace {
 using figures::Figure;
 using figures::FigureResult;
 
-constexpr uint32_t kJobsMax = 1024;  // a thread each
-
 struct Arguments : FigureOptions {
   std::string id;
 };

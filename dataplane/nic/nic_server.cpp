@@ -32,6 +32,11 @@ std::string failed(const std::string& what) {
   return what + ": " + std::strerror(errno);
 }
 
+bool ends_connection(const mprdma_abi_cm_command& command) {
+  return command.op == MPRDMA_ABI_CM_DISCONNECT || command.op == MPRDMA_ABI_CM_DESTROY ||
+         command.op == MPRDMA_ABI_CM_REJECT;
+}
+
 }  // namespace
 
 NicServer::NicServer(ServerConfig config, NicSwitch* nic, CmHost* cm, int epoll_fd)
@@ -405,8 +410,12 @@ void NicServer::on_probe(Connection& client, const PathProbe& probe, Time now) {
 
 void NicServer::on_command(Connection& client, const CmCommand& command, Time now) {
   ++counters_.nic_cm_commands;
-  // An acknowledgement that it has sent may not come behind the end of the connection.
-  nic_->deliver_sent(client.block, now);
+  // An acknowledgement that it has sent may not come behind the end of the connection. Once a turn
+  // is enough: what it sends meanwhile is sent beside the command.
+  if (ends_connection(command.command) && client.delivered != now) {
+    client.delivered = now;
+    nic_->deliver_sent(client.block, now);
+  }
   auto reply = new_message<CmReply>(command.head.serial);
   reply.error = cm_->agent().execute(client.id, command.command, &reply.result, now);
   send(client, reply);

@@ -92,6 +92,7 @@ class NicServer {
     uint64_t instance = 0;
     std::string program;
     LocalPort* port = nullptr;  // the switch's
+    Time delivered;             // when a command last had what it has sent delivered
     std::deque<Message> outgoing;
     uint32_t watched = 0;  // events
     bool over = false;

@@ -80,7 +80,7 @@ class NicSwitch {
 
   // ---- Clients, by the number of their block. Requires: nobody has it.
   void add_client(uint32_t block, std::unique_ptr<Port> port, Time now);
-  // Delivers what it has sent so far, a ring's worth at most.
+  // Delivers what it has sent so far, a ring's worth at most, and as far as the wire takes it.
   void deliver_sent(uint32_t block, Time now);
   // What it has sent before is delivered: its last words may be what somebody waits for.
   void remove_client(uint32_t block, Time now);

@@ -90,5 +90,27 @@ TEST_F(NicServerTest, SpeaksConnectionManagementForItsClients) {
   EXPECT_EQ(execute(b, bind, &result), 0);
 }
 
+// Frames that lie in the ring when the command comes: an acknowledgement of the last message, say.
+TEST_F(NicServerTest, WhatAProcessHasSentIsDeliveredBeforeItDisconnects) {
+  constexpr int kFrames = 200;  // several turns of the switch
+  int sent = 0;
+  while (sent < kFrames && a.send(frame_for(b))) ++sent;
+  ASSERT_EQ(sent, kFrames);
+  auto command = new_message<CmCommand>(5);
+  command.command.op = MPRDMA_ABI_CM_DISCONNECT;
+  ASSERT_EQ(send_message(a.fd, command), 0);
+  Incoming in;
+  do {
+    daemon.loop->step(Duration::zero());
+  } while (receive_message(a.fd, &in) == EAGAIN);
+  int got = 0;
+  RxFrame frame{};
+  while (b.port->rx_burst(&frame, 1) == 1) {
+    ++got;
+    b.port->rx_release(&frame.cookie, 1);
+  }
+  EXPECT_EQ(got, kFrames);
+}
+
 }  // namespace
 }  // namespace mprdma::dataplane::nic
