@@ -13,12 +13,6 @@
 
 namespace mprdma::tools {
 
-namespace {
-
-constexpr uint32_t kJobsMax = 1024;  // a thread each
-
-}  // namespace
-
 void add_figure_options(CLI::App* app, const std::shared_ptr<FigureOptions>& options) {
   app->add_option("--size", options->size, "ci: as small as the claims allow; full")
       ->check(CLI::IsMember({"ci", "full"}))

@@ -11,6 +11,9 @@
 
 namespace mprdma::tools {
 
+// Simulations at once: each is a thread.
+inline constexpr uint32_t kJobsMax = 1024;
+
 // The whole text is a number in low..high, written in decimal.
 template <typename T>
 bool is_number_in(const std::string& text, T low, T high) {

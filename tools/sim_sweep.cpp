@@ -29,7 +29,6 @@ using sweep::Store;
 using sweep::Sweep;
 using switchsim::Result;
 
-constexpr uint32_t kJobsMax = 1024;  // a thread each
 constexpr uint64_t kShardsMax = 1'000'000;
 
 struct Arguments {

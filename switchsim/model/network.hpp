@@ -227,5 +227,6 @@ class Network {
 
 }  // namespace mprdma::switchsim
 
+#include "switchsim/model/network_changes_inl.hpp"
 #include "switchsim/model/network_inl.hpp"
 #include "switchsim/model/network_pfc_inl.hpp"

@@ -19,6 +19,8 @@ std::string check_red(const RedConfig& red);
 Wrong check_params(const transport::Params& params);
 // Of the topology or of a link; `what` is empty if nothing is wrong.
 Mistake check_topology(const Scenario& scenario);
+// Whatever the seed draws. The topology is known to be right.
+Wrong check_traffic(const Scenario& scenario, const TrafficSpec& traffic);
 // How long series become, and how often queues are looked at.
 Wrong check_sampling(const Scenario& scenario);
 

@@ -118,7 +118,7 @@ PacketId HostSet::make_packet(const Endpoint& endpoint, const wire::Packet& head
   NetPacket& packet = network_->packet(id);
   packet.flow = flow_of(endpoint.host, endpoint.peer, header.vp);
   packet.wire_bytes = wire_bytes(header);
-  packet.contents = header.dest_qpn - kFirstQpn;
+  packet.contents = header.dest_qpn - kFirstQpn;  // where it goes: for prefetch()
   packet.destination = endpoint.peer;
   packet.ect = true;
   packet.ce = false;

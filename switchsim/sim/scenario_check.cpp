@@ -152,7 +152,7 @@ Wrong check_names(const Scenario& scenario, size_t i) {
 Mistake check_all_traffic(const Scenario& scenario, Islands& islands) {
   for (size_t i = 0; i < scenario.traffic.size(); ++i) {
     const TrafficSpec& traffic = scenario.traffic[i];
-    Wrong wrong{"", check_traffic(scenario, traffic)};
+    Wrong wrong = check_traffic(scenario, traffic);
     if (wrong.what.empty()) {
       FlowSpec flow = traffic.flow;  // of any two hosts
       flow.from = 0;

@@ -96,8 +96,6 @@ void read_traffic(const toml::table& table, const HostNames& hosts, const Transp
   read_flow_transport(reader, "[traffic.transport]", transport, errors, &traffic.flow);
   reader.finish();
   if (reader.failed()) return;
-  const std::string error = check_traffic(*scenario, traffic);
-  if (!error.empty()) return reader.error_at(nullptr, "[[traffic]]: " + error);
   scenario->traffic.push_back(std::move(traffic));
 }
 

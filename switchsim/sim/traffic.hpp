@@ -11,7 +11,7 @@
 // other sizes, do not move the rest.
 #pragma once
 
-#include <string>
+#include <cstdint>
 
 #include "switchsim/sim/scenario.hpp"
 
@@ -22,10 +22,8 @@ inline constexpr double kPoissonMessagesMax = 5e7;
 // Flows that one traffic may make.
 inline constexpr uint64_t kTrafficFlowsMax = 1'000'000;
 
-// Empty, or what is wrong, whatever the seed. The scenario's topology is known to be right.
-std::string check_traffic(const Scenario& scenario, const TrafficSpec& traffic);
-
-// Appends the flows of all traffic to the others, and clears it. Requires check_traffic().
+// Appends the flows of all traffic to the others, and clears it. Requires a scenario
+// without a mistake (find_mistake()).
 void expand_traffic(Scenario* scenario);
 
 }  // namespace mprdma::switchsim

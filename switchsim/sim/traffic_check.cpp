@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <unordered_set>
+#include <utility>
 
+#include "switchsim/sim/checks.hpp"
 #include "switchsim/sim/traffic.hpp"
 #include "switchsim/sim/traffic_rules.hpp"
 
@@ -61,72 +63,76 @@ double messages_of(const Scenario& scenario, const TrafficSpec& traffic) {
   return bytes_per_second * seconds / mean_bytes(traffic);
 }
 
-std::string check_poisson(const Scenario& scenario, const TrafficSpec& traffic) {
-  if (!(traffic.load > 0 && traffic.load <= 1)) return "load is not in 0..1, or 0";
+std::string too_many_flows(double flows) {
+  return fmt::format("{:.3g} queue pairs, at most {} are possible", flows, kTrafficFlowsMax);
+}
+
+Wrong check_poisson(const Scenario& scenario, const TrafficSpec& traffic) {
+  if (!(traffic.load > 0 && traffic.load <= 1)) return {"load", "load is not in 0..1, or 0"};
   const SimTime end = arrivals_end(scenario, traffic);
-  if (traffic.flow.start >= end) return "nothing arrives between start and stop";
+  if (traffic.flow.start >= end) return {"stop_us", "nothing arrives between start and stop"};
   const double messages = messages_of(scenario, traffic);
   if (messages > kPoissonMessagesMax) {
-    return fmt::format("{:.3g} messages, more than {:.3g}", messages, kPoissonMessagesMax);
+    return {"load", fmt::format("{:.3g} messages until they stop, at most {:.3g} are possible",
+                                messages, kPoissonMessagesMax)};
   }
   const double flows = flows_of(scenario, traffic);
   if (flows > static_cast<double>(kTrafficFlowsMax)) {
-    return fmt::format("{:.3g} queue pairs, more than {}", flows, kTrafficFlowsMax);
+    return {traffic.queue_pair_per_message ? "queue_pairs" : "to", too_many_flows(flows)};
   }
   return {};
 }
 
 // What the rule by which partners are found asks of the hosts.
-std::string check_partners(const TrafficSpec& traffic, bool permutation) {
+Wrong check_partners(const TrafficSpec& traffic, bool permutation) {
   const size_t from = traffic.from.size();
   const size_t to = traffic.to.size();
   if (permutation) {
-    if (from != to) return fmt::format("{} hosts to {}: not as many", from, to);
-    if (from == 1 && same_hosts(traffic)) return "from a host to itself";
+    if (from != to) return {"to", fmt::format("{} hosts to {}: not as many", from, to)};
+    if (from == 1 && same_hosts(traffic)) return {"to", "from a host to itself"};
     if (in_common(traffic) && !same_hosts(traffic)) {
-      return "from and to have some hosts in common, and not all";
+      return {"to", "from and to have some hosts in common, and not all"};
     }
     return {};
   }
   if (from != to && from != 1 && to != 1) {
-    return fmt::format("{} hosts to {}: not as many, nor one", from, to);
+    return {"to", fmt::format("{} hosts to {}: not as many, nor one", from, to)};
   }
   for (size_t i = 0; i < std::max(from, to); ++i) {
     if (traffic.from[from == 1 ? 0 : i] == traffic.to[to == 1 ? 0 : i]) {
-      return "from a host to itself";
+      return {"to", "from a host to itself"};
     }
   }
   return {};
 }
 
-std::string check_incast(const TrafficSpec& traffic) {
-  if (traffic.to.size() != 1) return "an incast has one receiver";
+Wrong check_incast(const TrafficSpec& traffic) {
+  if (traffic.to.size() != 1) return {"to", "an incast has one receiver"};
   const auto others = static_cast<size_t>(std::count_if(
       traffic.from.begin(), traffic.from.end(), [&](NodeId h) { return h != traffic.to[0]; }));
-  if (others == 0) return "no sender but the receiver";
+  if (others == 0) return {"from", "no sender but the receiver"};
   if (traffic.senders > others) {
-    return fmt::format("{} senders of {} hosts", traffic.senders, others);
+    return {"senders", fmt::format("{} senders of {} hosts", traffic.senders, others)};
   }
   return {};
 }
 
-std::string check_all_to_all(const TrafficSpec& traffic) {
-  if (traffic.to.size() == 1 && traffic.from == traffic.to) return "from a host to itself";
-  if (traffic.from.size() * traffic.to.size() > kTrafficFlowsMax) {
-    return fmt::format("more than {} queue pairs", kTrafficFlowsMax);
-  }
+Wrong check_all_to_all(const TrafficSpec& traffic) {
+  if (traffic.to.size() == 1 && traffic.from == traffic.to) return {"to", "from a host to itself"};
+  const size_t flows = traffic.from.size() * traffic.to.size();
+  if (flows > kTrafficFlowsMax) return {"to", too_many_flows(static_cast<double>(flows))};
   return {};
 }
 
-std::string check_random_partners(const TrafficSpec& traffic) {
+Wrong check_random_partners(const TrafficSpec& traffic) {
   const NodeId only = traffic.to[0];
   if (traffic.to.size() > 1) return {};
   const bool itself =
       std::find(traffic.from.begin(), traffic.from.end(), only) != traffic.from.end();
-  return itself ? "from a host to itself" : "";
+  return itself ? Wrong{"to", "from a host to itself"} : Wrong{};
 }
 
-std::string check_kind(const Scenario& scenario, const TrafficSpec& traffic) {
+Wrong check_kind(const Scenario& scenario, const TrafficSpec& traffic) {
   switch (traffic.kind) {
     case TrafficKind::kPairs:
       return check_partners(traffic, false);
@@ -139,21 +145,20 @@ std::string check_kind(const Scenario& scenario, const TrafficSpec& traffic) {
     case TrafficKind::kPoisson:
       break;
   }
-  const std::string error =
-      traffic.partners == PartnerRule::kRandom
-          ? check_random_partners(traffic)
-          : check_partners(traffic, traffic.partners == PartnerRule::kPermutation);
-  return error.empty() ? check_poisson(scenario, traffic) : error;
+  Wrong wrong = traffic.partners == PartnerRule::kRandom
+                    ? check_random_partners(traffic)
+                    : check_partners(traffic, traffic.partners == PartnerRule::kPermutation);
+  return wrong.what.empty() ? check_poisson(scenario, traffic) : wrong;
 }
 
 // Of what begins one by one.
-std::string check_last_start(const Scenario& scenario, const TrafficSpec& traffic) {
+Wrong check_last_start(const Scenario& scenario, const TrafficSpec& traffic) {
   const double flows = flows_of(scenario, traffic);
   const double last_ps = static_cast<double>(traffic.start_every.count_ps()) * (flows - 1) +
                          static_cast<double>(traffic.flow.start.ps());
   if (last_ps < static_cast<double>(scenario.duration.count_ps())) return {};
-  return fmt::format("the last of {} flows begins at {:.6g} us, after the end", flows,
-                     last_ps / 1e6);
+  return {"start_every_us", fmt::format("the last of {} flows begins at {:.6g} us, after the end",
+                                        flows, last_ps / 1e6)};
 }
 
 }  // namespace
@@ -175,21 +180,21 @@ double flows_of(const Scenario& scenario, const TrafficSpec& traffic) {
   }
 }
 
-std::string check_traffic(const Scenario& scenario, const TrafficSpec& traffic) {
-  if (traffic.flow.name.empty()) return "no name";
-  if (traffic.from.empty() || traffic.to.empty()) return "no hosts";
+Wrong check_traffic(const Scenario& scenario, const TrafficSpec& traffic) {
+  if (traffic.flow.name.empty()) return {"name", "no name"};
   // A pair may have several flows, and a host several pairs.
   const bool pairs =
       traffic.kind == TrafficKind::kPairs ||
       (traffic.kind == TrafficKind::kPoisson && traffic.partners == PartnerRule::kPairs);
-  for (const std::vector<NodeId>* hosts : {&traffic.from, &traffic.to}) {
+  for (const auto& [key, hosts] : {std::pair{"from", &traffic.from}, {"to", &traffic.to}}) {
+    if (hosts->empty()) return {key, "no hosts"};
     for (const NodeId host : *hosts) {
-      if (host >= scenario.topology.hosts) return "no such host";
+      if (host >= scenario.topology.hosts) return {key, "no such host"};
     }
-    if (!pairs && !unique(*hosts)) return "a host is named twice";
+    if (!pairs && !unique(*hosts)) return {key, "a host is named twice"};
   }
-  std::string error = check_kind(scenario, traffic);
-  if (!error.empty() || traffic.kind == TrafficKind::kPoisson) return error;
+  Wrong wrong = check_kind(scenario, traffic);
+  if (!wrong.what.empty() || traffic.kind == TrafficKind::kPoisson) return wrong;
   return check_last_start(scenario, traffic);
 }
 

@@ -6,7 +6,6 @@ usage: tests/sim/report.py MPRDMA
   MPRDMA    the command of the build
 """
 
-import functools
 import json
 import os
 import pathlib
@@ -14,40 +13,18 @@ import pty
 import signal
 import subprocess
 import sys
-import tempfile
 
 sys.dont_write_bytecode = True
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "scripts/lib")]
-
-import tap  # noqa: E402
-from hosts import Failure  # noqa: E402
-
-DEADLINE_S = 240
-COMMAND = ""
-
-
-def expect(condition, what):
-    if not condition:
-        raise Failure(what)
-
-
-def run(*arguments, code=0, **more):
-    done = subprocess.run(
-        [COMMAND, "sim", *map(str, arguments)],
-        capture_output=True, text=True, timeout=DEADLINE_S, check=False, **more,
-    )  # fmt: skip
-    expect(done.returncode == code, f"exit code {done.returncode}: {done.stdout}{done.stderr}")
-    return done
+import outside  # noqa: E402
+from outside import DEADLINE_S, expect, run  # noqa: E402
 
 
 def interrupt_at(shown, *arguments):
     """Sends SIGINT when the progress bar has shown that text; returns exit code and terminal."""
     master, slave = pty.openpty()
     process = subprocess.Popen(
-        [COMMAND, "sim", *map(str, arguments)],
-        stdout=subprocess.DEVNULL, stderr=slave, close_fds=True,
-    )  # fmt: skip
+        outside.sim(*arguments), stdout=subprocess.DEVNULL, stderr=slave, close_fds=True
+    )
     os.close(slave)
     seen = b""
     sent = False
@@ -176,21 +153,5 @@ CASES = [
 ]
 
 
-def main():
-    global COMMAND
-    if len(sys.argv) != 2 or not pathlib.Path(sys.argv[1]).is_file():
-        print(__doc__, file=sys.stderr)
-        return 2
-    COMMAND = str(pathlib.Path(sys.argv[1]).resolve())
-
-    def in_its_directory(case):
-        with tempfile.TemporaryDirectory(prefix="mprdma-report-") as name:
-            case(pathlib.Path(name))
-
-    titles = [case.__name__.replace("_", " ") for case in CASES]
-    cases = [functools.partial(in_its_directory, case) for case in CASES]
-    return tap.run(list(zip(titles, cases)))
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(outside.run_cases(__doc__, CASES))

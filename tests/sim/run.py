@@ -6,48 +6,18 @@ usage: tests/sim/run.py MPRDMA
   MPRDMA    the command of the build
 """
 
-import functools
 import json
 import pathlib
-import subprocess
 import sys
-import tempfile
 
 sys.dont_write_bytecode = True
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "scripts/lib")]
-
-import tap  # noqa: E402
-from hosts import Failure  # noqa: E402
-
-SCENARIO = """name = "small"
-duration_us = 300
-[topology]
-kind = "testbed"
-servers = 2
-[[flow]]
-from = "a1..a2"
-to = "b1..b2"
-message_bytes = 65536
-"""
-DEADLINE_S = 120
-
-COMMAND = ""
-
-
-def expect(condition, what):
-    if not condition:
-        raise Failure(what)
+import outside  # noqa: E402
+from outside import SCENARIO, expect  # noqa: E402
 
 
 def run(here, *arguments, code=0, scenario=None):
     (here / "small.toml").write_text(SCENARIO)
-    done = subprocess.run(
-        [COMMAND, "sim", "run", scenario or here / "small.toml", *arguments],
-        capture_output=True, text=True, timeout=DEADLINE_S, check=False,
-    )  # fmt: skip
-    expect(done.returncode == code, f"exit code {done.returncode}: {done.stdout}{done.stderr}")
-    return done
+    return outside.run("run", scenario or here / "small.toml", *arguments, code=code)
 
 
 def a_failing_capture_costs_no_result(here):
@@ -111,21 +81,5 @@ CASES = [
 ]
 
 
-def main():
-    global COMMAND
-    if len(sys.argv) != 2 or not pathlib.Path(sys.argv[1]).is_file():
-        print(__doc__, file=sys.stderr)
-        return 2
-    COMMAND = str(pathlib.Path(sys.argv[1]).resolve())
-
-    def in_its_directory(case):
-        with tempfile.TemporaryDirectory(prefix="mprdma-run-") as name:
-            case(pathlib.Path(name))
-
-    titles = [case.__name__.replace("_", " ") for case in CASES]
-    cases = [functools.partial(in_its_directory, case) for case in CASES]
-    return tap.run(list(zip(titles, cases)))
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(outside.run_cases(__doc__, CASES))

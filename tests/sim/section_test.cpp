@@ -22,8 +22,9 @@ TEST(Section, PrintsANoteOnceAndNamesItInEveryRowThatHasIt) {
   result.report("c", "third", "", 2, 0, "", "to compare");
   result.claim("d", "fourth", ">= 1", 2, 0, "");
   const std::string text = markdown_section({}, {}, result, "pictures");
-  EXPECT_NE(text.find("| first | >= 1 | 2  | met, note 1 |"), std::string::npos) << text;
-  EXPECT_NE(text.find("| second | >= 1 | 2  | met, note 2 |"), std::string::npos) << text;
+  EXPECT_NE(text.find("| first | >= 1 | 2  | met (reported), note 1 |"), std::string::npos) << text;
+  EXPECT_NE(text.find("| second | >= 1 | 2  | met (reported), note 2 |"), std::string::npos)
+      << text;
   EXPECT_NE(text.find("| third |  | 2  | note 1 |"), std::string::npos) << text;
   EXPECT_NE(text.find("| fourth | >= 1 | 2  | met |"), std::string::npos) << text;
   EXPECT_EQ(count_of(text, "- Note 1: to compare\n"), 1U) << text;
@@ -40,7 +41,7 @@ TEST(Section, SaysWhyAClaimIsMissedOnlyWhereItIs) {
   EXPECT_FALSE(to_json(figure, {}, result)["claims"][0].contains("reason"));
   result.report("b", "second", ">= 1", 0, 0, "", why);
   const std::string text = markdown_section(figure, {}, result, "pictures");
-  EXPECT_NE(text.find("| first | >= 1 | 2  | met |"), std::string::npos) << text;
+  EXPECT_NE(text.find("| first | >= 1 | 2  | met (reported) |"), std::string::npos) << text;
   EXPECT_NE(text.find("| second | >= 1 | 0  | missed (reported), note 1 |"), std::string::npos);
   EXPECT_NE(text.find("- Note 1: " + why), std::string::npos) << text;
   EXPECT_EQ(to_json(figure, {}, result)["claims"][1]["reason"], why);

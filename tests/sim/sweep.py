@@ -6,7 +6,6 @@ usage: tests/sim/sweep.py MPRDMA
   MPRDMA    the command of the build
 """
 
-import functools
 import json
 import os
 import pathlib
@@ -14,26 +13,11 @@ import pty
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
 sys.dont_write_bytecode = True
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "scripts/lib")]
-
-import tap  # noqa: E402
-from hosts import Failure  # noqa: E402
-
-SCENARIO = """name = "small"
-duration_us = 300
-[topology]
-kind = "testbed"
-servers = 2
-[[flow]]
-from = "a1..a2"
-to = "b1..b2"
-message_bytes = 65536
-"""
+import outside  # noqa: E402
+from outside import DEADLINE_S, SCENARIO, expect  # noqa: E402
 
 SWEEP = """name = "small"
 scenario = "small.toml"
@@ -52,14 +36,6 @@ slowest = "min flows[*].goodput_bps / constants.ceiling_bps"
 nacks = "sum flows[*].sender.retransmitted_nack"
 """
 RUNS = 8
-DEADLINE_S = 240
-
-COMMAND = ""
-
-
-def expect(condition, what):
-    if not condition:
-        raise Failure(what)
 
 
 class Directory:
@@ -75,15 +51,10 @@ class Directory:
         (self.root / "small.toml").write_text(scenario)
 
     def arguments(self, *more, out="out"):
-        return [COMMAND, "sim", "sweep", self.sweep, "--out", self.root / out, *more]
+        return ["sweep", self.sweep, "--out", self.root / out, *more]
 
     def run(self, *more, out="out", code=0):
-        done = subprocess.run(
-            self.arguments(*more, out=out), capture_output=True, text=True, timeout=DEADLINE_S,
-            check=False,
-        )  # fmt: skip
-        expect(done.returncode == code, f"exit code {done.returncode}: {done.stdout}{done.stderr}")
-        return done
+        return outside.run(*self.arguments(*more, out=out), code=code)
 
     def results(self, out="out"):
         return {p.name: p for p in sorted((self.root / out / "runs").glob("*.json"))}
@@ -218,7 +189,8 @@ def another_distribution_of_sizes_is_run_anew(here):
 def an_interrupted_sweep_can_be_used_and_goes_on(here):
     here.write(SWEEP.replace("seeds = 2", "seeds = 100"))
     with subprocess.Popen(
-        here.arguments("--jobs", "2"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        outside.sim(*here.arguments("--jobs", "2")), stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True,
     ) as process:
         end = time.monotonic() + DEADLINE_S
         while not here.results() and time.monotonic() < end and process.poll() is None:
@@ -269,7 +241,8 @@ def progress_is_shown_on_a_terminal_only(here):
     expect("M events/s" not in here.run().stderr, "a progress bar in a pipe")
     master, slave = pty.openpty()
     process = subprocess.Popen(
-        here.arguments(out="seen"), stdout=subprocess.DEVNULL, stderr=slave, close_fds=True
+        outside.sim(*here.arguments(out="seen")), stdout=subprocess.DEVNULL, stderr=slave,
+        close_fds=True,
     )
     os.close(slave)
     shown = b""
@@ -298,21 +271,5 @@ CASES = [
 ]
 
 
-def main():
-    global COMMAND
-    if len(sys.argv) != 2 or not pathlib.Path(sys.argv[1]).is_file():
-        print(__doc__, file=sys.stderr)
-        return 2
-    COMMAND = str(pathlib.Path(sys.argv[1]).resolve())
-
-    def in_its_directory(case):
-        with tempfile.TemporaryDirectory(prefix="mprdma-sweep-") as name:
-            case(Directory(pathlib.Path(name)))
-
-    titles = [case.__name__.replace("_", " ") for case in CASES]
-    cases = [functools.partial(in_its_directory, case) for case in CASES]
-    return tap.run(list(zip(titles, cases)))
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(outside.run_cases(__doc__, CASES, Directory))

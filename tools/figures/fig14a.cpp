@@ -64,6 +64,10 @@ void add_gain(const WideStudy& study, const WideSeries& series, const Gain& gain
   if (is_letter(series)) {
     out->report(id, what, gain.target, value, 0, "x", "the paper's letter, to compare");
   } else if (gain.begin == Begin::kStart && gain.delta == 32) {
+    // What every draw has to have; the target is that of the mean.
+    out->claim(id + ".least",
+               fmt::format("{}, the same, least of the draws without control", series.name),
+               ">= 20", without.least / std::max(with.mean, 1.0), 0, "times");
     out->explain(id, what, gain.target, value, without.deviation / std::max(with.mean, 1.0), "x",
                  kStartNote);
   } else {

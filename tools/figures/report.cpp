@@ -15,8 +15,9 @@ namespace {
 const char* verdict(const Claim& claim) {
   if (!claim.value) return "not measured";
   if (claim.target.empty()) return "";
-  if (claim.ok()) return "met";
-  return claim.standing == Standing::kAsserted ? "MISSED" : "missed (reported)";
+  const bool asserted = claim.standing == Standing::kAsserted;
+  if (claim.ok()) return asserted ? "met" : "met (reported)";
+  return asserted ? "MISSED" : "missed (reported)";
 }
 
 // The notes of a table: each once, however many claims have it, and named in their rows.
@@ -97,7 +98,7 @@ std::string markdown_head(const RunOptions& options) {
       "carry of\n"
       "payload after all headers, preamble and gap. A claim marked \"reported\" is shown beside "
       "its target\n"
-      "and not asserted by a test: the note that its row names says why.\n\n",
+      "and not asserted by a test: where it is missed, the note that its row names says why.\n\n",
       name_of(options.size), options.seed, revision());
 }
 

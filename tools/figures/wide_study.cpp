@@ -155,6 +155,7 @@ void WideStudy::describe_to(FigureResult* out) const {
   const Times start = times_of(Begin::kStart, options_.ci());
   out->constants["duration_us"] = steady.duration_us;
   out->constants["warm_up_us"] = steady.warm_up_us;
+  out->constants["seeds_of_start"] = seeds(Begin::kStart);
   out->setup = fmt::format(
       "Five connections over four paths; path 4 as the others, with a step at 240 KB, or at 1 "
       "Gb/s; {}, L = {} (as good as infinite); mean of {} runs (flows start up to 20 us late), {} "

@@ -273,8 +273,11 @@ TEST(TrafficToml, AMistakeIsNamed) {
       {"kind = \"poisson\"\nload = 0.5\nmessages = 3",
        "s.toml:10:12: [[traffic]] messages: expected no"},
       {"kind = \"poisson\"\nload = 0.5\nstart_us = 10_000",
-       "nothing arrives between start and stop"},
-      {"kind = \"poisson\"\nload = 1\nmessage_bytes = 1", "messages, more than 5e+07"},
+       "s.toml:7:1: [[traffic]] stop_us: traffic 'poisson': nothing arrives between start and "
+       "stop"},
+      {"kind = \"poisson\"\nload = 1\nmessage_bytes = 1",
+       "s.toml:9:8: [[traffic]] load: traffic 'poisson': 1.6e+09 messages until they stop, at most "
+       "5e+07"},
       {"kind = \"poisson\"\nload = 0.5\nfrom = \"h1\"\nto = \"h1\"", "from a host to itself"},
       {"kind = \"permutation\"\nload = 0.5", "s.toml:9:1: unknown key 'load' in [[traffic]]"},
       {"kind = \"permutation\"\nfrom = \"h1..h4\"\nto = \"h3..h6\"",
