@@ -100,9 +100,10 @@ TEST_F(NicServerTest, WhatAProcessHasSentIsDeliveredBeforeItDisconnects) {
   command.command.op = MPRDMA_ABI_CM_DISCONNECT;
   ASSERT_EQ(send_message(a.fd, command), 0);
   Incoming in;
-  do {
+  ASSERT_TRUE(until([&] {
     daemon.loop->step(Duration::zero());
-  } while (receive_message(a.fd, &in) == EAGAIN);
+    return receive_message(a.fd, &in) != EAGAIN;
+  }));
   int got = 0;
   RxFrame frame{};
   while (b.port->rx_burst(&frame, 1) == 1) {

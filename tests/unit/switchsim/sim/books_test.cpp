@@ -10,8 +10,13 @@
 namespace mprdma::switchsim {
 namespace {
 
-// Runs to the end of the scenario, step by step; what happened is in the counters of the ports.
-LinkCounters run_checked(const Scenario& scenario) {
+struct Seen {
+  LinkCounters all;  // of the ports, added up
+  uint64_t pauses = 0;
+};
+
+// Runs to the end of the scenario, step by step.
+Seen run_checked(const Scenario& scenario) {
   EXPECT_EQ(validate(scenario), "");
   HostSet hosts(scenario);
   NetworkConfig config;
@@ -27,15 +32,17 @@ LinkCounters run_checked(const Scenario& scenario) {
     ++events;
   }
   EXPECT_GT(events, 1000U);
-  LinkCounters all;
+  Seen seen;
+  LinkCounters& all = seen.all;
   for (PortId port = 0; port < scenario.topology.ports(); ++port) {
     const LinkCounters& one = network.counters(port);
     all.packets += one.packets;
     all.marked += one.marked;
     all.drop_loss += one.drop_loss;
     all.drop_buffer += one.drop_buffer;
+    if (scenario.topology.pfc.on) seen.pauses += network.pause_state(port).pause_sent;
   }
-  return all;
+  return seen;
 }
 
 // Five to one, over lossy paths, for a few hundred microseconds.
@@ -52,7 +59,7 @@ Scenario incast(bool pfc) {
 }
 
 TEST(Books, HoldAfterEveryEventWhereTheBufferIsFull) {
-  const LinkCounters seen = run_checked(incast(false));
+  const LinkCounters seen = run_checked(incast(false)).all;
   EXPECT_GT(seen.packets, 1000U);
   EXPECT_GT(seen.drop_loss, 0U);
   EXPECT_GT(seen.marked, 0U);
@@ -60,10 +67,11 @@ TEST(Books, HoldAfterEveryEventWhereTheBufferIsFull) {
 }
 
 TEST(Books, HoldAfterEveryEventWithPauses) {
-  const LinkCounters seen = run_checked(incast(true));
-  EXPECT_GT(seen.packets, 1000U);
-  EXPECT_GT(seen.drop_loss, 0U);
-  EXPECT_EQ(seen.drop_buffer, 0U);
+  const Seen seen = run_checked(incast(true));
+  EXPECT_GT(seen.all.packets, 1000U);
+  EXPECT_GT(seen.all.drop_loss, 0U);
+  EXPECT_EQ(seen.all.drop_buffer, 0U);
+  EXPECT_GT(seen.pauses, 0U);
 }
 
 }  // namespace
