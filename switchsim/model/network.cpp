@@ -21,11 +21,4 @@ SimSpan wheel_horizon(const Topology& topology) {
   return longest;
 }
 
-uint32_t whole_ps_per_byte(LinkRate rate) {
-  constexpr uint64_t kPicosecondsBits = 8'000'000'000'000;
-  const uint64_t bps = rate.bits_per_second();
-  const uint64_t ps = kPicosecondsBits / bps;
-  return kPicosecondsBits % bps == 0 && ps <= UINT32_MAX ? static_cast<uint32_t>(ps) : 0;
-}
-
 }  // namespace mprdma::switchsim

@@ -2,7 +2,7 @@
 // the books that check() adds up. Included by network.hpp only.
 #pragma once
 
-#include "switchsim/model/network_inl.hpp"
+#include "switchsim/model/network.hpp"
 
 namespace mprdma::switchsim {
 
@@ -65,7 +65,7 @@ template <class Hosts>
 void Network<Hosts>::set_rate(PortId port, LinkRate rate) {
   CHECK(rate.bits_per_second() > 0);
   extras_[port].rate = rate;
-  ports_[port].ps_per_byte = whole_ps_per_byte(rate);
+  ports_[port].ps_per_byte = rate.whole_ps_per_byte();
 }
 
 template <class Hosts>

@@ -8,8 +8,6 @@ namespace mprdma::switchsim {
 // How many events are pending at a time, and how far ahead they lie: sizes of the wheel.
 uint32_t wheel_buckets(const Topology& topology);
 SimSpan wheel_horizon(const Topology& topology);
-// Picoseconds of a byte, 0 if that is not a whole number.
-uint32_t whole_ps_per_byte(LinkRate rate);
 
 template <class Hosts>
 Network<Hosts>::Network(const NetworkConfig& config, Hosts& hosts)

@@ -69,6 +69,13 @@ class LinkRate {
     return SimSpan::ps(
         static_cast<int64_t>(whole * 1'000'000 + (rest * 1'000'000 + bps_ - 1) / bps_));
   }
+  // Picoseconds of a byte; 0 if that is not a whole number, or none that 32 bits hold. Requires a
+  // rate above zero.
+  [[nodiscard]] constexpr uint32_t whole_ps_per_byte() const {
+    constexpr uint64_t kPicosecondsBits = 8'000'000'000'000;
+    const uint64_t ps = kPicosecondsBits / bps_;
+    return kPicosecondsBits % bps_ == 0 && ps <= UINT32_MAX ? static_cast<uint32_t>(ps) : 0;
+  }
   constexpr auto operator<=>(const LinkRate&) const = default;
 
  private:
