@@ -97,16 +97,20 @@ Time Requester::sync_release(const Work& work) const {
   if (config_.params.sync_policy == SyncPolicy::kStopAndWait) {
     return sender_.idle() && reads_.empty() ? Time() : Time::never();
   }
-  return sender_.idle() ? Time() : last_begun_ + sender_.sync_delay();
+  return sender_.sync_release();
 }
 
-// When the work request that is next may begin, if only time keeps it.
-Time Requester::next_release() const {
+// Only what was sent keeps the work request that is next, a synchronise operation.
+bool Requester::waits_to_follow() const {
   if (blocked_ || stopped_ || draining_ || next_packet_ > 0 || next_ == queue_.tail_index()) {
-    return Time::never();
+    return false;
   }
-  const Time release = sync_release(queue_.at_index(next_));
-  return now_ < release ? release : Time::never();
+  return now_ < sync_release(queue_.at_index(next_));
+}
+
+// .. and the time until which, if that is known.
+Time Requester::next_release() const {
+  return waits_to_follow() ? sync_release(queue_.at_index(next_)) : Time::never();
 }
 
 bool Requester::has_new() const {
@@ -178,12 +182,12 @@ bool Requester::poll_packet(Time now, TxPacket& out) {
   if (choice.kind == StreamSender::Choice::Kind::kProbe) {
     out.header.mp_data.flags |= wire::kMpDataTailProbe;
   }
-  if (!choice.again()) last_begun_ = now;
   if (!choice.again() && ++next_packet_ == queue_.at_index(next_).packets) {
     ++next_;
     next_packet_ = 0;
   }
-  out.header.vp = sender_.on_sent(now, choice);
+  const bool synchronise = (out.header.mp_data.flags & wire::kMpDataSync) != 0;
+  out.header.vp = sender_.on_sent(now, choice, synchronise && packet_index == 0);
   run_local_work();
   had_new_ = has_new();
   return true;

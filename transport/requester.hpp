@@ -95,7 +95,8 @@ class Requester {
   [[nodiscard]] bool has_new() const;
   // .. or only the delay of a synchronise operation keeps it from being sent now.
   [[nodiscard]] bool has_backlog() const {
-    return has_new() || (config_.params.sync_wait_is_backlog && !next_release().is_never());
+    return has_new() || (config_.params.sync_wait_is_backlog && waits_to_follow() &&
+                         config_.params.sync_policy == SyncPolicy::kOptimistic);
   }
   // What the response stream's receiver calls.
   struct ResponseStream {
@@ -115,6 +116,7 @@ class Requester {
   void execute_local(uint32_t index);
   [[nodiscard]] bool may_begin(const Work& work) const;
   [[nodiscard]] Time sync_release(const Work& work) const;
+  [[nodiscard]] bool waits_to_follow() const;
   [[nodiscard]] Time next_release() const;
   void begin(Work& work);
   uint32_t index_of(Psn psn) const;
@@ -159,7 +161,6 @@ class Requester {
   uint32_t next_packet_ = 0;     // packets of it that were sent
   uint32_t receive_number_ = 0;
   uint32_t read_number_ = 0;
-  Time last_begun_;                     // when a packet was last sent for the first time
   bool peer_in_order_ = false;          // the peer's last acknowledgement: it places in order
   Psn rnr_psn_;                         // what the receiver was not ready for last ..
   uint32_t rnr_left_ = 0;               // .. and how often it may say so again

@@ -28,6 +28,7 @@ struct StreamStats {
   uint64_t retransmitted_trigger = 0;
   uint64_t retransmitted_early = 0;
   uint64_t retransmitted_rto = 0;
+  uint64_t retransmitted_sync = 0;   // refused: their operation came too early; no loss
   uint64_t retransmitted_probe = 0;  // tail probes, and questions to a receiver that was not ready
   uint64_t rto_expired = 0;
   uint64_t timeouts_undone = 0;    // the original's acknowledgement came after all

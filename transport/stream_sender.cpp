@@ -119,8 +119,8 @@ bool StreamSender::advance(Time now, Psn aack) {
     lost_count_ -= lost_.test(pos) ? 1 : 0;
     deferred_count_ -= deferred_.test(pos) ? 1 : 0;
   }
-  for (Map* map :
-       {&sacked_, &lost_, &deferred_, &charged_, &timed_out_, &recent_, &recent_before_}) {
+  for (Map* map : {&sacked_, &lost_, &deferred_, &followers_, &charged_, &timed_out_, &recent_,
+                   &recent_before_}) {
     map->clear_range(una_.value(), left);
   }
   una_ = aack;
@@ -138,6 +138,7 @@ bool StreamSender::advance(Time now, Psn aack) {
     paused_until_ = Time::never();
     timer_base_ = now;
   }
+  if (deferred_count_ > 0 && deferred_is_next()) release_deferred(now);
   return true;
 }
 
@@ -200,21 +201,6 @@ void StreamSender::take_nack_as_paper(const wire::Packet& ack) {
   }
 }
 
-// The receiver dropped a packet of a synchronise operation because something before it is still
-// missing there. It is sent again a little later; nothing is wrong, so nothing else happens.
-void StreamSender::defer(Time now, Psn aack, Psn psn) {
-  if (!outstanding(psn) || sacked_.test(psn.value()) || lost_.test(psn.value())) return;
-  // The receiver has the head of line and does not move: it was not ready, and its word of that
-  // was lost. Nothing else may be under way that would ask.
-  if (una_ == aack && sacked_.test(una_.value()) && !recent(una_)) probe_due_ = probe_head_ = true;
-  if (deferred_count_ == 0) deferred_until_ = now + sync_delay();
-  lost_.set(psn.value());
-  ++lost_count_;
-  deferred_.set(psn.value());
-  ++deferred_count_;
-  ++counters_->retransmitted_sync;
-}
-
 void StreamSender::clear_lost(Psn psn) {
   if (lost_.test(psn.value())) --lost_count_;
   if (deferred_.test(psn.value())) --deferred_count_;
@@ -230,12 +216,6 @@ Psn StreamSender::first_due() const {
     if (deferred_count_ == 0 || !deferred_.test(psn.value())) return psn;
     ++psn;
   }
-}
-
-Duration StreamSender::sync_delay() const {
-  // Both factors have 16 fraction bits, which cancel; srtt < 2^31, delta <= 2^7, alpha <= 2^20.
-  const int64_t scaled = srtt_ns_ * params_.reorder_delta * params_.sync_alpha.raw();
-  return Duration::ns(scaled / window_.exact().raw());
 }
 
 void StreamSender::mark_lost(Psn psn, Cause cause) {
@@ -334,11 +314,13 @@ StreamSender::Choice StreamSender::choose(bool has_new) const {
   return {};
 }
 
-uint16_t StreamSender::on_sent(Time now, const Choice& choice) {
+uint16_t StreamSender::on_sent(Time now, const Choice& choice, bool follows_all) {
   ++counters_->packets_sent;
   ++stats_.packets_sent;
+  last_sent_ = now;
   const uint16_t vp = take_path(now, choice);
   if (choice.kind == Choice::Kind::kNew) {
+    if (follows_all) followers_.set(choice.psn.value());
     if (idle()) {
       timer_base_ = last_progress_ = now;
       epoch_start_ = now;
@@ -366,6 +348,9 @@ uint16_t StreamSender::on_sent(Time now, const Choice& choice) {
   clear_lost(choice.psn);
   timed_out_.clear(choice.psn.value());
   recent_.set(choice.psn.value());
+  if (deferred_count_ > 0 && choice.psn.before(first_deferred())) {
+    deferred_until_ = now + sync_delay();
+  }
   settle_clocks(true);  // a probe needs no clock, but may take the room of one
   return vp;
 }
@@ -414,7 +399,7 @@ Duration StreamSender::probe_timeout() const {
 Time StreamSender::next_deadline(bool has_new) const {
   if (idle()) return Time::never();
   if (paused()) return paused_until_;
-  Time resend = deferred_count_ > 0 ? deferred_until_ : Time::never();
+  Time resend = deferral_runs() ? deferred_until_ : Time::never();
   resend = std::min(resend, burst_deadline(has_new));
   if (only_deferred()) return resend;
   const bool probe = params_.tail_probe && !probe_done_;
@@ -430,9 +415,9 @@ void StreamSender::on_deadline(Time now) {
     probe_due_ = probe_head_ = true;
     return;
   }
-  if (deferred_count_ > 0 && now >= deferred_until_) {
+  if (deferral_runs() && now >= deferred_until_) {
     if (only_deferred()) timer_base_ = now;
-    end_deferral();
+    release_deferred(now);
     settle_clocks(true);
   }
   release_burst(now);

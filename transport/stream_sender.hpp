@@ -66,8 +66,10 @@ class StreamSender {
 
   // ---- Work out
   [[nodiscard]] Choice choose(bool has_new) const;
-  // The chosen packet is handed to the host; returns its virtual path.
-  uint16_t on_sent(Time now, const Choice& choice);
+  // The chosen packet is handed to the host; returns its virtual path. `follows_all`: a new packet
+  // that begins an operation which the receiver refuses before everything else has arrived
+  // (synchronise).
+  uint16_t on_sent(Time now, const Choice& choice, bool follows_all = false);
   [[nodiscard]] Time next_deadline(bool has_new) const;
   // A path for a packet that is none of the stream's.
   uint16_t draw_path() { return paths_.draw(); }
@@ -89,6 +91,9 @@ class StreamSender {
   // How long a synchronise operation stays behind what was sent before it: alpha * delta * SRTT /
   // cwnd, rounded down.
   [[nodiscard]] Duration sync_delay() const;
+  // When such an operation may follow what was sent: never, while something is to be sent again
+  // first.
+  [[nodiscard]] Time sync_release() const;
   // The retransmission timeout without back-off.
   [[nodiscard]] Duration base_rto() const;
   [[nodiscard]] const cc::Window& window() const { return window_; }
@@ -108,6 +113,12 @@ class StreamSender {
   void take_nack(const wire::Packet& ack);
   void take_nack_as_paper(const wire::Packet& ack);
   void defer(Time now, Psn aack, Psn psn);
+  void release_deferred(Time now);
+  [[nodiscard]] Psn first_deferred() const {
+    return una_ + deferred_.next_set(una_.value(), span());
+  }
+  [[nodiscard]] bool deferred_is_next() const;
+  [[nodiscard]] bool deferral_runs() const;
   // No acknowledgement is to be expected before the resend: the timers rest.
   [[nodiscard]] bool only_deferred() const {
     return params_.sack_map && deferred_count_ > 0 && in_flight() == 0 && due_count() == 0;
@@ -175,6 +186,8 @@ class StreamSender {
   Map deferred_;
   uint32_t deferred_count_ = 0;
   Time deferred_until_;
+  Map followers_;   // first packets of synchronise operations
+  Time last_sent_;  // any packet
 
   // Epochs of 5/4 SRTT: what was sent before old_psn_ is older than a whole epoch.
   Time epoch_start_;

@@ -36,7 +36,8 @@ ordered_json ooo_json(const OooHistogram& ooo) {
 ordered_json retransmission_json(const transport::StreamStats& stats) {
   return {{"total", stats.retransmitted},           {"nack", stats.retransmitted_nack},
           {"trigger", stats.retransmitted_trigger}, {"early", stats.retransmitted_early},
-          {"rto", stats.retransmitted_rto},         {"probe", stats.retransmitted_probe}};
+          {"rto", stats.retransmitted_rto},         {"sync", stats.retransmitted_sync},
+          {"probe", stats.retransmitted_probe}};
 }
 
 ordered_json fct_json(const FlowResult& flow) {

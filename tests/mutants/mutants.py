@@ -16,7 +16,7 @@ Mutant = namedtuple("Mutant", "name file old new why rebuild killer")
 _RECEIVER = ("requester.cpp", "requester_responses.cpp", "responder.cpp")
 
 
-_CLOCKS = ("stream_sender.cpp", "stream_sender_clocks.cpp")
+_CLOCKS = ("stream_sender.cpp", "stream_sender_clocks.cpp", "stream_sender_sync.cpp")
 
 
 def _mutant(name, file, old, new, why, rebuild=(), killer="swarm"):
@@ -238,6 +238,30 @@ MUTANTS = [
         "reordering costs window",
     ),
     _mutant(
+        "all-that-came-too-early-at-once",
+        "stream_sender_sync.cpp",
+        "  } while (psn.before(nxt_) && !followers_.test(psn.value()));\n",
+        "  } while (psn.before(nxt_));\n",
+        "the network carries repeats, seven of eight packets",
+        killer="unit",
+    ),
+    _mutant(
+        "synchronise-follows-what-is-missing",
+        "stream_sender_sync.cpp",
+        "  return lost_count_ == 0 ? last_sent_ + sync_delay() : Time::never();\n",
+        "  return last_sent_ + sync_delay();\n",
+        "new operations are sent to be refused",
+        killer="unit",
+    ),
+    _mutant(
+        "refusals-stay-deferred",
+        "stream_sender_sync.cpp",
+        "    deferred_.clear(psn.value());\n",
+        "",
+        "what was refused once comes late or never",
+        killer="unit",
+    ),
+    _mutant(
         "stop-and-wait-does-not-wait",
         "requester.cpp",
         "    return sender_.idle() && reads_.empty() ? Time() : Time::never();\n",
@@ -276,8 +300,8 @@ MUTANTS = [
     _mutant(
         "sack-map-not-cleared",
         "stream_sender.cpp",
-        "       {&sacked_, &lost_, &deferred_, &charged_, ",
-        "       {&lost_, &deferred_, &charged_, ",
+        "  for (Map* map : {&sacked_, &lost_, ",
+        "  for (Map* map : {&lost_, ",
         "256 PSNs later a lost packet counts as received",
     ),
     _mutant(

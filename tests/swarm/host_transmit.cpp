@@ -80,7 +80,7 @@ bool World::send_one(Node& node, uint32_t q) {
     StreamModel& stream = request ? flow.requests() : flow.responses();
     const uint64_t before = stream.sent();
     if (scenario_.kind != Kind::kGarbage) {
-      const uint64_t marks = node.loss_marks();
+      const uint64_t marks = node.resend_marks();
       index = static_cast<int64_t>(request ? flow.on_request_sent(header, *payload, now_, marks)
                                            : flow.on_response_sent(header, *payload, now_, marks));
       ++node.data_sent;

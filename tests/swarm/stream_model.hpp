@@ -51,7 +51,7 @@ class StreamModel {
 
   // ---- Facts, each checked
   // A packet leaves its sender: the next one, or one sent and not yet acknowledged.
-  // `marks`: how many PSNs its sender has ever marked lost.
+  // `marks`: how many PSNs its sender has ever marked lost, or refused.
   uint64_t on_sent(Psn psn, Time now, uint64_t marks);
   void on_delivered(uint64_t index);
   void on_held(uint64_t index) { held_.insert(index); }

@@ -3,77 +3,12 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/print.hpp"
+#include "tests/unit/transport/lone_sender.hpp"
 
 namespace mprdma::transport {
 namespace {
 
 using Kind = StreamSender::Choice::Kind;
-
-Params params_with(uint32_t window, uint32_t window_max = 200) {
-  Params p;
-  p.initial_window = window;
-  p.window_max = window_max;
-  p.loss_trigger = 0;
-  p.early_retransmit = false;
-  p.tail_probe = false;
-  p.limit_growth = false;
-  p.path_policy = PathPolicy::kSingle;
-  p.initial_rtt = Duration::us(10);
-  p.rto_floor = Duration::us(500);
-  p.rto_ceiling = Duration::ms(10);
-  return p;
-}
-
-// A sender and the acknowledgements that a test lets it hear.
-class Sender {
- public:
-  explicit Sender(const Params& params, Psn first = Psn(1000)) : sender(params, &counters) {
-    sender.reset(first);
-    first_ = first;
-  }
-
-  // PSNs are told by their distance from the first.
-  Psn psn(int index) const { return first_ + static_cast<uint32_t>(index); }
-  int index(Psn p) const { return first_.distance_to(p); }
-
-  // Sends what may be sent, `count` packets at most; returns how many.
-  int send(int count = 1000, bool has_new = true) {
-    int sent = 0;
-    for (; sent < count; ++sent) {
-      const StreamSender::Choice choice = sender.choose(has_new);
-      if (!choice.any()) break;
-      last = choice;
-      sender.on_sent(now, choice);
-    }
-    return sent;
-  }
-
-  StreamSender::AckResult ack(int aack, int sack, uint8_t flags = 0,
-                              wire::NackCode nack = wire::NackCode::kNone) {
-    wire::Packet packet;
-    packet.opcode = wire::Opcode::kMpAck;
-    packet.psn = psn(aack);
-    packet.mp_ack.flags = static_cast<uint8_t>(flags | wire::kMpAckSackValid);
-    packet.mp_ack.nack = nack;
-    packet.mp_ack.sack = psn(sack);
-    packet.mp_ack.echoed_timestamp = static_cast<uint32_t>((now - rtt).ns());
-    return sender.on_ack(now, packet, backlog);
-  }
-  StreamSender::AckResult overflow(int aack, int dropped) {
-    return ack(aack, dropped, 0, wire::NackCode::kWindowOverflow);
-  }
-  uint32_t window_raw() const { return sender.window().exact().raw(); }
-
-  TransportCounters counters;
-  StreamSender sender;
-  StreamSender::Choice last;
-  Time now = Time::from_ns(5'000'000);
-  Duration rtt = Duration::us(10);
-  bool backlog = true;  // what the owner says at an acknowledgement
-
- private:
-  Psn first_;
-};
 
 constexpr uint32_t kOne = Fixed16::kOneRaw;
 
@@ -479,60 +414,6 @@ TEST(StreamSender, AHeadOfLineThatIsHeldIsAskedForOnTimeoutAndOnOverflow) {
     EXPECT_EQ(s.index(s.last.psn), 0);
     EXPECT_EQ(s.last.kind, Kind::kProbe);
   }
-}
-
-// ---- Synchronise -------------------------------------------------------------------------------
-
-TEST(StreamSender, WhatCameTooEarlyIsSentAgainAfterTheDelayAndCostsNothing) {
-  Params p = params_with(4);
-  p.reorder_delta = 32;
-  Sender s(p);
-  s.send(3);
-  const uint32_t window = s.window_raw();
-  const Time start = s.now;
-  s.ack(0, 2, 0, wire::NackCode::kSyncTooEarly);
-  EXPECT_EQ(s.sender.in_flight(), 2u) << "the receiver has dropped it";
-  EXPECT_EQ(s.send(1000, false), 0);
-  // 32 * 10 us / 4 packets
-  EXPECT_EQ(s.sender.sync_delay(), Duration::us(80));
-  EXPECT_EQ(s.sender.next_deadline(true), start + Duration::us(80));
-  EXPECT_EQ(s.send(1), 1) << "what was posted later may overtake it";
-  EXPECT_EQ(s.index(s.last.psn), 3);
-  s.now = start + Duration::us(80);
-  s.sender.on_deadline(s.now);
-  EXPECT_EQ(s.send(1000, false), 1);
-  EXPECT_EQ(s.index(s.last.psn), 2);
-  EXPECT_TRUE(s.last.again());
-  EXPECT_EQ(s.window_raw(), window);
-  EXPECT_EQ(s.counters.retransmitted_sync, 1u);
-  EXPECT_EQ(s.counters.retransmitted_nack + s.counters.retransmitted_rto, 0u);
-}
-
-TEST(StreamSender, ARefusedSynchroniseDoesNotKeepTheTimeoutOfWhatItWaitsForAway) {
-  Params p = params_with(4);
-  p.tail_probe = false;
-  Sender s(p);
-  s.send(2);
-  const Time timeout = s.now + s.sender.base_rto();
-  while (s.now < timeout) {  // packet 0 is lost; packet 1 comes too early again and again
-    s.ack(0, 1, 0, wire::NackCode::kSyncTooEarly);
-    s.now = s.sender.next_deadline(true);
-    s.sender.on_deadline(s.now);
-    if (s.now < timeout) {
-      EXPECT_EQ(s.send(1000, false), 1);
-      EXPECT_EQ(s.index(s.last.psn), 1);
-    }
-  }
-  EXPECT_EQ(s.now, timeout);
-  EXPECT_EQ(s.send(1, false), 1);
-  EXPECT_EQ(s.index(s.last.psn), 0);
-}
-
-TEST(StreamSender, AlphaStretchesTheDelayOfSynchroniseOperations) {
-  Params p = params_with(3);
-  p.reorder_delta = 32;
-  p.sync_alpha = Fixed16::from_raw(Fixed16::kOneRaw / 2);
-  EXPECT_EQ(Sender(p).sender.sync_delay(), Duration::ns(32 * 10'000 / 2 / 3));
 }
 
 }  // namespace
