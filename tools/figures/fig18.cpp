@@ -9,6 +9,7 @@
 #include "tools/figures/batch.hpp"
 #include "tools/figures/list.hpp"
 #include "tools/figures/message_sizes.hpp"
+#include "tools/figures/sync_beside.hpp"
 
 namespace mprdma::figures {
 
@@ -152,9 +153,11 @@ FigureResult synchronise_order(const Figure& figure, const RunOptions& options) 
       groups.push_back(group);
     }
   }
+  const SyncBeside beside = add_sync_beside(seeds, options.ci(), &batch);
   batch.run();
   for (const Group& group : groups) add_claims(batch, group, alphas, &out);
   compare_sizes(batch, groups[0], groups[1], alphas, &out);
+  claim_sync_beside(batch, beside, &out);
   for (const MessageSize* size : kMessageSizes) {
     Panel panel{size->name, "alpha", "synchronise messages too early, %", {}};
     for (const Group& group : groups) {
@@ -177,7 +180,9 @@ FigureResult synchronise_order(const Figure& figure, const RunOptions& options) 
   out.constants["load"] = kLoad;
   out.setup = fmt::format(
       "Five connections over four paths, messages at random times (Poisson), load {} of the four "
-      "paths, every second one (drawn) with the synchronise flag; {}; {}",
+      "paths, every second one (drawn) with the synchronise flag; {}; {}. Beside a connection: "
+      "scenario "
+      "synchronise-beside.toml, 64 messages posted, all of them with the flag",
       kLoad, describe(first, first.paths[0]), describe_times(first, seeds));
   out.seen = "alpha = 1 lets no synchronise message come too early";
   return out;

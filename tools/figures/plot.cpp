@@ -49,9 +49,11 @@ std::vector<std::string> wrap(const std::string& text, size_t width) {
   return lines;
 }
 
+// Gnuplot runs what stands between backquotes, also in a string.
 std::string quoted(const std::string& text) {
   std::string out = "\"";
-  for (const char c : text) {
+  for (char c : text) {
+    if (c == '`') c = '\'';
     if (c == '"' || c == '\\') out += '\\';
     out += c == '\n' ? std::string("\\n") : std::string(1, c);
   }
