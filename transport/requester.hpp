@@ -93,7 +93,7 @@ class Requester {
   };
 
   [[nodiscard]] bool has_new() const;
-  // .. or only the delay of a synchronise operation keeps it from being sent now.
+  // .. or only what was sent before a synchronise operation keeps that from being sent now.
   [[nodiscard]] bool has_backlog() const {
     return has_new() || (config_.params.sync_wait_is_backlog && waits_to_follow() &&
                          config_.params.sync_policy == SyncPolicy::kOptimistic);

@@ -321,6 +321,7 @@ uint16_t StreamSender::on_sent(Time now, const Choice& choice, bool follows_all)
   const uint16_t vp = take_path(now, choice);
   if (choice.kind == Choice::Kind::kNew) {
     if (follows_all) followers_.set(choice.psn.value());
+    if (only_deferred()) timer_base_ = now;  // the timers rested
     if (idle()) {
       timer_base_ = last_progress_ = now;
       epoch_start_ = now;

@@ -181,8 +181,9 @@ class StreamSender {
   Map recent_before_;  // .. in the one before
   uint32_t sacked_count_ = 0;
   uint32_t lost_count_ = 0;
-  // Of the lost ones: refused by the receiver as too early (synchronise), not to be sent again
-  // before deferred_until_. No loss: costs no window.
+  // Of the lost ones: refused by the receiver as too early (synchronise), not to be sent again yet:
+  // before deferred_until_, or before everything ahead of them has arrived. No loss: costs no
+  // window.
   Map deferred_;
   uint32_t deferred_count_ = 0;
   Time deferred_until_;

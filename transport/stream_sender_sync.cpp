@@ -19,7 +19,9 @@ Time StreamSender::sync_release() const {
 // The receiver dropped a packet of a synchronise operation because something before it is still
 // missing there. It is sent again a little later; nothing is wrong, so nothing else happens.
 void StreamSender::defer(Time now, Psn aack, Psn psn) {
-  if (!outstanding(psn) || sacked_.test(psn.value()) || lost_.test(psn.value())) return;
+  if (!outstanding(psn) || sacked_.test(psn.value())) return;
+  timed_out_.clear(psn.value());  // this copy is gone, also if the timeout was too early
+  if (lost_.test(psn.value())) return;
   // The receiver has the head of line and does not move: it was not ready, and its word of that
   // was lost. Nothing else may be under way that would ask.
   if (una_ == aack && sacked_.test(una_.value()) && !recent(una_)) probe_due_ = probe_head_ = true;
@@ -33,9 +35,9 @@ void StreamSender::defer(Time now, Psn aack, Psn psn) {
   if (deferred_is_next()) release_deferred(now);
 }
 
-// Everything before the first refused operation has arrived: it cannot be refused again.
+// Everything before the first refused operation has arrived, if snd_una is at its first packet or
+// in it: then it cannot be refused again.
 bool StreamSender::deferred_is_next() const {
-  if (!followers_.test(una_.value())) return false;
   const auto before = static_cast<uint32_t>(una_.distance_to(first_deferred()));
   return followers_.next_set(una_.value() + 1, before) == before;
 }

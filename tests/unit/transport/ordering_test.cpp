@@ -426,6 +426,22 @@ TEST(Ordering, TheDelayOfASynchroniseOperationCostsNoWindow) {
   EXPECT_EQ(taken_while_waiting(false), 2U) << "to the letter";
 }
 
+// .. nor what waits because one before it was refused.
+TEST(Ordering, ARefusedSynchroniseOperationInFrontCostsNoWindow) {
+  RelaxedPair pair(with_delay());
+  const auto data = send_data_and_flag(pair, kSynchronise);
+  pair.a.post(WorkOpcode::kWrite, kLocal, 8, kRemote, kSignaled | kSynchronise);
+  pair.a.now = pair.b.now = pair.a.now + Duration::us(40);
+  pair.a.on_deadline();
+  const auto flag = pair.a.send();
+  ASSERT_EQ(flag.size(), 1u);
+  pair.a.receive(*pair.b.receive(flag[0]));
+  ASSERT_EQ(pair.a.counters.retransmitted_sync, 1u);
+  pair.a.receive(*pair.b.receive(data[1]));
+  EXPECT_TRUE(pair.a.send().empty());
+  EXPECT_EQ(pair.a.counters.window_reductions, 0u);
+}
+
 TEST(Ordering, NothingWaitsIfNothingIsOutstanding) {
   RelaxedPair pair(with_delay());
   pair.a.post(WorkOpcode::kWrite, kLocal, kMtu, kRemote, kSignaled | kSynchronise);

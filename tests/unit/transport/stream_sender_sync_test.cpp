@@ -10,6 +10,8 @@
 namespace mprdma::transport {
 namespace {
 
+using Kind = StreamSender::Choice::Kind;
+
 Params params_with_delay() {
   Params p = params_with(8);
   p.reorder_delta = 32;  // 32 * 10 us / 8 packets: a delay of 40 us
@@ -20,7 +22,8 @@ TEST(Synchronise, WhatCameTooEarlyIsSentAgainAfterTheDelayAndCostsNothing) {
   Params p = params_with(4);
   p.reorder_delta = 32;
   Sender s(p);
-  s.send(3);
+  s.send(2);
+  s.send(1, true, true);
   const uint32_t window = s.window_raw();
   const Time start = s.now;
   s.ack(0, 2, 0, wire::NackCode::kSyncTooEarly);
@@ -45,7 +48,8 @@ TEST(Synchronise, ARefusedSynchroniseDoesNotKeepTheTimeoutOfWhatItWaitsForAway) 
   Params p = params_with(4);
   p.tail_probe = false;
   Sender s(p);
-  s.send(2);
+  s.send(1);
+  s.send(1, true, true);
   const Time timeout = s.now + s.sender.base_rto();
   while (s.now < timeout) {  // packet 0 is lost; packet 1 comes too early again and again
     s.ack(0, 1, 0, wire::NackCode::kSyncTooEarly);
@@ -147,12 +151,49 @@ TEST(Synchronise, NothingNewFollowsWhileSomethingIsToBeSentAgain) {
   EXPECT_EQ(s.sender.sync_release(), Time()) << "everything has arrived";
 }
 
-// A peer that names packets of other operations gains no resend at once.
-TEST(Synchronise, ARefusalOfWhatFollowsNothingIsObeyedAfterTheDelay) {
+// .. also if acknowledgements overtake each other.
+TEST(Synchronise, AnOperationWhoseFirstPacketHasArrivedIsNotRefusedAgain) {
+  TwoRefused late;
+  late.ack(2, 1);  // 0 and 1 have arrived
+  EXPECT_EQ(late.sent_again(), std::vector<int>{2});
   Sender s(params_with_delay());
-  s.send(2);
-  s.ack(0, 0, 0, wire::NackCode::kSyncTooEarly);
-  EXPECT_EQ(s.send(1000, false), 0);
+  s.send(1);
+  s.send(1, true, true);
+  s.send(1);
+  s.ack(1, 0);
+  s.ack(2, 1);
+  s.ack(0, 2, 0, wire::NackCode::kSyncTooEarly);
+  EXPECT_EQ(s.send(1000, false), 1);
+}
+
+TEST(Synchronise, ATimeoutThatIsUndoneDoesNotUndoARefusal) {
+  Sender s(params_with_delay());
+  s.send(1);
+  s.send(1, true, true);
+  s.now = s.sender.next_deadline(true);
+  s.sender.on_deadline(s.now);
+  s.ack(0, 1, 0, wire::NackCode::kSyncTooEarly);
+  s.ack(1, 0);  // the original: the timeout was too early
+  EXPECT_EQ(s.counters.timeouts_undone, 1u);
+  EXPECT_EQ(s.sender.in_flight(), 0u);
+  EXPECT_EQ(s.send(1000, false), 1);
+  EXPECT_EQ(s.index(s.last.psn), 1);
+}
+
+TEST(Synchronise, WhatLeavesWhileTheTimersRestIsTimedFromThen) {
+  Params p = params_with(2);
+  p.reorder_delta = 32;  // a delay of 160 us
+  p.rto_floor = Duration::us(50);
+  Sender s(p);
+  s.send(1);
+  s.send(1, true, true);
+  s.ack(0, 0);  // it is there, and the receiver not ready: nothing is under way
+  s.ack(0, 1, 0, wire::NackCode::kSyncTooEarly);
+  s.send(1);  // asks
+  s.now += s.sender.base_rto();
+  ASSERT_EQ(s.send(1), 1);
+  EXPECT_EQ(s.last.kind, Kind::kNew);
+  EXPECT_GT(s.sender.next_deadline(true), s.now);
 }
 
 }  // namespace
