@@ -7,6 +7,7 @@ import time
 import beside
 import crowd
 import daemon
+import daemon_virtio
 import direct
 import doctor_path
 import fabric
@@ -363,7 +364,7 @@ _CASES = {
 
 def of_wire(name):
     of_daemon = daemon.CASES + crowd.CASES + service.CASES + hostile.CASES
-    further = {"daemon": of_daemon, "beside": beside.CASES,
+    further = {"daemon": of_daemon, "daemon-virtio": daemon_virtio.CASES, "beside": beside.CASES,
                "beside-xdp": beside.CASES}
     chosen = [*{**_CASES, **fabric.CASES, **further}[name]]
     for module in (rdma_cm, libfabric, rsockets, doctor_path):
