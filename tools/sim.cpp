@@ -40,6 +40,11 @@ struct Arguments {
   bool seed_given = false;
 };
 
+// A mean of samples; none was taken: "-".
+std::string mean_text(double mean, int digits) {
+  return mean > 0 ? fmt::format("{:.{}f}", mean, digits) : "-";
+}
+
 void print_flows(const Result& result) {
   constexpr size_t kRowsMax = 40;
   fmt::print("{:<16} {:>10} {:>12} {:>8} {:>9} {:>8} {:>8} {:>6} {:>9}\n", "flow", "Gb/s",
@@ -47,11 +52,12 @@ void print_flows(const Result& result) {
   for (size_t i = 0; i < std::min(result.flows.size(), kRowsMax); ++i) {
     const FlowResult& flow = result.flows[i];
     const std::string transport = flow.transport == "mp" ? "" : "  " + flow.transport;
-    fmt::print("{:<16} {:>10.3f} {:>12.4f} {:>8.1f} {:>9.2f} {:>8} {:>8} {:>6} {:>9}{}{}\n",
-               flow.name, flow.goodput_bps / 1e9,
-               result.ceiling_bps > 0 ? flow.goodput_bps / result.ceiling_bps : 0, flow.window_mean,
-               flow.srtt_mean_us, flow.ooo.percentile(0.999), flow.stats.retransmitted,
-               flow.stats.rto_expired, flow.spurious, transport, flow.failed ? "  FAILED" : "");
+    fmt::print("{:<16} {:>10.3f} {:>12.4f} {:>8} {:>9} {:>8} {:>8} {:>6} {:>9}{}{}\n", flow.name,
+               flow.goodput_bps / 1e9,
+               result.ceiling_bps > 0 ? flow.goodput_bps / result.ceiling_bps : 0,
+               mean_text(flow.window_mean, 1), mean_text(flow.srtt_mean_us, 2),
+               flow.ooo.percentile(0.999), flow.stats.retransmitted, flow.stats.rto_expired,
+               flow.spurious, transport, flow.failed ? "  FAILED" : "");
   }
   if (result.flows.size() > kRowsMax) {
     fmt::print(".. and {} more\n", result.flows.size() - kRowsMax);
