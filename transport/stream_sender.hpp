@@ -112,6 +112,7 @@ class StreamSender {
   void take_rtt_sample(Time now, uint32_t echoed_timestamp);
   void take_nack(const wire::Packet& ack);
   void take_nack_as_paper(const wire::Packet& ack);
+  // stream_sender_sync.cpp
   void defer(Time now, Psn aack, Psn psn);
   void release_deferred(Time now);
   [[nodiscard]] Psn first_deferred() const {

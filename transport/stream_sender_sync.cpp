@@ -10,7 +10,8 @@ Duration StreamSender::sync_delay() const {
   return Duration::ns(scaled / window_.exact().raw());
 }
 
-// Behind what is missing at the receiver it could only be refused.
+// Behind what is missing at the receiver it could only be refused, and so could the next: without
+// this the network carries little but repeats (docs/algorithms.md, "Synchronise").
 Time StreamSender::sync_release() const {
   if (idle()) return Time();
   return lost_count_ == 0 ? last_sent_ + sync_delay() : Time::never();
@@ -50,8 +51,8 @@ bool StreamSender::deferral_runs() const {
   return lost_.next_set(una_.value(), before) == before;
 }
 
-// Of what was refused the first operation goes again, and the next one a delay after it: all at
-// once would be refused for want of each other, round trip by round trip.
+// Of what was refused the first operation goes again, and the next one a delay after it, as new
+// ones do: the delay is what gives those before it the time to arrive.
 void StreamSender::release_deferred(Time now) {
   Psn psn = first_deferred();
   do {

@@ -116,10 +116,10 @@ def run_cases(directory, options, screen, round_of):
     return results, verified
 
 
-def missed(rounds, unit):
-    """Whether a claim misses its target, which is ">= x" of each, in one of the rounds."""
+def missed(results, unit):
+    """Whether a claim misses its target, which is ">= x" of each, in a round."""
     return any(value_of(results, unit) < float(target.split()[1])
-               for _, _, target, value_of in CLAIMS for results, _ in rounds)  # fmt: skip
+               for _, _, target, value_of in CLAIMS)  # fmt: skip
 
 
 def run_rounds(directory, options, screen, unit):
@@ -129,7 +129,7 @@ def run_rounds(directory, options, screen, unit):
     rounds = []
     while len(rounds) < wanted:
         rounds.append(run_cases(directory, options, screen, f"{len(rounds) + 1} of {wanted}"))
-        if options.runs is None and len(rounds) == 1 and missed(rounds, unit):
+        if options.runs is None and len(rounds) == 1 and missed(rounds[0][0], unit):
             wanted = 3
     return rounds
 

@@ -242,7 +242,7 @@ MUTANTS = [
         "stream_sender_sync.cpp",
         "  } while (psn.before(nxt_) && !followers_.test(psn.value()));\n",
         "  } while (psn.before(nxt_));\n",
-        "the network carries repeats, seven of eight packets",
+        "an operation is refused for want of the one that goes with it",
         killer="unit",
     ),
     _mutant(
@@ -250,7 +250,7 @@ MUTANTS = [
         "stream_sender_sync.cpp",
         "  return lost_count_ == 0 ? last_sent_ + sync_delay() : Time::never();\n",
         "  return last_sent_ + sync_delay();\n",
-        "new operations are sent to be refused",
+        "new operations are sent to be refused: most packets are repeats",
         killer="unit",
     ),
     _mutant(

@@ -181,8 +181,7 @@ FigureResult synchronise_order(const Figure& figure, const RunOptions& options) 
   out.setup = fmt::format(
       "Five connections over four paths, messages at random times (Poisson), load {} of the four "
       "paths, every second one (drawn) with the synchronise flag; {}; {}. Beside a connection: "
-      "scenario "
-      "synchronise-beside.toml, 64 messages posted, all of them with the flag",
+      "scenario synchronise-beside.toml, 64 messages posted, all of them with the flag",
       kLoad, describe(first, first.paths[0]), describe_times(first, seeds));
   out.seen = "alpha = 1 lets no synchronise message come too early";
   return out;
