@@ -37,14 +37,16 @@ def _die_with_parent():
 
 
 class Process:
-    """A started program whose output goes to a file."""
+    """A started program whose output goes to a file, or which has a terminal (a descriptor)."""
 
-    def __init__(self, command, environment=None, name=None):
+    def __init__(self, command, environment=None, name=None, directory=None, terminal=None):
         self.command = [str(c) for c in command]
         self.name = name or pathlib.Path(self.command[0]).name
         self._output = tempfile.TemporaryFile()
         self._popen = subprocess.Popen(
-            self.command, env=environment, stdin=subprocess.DEVNULL, stdout=self._output,
+            self.command, env=environment, cwd=directory,
+            stdin=subprocess.DEVNULL if terminal is None else terminal,
+            stdout=self._output if terminal is None else terminal,
             stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=_die_with_parent,
         )  # fmt: skip
         self.pid = self._popen.pid
