@@ -105,6 +105,9 @@ int CmAgent::State::bind(CmId& id, const wire::IpAddress& wanted, uint16_t port)
   // As the remote end in resolve(): the host's own name is often one of these.
   const wire::IpAddress& address = is_loopback(wanted) ? config.address : wanted;
   if (!is_any(address) && !is_own(address)) return EADDRNOTAVAIL;
+  // As Linux does (cma.c): an IPv4 address is bound for IPv4 alone, unless the option says
+  // otherwise.
+  if (!id.family_said) id.family_only = is_ipv4(address);
   const CmPortTable::Claim claim{.id = id.id,
                                  .address = address,
                                  .reuse = id.reuse_address,
@@ -213,6 +216,7 @@ int CmAgent::State::set_option(CmId& id, uint32_t option, uint32_t value) {
     case MPRDMA_ABI_CM_OPTION_AFONLY:
       if (value > 1 || id.state != CmState::kIdle || id.has_port) return EINVAL;
       id.family_only = value != 0;
+      id.family_said = true;
       return 0;
     case MPRDMA_ABI_CM_OPTION_ACK_TIMEOUT:
       if (value > kAckTimeoutMax) return EINVAL;

@@ -56,7 +56,8 @@ struct CmId {
   uint16_t remote_port = 0;
   bool has_port = false;  // local_port is its own; a child's is its listener's
   bool reuse_address = false;
-  bool family_only = false;
+  bool family_only = false;  // bound for its own address family alone
+  bool family_said = false;  // .. as OPTION_AFONLY says; else it follows from the address
   bool has_ack_timeout = false;
   uint8_t ack_timeout = 0;
   uint8_t traffic_class = 0;

@@ -9,12 +9,15 @@ namespace mprdma::dataplane {
 
 namespace {
 
-// Both are bound to the port; `listens`: the newcomer wants it for listening.
-bool collide(const CmPortTable::Claim& old, const CmPortTable::Claim& claim, bool listens) {
+// Both are bound to the port; `listens`: the newcomer wants it for listening. Errno values, 0 if
+// there is room for both.
+int collision(const CmPortTable::Claim& old, const CmPortTable::Claim& claim, bool listens) {
   if (old.family_only && claim.family_only && is_ipv4(old.address) != is_ipv4(claim.address)) {
-    return false;
+    return 0;
   }
-  return listens || old.listening || !old.reuse || !claim.reuse;
+  if (!listens && !old.listening && old.reuse && claim.reuse) return 0;
+  if (is_any(old.address) || is_any(claim.address)) return EADDRNOTAVAIL;
+  return old.address == claim.address ? EADDRINUSE : 0;
 }
 
 }  // namespace
@@ -32,8 +35,9 @@ bool CmPortTable::is_space(uint32_t space) {
 int CmPortTable::bind(uint32_t space, uint16_t port, const Claim& claim) {
   const auto found = claims_.find(key_of(space, port));
   if (found != claims_.end()) {
-    const auto in_the_way = [&](const Claim& old) { return collide(old, claim, false); };
-    if (std::ranges::any_of(found->second, in_the_way)) return EADDRINUSE;
+    for (const Claim& old : found->second) {
+      if (const int error = collision(old, claim, false); error != 0) return error;
+    }
   }
   claims_[key_of(space, port)].push_back(claim);
   return 0;
@@ -66,7 +70,8 @@ int CmPortTable::listen(uint32_t space, uint16_t port, uint32_t id) {
   Claim* own = find(space, port, id);
   if (own == nullptr) return EINVAL;
   for (const Claim& other : claims_[key_of(space, port)]) {
-    if (other.id != id && collide(other, *own, true)) return EADDRINUSE;
+    const int error = other.id != id ? collision(other, *own, true) : 0;
+    if (error != 0) return error;
   }
   own->listening = true;
   return 0;

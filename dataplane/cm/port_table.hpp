@@ -1,7 +1,8 @@
 // Ports of rdma_cm: 16 bits in each of its port spaces, shared by all clients of a
 // device. The rules are those of bind(2) and listen(2) as Linux applies them to rdma_cm: two ids
-// share a port if both have REUSEADDR and neither listens, or if one is for IPv4 alone and the
-// other for IPv6 alone. There is one address, so "any" and "ours" differ only in what is told.
+// share a port if both have REUSEADDR and neither listens, if one is for IPv4 alone and the
+// other for IPv6 alone, or if their addresses differ and neither is "any". What is in the way is
+// EADDRNOTAVAIL where either address is "any", else EADDRINUSE (Linux, cma_check_port).
 // Privileged ports are not special: the device is the process's own.
 #pragma once
 

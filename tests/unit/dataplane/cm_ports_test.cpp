@@ -19,7 +19,7 @@ TEST_F(CmPorts, APortBelongsToOneUntilItIsDestroyed) {
   const uint32_t first = a.create();
   const uint32_t second = a.create();
   ASSERT_EQ(a.bind(first, kAnyIpv4, 80), 0) << "privileged ports are not special";
-  EXPECT_EQ(a.bind(second, a.address, 80), EADDRINUSE);
+  EXPECT_EQ(a.bind(second, a.address, 80), EADDRNOTAVAIL) << "the other one has every address";
   EXPECT_EQ(a.bind(a.create(kUdp), kAnyIpv4, 80), 0) << "another space";
   EXPECT_EQ(a.bind(first, kAnyIpv4, 81), EINVAL);
   ASSERT_EQ(a.destroy(first), 0);
@@ -37,7 +37,7 @@ TEST_F(CmPorts, ALoopbackAddressIsTheDevices) {
 TEST_F(CmPorts, PortsAreTheDevicesWhateverClientBindsThem) {
   a.server(kPort);
   a.client = kClient + 1;
-  EXPECT_EQ(a.bind(a.create(), kAnyIpv4, kPort), EADDRINUSE);
+  EXPECT_EQ(a.bind(a.create(), kAnyIpv4, kPort), EADDRNOTAVAIL);
 }
 
 TEST_F(CmPorts, PortZeroGivesAFreeOneOfTheRangeUntilThereIsNone) {
@@ -62,14 +62,14 @@ TEST_F(CmPorts, ReuseNeedsBothAndNobodyWhoListens) {
   const uint32_t third = a.create();
   ASSERT_EQ(a.option(first, MPRDMA_ABI_CM_OPTION_REUSEADDR, 1), 0);
   ASSERT_EQ(a.bind(first, kAnyIpv4, kPort), 0);
-  EXPECT_EQ(a.bind(second, kAnyIpv4, kPort), EADDRINUSE);
+  EXPECT_EQ(a.bind(second, kAnyIpv4, kPort), EADDRNOTAVAIL);
   ASSERT_EQ(a.option(second, MPRDMA_ABI_CM_OPTION_REUSEADDR, 1), 0);
   ASSERT_EQ(a.bind(second, kAnyIpv4, kPort), 0);
-  EXPECT_EQ(a.listen(first), EADDRINUSE) << "it is shared";
+  EXPECT_EQ(a.listen(first), EADDRNOTAVAIL) << "it is shared";
   ASSERT_EQ(a.destroy(second), 0);
   ASSERT_EQ(a.listen(first), 0);
   ASSERT_EQ(a.option(third, MPRDMA_ABI_CM_OPTION_REUSEADDR, 1), 0);
-  EXPECT_EQ(a.bind(third, kAnyIpv4, kPort), EADDRINUSE) << "somebody listens";
+  EXPECT_EQ(a.bind(third, kAnyIpv4, kPort), EADDRNOTAVAIL) << "somebody listens";
 }
 
 TEST_F(CmPorts, BothFamiliesShareAPortIfEachKeepsToItself) {
@@ -87,6 +87,25 @@ TEST_F(CmPorts, BothFamiliesShareAPortIfEachKeepsToItself) {
   ask(18);
   deliver();
   EXPECT_EQ(b.expect(MPRDMA_ABI_CM_EVENT_REQUEST).listener, four);
+}
+
+// Linux, rdma_bind_addr_dst(): an IPv4 address is for IPv4 alone unless the option was given, an
+// IPv6 one for both. Servers such as redis bind 0.0.0.0 and, with AFONLY, [::] at one port.
+TEST_F(CmPorts, AnIpv4AddressIsForIpv4AloneUnlessTheOptionSaysOtherwise) {
+  const uint32_t four = b.create();
+  const uint32_t six = b.create();
+  ASSERT_EQ(b.bind(four, kAnyIpv4, kPort), 0);
+  EXPECT_EQ(b.bind(six, kAnyIpv6, kPort), EADDRNOTAVAIL) << "IPv6's takes IPv4 as well";
+  ASSERT_EQ(b.option(six, MPRDMA_ABI_CM_OPTION_AFONLY, 1), 0);
+  EXPECT_EQ(b.bind(six, kAnyIpv6, kPort), 0);
+  EXPECT_EQ(b.listen(four), 0);
+  EXPECT_EQ(b.listen(six), 0);
+  const uint32_t open = b.create();
+  ASSERT_EQ(b.option(open, MPRDMA_ABI_CM_OPTION_AFONLY, 0), 0);
+  ASSERT_EQ(b.bind(open, kAnyIpv4, kPort + 1), 0);
+  const uint32_t other = b.create();
+  ASSERT_EQ(b.option(other, MPRDMA_ABI_CM_OPTION_AFONLY, 1), 0);
+  EXPECT_EQ(b.bind(other, kAnyIpv6, kPort + 1), EADDRNOTAVAIL) << "it was told to take both";
 }
 
 TEST_F(CmPorts, AListenerAtAnyOrOurAddressIsFound) {

@@ -84,7 +84,7 @@ TEST_F(NicServerTest, SpeaksConnectionManagementForItsClients) {
   EXPECT_EQ(execute(b, bind, &result), ENOENT);
   ASSERT_EQ(execute(b, create, &result), 0);
   bind.id = result.id;
-  EXPECT_EQ(execute(b, bind, &result), EADDRINUSE);
+  EXPECT_EQ(execute(b, bind, &result), EADDRNOTAVAIL);
   a.leave();
   ASSERT_TRUE(daemon.run([&] { return daemon.loop->server().clients() == 1; }));
   EXPECT_EQ(execute(b, bind, &result), 0);
