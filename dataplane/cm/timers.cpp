@@ -27,6 +27,7 @@ void CmAgent::State::on_timer(CmId& id) {
       --id.retries_left;
       ++counters.cm_repeated;
       id.mra_heard = false;
+      if (id.state == CmState::kDisconnecting) id.timeout = id.timeout * 2;
       send_kept(id, Room::kOwn);
       return set_timer(id, id.timeout);
     case CmState::kRequested:

@@ -309,11 +309,27 @@ TEST_F(CmConnection, ADreqOfADestroyedIdIsRepeatedUntilItIsHeard) {
   connect_both();
   ASSERT_EQ(a.destroy(id_a), 0);
   EXPECT_EQ(a.take().size(), 1u);  // lost
-  pass(Duration::s(5));
+  pass(Duration::s(1));
   b.expect(MPRDMA_ABI_CM_EVENT_DISCONNECTED);
   EXPECT_TRUE(a.events().empty());
   b.agent->forget_client(kClient, b.now);
   expect_nothing_left();
+}
+
+// A process that owned its port and died says nothing: its peer waits neither for 16 response
+// timeouts, as for a REQ, nor so short that a lost message matters.
+TEST_F(CmConnection, ADisconnectionFromADeadPeerTakesSecondsNotAMinute) {
+  connect_both();
+  ASSERT_EQ(a.disconnect(id_a), 0);
+  size_t messages = a.take().size();
+  for (int i = 0; i < 81; ++i) {
+    pass(Duration::ms(100), false);
+    messages += a.take().size();
+    ASSERT_TRUE(a.events().empty()) << "after " << i << " x 100 ms";
+  }
+  EXPECT_EQ(messages, 5u);
+  pass(Duration::ms(500), false);
+  a.expect(MPRDMA_ABI_CM_EVENT_DISCONNECTED);
 }
 
 TEST_F(CmConnection, AClientThatIsGoneIsHungUpForAndItsPortsAreFree) {
