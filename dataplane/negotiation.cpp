@@ -102,6 +102,12 @@ PairNegotiation::Step PairNegotiation::on_refusal(Time now) {
   return decide({.mode = PairMode::kRoce, .window_slots = facts_.window_slots});
 }
 
+PairNegotiation::Step PairNegotiation::on_impatience(Time now) {
+  Step step = on_refusal(now);
+  step.silent = step.changed && asked_ == kPatience.size();
+  return step;
+}
+
 PairNegotiation::Step PairNegotiation::on_packet(Time now, bool mp) {
   if (!wants_packet(mp)) return {};
   if (!decided() && !mp) {

@@ -71,6 +71,8 @@ class PairNegotiation {
   bool recall(const wire::IpAddress& gid, uint32_t qpn);
   // It answered that it does not know the question, or there is no way to it.
   Step on_refusal(Time now);
+  // Requests wait no longer: the standard's mode, until something else is heard.
+  Step on_impatience(Time now);
   // A packet of a reliable service came: `mp` or the standard's.
   [[nodiscard]] bool wants_packet(bool mp) const {
     return begun_ && !(info_.phase == wire::PairPhase::kFixed && mp == speaks_mp());

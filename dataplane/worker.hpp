@@ -193,7 +193,8 @@ class Worker {
   void apply_mode(QpContext& qp);
   void do_step(QpContext& qp, const PairNegotiation::Step& step, Time now, TxBatch& batch);
   [[nodiscard]] Time pair_deadline(const QpContext& qp) const;
-  [[nodiscard]] Time patience_with_link(const QpContext& qp) const;
+  [[nodiscard]] Time waits_until(const QpContext& qp) const;
+  void note_waiting(QpContext& qp);
   void push_negotiating(QpContext& qp);
   bool negotiate(Time now);
   bool send_pair_mad(const wire::FrameAddress& address, uint16_t vp, const wire::PairMad& mad,
@@ -299,7 +300,6 @@ class Worker {
   uint32_t busy_qps_ = 0;
   uint64_t send_completions_ = 0;
   bool link_up_ = false;
-  Time link_down_since_;  // of interest while it is down
   bool said_memory_absent_ = false;
   bool burst_was_full_ = false;  // the last one ended by its budget, not by the wire
 };

@@ -36,7 +36,6 @@ bool connected(const QpContext& qp) {
 
 // To RTR: the path and the peer's number are known.
 void Worker::begin_negotiation(QpContext& qp, Time now) {
-  qp.connected_at = now;
   const wire::IpAddress& peer = qp.address.dst_ip;
   const uint64_t transaction = prng_.next_u64() << 24 | qp.qp.qpn();
   // What comes over the wire in our own name says nothing of a peer on our own device.
@@ -104,22 +103,32 @@ void Worker::do_step(QpContext& qp, const PairNegotiation::Step& step, Time now,
 
 // When the queue pair has to ask, or to stop waiting. Nothing is asked while the link is down.
 Time Worker::pair_deadline(const QpContext& qp) const {
-  if (!link_up_) return patience_with_link(qp);
-  const bool can_ask = qp.path == PathState::kReady || qp.path == PathState::kFailed;
-  return can_ask ? qp.pair.next_deadline() : Time::never();
+  const Time limit = waits_until(qp);
+  const bool can_ask = link_up_ && (qp.path == PathState::kReady || qp.path == PathState::kFailed);
+  return can_ask ? std::min(qp.pair.next_deadline(), limit) : limit;
 }
 
-// Work requests that wait for the mode do not wait for the link longer than the verbs' timeout and
-// retries allow them to wait for the peer. A queue pair without any waits as long as it takes.
-Time Worker::patience_with_link(const QpContext& qp) const {
-  const WorkRing& sq = qp.sq;
-  if (qp.pair.next_deadline().is_never() || qp.qp.state() != QpState::kRts || sq.depth == 0 ||
-      qp.attr.timeout == 0 || mprdma_abi_load_acquire(&sq.dbr->producer) == sq.next) {
-    return Time::never();
+// Requests that wait for the mode, or for the peer's Ethernet address, do so for half of what the
+// verbs' timeout and retries ask for; then they are sent as well as it goes, and the transport's
+// own timers have the rest. A queue pair without any waits as long as it takes.
+Time Worker::waits_until(const QpContext& qp) const {
+  if (qp.waiting_since.is_never() || qp.attr.timeout == 0) return Time::never();
+  return qp.waiting_since +
+         transport::ack_timeout(qp.attr.timeout) * (int64_t{qp.attr.retry_cnt} + 1) / 2;
+}
+
+// Do requests wait for what they need to be sent at all? The transport learns since when.
+void Worker::note_waiting(QpContext& qp) {
+  const bool sends = qp.qp.state() == QpState::kRts;
+  bool waits = false;
+  if (sends && qp.path != PathState::kNone && qp.sq.depth != 0) {
+    waits = qp.qp.decided()
+                ? qp.path == PathState::kResolving && qp.qp.wants_to_send()
+                : qp.pair.begun() && mprdma_abi_load_acquire(&qp.sq.dbr->producer) != qp.sq.next;
   }
-  const Duration patience = transport::ack_timeout(qp.attr.timeout) *
-                            (transport::kTimeoutsPerRetry * (qp.attr.retry_cnt + 1));
-  return std::max(link_down_since_, qp.connected_at) + patience;
+  if (waits == !qp.waiting_since.is_never()) return;
+  if (!waits && sends) qp.qp.note_waiting_since(qp.waiting_since);
+  qp.waiting_since = waits ? now_ : Time::never();
 }
 
 void Worker::push_negotiating(QpContext& qp) {
@@ -138,8 +147,13 @@ bool Worker::negotiate(Time now) {
       QpContext& qp = *negotiating_;
       negotiating_ = qp.next_negotiating;
       qp.negotiating = false;
+      const bool over = waits_until(qp) <= now;
+      if (over && qp.path == PathState::kResolving) qp.path = PathState::kFailed;
       const bool lost = qp.path == PathState::kFailed || !link_up_;
-      do_step(qp, lost ? qp.pair.on_refusal(now) : qp.pair.on_deadline(now), now, batch);
+      const PairNegotiation::Step step = lost   ? qp.pair.on_refusal(now)
+                                         : over ? qp.pair.on_impatience(now)
+                                                : qp.pair.on_deadline(now);
+      do_step(qp, step, now, batch);
       touch(qp);
     }
   }

@@ -50,7 +50,6 @@ Worker::Worker(const WorkerConfig& config, std::unique_ptr<Port> port, Time now)
   device_.find_xrc_srq = &find_xrc_srq;
   mrs_.memory().set_presence(&memory_there, this);
   link_up_ = port_->link_up();
-  link_down_since_ = now;
   held_.set_limit(held_limit(port_info_));
 }
 
@@ -265,6 +264,7 @@ void Worker::finish(QpContext& qp) {
     mprdma_abi_ring_doorbell(doorbells_.get(), QpTable::slot_of(qp.qp.qpn()));
   }
   if (qp.qp.wants_to_send() && can_send(qp)) scheduler_.push(qp);
+  note_waiting(qp);
   // A timer that stands too early costs one look when it fires; only an earlier deadline moves it.
   const Time pair_deadline_at = pair_deadline(qp);
   if (pair_deadline_at <= now_) push_negotiating(qp);
@@ -311,8 +311,6 @@ void Worker::set_link(bool up, Time now) {
     batch.finish();
     port_->flush();
     arp_.restart(now, nic_ != nullptr);
-  } else {
-    link_down_since_ = now;
   }
   // Whoever waited for the link to ask its peer does so now, or does not wait for ever.
   qps_.for_each([this](QpContext& qp) {

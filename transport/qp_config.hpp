@@ -77,8 +77,12 @@ constexpr Duration ack_timeout(uint8_t code) {
   return Duration::ns(4096) * (int64_t{1} << code);
 }
 
-// One retry takes between one and four of the verbs' timeouts (IBTA 9.9.2.1). Adapters use up what
-// they are allowed, and a host in software needs it: its peer may be stopped meanwhile.
-inline constexpr int64_t kTimeoutsPerRetry = 4;
+// After so long without a sign of the peer a request ends in "transport retry counter exceeded".
+// The verbs ask for (retry_cnt + 1) timeouts, of which the standard lets each take up to four (IBTA
+// 9.9.2.1), and rdma_rxe takes one. Less than two: whoever waits learns it in time; and more than
+// one, for a peer in software may be stopped for a while. Timeout code 0 is for the caller to see.
+constexpr Duration retry_patience(uint8_t timeout_code, uint8_t retry_cnt) {
+  return ack_timeout(timeout_code) * (int64_t{retry_cnt} + 1) * 7 / 4;
+}
 
 }  // namespace mprdma::transport

@@ -276,16 +276,18 @@ Duration Requester::retry_interval() const {
   return std::max(recovery, ack_timeout(attributes_.timeout));
 }
 
-// The verbs' retries measure the absence of any progress (design 3.1).
+// The verbs' retries measure the absence of any progress (design 3.1). Recovery has two of its own
+// timeouts for each retry, whatever the verbs ask for.
 Time Requester::give_up_after(Time last_progress) const {
   if (attributes_.timeout == 0) return Time::never();
-  const Duration interval =
-      std::max(sender_.base_rto() * 2, ack_timeout(attributes_.timeout) * kTimeoutsPerRetry);
-  return last_progress + interval * (attributes_.retry_cnt + 1);
+  const Duration recovery = sender_.base_rto() * 2 * (int64_t{attributes_.retry_cnt} + 1);
+  return last_progress +
+         std::max(recovery, retry_patience(attributes_.timeout, attributes_.retry_cnt));
 }
 
 Time Requester::requests_give_up_at() const {
-  return sending() && !sender_.paused() ? give_up_after(sender_.last_progress()) : Time::never();
+  if (!sending() || sender_.paused()) return Time::never();
+  return give_up_after(std::min(sender_.last_progress(), core_.waiting_since));
 }
 
 Time Requester::reads_give_up_at() const {

@@ -49,6 +49,7 @@ void Requester::on_ack(Time now, const wire::Packet& ack) {
     ++counters.drop_ghost_ack;
     return;
   }
+  core_.waiting_since = Time::never();
   // What says nothing new may be old, or not from the peer.
   if (result == StreamSender::AckResult::kNews) {
     peer_in_order_ = (ack.mp_ack.flags & wire::kMpAckOrderedPlacement) != 0;

@@ -172,7 +172,10 @@ bool RoceRequester::poll_new(TxPacket& out) {
     next_packet_ = 0;
     do_local_work();
   }
-  if (deadline_.is_never()) restart_timer();
+  if (deadline_.is_never()) {
+    spend_waiting();
+    restart_timer();
+  }
   count_sent(false);
   return true;
 }
@@ -259,7 +262,20 @@ Duration RoceRequester::timeout() const {
   if (core_.attributes.timeout == 0) return Duration::infinite();
   const Duration configured = ack_timeout(core_.attributes.timeout);
   const Duration base = std::max(configured, core_.config.params.rto_floor);
-  return base * (int64_t{1} << std::min(timeouts_, 2u));
+  return timeouts_ == 0 ? base : base * 7 / 4;
+}
+
+// What the first request has waited before it could be sent counts as retries, rounded up; one
+// expiry is left.
+void RoceRequester::spend_waiting() {
+  if (core_.waiting_since.is_never()) return;
+  timeouts_ = 1;
+  const Duration each = timeout();
+  timeouts_ = 0;
+  for (Time spent = core_.waiting_since; retries_left_ > 0 && spent < now_; spent += each) {
+    --retries_left_;
+  }
+  core_.waiting_since = Time::never();
 }
 
 void RoceRequester::restart_timer() {

@@ -122,6 +122,7 @@ class RoceRequester {
   void fail_work(uint32_t index, WcStatus status, uint32_t vendor_err);
   [[nodiscard]] Duration timeout() const;
   void restart_timer();
+  void spend_waiting();
   [[nodiscard]] bool complete(const Work& work) const;
   [[nodiscard]] bool completion_ready() const;
 

@@ -17,12 +17,12 @@ using transport::WorkOpcode;
 
 enum Step : uint64_t { kCut, kError, kReset, kReconnect, kBury };
 
-// How long the requester waits for a silent peer: four timeouts for each retry, each long enough
-// for recovery to have a chance.
+// How long the requester waits for a silent peer: less than twice what was asked for, and long
+// enough for recovery to have a chance.
 Duration retry_time(const Scenario& s, const transport::Qp& qp) {
   const Duration timeout = Duration::ns(4096) * (int64_t{1} << s.timeout);
-  if (qp.mp() == nullptr) return std::max(timeout, qp.params().rto_floor) * 4 * (s.retry_cnt + 1);
-  return std::max(timeout * 4, qp.mp()->requester().sender().base_rto() * 2) * (s.retry_cnt + 1);
+  if (qp.mp() == nullptr) return std::max(timeout, qp.params().rto_floor) * 2 * (s.retry_cnt + 1);
+  return std::max(timeout, qp.mp()->requester().sender().base_rto()) * 2 * (s.retry_cnt + 1);
 }
 
 }  // namespace
