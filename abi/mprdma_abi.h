@@ -77,9 +77,10 @@ enum mprdma_abi_send_opcode {
 #define MPRDMA_ABI_WQE_SYNCHRONISE (1u << 4) /* memory is updated after everything before it */
 
 /* LOCAL_INVALIDATE: imm_or_rkey is the key to invalidate.
- * BIND_MW: rkey is the window's key now, imm_or_rkey the one that it gets (type 2: with the
- * application's key byte), remote_addr and compare_add the range's address and length (0: unbind),
- * swap the lkey of the memory region, remote_qkey the MPRDMA_ABI_ACCESS_* bits. */
+ * BIND_MW: rkey is the window's key now, imm_or_rkey the one that it gets (type 2: only its low 8
+ * bits count, which are the application's), remote_addr and compare_add the range's address and
+ * length (0: unbind), swap the lkey of the memory region, remote_qkey the MPRDMA_ABI_ACCESS_* bits.
+ */
 struct mprdma_abi_send_wqe {
   uint64_t wr_id;
   uint8_t opcode; /* enum mprdma_abi_send_opcode */
@@ -164,6 +165,7 @@ enum mprdma_abi_wc_opcode {
 #define MPRDMA_ABI_CQE_GRH (1u << 0)
 #define MPRDMA_ABI_CQE_IMM (1u << 1)
 #define MPRDMA_ABI_CQE_INVALIDATED (1u << 3)
+#define MPRDMA_ABI_CQE_GRH_IPV4 (1u << 4) /* with GRH: an IPv4 header; else an IPv6 one */
 #define MPRDMA_ABI_CQE_SOLICITED                                  \
   (1u << 8) /* for the engine's own use: raises a solicited event \
              */

@@ -1,10 +1,12 @@
 #include "dataplane/srq.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 
 #include "abi/mprdma_ring.h"
+#include "transport/sge_list.hpp"
 
 namespace mprdma::dataplane {
 
@@ -19,26 +21,42 @@ Srq::Srq(const mprdma_abi_create_srq& command, const mprdma_abi_client* client, 
   shared_.host = this;
   shared_.pd = command.pd;
   shared_.take = &take_entry;
+  shared_.room = &room_of_oldest;
 }
 
 bool Srq::take_entry(void* host, transport::RecvRequest* out, transport::Sge* sges) {
   return static_cast<Srq*>(host)->take(out, sges);
 }
 
-bool Srq::take(transport::RecvRequest* out, transport::Sge* sges) {
-  if (failed_) return false;
+bool Srq::room_of_oldest(void* host, uint32_t* bytes) {
+  transport::RecvRequest oldest;
+  std::array<transport::Sge, transport::kMaxSge> sges;
+  if (static_cast<Srq*>(host)->look(&oldest, sges.data()) == 0) return false;
+  *bytes = transport::room_of(oldest.sges);
+  return true;
+}
+
+// The oldest receive, and how many there are; 0: none, and nothing is filled in.
+uint32_t Srq::look(transport::RecvRequest* out, transport::Sge* sges) {
+  if (failed_) return 0;
   const uint32_t waiting = mprdma_abi_load_acquire(&ring_.dbr->producer) - ring_.next;
-  if (waiting == 0) return false;
+  if (waiting == 0) return 0;
   if (waiting > ring_.depth) {
     failed_ = true;
     raise_event(client_, MPRDMA_ABI_EVENT_SRQ_ERR, cookie_);
-    return false;
+    return 0;
   }
   const mprdma_abi_recv_wqe* slot =
       mprdma_abi_recv_slot(ring_.ring, ring_.depth, ring_.stride, ring_.next);
   const uint32_t num_sge = std::min(slot->num_sge, ring_.max_sge);
   out->wr_id = slot->wr_id;
   out->sges = std::span<const transport::Sge>(sges, read_sges(slot + 1, num_sge, sges));
+  return waiting;
+}
+
+bool Srq::take(transport::RecvRequest* out, transport::Sge* sges) {
+  const uint32_t waiting = look(out, sges);
+  if (waiting == 0) return false;
   mprdma_abi_store_release(&ring_.dbr->consumer, ++ring_.next);
   ++in_flight_;
   check_limit(waiting - 1);

@@ -60,6 +60,8 @@ class Srq {
 
  private:
   static bool take_entry(void* host, transport::RecvRequest* out, transport::Sge* sges);
+  static bool room_of_oldest(void* host, uint32_t* bytes);
+  uint32_t look(transport::RecvRequest* out, transport::Sge* sges);
   bool take(transport::RecvRequest* out, transport::Sge* sges);
   void check_limit(uint32_t waiting);
 

@@ -39,6 +39,7 @@ uint8_t wc_opcode(const WorkRing& sq, const Completion& completion) {
 
 uint16_t cqe_flags(const Completion& completion) {
   return static_cast<uint16_t>((completion.has_grh ? MPRDMA_ABI_CQE_GRH : 0) |
+                               (completion.grh_ipv4 ? MPRDMA_ABI_CQE_GRH_IPV4 : 0) |
                                (completion.has_imm ? MPRDMA_ABI_CQE_IMM : 0) |
                                (completion.invalidated ? MPRDMA_ABI_CQE_INVALIDATED : 0) |
                                (completion.solicited ? MPRDMA_ABI_CQE_SOLICITED : 0));

@@ -44,6 +44,7 @@ namespace mprdma::transport {
   X(drop_wrong_mode, "packets of a transport mode that the queue pair does not speak")           \
   X(drop_bad_qkey, "datagrams with a Q_Key that is not the queue pair's")                        \
   X(drop_no_receive, "unreliable messages that found no receive")                                \
+  X(drop_too_long, "datagrams for which the next receive is too small")                          \
   X(drop_message_cut, "packets of unreliable messages of which one before was lost or refused")  \
   X(drop_out_of_sequence, "RoCE requests and responses that came after one that is missing")     \
   X(drop_ghost_ack, "acknowledgements of what was never sent")                                   \

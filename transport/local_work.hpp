@@ -25,8 +25,10 @@ LocalOutcome perform_local_work(QpCore& core, const Work& work, uint32_t new_key
   }
   MemoryTable& memory = *core.device.memory;
   if (work.opcode == WorkOpcode::kLocalInvalidate) {
+    // IBTA 11.6.2 calls it a memory management operation error, for which the verbs have no status;
+    // adapters report it as that of a bind (mlx5, irdma).
     const bool done = memory.invalidate(new_key, core.config.pd, core.config.qpn);
-    return {.status = done ? WcStatus::kSuccess : WcStatus::kLocalQpOperationError};
+    return {.status = done ? WcStatus::kSuccess : WcStatus::kMwBindError};
   }
   const BindError error = memory.bind({.pd = core.config.pd,
                                        .qpn = core.config.qpn,

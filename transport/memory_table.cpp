@@ -90,8 +90,8 @@ void MemoryTable::unbind(uint32_t slot, uint32_t key) {
 
 BindError MemoryTable::judge_window(const MemoryRegion& window, const WindowBind& request) const {
   if (!window.is_window() || window.pd != request.pd) return BindError::kNoWindow;
-  if (slot_of(request.new_key) != slot_of(request.window)) return BindError::kWrongKey;
   if (window.kind == MemoryKind::kWindow1) {
+    if (slot_of(request.new_key) != slot_of(request.window)) return BindError::kWrongKey;
     // Who knew the key before must not get in by it.
     if (request.new_key == window.key) return BindError::kWrongKey;
     return (request.access & kZeroBased) != 0 ? BindError::kRights : BindError::kNone;
@@ -121,7 +121,7 @@ BindError MemoryTable::bind(const WindowBind& request) {
     const BindError region_error = judge_region(request);
     if (region_error != BindError::kNone) return region_error;
   }
-  unbind(slot, request.new_key);
+  unbind(slot, make_key(slot, static_cast<uint8_t>(request.new_key)));
   if (request.length == 0) return BindError::kNone;
   const uint32_t parent = slot_of(request.region);
   MemoryRegion& region = entries_[parent];

@@ -58,18 +58,20 @@ struct MemoryRegion {
 struct WindowBind {
   uint32_t pd = 0;  // of the queue pair
   uint32_t qpn = 0;
-  uint32_t window = 0;   // a key of the window; only its upper 24 bits count
-  uint32_t new_key = 0;  // the key that it gets: of the same window
-  uint32_t region = 0;   // lkey
-  uint32_t access = 0;   // kRemote*, kZeroBased; more is ignored
-  uint64_t addr = 0;     // as requests name the region's memory
+  uint32_t window = 0;  // a key of the window; only its upper 24 bits count
+  // The key that it gets. Type 1: of the same window. Type 2: only the low 8 bits count, which are
+  // the consumer's (IBTA 10.6.7.2.4); the upper 24 are the window's own.
+  uint32_t new_key = 0;
+  uint32_t region = 0;  // lkey
+  uint32_t access = 0;  // kRemote*, kZeroBased; more is ignored
+  uint64_t addr = 0;    // as requests name the region's memory
   uint64_t length = 0;
 };
 
 enum class BindError : uint8_t {
   kNone,
   kNoWindow,     // no window of this protection domain
-  kWrongKey,     // the new key is not the window's, or (type 1) the same as before
+  kWrongKey,     // type 1: the new key is not the window's, or the same as before
   kStillBound,   // type 2: invalidate it before
   kZeroLength,   // type 2: binding does not unbind
   kNoRegion,     // no region of this protection domain

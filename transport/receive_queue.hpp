@@ -28,6 +28,8 @@ struct SharedReceives {
   // Takes the oldest receive: fills `out` and up to kMaxSge entries at `sges`. False: there is
   // none.
   bool (*take)(void* host, RecvRequest* out, Sge* sges) = nullptr;
+  // The bytes that the oldest receive has room for, saturated; it stays. False: there is none.
+  bool (*room)(void* host, uint32_t* bytes) = nullptr;
 };
 
 struct Receive {
@@ -41,6 +43,7 @@ struct Receive {
   bool invalidated = false;  // imm is the rkey that a SEND with invalidate named
   bool solicited = false;
   bool has_grh = false;
+  bool grh_ipv4 = false;  // .. which holds an IPv4 header
   WcOpcode opcode = WcOpcode::kRecv;
   uint32_t byte_len = 0;
   uint32_t imm = 0;
@@ -77,6 +80,17 @@ class ReceiveQueue {
     return true;
   }
 
+  // What ready() would make current has room for so many bytes; nothing is taken. False: there is
+  // no receive.
+  [[nodiscard]] bool room(const SharedReceives* shared, uint32_t* bytes) const {
+    if (next_ != receives_.tail_index()) {
+      *bytes = receives_.at_index(next_).capacity_bytes;
+      return true;
+    }
+    if (shared == nullptr || receives_.size() >= receives_.capacity()) return false;
+    return shared->room(shared->host, bytes);
+  }
+
   // The receive that the current message fills; ready() has said so.
   [[nodiscard]] Receive& current() { return receives_.at_index(next_); }
   [[nodiscard]] std::span<const Sge> current_sges() {
@@ -104,6 +118,7 @@ class ReceiveQueue {
     out.imm = receive.imm;
     out.solicited = receive.solicited;
     out.has_grh = receive.has_grh;
+    out.grh_ipv4 = receive.grh_ipv4;
     out.src_qpn = receive.src_qpn;
     out.vendor_err = receive.vendor_err;
     out.shared = receive.shared;
@@ -127,8 +142,7 @@ class ReceiveQueue {
     Receive receive;
     receive.wr_id = request.wr_id;
     receive.num_sge = static_cast<uint32_t>(request.sges.size());
-    receive.capacity_bytes =
-        static_cast<uint32_t>(std::min<uint64_t>(total_bytes(request.sges), UINT32_MAX));
+    receive.capacity_bytes = room_of(request.sges);
     receive.shared = shared;
     receives_.push(receive);
   }

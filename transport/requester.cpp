@@ -71,8 +71,9 @@ void Requester::size_work(Work& work, uint32_t bytes) const {
     work.flags &= static_cast<uint16_t>(~kSynchronise);
     return;
   }
-  work.length = is_atomic(work.opcode) ? std::min(bytes, wire::kAtomicBytes) : bytes;
-  const uint32_t packets = work.length == 0 ? 1 : (work.length - 1) / attributes_.path_mtu + 1;
+  work.length = bytes;
+  const uint32_t packets =
+      bytes == 0 || is_atomic(work.opcode) ? 1 : (bytes - 1) / attributes_.path_mtu + 1;
   const bool answered = is_answered(work.opcode);
   work.packets = answered ? 1 : packets;
   work.response_packets = answered ? packets : 0;
@@ -232,7 +233,7 @@ bool Requester::fill_atomic(uint32_t index, wire::Packet& header) {
   header.reth.dma_len = wire::kAtomicBytes;
   header.atomic_compare = swaps ? work.compare_add : 0;
   header.atomic_swap_add = swaps ? work.swap : work.compare_add;
-  if (work.length < wire::kAtomicBytes) {
+  if (work.length != wire::kAtomicBytes) {
     fail_work(index, WcStatus::kLocalLengthError, 0);
     return false;
   }

@@ -138,6 +138,25 @@ Outcome Responder::refuse_receive(WcStatus status, NackCode code) {
   return {.nack = code};
 }
 
+// The memory is not open: the receive that a WRITE with immediate would have taken ends in a local
+// access error, as with adapters; without one an event says it.
+Outcome Responder::refuse_write(const wire::Packet& packet) {
+  if (packet.info().has_immdt && receive_ready(packet)) {
+    return refuse_receive(WcStatus::kLocalAccessError, NackCode::kRemoteAccessError);
+  }
+  return refuse(NackCode::kRemoteAccessError);
+}
+
+// A SEND with invalidate whose key is not this queue pair's to invalidate: its data has arrived, so
+// that the receive ends in an error, and the queue pair with it; the peer hears neither an
+// acknowledgement nor a NAK of it (IBTA 9.9.3, class J).
+Outcome Responder::refuse_invalidate() {
+  Outcome outcome =
+      refuse_receive(WcStatus::kRemoteInvalidRequestError, NackCode::kRemoteAccessError);
+  outcome.silent = true;
+  return outcome;
+}
+
 Outcome Responder::not_ready() const {
   return {.nack = NackCode::kRnr, .detail = attributes_.min_rnr_timer};
 }
@@ -174,7 +193,7 @@ Outcome Responder::execute_send(const wire::Packet& packet, FrameHandle frame, R
     // Before the completion says so (IBTA 9.4.1.1.4).
     if (packet.info().has_ieth &&
         !device_.memory->invalidate(packet.ieth_rkey, config_.pd, config_.qpn)) {
-      return refuse_receive(WcStatus::kRemoteInvalidRequestError, NackCode::kRemoteAccessError);
+      return refuse_invalidate();
     }
     complete_receive(packet, WcOpcode::kRecv, message_.offset);
     message_ = {};
@@ -217,12 +236,10 @@ Outcome Responder::execute_write(const wire::Packet& packet, FrameHandle frame, 
   // A queue pair that does not offer the operation at all: the request is invalid.
   if ((attributes_.access & kRemoteWrite) == 0) return refuse(NackCode::kInvalidRequest);
   uint64_t base = 0;
-  if (reth.dma_len > 0 && !open_remote(reth, kRemoteWrite, &base)) {
-    return refuse(NackCode::kRemoteAccessError);
-  }
+  if (reth.dma_len > 0 && !open_remote(reth, kRemoteWrite, &base)) return refuse_write(packet);
   const bool places = packet.payload_len > 0 && !placed;
   if (places && !device_.memory->present(base + offset, packet.payload_len, true)) {
-    return refuse(NackCode::kRemoteAccessError);
+    return refuse_write(packet);
   }
   if (info.has_immdt) {
     if (packet.mp_data.message_number != (receive_number_ & kPsnMask)) {
@@ -259,14 +276,14 @@ Outcome Responder::execute_atomic(const wire::Packet& packet, RxActions& actions
   if (!may_be_answered(packet) || (attributes_.access & kRemoteAtomic) == 0) {
     return refuse(NackCode::kInvalidRequest);
   }
+  // By the name that the peer has for it, before its key is looked at (IBTA 9.4.5; 9.7.4.1.5).
+  if (packet.reth.va % wire::kAtomicBytes != 0) return refuse(NackCode::kInvalidRequest);
   uint64_t addr = 0;
   if (!open_remote(packet.reth, kRemoteAtomic, &addr)) {
     return refuse(NackCode::kRemoteAccessError);
   }
-  // By the name that the peer has for it (IBTA 9.4.5), and here, where it happens.
-  if (packet.reth.va % wire::kAtomicBytes != 0 || addr % wire::kAtomicBytes != 0) {
-    return refuse(NackCode::kInvalidRequest);
-  }
+  // .. and here, where it happens: a region may lie across the words of the host's memory.
+  if (addr % wire::kAtomicBytes != 0) return refuse(NackCode::kInvalidRequest);
   if (!device_.memory->present(addr, wire::kAtomicBytes, true)) {
     return refuse(NackCode::kRemoteAccessError);
   }

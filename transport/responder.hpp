@@ -54,7 +54,7 @@ class Responder {
   // until everything in it is acknowledged.
   [[nodiscard]] bool refused() const { return receiver_.refused() || response_failed_; }
   // Requests get the terminal NAK once more; nothing is executed.
-  [[nodiscard]] bool repeats_nak() const { return receiver_.refused(); }
+  [[nodiscard]] bool repeats_nak() const { return receiver_.repeats_nak(); }
   [[nodiscard]] bool busy() const { return !dormant() && (!response_sender_.idle() || has_new()); }
   [[nodiscard]] const StreamSender& response_sender() const { return response_sender_; }
 
@@ -105,6 +105,8 @@ class Responder {
   void complete_receive(const wire::Packet& packet, WcOpcode opcode, uint32_t byte_len);
   Outcome refuse(wire::NackCode code);
   Outcome refuse_receive(WcStatus status, wire::NackCode code);
+  Outcome refuse_write(const wire::Packet& packet);
+  Outcome refuse_invalidate();
   [[nodiscard]] bool receive_ready(const wire::Packet& packet) {
     return core_.receives.ready(core_.shared_for(packet));
   }

@@ -236,7 +236,7 @@ bool RoceRequester::fill(uint32_t index, uint32_t packet_index, TxPacket& out) {
 // What an atomic has done cannot be taken back: its result needs a place before it leaves.
 bool RoceRequester::result_fits(const Work& work, uint32_t index) {
   const std::span<const Sge> sges = sges_of(index).first(work.num_sge);
-  if (work.length < wire::kAtomicBytes) {
+  if (work.length != wire::kAtomicBytes) {
     fail_work(index, WcStatus::kLocalLengthError, 0);
   } else if (!all_open(sges, 0, wire::kAtomicBytes, *core_.device.memory, core_.config.pd,
                        kLocalWrite)) {
@@ -256,8 +256,8 @@ bool RoceRequester::asks_for_ack(bool last) {
 // ---- Time --------------------------------------------------------------------------------------
 
 // The transport timer: between one and four of the verbs' timeouts (9.9.2.1.1; C9-141). The first
-// expiry comes early, so that recovery is quick; the last ones late, because a host in software may
-// be stopped for a while.
+// expiry comes early, so that recovery is quick; the others later, because a host in software may
+// be stopped for a while. All of them together: retry_patience().
 Duration RoceRequester::timeout() const {
   if (core_.attributes.timeout == 0) return Duration::infinite();
   const Duration configured = ack_timeout(core_.attributes.timeout);

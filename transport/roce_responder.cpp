@@ -186,7 +186,7 @@ bool RoceResponder::execute_send(const wire::Packet& packet, FrameHandle frame,
   if (packet.info().ends_message()) {
     if (packet.info().has_ieth &&
         !core_.device.memory->invalidate(packet.ieth_rkey, message_pd_, core_.config.qpn)) {
-      return refuse_receive(WcStatus::kRemoteInvalidRequestError, NakCode::kRemoteAccessError);
+      return refuse_invalidate();
     }
     finish_receive(packet, WcOpcode::kRecv, message_.offset);
   }
@@ -230,10 +230,10 @@ bool RoceResponder::execute_write(const wire::Packet& packet, FrameHandle frame,
   if (judged > 0 &&
       !core_.device.memory->translate_remote(reth.rkey, message_pd_, core_.config.qpn,
                                              reth.va + offset, judged, kRemoteWrite, &addr)) {
-    return refuse(NakCode::kRemoteAccessError);
+    return refuse_write(packet);
   }
   if (packet.payload_len > 0 && !core_.device.memory->present(addr, packet.payload_len, true)) {
-    return refuse(NakCode::kRemoteAccessError);
+    return refuse_write(packet);
   }
   if (info.has_immdt && !begin_receive(packet)) return not_ready();
   if (packet.payload_len > 0) {
@@ -270,14 +270,14 @@ bool RoceResponder::execute_atomic(const wire::Packet& packet, RxActions& action
   const wire::Reth& reth = packet.reth;
   uint64_t addr = 0;
   if ((core_.attributes.access & kRemoteAtomic) == 0) return refuse(NakCode::kInvalidRequest);
+  // Before the key is looked at (9.4.5; 9.7.4.1.5).
+  if (reth.va % wire::kAtomicBytes != 0) return refuse(NakCode::kInvalidRequest);
   if (!core_.device.memory->translate_remote(reth.rkey, message_pd_, core_.config.qpn, reth.va,
                                              wire::kAtomicBytes, kRemoteAtomic, &addr)) {
     return refuse(NakCode::kRemoteAccessError);
   }
   // A region may lie across the words of the host's memory.
-  if (reth.va % wire::kAtomicBytes != 0 || addr % wire::kAtomicBytes != 0) {
-    return refuse(NakCode::kInvalidRequest);
-  }
+  if (addr % wire::kAtomicBytes != 0) return refuse(NakCode::kInvalidRequest);
   if (!core_.device.memory->present(addr, wire::kAtomicBytes, true)) {
     return refuse(NakCode::kRemoteAccessError);
   }
@@ -359,6 +359,28 @@ bool RoceResponder::refuse_receive(WcStatus status, NakCode code) {
   receiving_ = false;
   refuse(code);
   refusal_event_ = QpEvent::kNone;
+  return false;
+}
+
+// The memory is not open: the receive that a WRITE with immediate would have taken ends in a local
+// access error, as with adapters; without one an event says it.
+bool RoceResponder::refuse_write(const wire::Packet& packet) {
+  if (packet.info().has_immdt && begin_receive(packet)) {
+    return refuse_receive(WcStatus::kLocalAccessError, NakCode::kRemoteAccessError);
+  }
+  return refuse(NakCode::kRemoteAccessError);
+}
+
+// A SEND with invalidate whose key is not this queue pair's to invalidate: its data has arrived, so
+// that the receive ends in an error, and the queue pair with it; the peer hears neither an
+// acknowledgement nor a NAK of it (9.9.3, class J). What is owed for earlier requests still leaves.
+bool RoceResponder::refuse_invalidate() {
+  Receive& receive = core_.receives.current();
+  receive.status = WcStatus::kRemoteInvalidRequestError;
+  core_.receives.finish_current();
+  receiving_ = false;
+  ++core_.device.counters->errors_local;
+  refusal_due_ = refused_ = true;
   return false;
 }
 

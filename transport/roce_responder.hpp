@@ -94,6 +94,8 @@ class RoceResponder {
   bool not_ready();
   bool refuse(wire::NakCode code);
   bool refuse_receive(WcStatus status, wire::NakCode code);
+  bool refuse_write(const wire::Packet& packet);
+  bool refuse_invalidate();
   void set_nak(uint8_t syndrome);
   void begin_answer(uint32_t index, uint32_t begin, uint32_t end, uint32_t end_byte);
   bool fill_read(Resource& resource, TxPacket& out);

@@ -96,4 +96,9 @@ inline bool scatter_value(std::span<const Sge> sges, uint64_t value, const Memor
   });
 }
 
+// .. of a receive, saturated.
+inline uint32_t room_of(std::span<const Sge> sges) {
+  return static_cast<uint32_t>(std::min<uint64_t>(total_bytes(sges), UINT32_MAX));
+}
+
 }  // namespace mprdma::transport

@@ -99,12 +99,19 @@ void StreamReceiver::make_plain_ack(uint16_t vp, wire::Packet& ack) const {
 }
 
 // The SACK field is the packet's own PSN, but under a refusal or RNR it names the head of line,
-// which the code is about.
+// which the code is about. A silent refusal acknowledges what was executed before it.
 void StreamReceiver::acknowledge(const wire::Packet& packet, Outcome outcome, bool held,
                                  RxActions& actions) {
   if (terminal(outcome)) refusal_ = outcome;
   wire::Packet& ack = actions.ack;
   make_plain_ack(packet.vp, ack);
+  if (outcome.silent) {
+    ++counters_->errors_local;
+    actions.has_ack = packet.psn != rcv_nxt_;  // which is the one that is refused
+    counters_->acks_sent += actions.has_ack ? 1 : 0;
+    return;
+  }
+  actions.has_ack = true;
   wire::MpAckExt& ext = ack.mp_ack;
   ext.flags |= wire::kMpAckSackValid;
   if (packet.ce) ext.flags |= wire::kMpAckEce;
@@ -119,7 +126,6 @@ void StreamReceiver::acknowledge(const wire::Packet& packet, Outcome outcome, bo
   }
   if (is_terminal(outcome.nack)) ++counters_->errors_remote;
   ++(outcome.nack == wire::NackCode::kNone ? counters_->acks_sent : counters_->nacks_sent);
-  actions.has_ack = true;
 }
 
 // Names the packet itself.

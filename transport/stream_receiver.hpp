@@ -31,6 +31,7 @@ namespace mprdma::transport {
 struct Outcome {
   wire::NackCode nack = wire::NackCode::kNone;  // kNone: done; kRnr: not now; else: for ever wrong
   uint8_t detail = 0;                           // RNR timer code
+  bool silent = false;  // the peer is not told: what is for ever wrong is only dropped from here on
 };
 
 // What may be done with a packet ahead of its turn.
@@ -91,8 +92,9 @@ class StreamReceiver {
 
   [[nodiscard]] Psn rcv_nxt() const { return rcv_nxt_; }
   [[nodiscard]] bool has_head() const { return received_.test(rcv_nxt_.value()); }
-  // A terminal NAK was sent; it is repeated for whatever comes.
+  // A terminal NAK was sent; it is repeated for whatever comes, unless the refusal is silent.
   [[nodiscard]] bool refused() const { return refusal_.nack != wire::NackCode::kNone; }
+  [[nodiscard]] bool repeats_nak() const { return refused() && !refusal_.silent; }
   // The last packet received was taken in: executed, placed or held.
   [[nodiscard]] bool took_packet() const { return took_packet_; }
   void set_msn(uint32_t msn) { msn_ = msn & kPsnMask; }
@@ -150,7 +152,7 @@ RxVerdict StreamReceiver::receive(const wire::Packet& packet, FrameHandle frame,
   took_packet_ = false;
   const int32_t ahead = rcv_nxt_.distance_to(packet.psn);
   if (refused()) {
-    acknowledge(packet, refusal_, false, actions);
+    if (repeats_nak()) acknowledge(packet, refusal_, false, actions);
     return RxVerdict::kDone;
   }
   if (ahead >= static_cast<int32_t>(slots_)) {

@@ -108,6 +108,7 @@ struct Completion {
   bool invalidated = false;  // imm is the rkey that was invalidated here
   bool solicited = false;
   bool has_grh = false;
+  bool grh_ipv4 = false;  // .. which holds an IPv4 header
   bool is_recv = false;
   bool emit = true;  // false: an unsignaled success, only its slot is freed
   uint32_t byte_len = 0;

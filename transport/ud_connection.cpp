@@ -91,6 +91,7 @@ RxVerdict UdConnection::on_packet(Time now, const wire::Packet& packet, FrameHan
                                   RxActions& actions) {
   (void)now;
   TransportCounters& counters = *core_.device.counters;
+  uint32_t room = 0;
   if (packet.info().transport == wire::TransportService::kCnp) {
     ++counters.cnps_received;
   } else if (packet.info().transport != wire::TransportService::kUd) {
@@ -99,15 +100,18 @@ RxVerdict UdConnection::on_packet(Time now, const wire::Packet& packet, FrameHan
     ++counters.drop_bad_state;
   } else if (packet.deth.q_key != core_.attributes.qkey) {
     ++counters.drop_bad_qkey;
-  } else if (!core_.receives.ready(core_.shared_for(packet))) {
+  } else if (!core_.receives.room(core_.shared_for(packet), &room)) {
     ++counters.drop_no_receive;
-  } else {
+  } else if (kGrhBytes + packet.payload_len > room) {
+    ++counters.drop_too_long;
+  } else if (core_.receives.ready(core_.shared_for(packet))) {
     ++counters.packets_received;
     Receive& receive = core_.receives.current();
     receive.status = place(packet, frame, actions);
     receive.opcode = WcOpcode::kRecv;
     receive.byte_len = kGrhBytes + packet.payload_len;
     receive.has_grh = true;
+    receive.grh_ipv4 = packet.ipv4;
     receive.has_imm = packet.info().has_immdt;
     receive.imm = packet.immdt;
     receive.solicited = packet.solicited_event;
@@ -128,7 +132,6 @@ WcStatus UdConnection::place(const wire::Packet& packet, FrameHandle frame, RxAc
   const MemoryTable& memory = *core_.device.memory;
   const uint32_t pd = receive.shared != nullptr ? receive.shared->pd : core_.config.pd;
   const uint32_t bytes = kGrhBytes + packet.payload_len;
-  if (bytes > receive.capacity_bytes) return WcStatus::kLocalLengthError;
   if (!all_open(sges, 0, bytes, memory, pd, kLocalWrite)) return WcStatus::kLocalProtectionError;
   uint32_t done = 0;
   walk_sges(sges, 0, kGrhBytes, [&](const Sge& piece) {

@@ -4,8 +4,10 @@
 // Q_Key; it is complete when its packet was handed out. A message longer than the path MTU ends in
 // a local length error. Receiving: the packet's Q_Key must be the queue pair's; what finds no
 // receive is dropped, as is what fails a check: the sender is never told. The first 40 bytes of a
-// receive take the GRH, which byte_len counts (11.4.1.2). A receive that is too small, or whose
-// memory is closed, completes in error, and the queue pair enters ERR (10.10.3).
+// receive take the GRH, which byte_len counts (11.4.1.2). What does not fit into the next receive
+// is dropped as well and takes none (9.9.3, class D): a sender that knows the Q_Key ends nobody's
+// queue pair. A receive whose memory is closed, our own mistake, completes in error, and the queue
+// pair enters ERR (10.10.3).
 //
 // Loop and multicast are the host's: it delivers a copy to each queue pair.
 // Members: as qp_core.hpp says.

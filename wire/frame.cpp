@@ -198,6 +198,7 @@ DropReason decode_frame(std::span<const unsigned char> frame, DecodedFrame& out,
   }
   out.packet.vp = src_port;
   out.packet.ce = out.address.ecn == Ecn::kCe;
+  out.packet.ipv4 = !out.address.is_ipv6;
   out.payload_offset = static_cast<uint16_t>(payload_offset);
   return DropReason::kNone;
 }

@@ -38,6 +38,7 @@ struct Packet {
   bool mig_req = true;
   // IP: congestion experienced. Encoding honours it too (switch models, tests).
   bool ce = false;
+  bool ipv4 = false;  // IP: version 4, else 6; set by decoding, ignored by encoding
 
   uint16_t p_key = kDefaultPKey;
   uint16_t vp = kVirtualPathMin;  // virtual path: the UDP source port
@@ -85,7 +86,7 @@ size_t encode_transport(const Packet& packet, unsigned char* out);
 // Reads BTH and extension headers. `headers` is a private copy of at least the first
 // min(transport_len, kMaxTransportHeaderBytes) bytes of the UDP payload; `transport_len` is the
 // length of the UDP payload without the ICRC, that is headers, payload and pad. Fills everything
-// but `ce` and `vp`, which belong to IP and UDP. On a drop `out` holds nothing of use.
+// but `ce`, `ipv4` and `vp`, which belong to IP and UDP. On a drop `out` holds nothing of use.
 DropReason decode_transport(std::span<const unsigned char> headers, size_t transport_len,
                             Packet& out);
 

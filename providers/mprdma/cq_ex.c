@@ -33,11 +33,18 @@ static int start_poll(struct ibv_cq_ex* ibv, struct ibv_poll_cq_attr* attr) {
   return 0;
 }
 
+/* Who asks again after ENOENT, as adapters let him, waits for an entry that is still to come. */
 static int next_poll(struct ibv_cq_ex* ibv) {
   struct mprdma_cq* cq = to_mprdma_cq_ex(ibv);
-  cq->consumer++;
-  cq->current = NULL;
-  mprdma_cq_publish(cq);
+  if (cq->current != NULL) {
+    cq->consumer++;
+    cq->current = NULL;
+    mprdma_cq_publish(cq);
+  } else {
+    pthread_spin_unlock(&cq->lock);
+    cq->context->channel.progress(cq->context->channel.engine);
+    pthread_spin_lock(&cq->lock);
+  }
   const struct mprdma_abi_cqe* cqe = mprdma_cq_peek(cq);
   if (cqe == NULL) {
     return ENOENT;
@@ -81,7 +88,10 @@ static uint32_t read_src_qp(struct ibv_cq_ex* ibv) {
 static unsigned int read_wc_flags(struct ibv_cq_ex* ibv) {
   return current(ibv)->flags & (IBV_WC_GRH | IBV_WC_WITH_IMM | IBV_WC_WITH_INV);
 }
-/* RoCE has no local identifiers and no service levels to report. */
+static uint8_t read_sl(struct ibv_cq_ex* ibv) {
+  return mprdma_cqe_sl(current(ibv));
+}
+/* RoCE has no local identifiers to report. */
 static uint32_t read_slid(struct ibv_cq_ex* ibv) {
   (void)ibv;
   return 0;
@@ -101,14 +111,43 @@ static int64_t clock_ns(clockid_t clock) {
 static uint64_t read_timestamp(struct ibv_cq_ex* ibv) {
   return current(ibv)->timestamp_ns;
 }
+/* The time of day of the same moment: both clocks are compared once a batch, so that completions in
+ * their order have times in their order. */
 static uint64_t read_wallclock(struct ibv_cq_ex* ibv) {
-  int64_t age_ns = clock_ns(CLOCK_MONOTONIC) - (int64_t)current(ibv)->timestamp_ns;
-  return (uint64_t)(clock_ns(CLOCK_REALTIME) - age_ns);
+  return current(ibv)->timestamp_ns + (uint64_t)to_mprdma_cq_ex(ibv)->realtime_offset_ns;
+}
+
+/* The few nanoseconds by which two comparisons differ leave the offset as it was; a step of the
+ * time of day does not, and a comparison during which the core was lost is none. */
+static void compare_clocks(struct mprdma_cq* cq) {
+  const int64_t kApart = 10000; /* ns */
+  const int64_t kStep = 100000; /* ns */
+  for (int attempt = 0; attempt < 4; attempt++) {
+    int64_t before = clock_ns(CLOCK_MONOTONIC);
+    int64_t offset = clock_ns(CLOCK_REALTIME) - before;
+    int64_t change = offset - cq->realtime_offset_ns;
+    if (clock_ns(CLOCK_MONOTONIC) - before > kApart) {
+      continue;
+    }
+    if (change > kStep || change < -kStep) {
+      cq->realtime_offset_ns = offset;
+    }
+    return;
+  }
+}
+
+static int start_poll_with_wallclock(struct ibv_cq_ex* ibv, struct ibv_poll_cq_attr* attr) {
+  int error = start_poll(ibv, attr);
+  if (error == 0) {
+    compare_clocks(to_mprdma_cq_ex(ibv));
+  }
+  return error;
 }
 
 void mprdma_cq_fill_ex(struct mprdma_cq* cq, uint64_t wc_flags) {
   struct ibv_cq_ex* ex = &cq->verbs.cq_ex;
-  ex->start_poll = start_poll;
+  bool wallclock = (wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK) != 0;
+  ex->start_poll = wallclock ? start_poll_with_wallclock : start_poll;
   ex->next_poll = next_poll;
   ex->end_poll = end_poll;
   ex->read_opcode = read_opcode;
@@ -119,10 +158,9 @@ void mprdma_cq_fill_ex(struct mprdma_cq* cq, uint64_t wc_flags) {
   ex->read_qp_num = (wc_flags & IBV_WC_EX_WITH_QP_NUM) != 0 ? read_qp_num : NULL;
   ex->read_src_qp = (wc_flags & IBV_WC_EX_WITH_SRC_QP) != 0 ? read_src_qp : NULL;
   ex->read_slid = (wc_flags & IBV_WC_EX_WITH_SLID) != 0 ? read_slid : NULL;
-  ex->read_sl = (wc_flags & IBV_WC_EX_WITH_SL) != 0 ? read_zero : NULL;
+  ex->read_sl = (wc_flags & IBV_WC_EX_WITH_SL) != 0 ? read_sl : NULL;
   ex->read_dlid_path_bits = (wc_flags & IBV_WC_EX_WITH_DLID_PATH_BITS) != 0 ? read_zero : NULL;
   ex->read_completion_ts =
       (wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP) != 0 ? read_timestamp : NULL;
-  ex->read_completion_wallclock_ns =
-      (wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK) != 0 ? read_wallclock : NULL;
+  ex->read_completion_wallclock_ns = wallclock ? read_wallclock : NULL;
 }

@@ -18,7 +18,7 @@ static const struct verbs_match_ent kMatchTable[] = {
     {.kind = VERBS_MATCH_END},
 };
 
-static void free_context(struct ibv_context* ibv) {
+void mprdma_free_context(struct ibv_context* ibv) {
   struct mprdma_context* context = to_mprdma_context(ibv);
   if (context->engine_pid == getpid()) {
     mprdma_xrc_leave(context);
@@ -36,70 +36,6 @@ static void free_context(struct ibv_context* ibv) {
   verbs_uninit_context(&context->verbs); /* closes cmd_fd and async_fd */
   free(context);
 }
-
-/* What is missing answers EOPNOTSUPP; README.md says why. */
-static const struct verbs_context_ops kContextOps = {
-    .advise_mr = mprdma_advise_mr,
-    .alloc_dm = mprdma_alloc_dm,
-    .alloc_mw = mprdma_alloc_mw,
-    .alloc_null_mr = mprdma_alloc_null_mr,
-    .alloc_parent_domain = mprdma_alloc_parent_domain,
-    .alloc_pd = mprdma_alloc_pd,
-    .alloc_td = mprdma_alloc_td,
-    .async_event = mprdma_async_event,
-    .attach_mcast = mprdma_attach_mcast,
-    .bind_mw = mprdma_bind_mw,
-    .close_xrcd = mprdma_close_xrcd,
-    .cq_event = mprdma_cq_event,
-    .create_ah = mprdma_create_ah,
-    .create_cq = mprdma_create_cq,
-    .create_cq_ex = mprdma_create_cq_ex,
-    .create_qp = mprdma_create_qp,
-    .create_qp_ex = mprdma_create_qp_ex,
-    .create_srq = mprdma_create_srq,
-    .create_srq_ex = mprdma_create_srq_ex,
-    .dealloc_mw = mprdma_dealloc_mw,
-    .dealloc_pd = mprdma_dealloc_pd,
-    .dealloc_td = mprdma_dealloc_td,
-    .dereg_mr = mprdma_dereg_mr,
-    .destroy_ah = mprdma_destroy_ah,
-    .destroy_cq = mprdma_destroy_cq,
-    .destroy_qp = mprdma_destroy_qp,
-    .destroy_srq = mprdma_destroy_srq,
-    .detach_mcast = mprdma_detach_mcast,
-    .free_context = free_context,
-    .free_dm = mprdma_free_dm,
-    .get_srq_num = mprdma_get_srq_num,
-    .import_dm = mprdma_import_dm,
-    .import_mr = mprdma_import_mr,
-    .import_pd = mprdma_import_pd,
-    .modify_cq = mprdma_modify_cq,
-    .modify_qp = mprdma_modify_qp,
-    .modify_srq = mprdma_modify_srq,
-    .open_qp = mprdma_open_qp,
-    .open_xrcd = mprdma_open_xrcd,
-    .poll_cq = mprdma_poll_cq,
-    .post_recv = mprdma_post_recv,
-    .post_send = mprdma_post_send,
-    .post_srq_recv = mprdma_post_srq_recv,
-    .query_device_ex = mprdma_query_device_ex,
-    .query_ece = mprdma_query_ece,
-    .query_port = mprdma_query_port,
-    .query_qp = mprdma_query_qp,
-    .query_qp_data_in_order = mprdma_query_qp_data_in_order,
-    .query_rt_values = mprdma_query_rt_values,
-    .query_srq = mprdma_query_srq,
-    .reg_dm_mr = mprdma_reg_dm_mr,
-    .reg_dmabuf_mr = mprdma_reg_dmabuf_mr,
-    .reg_mr = mprdma_reg_mr,
-    .req_notify_cq = mprdma_req_notify_cq,
-    .rereg_mr = mprdma_rereg_mr,
-    .resize_cq = mprdma_resize_cq,
-    .set_ece = mprdma_set_ece,
-    .unimport_dm = mprdma_unimport_dm,
-    .unimport_mr = mprdma_unimport_mr,
-    .unimport_pd = mprdma_unimport_pd,
-};
 
 /* libibverbs reads ibv_context.async_fd; we keep descriptors of our own to write and to purge. */
 static int open_async(struct mprdma_context* context) {
@@ -153,7 +89,7 @@ static struct verbs_context* open_context(struct ibv_device* device, int cmd_fd,
     return NULL;
   }
   context->verbs.context.num_comp_vectors = 1;
-  verbs_set_ops(&context->verbs, &kContextOps);
+  verbs_set_ops(&context->verbs, mprdma_context_ops());
   return &context->verbs;
 }
 

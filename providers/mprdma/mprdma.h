@@ -173,6 +173,7 @@ struct mprdma_cq {
                         * a solicited one */
   struct mprdma_memory memory;
   const struct mprdma_abi_cqe* current; /* extended polling: the entry being looked at */
+  int64_t realtime_offset_ns;           /* .. CLOCK_REALTIME less CLOCK_MONOTONIC */
   uint32_t users;                       /* QPs, once for each of the two roles, and XRC SRQs */
   struct mprdma_pd* parent_domain;
   struct mprdma_comp_channel* comp_channel;

@@ -63,7 +63,10 @@ static uint32_t window_access(unsigned int access) {
           MPRDMA_ABI_ACCESS_REMOTE_ATOMIC | MPRDMA_ABI_ACCESS_ZERO_BASED);
 }
 
-int mprdma_put_bind(struct mprdma_abi_send_wqe* wqe, const struct ibv_mw* mw, uint32_t rkey,
+/* Of a window of type 2 the application chooses the low 8 bits of the new key, whatever stands
+ * above them (IBTA 10.6.7.2.4). mw->rkey holds the new key from the post on, as with adapters
+ * (irdma). */
+int mprdma_put_bind(struct mprdma_abi_send_wqe* wqe, struct ibv_mw* mw, uint32_t rkey,
                     const struct ibv_mw_bind_info* info) {
   if (mw == NULL || (info->mr == NULL && info->length != 0)) {
     return EINVAL;
@@ -73,12 +76,16 @@ int mprdma_put_bind(struct mprdma_abi_send_wqe* wqe, const struct ibv_mw* mw, ui
   if (zero_based && mw->type == IBV_MW_TYPE_1) {
     return EINVAL;
   }
+  if (mw->type == IBV_MW_TYPE_2) {
+    rkey = (mw->rkey & ~0xffu) | (rkey & 0xffu);
+  }
   wqe->rkey = mw->rkey;
   wqe->imm_or_rkey = rkey;
   wqe->remote_addr = info->addr;
   wqe->compare_add = info->length;
   wqe->swap = info->mr != NULL ? info->mr->lkey : 0;
   wqe->remote_qkey = window_access(info->mw_access_flags);
+  mw->rkey = rkey;
   return 0;
 }
 
@@ -89,9 +96,5 @@ int mprdma_bind_mw(struct ibv_qp* qp, struct ibv_mw* mw, struct ibv_mw_bind* bin
       .send_flags = bind->send_flags,
       .bind_mw = {.mw = mw, .rkey = ibv_inc_rkey(mw->rkey), .bind_info = bind->bind_info}};
   struct ibv_send_wr* bad = NULL;
-  int error = mprdma_post_send(qp, &wr, &bad);
-  if (error == 0) {
-    mw->rkey = wr.bind_mw.rkey;
-  }
-  return error;
+  return mprdma_post_send(qp, &wr, &bad);
 }

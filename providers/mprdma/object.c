@@ -13,6 +13,7 @@
 static pthread_mutex_t objects_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct mprdma_object* objects[MPRDMA_OBJECT_KINDS];
 static uint32_t next_number[MPRDMA_OBJECT_KINDS];
+static uint32_t counts[MPRDMA_OBJECT_KINDS];
 
 /* A fork must not find the lists half changed. */
 static void before_fork(void) {
@@ -44,7 +45,15 @@ void mprdma_object_add_unknown(struct mprdma_object* object, enum mprdma_object_
     object->next->link = &object->next;
   }
   objects[kind] = object;
+  counts[kind]++;
   pthread_mutex_unlock(&objects_lock);
+}
+
+uint32_t mprdma_object_count(enum mprdma_object_kind kind) {
+  pthread_mutex_lock(&objects_lock);
+  uint32_t count = counts[kind];
+  pthread_mutex_unlock(&objects_lock);
+  return count;
 }
 
 void mprdma_object_known(struct mprdma_object* object, uint32_t handle) {
@@ -71,6 +80,7 @@ static void remove_locked(struct mprdma_object* object) {
   }
   object->number = 0;
   object->pid = 0;
+  counts[object->kind]--;
 }
 
 /* 0: the engine never knows of this kind. */

@@ -10,6 +10,16 @@
 
 /* ---- mprdma.c */
 bool mprdma_is_our_device(struct ibv_device* device);
+void mprdma_free_context(struct ibv_context* context);
+/* ---- context_ops.c */
+const struct verbs_context_ops* mprdma_context_ops(void);
+/* The error number that a verb returns stands in errno, too. */
+static inline int mprdma_reported(int error) {
+  if (error != 0) {
+    errno = error;
+  }
+  return error;
+}
 
 /* ---- object.c */
 /* Enters the object, as one that the engine of this process knows by `handle`. */
@@ -18,6 +28,8 @@ void mprdma_object_add(struct mprdma_object* object, enum mprdma_object_kind kin
 /* As that, but the engine does not know it yet (or never will). */
 void mprdma_object_add_unknown(struct mprdma_object* object, enum mprdma_object_kind kind,
                                struct mprdma_context* context);
+/* How many objects of a kind the process has. */
+uint32_t mprdma_object_count(enum mprdma_object_kind kind);
 void mprdma_object_known(struct mprdma_object* object, uint32_t handle);
 /* Does the engine of this process know it? Not so after a fork, in the child. */
 bool mprdma_object_is_here(const struct mprdma_object* object);
@@ -147,7 +159,7 @@ void mprdma_dm_mr_gone(struct mprdma_dm* dm); /* a region of it was deregistered
 struct ibv_mw* mprdma_alloc_mw(struct ibv_pd* pd, enum ibv_mw_type type);
 int mprdma_dealloc_mw(struct ibv_mw* mw);
 int mprdma_bind_mw(struct ibv_qp* qp, struct ibv_mw* mw, struct ibv_mw_bind* bind);
-int mprdma_put_bind(struct mprdma_abi_send_wqe* wqe, const struct ibv_mw* mw, uint32_t rkey,
+int mprdma_put_bind(struct mprdma_abi_send_wqe* wqe, struct ibv_mw* mw, uint32_t rkey,
                     const struct ibv_mw_bind_info* info);
 /* ---- ah.c */
 struct ibv_ah* mprdma_create_ah(struct ibv_pd* pd, struct ibv_ah_attr* attr);
@@ -175,6 +187,8 @@ void mprdma_cq_fill_ex(struct mprdma_cq* cq, uint64_t wc_flags);
 const struct mprdma_abi_cqe* mprdma_cq_peek(struct mprdma_cq* cq);
 /* Tells the engine how far the ring was read. cq->lock held. */
 void mprdma_cq_publish(struct mprdma_cq* cq);
+/* What ibv_wc.sl says. */
+uint8_t mprdma_cqe_sl(const struct mprdma_abi_cqe* cqe);
 /* Notes what an entry says about its QP. */
 void mprdma_cq_note(const struct mprdma_abi_cqe* cqe);
 /* Takes back the unread entries of a QP that is gone or was reset. */

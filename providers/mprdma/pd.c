@@ -20,8 +20,15 @@ __attribute__((constructor)) static void watch_forks(void) {
   pthread_atfork(NULL, NULL, after_fork_in_child);
 }
 
+/* The engine, which would say so, may learn of the domain much later. */
+static bool is_one_too_many(void) {
+  struct mprdma_abi_device_info limits;
+  return mprdma_engine_link_limits(&limits) == 0 &&
+         mprdma_object_count(MPRDMA_OBJECT_PD) >= limits.max_pds;
+}
+
 struct ibv_pd* mprdma_alloc_pd(struct ibv_context* context) {
-  struct mprdma_pd* pd = calloc(1, sizeof(*pd));
+  struct mprdma_pd* pd = is_one_too_many() ? NULL : calloc(1, sizeof(*pd));
   if (pd == NULL) {
     errno = ENOMEM;
     return NULL;

@@ -223,7 +223,7 @@ int mprdma_post_send(struct ibv_qp* ibv, struct ibv_send_wr* wr, struct ibv_send
   int error = mprdma_qp_may_send(qp);
   if (error != 0) {
     *bad_wr = wr;
-    return error;
+    return mprdma_reported(error);
   }
   pthread_spin_lock(&qp->sq.lock);
   uint32_t producer = qp->sq.producer;
@@ -239,7 +239,7 @@ int mprdma_post_send(struct ibv_qp* ibv, struct ibv_send_wr* wr, struct ibv_send
   mprdma_sq_publish(qp, producer);
   pthread_spin_unlock(&qp->sq.lock);
   mprdma_engine_poke(qp);
-  return error;
+  return mprdma_reported(error);
 }
 
 static int put_recv(const struct mprdma_work_queue* rq, struct mprdma_abi_recv_wqe* wqe,
@@ -283,7 +283,7 @@ int mprdma_put_receives(struct mprdma_work_queue* rq, struct ibv_recv_wr* wr,
   }
   rq->producer = producer;
   mprdma_abi_store_release(&rq->dbr->producer, producer);
-  return error;
+  return mprdma_reported(error);
 }
 
 int mprdma_post_recv(struct ibv_qp* ibv, struct ibv_recv_wr* wr, struct ibv_recv_wr** bad_wr) {
@@ -291,7 +291,7 @@ int mprdma_post_recv(struct ibv_qp* ibv, struct ibv_recv_wr* wr, struct ibv_recv
   bool has_queue = qp->rq.depth != 0; /* else receives are a shared queue's, or nobody's */
   if (!has_queue || __atomic_load_n(&qp->state, __ATOMIC_ACQUIRE) == IBV_QPS_RESET) {
     *bad_wr = wr;
-    return EINVAL;
+    return mprdma_reported(EINVAL);
   }
   pthread_spin_lock(&qp->rq.lock);
   int error = mprdma_put_receives(&qp->rq, wr, bad_wr);

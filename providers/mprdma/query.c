@@ -96,8 +96,9 @@ static void fill_device(const struct mprdma_context* context,
   attr->max_qp_rd_atom = clamp(info->max_rd_atomic);
   attr->max_qp_init_rd_atom = clamp(info->max_rd_atomic);
   attr->max_res_rd_atom = clamp((uint64_t)info->max_rd_atomic * info->max_qps);
-  /* The processor's own atomic instructions do it. */
-  attr->atomic_cap = has(info, MPRDMA_ABI_FEATURE_ATOMIC) ? IBV_ATOMIC_GLOB : IBV_ATOMIC_NONE;
+  /* The processor's own instructions do it, so that GLOB would be true as well; but adapters and
+   * rdma_rxe announce HCA, and programs (UCX) compare for equality. */
+  attr->atomic_cap = has(info, MPRDMA_ABI_FEATURE_ATOMIC) ? IBV_ATOMIC_HCA : IBV_ATOMIC_NONE;
   attr->max_ah = clamp(info->max_ahs);
   attr->max_mw = clamp(info->max_mws);
   attr->max_srq = clamp(info->max_srqs);

@@ -25,7 +25,7 @@ static int wr_complete(struct ibv_qp_ex* ibv) {
   if (error == 0) {
     mprdma_engine_poke(qp);
   }
-  return error;
+  return mprdma_reported(error);
 }
 
 static void wr_abort(struct ibv_qp_ex* ibv) {

@@ -36,6 +36,11 @@ class BareConnection {
         self.receives.erase(self.receives.begin());
         return true;
       };
+      queue.room = [](void* host, uint32_t* bytes) {
+        const auto& self = *static_cast<Shared*>(host);
+        if (!self.receives.empty()) *bytes = self.receives.front().second.length;
+        return !self.receives.empty();
+      };
     }
     std::vector<std::pair<uint64_t, Sge>> receives;
     SharedReceives queue;

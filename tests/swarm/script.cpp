@@ -35,6 +35,7 @@ void World::start_script() {
   switch (scenario_.kind) {
     case Kind::kAccess:
       own.send_statuses = {WcStatus::kRemoteAccessError};
+      own.recv_statuses = {WcStatus::kLocalAccessError};  // of a WRITE with immediate
       own.nothing_placed = true;
       other.flush_allowed = true;
       break;
@@ -191,6 +192,7 @@ void World::break_rule(Node& node, uint32_t q, Op& op, Sge& sge) {
     if (how == 7) {  // no atomics here
       op.opcode = WorkOpcode::kFetchAdd;
       op.length = sizeof(uint64_t);
+      op.remote_iova &= ~uint64_t{sizeof(uint64_t) - 1};  // else that is what is wrong
     }
     if (how == 4 || how == 5) {  // no such right
       const Area& closed = op.is_read() ? there.sink : there.source;

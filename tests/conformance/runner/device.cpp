@@ -4,6 +4,7 @@
 
 #include "tests/conformance/runner/pattern.hpp"
 #include "tests/conformance/runner/vocabulary.hpp"
+#include "transport/sge_list.hpp"
 
 namespace mprdma::conformance {
 
@@ -217,7 +218,8 @@ void Device::make_shared_queue(const Step& step) {
   shared->xrcd = static_cast<uint32_t>(step.number_or("xrcd", 0));
   shared->receives = {.host = shared.get(),
                       .pd = static_cast<uint32_t>(step.number_or("pd", kPd)),
-                      .take = &Device::take};
+                      .take = &Device::take,
+                      .room = &Device::room};
 }
 
 bool Device::take(void* host, transport::RecvRequest* out, transport::Sge* sges) {
@@ -228,6 +230,12 @@ bool Device::take(void* host, transport::RecvRequest* out, transport::Sge* sges)
   std::copy(entry.sges.begin(), entry.sges.end(), sges);
   *out = {.wr_id = entry.wr_id, .sges = {sges, entry.sges.size()}};
   return true;
+}
+
+bool Device::room(void* host, uint32_t* bytes) {
+  const auto& shared = *static_cast<SharedQueue*>(host);
+  if (!shared.entries.empty()) *bytes = transport::room_of(shared.entries.front().sges);
+  return !shared.entries.empty();
 }
 
 const transport::SharedReceives* Device::find_xrc_srq(void* host, uint32_t xrcd, uint32_t srqn) {

@@ -111,6 +111,7 @@ class Device {
   uint8_t* bytes(uint64_t addr, uint64_t length);
   static const transport::SharedReceives* find_xrc_srq(void* host, uint32_t xrcd, uint32_t srqn);
   static bool take(void* host, transport::RecvRequest* out, transport::Sge* sges);
+  static bool room(void* host, uint32_t* bytes);
 
   Mode mode_;
   bool wire_open_ = true;

@@ -33,7 +33,8 @@ void claim(const Args& args) {
     if (rdma_bind_addr(id, reinterpret_cast<sockaddr*>(&address)) == 0 && rdma_listen(id, 1) == 0) {
       continue;
     }
-    if (errno != EADDRINUSE && errno != EADDRNOTAVAIL) fail("port %u: %s", port.number, std::strerror(errno));
+    if (errno != EADDRINUSE && errno != EADDRNOTAVAIL)
+      fail("port %u: %s", port.number, std::strerror(errno));
     std::printf("taken: %s:%u\n", space == RDMA_PS_UDP ? "udp" : "tcp", port.number);
     ++taken;
   }

@@ -137,7 +137,7 @@ TEST(Atomic, ResultIsScatteredOverTheList) {
   EndpointPair pair;
   pair.b.set_value(kRemote, 0x1122334455667788);
   const Sge sges[] = {
-      {kLocal, 3, pair.a.key}, {kLocal + 100, 1, pair.a.key}, {kLocal + 200, 12, pair.a.key}};
+      {kLocal, 3, pair.a.key}, {kLocal + 100, 1, pair.a.key}, {kLocal + 200, 4, pair.a.key}};
   ASSERT_EQ(pair.a.post({.opcode = WorkOpcode::kFetchAdd,
                          .flags = kSignaled,
                          .rkey = pair.a.key,

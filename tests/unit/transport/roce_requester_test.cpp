@@ -257,7 +257,7 @@ TEST(RoceRequester, InvalidationOfWhatIsNoWindowFails) {
   request.opcode = WorkOpcode::kLocalInvalidate;
   request.imm_or_rkey = pair.a.key;
   pair.a.post(request, 0, 0);
-  EXPECT_EQ(pair.a.completions()[0].status, WcStatus::kLocalQpOperationError);
+  EXPECT_EQ(pair.a.completions()[0].status, WcStatus::kMwBindError);
 }
 
 TEST(RoceRequester, WorkHeldBackByAFenceBeginsWithTheResponse) {

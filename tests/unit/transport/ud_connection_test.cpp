@@ -91,14 +91,19 @@ TEST_F(UdConnectionTest, ADatagramWithoutReceiveIsACountedDrop) {
   EXPECT_FALSE(b.received().has_value());
 }
 
-TEST_F(UdConnectionTest, AReceiveWithoutRoomForGrhAndDataEndsInALengthError) {
+// IBTA 9.9.3, class D.
+TEST_F(UdConnectionTest, WhatDoesNotFitBehindTheGrhIsACountedDropAndTakesNoReceive) {
   b.post_recv(10, kTo, 49);
   post(10);
   b.receive(a.send()[0]);
-  EXPECT_EQ(b.received()->status, WcStatus::kLocalLengthError);
+  EXPECT_EQ(b.counters.drop_too_long, 1u);
+  EXPECT_FALSE(b.received().has_value());
   EXPECT_EQ(b.memory[0x4000], 0) << "nothing is placed";
   QpEvent event = QpEvent::kFatal;
-  EXPECT_TRUE(b.connection.take_refusal(&event));
+  EXPECT_FALSE(b.connection.take_refusal(&event));
+  post(9);
+  b.receive(a.send()[0]);
+  EXPECT_EQ(b.received()->byte_len, 49u);
 }
 
 // ibv_alloc_null_mr(3): whatever arrives, it goes nowhere, and the queue pair goes on.

@@ -63,7 +63,8 @@ TEST(Frame, EveryOpcodeSurvivesOverBothIpVersions) {
   for (const FrameAddress& address : {test::ipv4_address(), test::ipv6_address()}) {
     for (const Opcode opcode : test::valid_opcodes()) {
       for (int round = 0; round < 10; ++round) {
-        const Packet packet = test::random_packet(opcode, prng, 300);
+        Packet packet = test::random_packet(opcode, prng, 300);
+        packet.ipv4 = !address.is_ipv6;
         const Bytes frame = test::make_frame(address, packet);
         DecodedFrame decoded;
         ASSERT_EQ(decode_frame(frame, decoded, true), DropReason::kNone) << opcode_name(opcode);
