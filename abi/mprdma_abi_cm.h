@@ -23,7 +23,8 @@
  *
  * Errors: EINVAL: the state does not allow it, or a value is out of range; ENOENT: no such id of
  * this client; EADDRINUSE, EADDRNOTAVAIL, ENETUNREACH: as bind(2) and connect(2) have them; ENOMEM:
- * too many ids; ENOTCONN: the agent is away (mprdmad restarts).
+ * too many ids; ENOTCONN: the agent is away (mprdmad restarts); EPERM: CONNECT and ACCEPT, to
+ * mprdmad, with the number of a queue pair of another process (0: there is none).
  */
 #pragma once
 

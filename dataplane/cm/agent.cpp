@@ -60,6 +60,10 @@ int CmAgent::execute(uint32_t client, const mprdma_abi_cm_command& in, mprdma_ab
   return state_->execute(client, in, out);
 }
 
+bool CmAgent::has_connection(uint32_t client, uint32_t id) const {
+  return state_->has_connection(client, id);
+}
+
 void CmAgent::forget_client(uint32_t client, Time now) {
   state_->begin(now);
   state_->forget_client(client);

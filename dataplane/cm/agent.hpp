@@ -9,7 +9,7 @@
 //
 // Robust against whatever comes: each message is checked against the state that it is for (12.9.5
 // to 12.9.8); duplicates are answered as before; a REQ of a connection that we have, from the same
-// QPN and another id, is stale (12.9.8.3.1); what fits nothing is counted.
+// QPN and another id, to who listens, is stale (12.9.8.3.1); what fits nothing is counted.
 // Messages are repeated after the response timeout as often as the retries say; then UNREACHABLE.
 // A request that the client does not answer in a quarter of the peer's timeout gets an MRA by
 // itself.
@@ -83,6 +83,9 @@ class CmAgent {
   void forget_client(uint32_t client, Time now);
   // The device has another address from now on: ADDRESS_CHANGE for whoever has the old one.
   void set_address(const CmConfig& config, Time now);
+
+  // The client has that id, and a connection on it that its packets may belong to.
+  [[nodiscard]] bool has_connection(uint32_t client, uint32_t id) const;
 
   // ---- Facts
   void on_mad(std::span<const unsigned char> bytes, const wire::IpAddress& from, Time now);

@@ -36,11 +36,23 @@ bool group_mac(const wire::IpAddress& address, uint8_t* mac) {
 
 }  // namespace
 
+CmId* CmAgent::State::find_of(uint32_t client, uint32_t number) const {
+  CmId* id = ids.find(number);
+  return id != nullptr && !id->orphan && id->client == client ? id : nullptr;
+}
+
+// From the time at which the queue pair may receive until the end is under way.
+bool CmAgent::State::has_connection(uint32_t client, uint32_t number) const {
+  const CmId* id = find_of(client, number);
+  return id != nullptr && (id->state == CmState::kAccepted || id->state == CmState::kConnected ||
+                           id->state == CmState::kHungUp);
+}
+
 int CmAgent::State::execute(uint32_t client, const mprdma_abi_cm_command& in,
                             mprdma_abi_cm_result* result) {
   if (in.op == MPRDMA_ABI_CM_CREATE) return create(client, in, result);
-  CmId* id = ids.find(in.id);
-  if (id == nullptr || id->orphan || id->client != client) return ENOENT;
+  CmId* id = find_of(client, in.id);
+  if (id == nullptr) return ENOENT;
   if (in.op == MPRDMA_ABI_CM_DESTROY) {
     destroy(*id);
     return 0;

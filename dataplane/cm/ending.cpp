@@ -192,8 +192,10 @@ void CmAgent::State::on_message(const wire::CmDrep& drep, const Origin& origin) 
 // ---- Stale connections (12.9.8.3.1)
 
 // Whether a connection of ours, other than `besides`, has the peer's queue pair. The peer would not
-// give it away: it has been restarted. What is left of the old one is ended.
+// give it away: it has been restarted. What is left of the old one is ended. 0 is no queue pair:
+// many connections may have it.
 bool CmAgent::State::stale(const wire::IpAddress& from, uint32_t qpn, const CmId* besides) {
+  if (qpn == 0) return false;
   CmId* old = ids.find_remote(Remote::kQpn, from, qpn);
   if (old == nullptr || old == besides) return false;
   ++counters.cm_stale;

@@ -61,10 +61,6 @@ CmId* CmAgent::State::check_request(const wire::CmReq& req, const Origin& origin
     refuse(req, origin, kInvalidGid, config.address);
     return nullptr;
   }
-  if (stale(origin.from, req.qpn, nullptr)) {
-    refuse(req, origin, kStale);
-    return nullptr;
-  }
   if (req.service == wire::CmService::kCount) {
     refuse(req, origin, kInvalidTransport);
     return nullptr;
@@ -82,7 +78,15 @@ CmId* CmAgent::State::check_request(const wire::CmReq& req, const Origin& origin
   const bool connects = space == MPRDMA_ABI_CM_PS_TCP || space == MPRDMA_ABI_CM_PS_IB;
   CmId* listener =
       connects ? ids.find(ports.find_listener(req.service_id, header->destination)) : nullptr;
-  if (listener == nullptr) refuse(req, origin, kInvalidServiceId);
+  if (listener == nullptr) {
+    refuse(req, origin, kInvalidServiceId);
+    return nullptr;
+  }
+  // Last, for it ends a connection: who asks for what nobody offers ends none.
+  if (stale(origin.from, req.qpn, nullptr)) {
+    refuse(req, origin, kStale);
+    return nullptr;
+  }
   return listener;
 }
 

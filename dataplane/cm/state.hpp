@@ -51,6 +51,9 @@ struct CmAgent::State {
 
   // ---- commands.cpp: ids, addresses, ports
   int execute(uint32_t client, const mprdma_abi_cm_command& in, mprdma_abi_cm_result* result);
+  // nullptr: no such id of this client.
+  [[nodiscard]] CmId* find_of(uint32_t client, uint32_t number) const;
+  [[nodiscard]] bool has_connection(uint32_t client, uint32_t number) const;
   int execute_on(CmId& id, const mprdma_abi_cm_command& in, mprdma_abi_cm_result* result);
   int create(uint32_t client, const mprdma_abi_cm_command& in, mprdma_abi_cm_result* result);
   int bind(CmId& id, const wire::IpAddress& address, uint16_t port);

@@ -51,6 +51,7 @@ MPRDMA_DEFINE_COUNTERS(NicCounters, MPRDMA_NIC_COUNTERS);
   X(nic_clients_gone, "processes that went away")                                      \
   X(nic_clients_misbehaved, "connections ended because of what came, or was not read") \
   X(nic_cm_commands, "commands of connection management")                              \
+  X(nic_cm_forged, "those that name a queue pair of somebody else")                    \
   X(nic_cm_events, "events of connection management sent to clients")
 MPRDMA_DEFINE_COUNTERS(NicServerCounters, MPRDMA_NIC_SERVER_COUNTERS);
 

@@ -32,6 +32,11 @@ std::string failed(const std::string& what) {
   return what + ": " + std::strerror(errno);
 }
 
+bool names_queue_pair(const mprdma_abi_cm_command& command) {
+  return (command.op == MPRDMA_ABI_CM_CONNECT || command.op == MPRDMA_ABI_CM_ACCEPT) &&
+         command.params.qpn != 0;
+}
+
 bool ends_connection(const mprdma_abi_cm_command& command) {
   return command.op == MPRDMA_ABI_CM_DISCONNECT || command.op == MPRDMA_ABI_CM_DESTROY ||
          command.op == MPRDMA_ABI_CM_REJECT;
@@ -410,14 +415,23 @@ void NicServer::on_probe(Connection& client, const PathProbe& probe, Time now) {
 
 void NicServer::on_command(Connection& client, const CmCommand& command, Time now) {
   ++counters_.nic_cm_commands;
-  // An acknowledgement that it has sent may not come behind the end of the connection. Once a turn
-  // is enough: what it sends meanwhile is sent beside the command.
-  if (ends_connection(command.command) && client.delivered != now) {
+  const mprdma_abi_cm_command& in = command.command;
+  auto reply = new_message<CmReply>(command.head.serial);
+  if (names_queue_pair(in) && !is_in_block(in.params.qpn, client.block)) {
+    ++counters_.nic_cm_forged;
+    say(client, "a connection in the name of somebody else's queue pair");
+    reply.error = EPERM;
+    return send(client, reply);
+  }
+  const bool had_connection = cm_->agent().has_connection(client.id, in.id);
+  reply.error = cm_->agent().execute(client.id, in, &reply.result, now);
+  // An acknowledgement that it has sent may not come behind the end of the connection, which the
+  // agent says at the next turn. Once a turn is enough: what it sends meanwhile is sent beside the
+  // command. Who has no connection that ended has nothing brought forward.
+  if (reply.error == 0 && had_connection && ends_connection(in) && client.delivered != now) {
     client.delivered = now;
     nic_->deliver_sent(client.block, now);
   }
-  auto reply = new_message<CmReply>(command.head.serial);
-  reply.error = cm_->agent().execute(client.id, command.command, &reply.result, now);
   send(client, reply);
 }
 

@@ -28,7 +28,9 @@
 //
 // Queue pair numbers. A block is kBlockGenerations generations of QpTable, 2^17 numbers: block b
 // holds the numbers with qpn >> 17 == b. The process allocates them as it likes (0, 1 and 0xffffff
-// never), and may send datagrams from them only.
+// never), may send datagrams from them only, and may name no other in CM's CONNECT and ACCEPT
+// (EPERM): the peer takes a connection's number for the process that has it, and ends what it had
+// with it. 0 is no queue pair there, as librdmacm says it of an id that has none.
 //
 // What a client sends. RoCEv2 frames from the device's MAC to the MAC that ARP told, from the
 // device's IPv4 address or the link-local address of its MAC; requests of ARP and solicitations of
@@ -50,6 +52,7 @@
 
 #include "abi/mprdma_abi_cm.h"
 #include "dataplane/qp_table.hpp"
+#include "wire/constants.hpp"
 
 namespace mprdma::dataplane::nic {
 
@@ -64,6 +67,10 @@ inline constexpr uint32_t kBlocks = QpTable::kGenerations / kBlockGenerations;
 inline constexpr uint32_t kNoBlock = UINT32_MAX;
 constexpr uint32_t block_of(uint32_t qpn) {
   return (qpn >> QpTable::kSlotBits) / kBlockGenerations;
+}
+// Whether it may be a queue pair of the process that has the block.
+constexpr bool is_in_block(uint32_t qpn, uint32_t block) {
+  return block_of(qpn) == block && qpn > wire::kGeneralServicesQpn && qpn < wire::kMulticastQpn;
 }
 
 // Messages that wait for a client that does not read.

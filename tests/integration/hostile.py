@@ -12,7 +12,7 @@ from hosts import Failure, Process, describe_status, wait_until
 CLIENT = pathlib.Path(__file__).with_name("hostile_client.py")
 # What the daemon has to have seen, and said when it is asked for its counters.
 COUNTED = ("nic_clients_misbehaved", "nic_clients_refused", "nic_drop_forged", "nic_drop_ring",
-           "nic_drop_malformed", "nic_drop_full")  # fmt: skip
+           "nic_drop_malformed", "nic_drop_full", "nic_cm_forged")  # fmt: skip
 
 
 def expect(condition, what):

@@ -39,7 +39,8 @@ F_ADD_SEALS = 1033
 SEALS = 1 | 2 | 4  # SEAL, SHRINK, GROW
 MFD_CLOEXEC, MFD_ALLOW_SEALING, MFD_HUGETLB = 1, 2, 4
 PUNCH_HOLE = 0x02 | 0x01  # with KEEP_SIZE
-CM_CREATE, CM_RESOLVE, CM_LISTEN, CM_CONNECT = 1, 4, 5, 6
+CM_CREATE, CM_RESOLVE, CM_LISTEN, CM_CONNECT, CM_ACCEPT = 1, 4, 5, 6, 7
+EPERM = 1
 PS_TCP = 0x0106
 PATIENCE = 20  # seconds
 libc = ctypes.CDLL(None, use_errno=True)
@@ -203,6 +204,11 @@ def forged(path):
         ) * 20:
             port.put(frame)
             time.sleep(0.0005)  # the daemon may look
+        for op in (CM_CONNECT, CM_ACCEPT):
+            port.connection.send(cm_command_of(op, 1, others))
+            error = struct.unpack_from("<i", port.connection.recv(512), HEAD.size)[0]
+            if error != EPERM:
+                raise RuntimeError(f"a connection of others' queue pair: {error}")
 
 
 def ring_indices(path):
@@ -326,6 +332,12 @@ def cm_command(port, serial):
     body = struct.pack("<IIQIIIIII", op, random.getrandbits(32), 0, PS_TCP, 10, 100, 0, 0, 0)
     body += bytes(24) + remote + struct.pack("<H6x", random.randrange(65536))
     return head(CM_COMMAND, 360, serial) + body + random.randbytes(360 - HEAD.size - len(body))
+
+
+def cm_command_of(op, number, qpn):
+    """About one id, with nothing but a queue pair number in it."""
+    body = struct.pack("<II", op, number) + bytes(80) + struct.pack("<I", qpn)
+    return head(CM_COMMAND, 360) + body + bytes(360 - HEAD.size - len(body))
 
 
 ATTACKS = (garbage, forged, ring_indices, never_reads, memory_of_all_kinds, descriptors, silence,

@@ -97,6 +97,13 @@ MUTANTS = [
         "req.remote_gid != config.address",
         "a request in the name of somebody else",
     ),
+    _mutant(
+        "ids-of-others",
+        "commands.cpp",
+        "!id->orphan && id->client == client ?",
+        "!id->orphan ?",
+        "a process ends the connections of another one",
+    ),
     # ---- Rejects
     _mutant(
         "backlog-without-end",
@@ -168,6 +175,21 @@ MUTANTS = [
         "  if (old->state == CmState::kConnected) send_dreq(*old);\n",
         "",
         "a restarted peer is rejected for ever",
+    ),
+    _mutant(
+        "request-to-nobody-ends-a-connection",
+        "passive.cpp",
+        "    refuse(req, origin, kInvalidServiceId);\n    return nullptr;\n",
+        "    stale(origin.from, req.qpn, nullptr);\n"
+        "    refuse(req, origin, kInvalidServiceId);\n    return nullptr;\n",
+        "who guesses queue pair numbers ends connections without a service that he could ask",
+    ),
+    _mutant(
+        "no-queue-pair-is-stale",
+        "ending.cpp",
+        "  if (qpn == 0) return false;\n",
+        "",
+        "two connections of programs that name no queue pair end each other",
     ),
     _mutant(
         "no-time-wait",

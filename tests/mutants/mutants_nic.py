@@ -93,6 +93,27 @@ MUTANTS = [
         "a process chooses the mode of somebody else's connection",
     ),
     _mutant(
+        "connection-in-anothers-name",
+        "nic_server.cpp",
+        "names_queue_pair(in) && !is_in_block(in.params.qpn, client.block)",
+        "in.params.qpn > wire::kMulticastQpn",
+        "a process ends a connection of somebody else: to the peer it is a stale one",
+    ),
+    _mutant(
+        "accepted-in-anothers-name",
+        "nic_server.cpp",
+        "(command.op == MPRDMA_ABI_CM_CONNECT || command.op == MPRDMA_ABI_CM_ACCEPT)",
+        "command.op == MPRDMA_ABI_CM_CONNECT",
+        "a process has the peer connect to somebody else's queue pair",
+    ),
+    _mutant(
+        "anybodys-frames-are-brought-forward",
+        "nic_server.cpp",
+        "reply.error == 0 && had_connection && ends_connection(in)",
+        "ends_connection(in)",
+        "a process that ends nothing has its ring emptied before those of others",
+    ),
+    _mutant(
         "headers-as-they-are-now",
         "nic_switch.cpp",
         "std::memcpy(out->payload - header_bytes, copy.bytes.data(), header_bytes);",

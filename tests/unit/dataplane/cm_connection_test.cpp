@@ -65,6 +65,34 @@ TEST_F(CmConnection, TellsBothSidesWhatTheOtherSaid) {
   EXPECT_EQ(b.expect(MPRDMA_ABI_CM_EVENT_ESTABLISHED).id, request.id);
 }
 
+TEST_F(CmConnection, IsThereFromItsAcceptToItsEndAndItsOwnersOnly) {
+  const auto has = [](const CmHost& host, uint32_t client, uint32_t id) {
+    return host.agent->has_connection(client, id);
+  };
+  listener = b.server(kPort);
+  EXPECT_FALSE(has(b, kClient, listener));
+  id_a = ask(17);
+  EXPECT_FALSE(has(a, kClient, id_a));
+  id_b = requested();
+  EXPECT_FALSE(has(b, kClient, id_b));
+  ASSERT_EQ(b.accept(id_b, params(18)), 0);
+  EXPECT_TRUE(has(b, kClient, id_b)) << "its queue pair may receive";
+  deliver();
+  a.expect(MPRDMA_ABI_CM_EVENT_RESPONSE);
+  ASSERT_EQ(a.establish(id_a), 0);
+  deliver();
+  EXPECT_TRUE(has(a, kClient, id_a));
+  EXPECT_TRUE(has(b, kClient, id_b));
+  EXPECT_FALSE(has(b, kClient + 1, id_b));
+  EXPECT_FALSE(has(b, kClient, id_b + 1));
+  ASSERT_EQ(a.disconnect(id_a), 0);
+  EXPECT_FALSE(has(a, kClient, id_a));
+  deliver();
+  EXPECT_TRUE(has(b, kClient, id_b)) << "its client has still to hang up";
+  ASSERT_EQ(b.destroy(id_b), 0);
+  EXPECT_FALSE(has(b, kClient, id_b)) << "nobody's any more";
+}
+
 TEST_F(CmConnection, EndsInTimeWaitOnBothSides) {
   connect_both();
   ASSERT_EQ(a.disconnect(id_a), 0);

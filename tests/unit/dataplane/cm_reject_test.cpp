@@ -120,6 +120,27 @@ TEST_F(CmReject, APeerThatWasRestartedIsToldThatItsQueuePairIsStale) {
   connect_both(17, 19);
 }
 
+// Or whoever can send a request ends any connection of the peer in whose name he sends it.
+TEST_F(CmReject, ARequestToAPortOfNobodyEndsNoConnection) {
+  connect_both(17, 18);
+  a = CmHost(kA, 99);
+  CmMad req = good_req(17);
+  std::get<CmReq>(req.body).service_id = wire::cm_service_id(kTcp, kPort + 1);
+  EXPECT_EQ(reason_for(req), 8);
+  EXPECT_EQ(b.agent->counters().cm_stale, 0u);
+  EXPECT_TRUE(b.events().empty());
+  EXPECT_EQ(b.disconnect(id_b), 0) << "still connected";
+}
+
+TEST_F(CmReject, ConnectionsWithoutAQueuePairAreNotTheSameOne) {
+  connect_both(0, 0);
+  const uint32_t first = id_b;
+  connect_both(0, 0);
+  EXPECT_EQ(b.agent->counters().cm_stale, 0u);
+  EXPECT_EQ(a.agent->counters().cm_stale, 0u);
+  EXPECT_EQ(b.disconnect(first), 0) << "still connected";
+}
+
 TEST_F(CmReject, ARepFromAQueuePairThatWeAreConnectedToIsStale) {
   connect_both(17, 18);
   b = CmHost(kB, 99);

@@ -108,10 +108,29 @@ class Process {
     port = std::move(result.port);
     return port != nullptr && daemon.run([&] {
       port->service(dataplane::testing::now());
-      const uint32_t block = welcome.first_generation / kBlockGenerations;
-      return port->link_up() && daemon.loop->nic().client_port(block)->link_up();
+      return port->link_up() && daemon.loop->nic().client_port(block())->link_up();
     });
   }
+  // What the agent of connection management answers: 0 or an errno value; -1: nothing.
+  int execute(Daemon& daemon, mprdma_abi_cm_op op, uint32_t id, mprdma_abi_cm_command in = {}) {
+    auto command = new_message<CmCommand>(5);
+    command.command = in;
+    command.command.op = op;
+    command.command.id = id;
+    CmReply reply;
+    if (send_message(fd, command) != 0 || !await(daemon, &reply)) return -1;
+    EXPECT_EQ(reply.head.serial, 5u);
+    cm_result = reply.result;
+    return reply.error;
+  }
+  // The id of its next event; 0: it is another one.
+  uint32_t hears(Daemon& daemon, mprdma_abi_cm_event_type type) {
+    CmEvent next;
+    if (!await(daemon, &next)) return 0;
+    EXPECT_EQ(next.event.type, static_cast<uint32_t>(type));
+    return next.event.type == static_cast<uint32_t>(type) ? next.event.id : 0;
+  }
+  [[nodiscard]] uint32_t block() const { return welcome.first_generation / kBlockGenerations; }
   [[nodiscard]] uint32_t qpn(uint32_t slot = 5) const {
     return welcome.first_generation << QpTable::kSlotBits | slot;
   }
@@ -141,6 +160,7 @@ class Process {
   int port_fd = -1;
   bool connected = false;
   Welcome welcome;
+  mprdma_abi_cm_result cm_result{};  // of the last command
   std::unique_ptr<Port> port;
 };
 
