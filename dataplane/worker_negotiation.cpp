@@ -223,6 +223,10 @@ void Worker::take_answer(const wire::PairMad& answer, Time now, TxBatch& answers
     return;
   }
   const bool facts = answer.status == 0;
+  if (facts && answer.info.sender_qpn != qp->attr.dest_qpn) {
+    ++counters_.drop_bad_mad;  // of another queue pair than the one that was asked
+    return;
+  }
   do_step(*qp, facts ? qp->pair.on_info(now, answer.info) : qp->pair.on_refusal(now), now, answers);
   touch(*qp);
 }

@@ -74,6 +74,7 @@ MadDrop decode_pair_mad(std::span<const unsigned char> in, PairMad& out) {
   out.transaction = header.transaction;
   // Who does not know the class sends the question back with a status, whatever else it fills in.
   if (out.response && out.status != 0) return MadDrop::kNone;
+  if (out.status != 0) return MadDrop::kBadField;  // 13.4.7: a request has none
   if (header.class_version != kPairClassVersion || load_be24(in.data() + kOuiOffset) != kPairOui) {
     return MadDrop::kForeignClass;
   }

@@ -158,7 +158,7 @@ enum class MadDrop : uint8_t {
   kBadVersion,    // base version other than 1
   kForeignClass,  // not our class, class version or OUI
   kBadMethod,     // neither Get nor GetResp, or another attribute
-  kBadField,      // a mode, a phase or a window that does not exist
+  kBadField,      // a mode, a phase or a window that does not exist; a question with a status
   kCount
 };
 

@@ -155,7 +155,8 @@ void NicSwitch::pair_from_client(uint32_t block, const FrameClass& found, const 
     return drop(client, &NicCounters::nic_drop_malformed);
   }
   uint64_t NicCounters::*cause = nullptr;
-  const bool named = mad.status != 0 || block_of(mad.info.sender_qpn) == block;
+  // Only who answers that he does not know the question names nobody; its transaction does.
+  const bool named = (mad.response && mad.status != 0) || is_in_block(mad.info.sender_qpn, block);
   if (!may_send(block, again, decoded.packet, copy, &cause) ||
       decoded.packet.dest_qpn != wire::kGeneralServicesQpn || !named) {
     return drop(client, &NicCounters::nic_drop_forged);

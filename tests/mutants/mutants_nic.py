@@ -88,7 +88,7 @@ MUTANTS = [
     _mutant(
         "agreement-in-anothers-name",
         "nic_switch_client.cpp",
-        "mad.status != 0 || block_of(mad.info.sender_qpn) == block;",
+        "(mad.response && mad.status != 0) || is_in_block(mad.info.sender_qpn, block);",
         "true;",
         "a process chooses the mode of somebody else's connection",
     ),

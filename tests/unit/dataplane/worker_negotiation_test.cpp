@@ -403,6 +403,32 @@ TEST_F(WorkerNegotiationTest, WhoDoesNotKnowTheQuestionIsOfTheStandard) {
   EXPECT_EQ(a->counters().pair_peers_silent, 0u);
 }
 
+TEST_F(WorkerNegotiationTest, AnAnswerOfAnotherQueuePairThanTheAskedOneIsNone) {
+  make();
+  Bytes true_answer;
+  wire->on_frame = [&](int from, const Bytes& frame) {
+    if (from != 1 || !is_mad(frame)) return true;
+    true_answer = frame;
+    return false;
+  };
+  connect_a();
+  run(Duration::ms(1));
+  ASSERT_FALSE(true_answer.empty());
+  wire::DecodedFrame decoded;
+  ASSERT_EQ(wire::decode_frame(true_answer, decoded, true), wire::DropReason::kNone);
+  Bytes payload(true_answer.begin() + decoded.payload_offset,
+                true_answer.begin() + decoded.payload_offset + wire::kMadBytes);
+  payload[55] ^= 1;  // the sender's queue pair
+  const uint64_t before = a->counters().drop_bad_mad;
+  wire->inject(0, make_frame(decoded.address, decoded.packet, payload));
+  run(Duration::us(100));
+  EXPECT_EQ(a->counters().drop_bad_mad, before + 1);
+  EXPECT_EQ(a->mode(), MPRDMA_ABI_MODE_DEFAULT) << "not decided";
+  wire->inject(0, true_answer);
+  run(Duration::us(100));
+  EXPECT_EQ(a->mode(), MPRDMA_ABI_MODE_MP);
+}
+
 TEST_F(WorkerNegotiationTest, APacketOfTheStandardDecidesForIt) {
   make(nullptr, pin(transport::Params::roce()));
   // No datagram gets through: a peer that is none of ours, and speaks first.

@@ -107,6 +107,28 @@ TEST(NicSwitch, NobodySpeaksInAnotherName) {
   EXPECT_EQ(bed.wire_gets(), std::vector<Bytes>(std::begin(good), std::end(good)));
 }
 
+// Only an answer may have one. Who does not know the question says so by it, and names no queue
+// pair.
+TEST(NicSwitch, AQuestionWithAStatusIsNobodys) {
+  SwitchBed bed;
+  bed.add(1);
+  bed.add(2);
+  Bytes question = pair_mad(qpn_in(2), 9);
+  question[5] = wire::kMadStatusUnsupportedAttribute;
+  bed.client_sends(1, make_frame(management(question)));
+  bed.client_sends(2, make_frame(management(question)));
+  bed.run();
+  EXPECT_TRUE(bed.wire_gets().empty());
+  EXPECT_EQ(bed.of(1).nic_drop_malformed, 1u);
+  EXPECT_EQ(bed.of(2).nic_drop_malformed, 1u);
+
+  Bytes answer = pair_mad(0, 0, true, 5);
+  answer[5] = wire::kMadStatusUnsupportedAttribute;
+  bed.client_sends(1, make_frame(management(answer)));
+  bed.run();
+  EXPECT_EQ(bed.wire_gets().size(), 1u);
+}
+
 TEST(NicSwitch, ConnectionManagementIsTheDaemonsAlone) {
   SwitchBed bed;
   bed.add(1);

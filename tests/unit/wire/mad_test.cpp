@@ -90,6 +90,8 @@ TEST(PairMad, WhatIsWrongHasAName) {
   EXPECT_EQ(with(42, 9), MadDrop::kBadField);
   EXPECT_EQ(with(43, 9), MadDrop::kBadField);
   EXPECT_EQ(with(49, 3), MadDrop::kBadField);
+  EXPECT_EQ(with(5, kMadStatusUnsupportedAttribute), MadDrop::kBadField)
+      << "a status of a question";
   EXPECT_EQ(with(40, 2), MadDrop::kNone) << "another wire version: its fields are its own";
 }
 
