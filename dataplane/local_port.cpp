@@ -405,7 +405,7 @@ void LocalPort::adopt(int socket) {
 
 void LocalPort::attach(int memfd) {
   const char* reason = "";
-  auto region = PeerRegion::attach(memfd, stranger_, &reason);
+  auto region = PeerRegion::attach(memfd, own_->seals(), stranger_, &reason);
   if (stranger_) {
     close_elsewhere(memfd);
   } else {

@@ -22,7 +22,7 @@ namespace mprdma::dataplane::local {
 
 namespace {
 
-constexpr int kSealsRequired = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 constexpr size_t kStatBlockBytes = 512;  // of st_blocks
 
 // A new memfd of that size, or -1 and errno.
@@ -39,10 +39,11 @@ int make_memfd(size_t bytes) {
 }
 
 // After our own writable mapping exists: nobody maps it writable any more, nobody resizes it.
-bool seal(int fd) {
+// Its seals; -1: there are none.
+int seal(int fd) {
   // An old kernel does not know this one; then the peer is trusted not to write.
-  if (fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) != 0 && errno != EINVAL) return false;
-  return fcntl(fd, F_ADD_SEALS, kSealsRequired) == 0;
+  if (fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) != 0 && errno != EINVAL) return -1;
+  return fcntl(fd, F_ADD_SEALS, kSeals) == 0 ? fcntl(fd, F_GET_SEALS) : -1;
 }
 
 }  // namespace
@@ -66,7 +67,8 @@ std::unique_ptr<OwnRegion> OwnRegion::create(Geometry geometry) {
   const int fd = make_memfd(bytes);
   if (fd < 0) return nullptr;
   void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
-  if (address == MAP_FAILED || !seal(fd)) {
+  const int seals = address != MAP_FAILED ? seal(fd) : -1;
+  if (seals < 0) {
     const int error = errno;
     if (address != MAP_FAILED) munmap(address, bytes);
     close(fd);
@@ -74,11 +76,12 @@ std::unique_ptr<OwnRegion> OwnRegion::create(Geometry geometry) {
     return nullptr;
   }
   madvise(address, bytes, MADV_DONTFORK);
-  return std::unique_ptr<OwnRegion>(new OwnRegion(fd, Mapping(address, bytes), geometry));
+  return std::unique_ptr<OwnRegion>(new OwnRegion(fd, seals, Mapping(address, bytes), geometry));
 }
 
-OwnRegion::OwnRegion(int fd, Mapping mapping, Geometry geometry)
+OwnRegion::OwnRegion(int fd, int seals, Mapping mapping, Geometry geometry)
     : fd_(fd),
+      seals_(seals),
       mapping_(std::move(mapping)),
       geometry_(geometry),
       header_(new (mapping_.at(0)) RegionHeader{}),
@@ -93,13 +96,14 @@ OwnRegion::~OwnRegion() {
   close(fd_);
 }
 
-std::unique_ptr<PeerRegion> PeerRegion::attach(int fd, bool all_there, const char** reason) {
+std::unique_ptr<PeerRegion> PeerRegion::attach(int fd, int seals, bool all_there,
+                                               const char** reason) {
   const auto refuse = [reason](const char* text) {
     *reason = text;
     return nullptr;
   };
-  const int seals = fcntl(fd, F_GET_SEALS);
-  if (seals < 0 || (seals & kSealsRequired) != kSealsRequired) {
+  const int its = fcntl(fd, F_GET_SEALS);
+  if (its < 0 || (its & seals) != seals) {
     return refuse("the peer's memory is not sealed");
   }
   // Asked after the seals, which only memory has: nothing else is touched.

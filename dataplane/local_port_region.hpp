@@ -1,8 +1,10 @@
 // The memory of a LocalPort: what one process shows to the other, and how it looks at the other's.
 //
 // Each side owns one memfd and is its only writer: the other maps it read-only, and the seal
-// against future writable mappings keeps it so. The seal against shrinking is what protects the
-// reader from SIGBUS, so a region without seals is refused.
+// against future writable mappings keeps it so. The seals are what protects the reader from SIGBUS:
+// nobody makes the file shorter, and nobody punches holes into it (fallocate(2), EPERM with the
+// seal against writing), which the reader would have to fill at his cost, or could not. So a region
+// without them is refused.
 //
 //   0                 RegionHeader: identity, geometry, the three words that the owner publishes
 //   4096              TX ring: `slots` descriptors (Descriptor) of the owner's frames
@@ -14,10 +16,10 @@
 // a slot has at most one entry in it. Hence no side publishes what it has consumed.
 // Everything that is read from a peer's region may be garbage and may change between two reads.
 //
-// No seal keeps the owner from punching holes (fallocate(2)): on memory of the ordinary kind, the
-// reader finds zeros there, in pages that the kernel makes for it. On huge pages it may find none
-// and a SIGBUS, so memory of another kind is refused. The file is as long as its geometry says, no
-// longer: who unmaps it last frees it all.
+// A kernel before Linux 5.1 does not know the seal against writing, and asks for it in vain: there
+// holes read as zeros, in pages that the kernel makes for the reader, if it has any left. On huge
+// pages it may have none, so memory of another kind is refused. The file is as long as its geometry
+// says, no longer: who unmaps it last frees it all.
 #pragma once
 
 #include <array>
@@ -132,6 +134,8 @@ class OwnRegion {
   OwnRegion& operator=(const OwnRegion&) = delete;
 
   [[nodiscard]] int fd() const { return fd_; }
+  // All that this kernel knows; a peer can have no fewer.
+  [[nodiscard]] int seals() const { return seals_; }
   [[nodiscard]] const Geometry& geometry() const { return geometry_; }
   [[nodiscard]] RegionHeader& header() const { return *header_; }
   [[nodiscard]] std::atomic<uint64_t>* tx_ring() const { return tx_ring_; }
@@ -141,9 +145,10 @@ class OwnRegion {
   }
 
  private:
-  OwnRegion(int fd, Mapping mapping, Geometry geometry);
+  OwnRegion(int fd, int seals, Mapping mapping, Geometry geometry);
 
   int fd_;
+  int seals_;
   Mapping mapping_;
   Geometry geometry_;
   RegionHeader* header_;
@@ -156,9 +161,10 @@ class OwnRegion {
 class PeerRegion {
  public:
   // Maps what the peer sent. Null, and *reason a static text, when it is not a region that can be
-  // read safely. Does not take over fd. `all_there`: memory that the peer has not yet written to,
-  // and which would be made at our cost, is refused, too.
-  static std::unique_ptr<PeerRegion> attach(int fd, bool all_there, const char** reason);
+  // read safely. Does not take over fd. `seals`: those that it has to have (OwnRegion::seals()).
+  // `all_there`: memory that the peer has not yet written to, and which would be made at our cost,
+  // is refused, too.
+  static std::unique_ptr<PeerRegion> attach(int fd, int seals, bool all_there, const char** reason);
 
   [[nodiscard]] const Geometry& geometry() const { return geometry_; }
   [[nodiscard]] const RegionHeader& header() const { return *header_; }

@@ -96,7 +96,8 @@ class RingProgramme {
                                               dataplane::local::kRegionVersion, geometry_.slots,
                                               geometry_.stride, 0};
     std::memcpy(region_, &identity, sizeof identity);
-    CHECK(fcntl(memory_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0);
+    CHECK(fcntl(memory_, F_ADD_SEALS,
+                F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | F_SEAL_FUTURE_WRITE) == 0);
   }
 
   void greet() {

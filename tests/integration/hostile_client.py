@@ -36,7 +36,7 @@ RETURN_RING = TX_RING + 8 * SLOTS
 FRAMES = (RETURN_RING + 2 * 4096 + 4095) // 4096 * 4096
 REGION_BYTES = FRAMES + SLOTS * STRIDE
 F_ADD_SEALS = 1033
-SEALS = 1 | 2 | 4  # SEAL, SHRINK, GROW
+SEALS = 1 | 2 | 4 | 16  # SEAL, SHRINK, GROW, FUTURE_WRITE
 MFD_CLOEXEC, MFD_ALLOW_SEALING, MFD_HUGETLB = 1, 2, 4
 PUNCH_HOLE = 0x02 | 0x01  # with KEEP_SIZE
 CM_CREATE, CM_RESOLVE, CM_LISTEN, CM_CONNECT, CM_ACCEPT = 1, 4, 5, 6, 7
@@ -79,14 +79,20 @@ def hello(connection, instance=None):
 
 
 def memory(size=REGION_BYTES, flags=0, seals=SEALS, written=True):
+    return memory_and_map(size, flags, seals, written)[0]
+
+
+def memory_and_map(size=REGION_BYTES, flags=0, seals=SEALS, written=True):
+    """The map comes before the seals, after which there is none to write to."""
     fd = os.memfd_create("hostile", MFD_CLOEXEC | MFD_ALLOW_SEALING | flags)
     os.ftruncate(fd, size)
     if written:
         os.posix_fallocate(fd, 0, size)
         os.pwrite(fd, struct.pack("<QIIII", REGION_MAGIC, 1, SLOTS, STRIDE, 0), 0)
+    own_map = mmap.mmap(fd, size) if written else None
     if seals:
         fcntl.fcntl(fd, F_ADD_SEALS, seals)
-    return fd
+    return fd, own_map
 
 
 class Port:
@@ -104,9 +110,8 @@ class Port:
         self.mac = data[40:46]
         self.control = socket.socket(fileno=fds[0])
         self.control.setblocking(False)
-        fd = memory() if own_memory is None else own_memory
-        self.fd = fd
-        self.map = mmap.mmap(fd, REGION_BYTES) if own_memory is None else None
+        self.fd, self.map = memory_and_map() if own_memory is None else (own_memory, None)
+        fd = self.fd
         quietly(socket.send_fds, self.control, [GREETING], [fd])
         self.sent = 0
 
@@ -243,7 +248,8 @@ def never_reads(path):
 
 def memory_of_all_kinds(path):
     """Truncated, too large, not written, huge pages, no memory at all; holes under the reader."""
-    made = [lambda: memory(seals=0), lambda: memory(seals=1 | 4), lambda: memory(size=8192),
+    made = [lambda: memory(seals=0), lambda: memory(seals=SEALS & ~2),
+            lambda: memory(seals=SEALS & ~16), lambda: memory(size=8192),
             lambda: memory(size=REGION_BYTES + (64 << 20), written=False),
             lambda: memory(written=False),
             lambda: memory(size=4 << 20, flags=MFD_HUGETLB, written=False),
@@ -259,7 +265,8 @@ def memory_of_all_kinds(path):
         quietly(os.ftruncate, port.fd, 0)
         for _ in range(50):
             port.put(frame)
-            libc.fallocate(port.fd, PUNCH_HOLE, ctypes.c_long(0), ctypes.c_long(REGION_BYTES))
+            if not libc.fallocate(port.fd, PUNCH_HOLE, ctypes.c_long(0), ctypes.c_long(4096)):
+                raise RuntimeError("the daemon took memory with holes to come")
             time.sleep(0.001)
 
 

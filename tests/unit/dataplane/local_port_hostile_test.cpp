@@ -26,7 +26,7 @@ using local::RegionHeader;
 using testing::now;
 using testing::until;
 
-constexpr int kGoodSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+constexpr int kGoodSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | F_SEAL_FUTURE_WRITE;
 
 // Speaks the control protocol by hand and writes what it likes into its region.
 class HostilePeer {
@@ -151,7 +151,8 @@ TEST_F(HostilePeerTest, ARegionThatIsNotWhatItClaimsIsRefused) {
   const size_t good = Geometry{256, local::kStrideDefault}.bytes();
   const Claim claims[] = {
       {.seals = 0},
-      {.seals = F_SEAL_GROW | F_SEAL_SEAL},
+      {.seals = kGoodSeals & ~F_SEAL_SHRINK},
+      {.seals = kGoodSeals & ~F_SEAL_FUTURE_WRITE},
       {.file_bytes = good - 1},
       {.file_bytes = 4096},
       {.file_bytes = 8},
