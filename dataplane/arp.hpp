@@ -6,7 +6,11 @@
 // somebody wants it. After kGiveUpAfter without an answer the entry is kFailed: packets to it are
 // dropped, so that the queue pair's own timers end in the standard's error; a late answer mends it.
 // What somebody else tells us in a request to us is learnt too; such an entry, and a failed one,
-// makes room when the table is full. Called by the worker.
+// makes room when the table is full.
+//
+// Who is on the link can have one looked up and learnt for each packet that he sends: both take a
+// time that does not grow with the table, whatever addresses he chooses (the hash is keyed).
+// Called by the worker and by mprdmad's switch.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +29,8 @@ class ArpTable {
   static constexpr Duration kLastRetry = Duration::s(1);
   static constexpr Duration kGiveUpAfter = Duration::s(1);
 
+  static constexpr uint16_t kNone = UINT16_MAX;
+
   enum class State : uint8_t { kResolving, kReachable, kFailed };
 
   struct Entry {
@@ -35,9 +41,11 @@ class ArpTable {
     Time asked_since;
     Time next_request = Time::never();
     Duration retry = kFirstRetry;
+    uint16_t spare_at = kNone;  // the table's own: in the list of those that make room
   };
 
-  ArpTable();
+  // `secret`: of the hash.
+  explicit ArpTable(uint64_t secret);
 
   [[nodiscard]] const Entry* find(const wire::IpAddress& ip) const;
   // The entry of `ip`, made if it is new, and due to be asked for at once if it is new or failed;
@@ -78,6 +86,7 @@ class ArpTable {
         entry.retry = entry.retry * 2 < kLastRetry ? entry.retry * 2 : kLastRetry;
         if (entry.state == State::kResolving && now - entry.asked_since >= kGiveUpAfter) {
           entry.state = State::kFailed;
+          note_spare(entry);
           failed(entry.ip);
         }
       }
@@ -86,10 +95,23 @@ class ArpTable {
   }
 
  private:
+  // Twice as many as entries: a search looks at few.
+  static constexpr size_t kBuckets = size_t{2} * kCapacity;
+  static_assert((kBuckets & (kBuckets - 1)) == 0 && kCapacity < kNone);
+
   Entry* find_mutable(const wire::IpAddress& ip);
   Entry* add(const wire::IpAddress& ip);
+  // The bucket in which the search for `ip` begins; the one in which it ends: of `ip`, or empty.
+  [[nodiscard]] size_t first_bucket(const wire::IpAddress& ip) const;
+  [[nodiscard]] size_t bucket_of(const wire::IpAddress& ip) const;
+  void take_out(const wire::IpAddress& ip);
+  // Whether it makes room may have changed.
+  void note_spare(Entry& entry);
 
+  uint64_t secret_;
   std::vector<Entry> entries_;
+  std::vector<uint16_t> buckets_;  // index of an entry, or kNone: open addressing, linear probing
+  std::vector<uint16_t> spare_;    // indices of entries that make room when the table is full
   Time next_deadline_ = Time::never();
 };
 

@@ -33,6 +33,7 @@ Worker::Worker(const WorkerConfig& config, std::unique_ptr<Port> port, Time now)
       doorbells_(std::make_unique<mprdma_abi_doorbell_page>()),
       qps_(prng_.split("qp numbers"), nic_ != nullptr ? nic_->block() : QpBlock{}),
       mrs_(kMaxMrs, prng_.split("keys")),
+      arp_(prng_.split("neighbours").next_u64()),
       cm_(cm_config()),
       held_(std::max(config.held_frames, 1u)),
       frames_(held_.budget() + kBurst),

@@ -4,19 +4,13 @@
 
 #include "base/byte_order.hpp"
 #include "base/check.hpp"
+#include "base/mix.hpp"
 
 namespace mprdma::dataplane {
 
 namespace {
 
 constexpr size_t kFirstBuckets = 64;
-
-// splitmix64's finalizer.
-constexpr uint64_t mix(uint64_t z) {
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return z ^ (z >> 31);
-}
 
 bool& known_flag(CmId& id, CmIdTable::Remote kind) {
   switch (kind) {
@@ -33,13 +27,13 @@ bool& known_flag(CmId& id, CmIdTable::Remote kind) {
 }  // namespace
 
 size_t CmIdTable::Hash::operator()(uint32_t number) const {
-  return mix(secret ^ number);
+  return mix64(secret ^ number);
 }
 
 size_t CmIdTable::Hash::operator()(const RemoteKey& key) const {
-  uint64_t hash = mix(secret ^ load_be64(key.peer.data()));
-  hash = mix(hash ^ load_be64(key.peer.data() + 8));
-  return mix(hash ^ (uint64_t{key.number} << 8 | static_cast<uint64_t>(key.kind)));
+  uint64_t hash = mix64(secret ^ load_be64(key.peer.data()));
+  hash = mix64(hash ^ load_be64(key.peer.data() + 8));
+  return mix64(hash ^ (uint64_t{key.number} << 8 | static_cast<uint64_t>(key.kind)));
 }
 
 CmIdTable::CmIdTable(uint32_t ids_max, uint64_t seed)

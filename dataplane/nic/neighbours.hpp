@@ -32,7 +32,8 @@ class Neighbours {
     wire::IpAddress ip{};
   };
 
-  Neighbours() { questions_.reserve(kQuestionsMax); }
+  // `secret`: of the hash of addresses.
+  explicit Neighbours(uint64_t secret) : arp_(secret) { questions_.reserve(kQuestionsMax); }
 
   // Addresses in host order; gateway 0: none.
   void configure(uint32_t ipv4, uint32_t prefix_bits, uint32_t gateway);

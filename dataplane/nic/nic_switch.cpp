@@ -21,6 +21,7 @@ NicSwitch::NicSwitch(const SwitchConfig& config, std::unique_ptr<Port> wire, Man
       link_local_(wire::link_local_of(config.mac)),
       management_(management),
       prng_(config.seed),
+      neighbours_(prng_.split("neighbours").next_u64()),
       prober_(prng_.split("probes").next_u64()) {
   if (wire != nullptr) wire_ = std::make_unique<Station>(std::move(wire), now);
   wire_can_corrupt_ = wire_ != nullptr && wire_->port->info().can_corrupt;
