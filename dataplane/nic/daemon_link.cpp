@@ -158,6 +158,12 @@ void DaemonLink::end(const char* text, Time now) {
   restoring_.clear();
 }
 
+// The next answer is likely to be the same.
+void DaemonLink::end_for_a_while(const char* text, Time now) {
+  end(text, now);
+  next_dial_ = now + kDialIntervalRefused;
+}
+
 void DaemonLink::on_port_up() {
   const std::lock_guard<std::mutex> guard(mutex_);
   // Of an end that the socket has told and the port has not, there is nothing to take back.
@@ -221,7 +227,7 @@ void DaemonLink::on_message(Incoming* in, Time now) {
   const MessageFault fault = check_message(in->message(), &head);
   if (fault == MessageFault::kOtherVersion) {
     refusal_ = "mprdmad at " + path_ + " is of another version: use one installation for both";
-    return end("mprdmad is of another version than this program's mprdma", now);
+    return end_for_a_while("mprdmad is of another version than this program's mprdma", now);
   }
   if (fault != MessageFault::kNone) return end("mprdmad has sent what makes no sense", now);
   switch (head.type) {
@@ -250,8 +256,7 @@ void DaemonLink::on_message(Incoming* in, Time now) {
 void DaemonLink::on_refused(const Refused& refused, Time now) {
   refusal_ = std::string(text_of(refused.text));
   if (refusal_.empty()) refusal_ = "mprdmad refuses this process";
-  end("mprdmad refuses this process; it is asked again", now);
-  next_dial_ = now + kDialIntervalRefused;
+  end_for_a_while("mprdmad refuses this process; it is asked again", now);
 }
 
 // Queue pairs have its addresses, and frames are as long as its MTU lets them.
@@ -271,9 +276,8 @@ void DaemonLink::on_welcome(const Welcome& welcome, int passed_fd, Time now) {
     first_ = welcome.device;
   } else if (!same_device(welcome.device)) {
     close(passed_fd);
-    end("mprdmad has another address, MAC or MTU than before: start this program anew", now);
-    next_dial_ = now + kDialIntervalRefused;
-    return;
+    return end_for_a_while(
+        "mprdmad has another address, MAC or MTU than before: start this program anew", now);
   }
   const bool anew = daemon_instance_ != 0;  // whatever it has been, it has forgotten the ids
   daemon_instance_ = welcome.instance;

@@ -63,6 +63,7 @@ class DaemonLink final : public NicLink {
   // With mutex_ held.
   int dial(std::string* message);
   void end(const char* text, Time now);
+  void end_for_a_while(const char* text, Time now);
   void read_all(Time now);
   void on_message(Incoming* in, Time now);
   void on_welcome(const Welcome& welcome, int passed_fd, Time now);
