@@ -1,5 +1,6 @@
 // What unmodified programs see of the emulated kernel. Each test runs the distribution's own tools.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -169,6 +170,21 @@ TEST_F(PreloadTree, OfAKilledProcessIsRemovedByTheNext) {
   ASSERT_EQ(trees_in(base_.path()), 1u);
   EXPECT_EQ(run_here("ls /sys/class/infiniband").output, "mprdma0\n");
   EXPECT_EQ(trees_in(base_.path()), 0u);
+}
+
+// Its owner could fill it again and again, and keep every start of ours busy.
+TEST_F(PreloadTree, OfAnotherUserIsLeftAlone) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root: nobody else gives a directory away";
+  run_here(
+      "python3 -c 'import os, signal; os.listdir(\"/sys/class/infiniband\");"
+      "os.kill(os.getpid(), signal.SIGKILL)'");
+  ASSERT_EQ(trees_in(base_.path()), 1u);
+  const std::filesystem::path tree = *std::filesystem::directory_iterator(base_.path());
+  constexpr uid_t kNobody = 65534;
+  ASSERT_EQ(chown(tree.c_str(), kNobody, kNobody), 0);
+  EXPECT_EQ(run_here("ls /sys/class/infiniband").output, "mprdma0\n");
+  EXPECT_EQ(trees_in(base_.path()), 1u);
+  EXPECT_FALSE(std::filesystem::is_empty(tree));
 }
 
 TEST_F(PreloadTree, OfALivingProcessIsLeftAlone) {

@@ -45,10 +45,17 @@ int mprdma_tree_name(char* out, size_t bytes, const char* base) {
   return length > 0 && (size_t)length < bytes ? 0 : ENAMETOOLONG;
 }
 
+/* Where everybody may make directories, anybody may give one a name of ours. His is left alone: he
+ * could fill it for as long as we empty it. */
+static bool is_own(int fd) {
+  struct stat status;
+  return fstat(fd, &status) == 0 && status.st_uid == geteuid();
+}
+
 /* Depth of our trees is below 8; symbolic links are unlinked, never followed. */
 static void remove_below(int parent, const char* name, int depth) {
   int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  DIR* dir = fd >= 0 ? fdopendir(fd) : NULL;
+  DIR* dir = fd >= 0 && is_own(fd) ? fdopendir(fd) : NULL;
   if (dir == NULL) {
     if (fd >= 0) {
       close(fd);
