@@ -3,7 +3,8 @@
 // An application that unmaps memory while it is registered has a fault on every RDMA system; here
 // it is a signal in the thread that copies, in the middle of code that the application has never
 // heard of. A handler for SIGSEGV and SIGBUS says what happened and whose memory it was, then lets
-// the signal do what it would have done. Faults elsewhere go straight to the handler before ours.
+// the signal do what it would have done. Faults elsewhere go straight to the handler before ours,
+// whose mask and flags ours has; what nobody handled, or was ignored, is so still.
 #pragma once
 
 #include <cstdint>
