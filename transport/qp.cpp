@@ -245,9 +245,12 @@ bool Qp::poll_packet(Time now, TxPacket& out) {
   return true;
 }
 
+// Sends first: of a burst that brings an acknowledgement and then the peer's answer to what it
+// acknowledges, the send completes before the answer is received.
 bool Qp::poll_completion(Completion& out) {
-  if (core_.receives.poll(core_.state == QpState::kErr, out)) return true;
-  if (!visit([&](auto& c) { return c.poll_completion(out); })) return false;
+  if (!visit([&](auto& c) { return c.poll_completion(out); })) {
+    return core_.receives.poll(core_.state == QpState::kErr, out);
+  }
   if (visit([](auto& c) { return c.sends_failed(); })) {
     // An error of the send queue alone stops that (IBTA 10.3.1.6), where the service has it.
     if (!has_sqe(core_.config.service)) {

@@ -125,6 +125,29 @@ TEST(Qp, AConnectionCanBeMadeAgainWithOtherPsns) {
   EXPECT_EQ(pair.b.take_completions().size(), 1u);
 }
 
+// A peer acknowledges before its application answers. Both may be taken in one burst, and programs
+// (tgt's iSER target) take an answer that comes before the end of the question for a fault.
+TEST(Qp, ASendCompletesBeforeTheAnswerToItIsReceived) {
+  EndpointPair pair;
+  pair.a.post_recv(kLocal + 0x1000, 64);
+  pair.b.post_recv(kRemote, 64);
+  pair.a.post(WorkOpcode::kSend, kLocal, 8);
+  const std::optional<Parcel> ack = pair.b.receive(pair.a.send().at(0));
+  ASSERT_TRUE(ack.has_value());
+  pair.b.post(WorkOpcode::kSend, kRemote, 8);
+  const Parcel answer = pair.b.send().at(0);
+  Placement placements[4];
+  FrameHandle released[4];
+  RxActions actions(placements, released);
+  for (const Parcel& parcel : {*ack, answer}) {
+    EXPECT_EQ(pair.a.qp->on_packet(pair.a.now, parcel.header, 1, actions), RxVerdict::kDone);
+  }
+  const std::vector<Completion> completions = pair.a.take_completions();
+  ASSERT_EQ(completions.size(), 2u);
+  EXPECT_FALSE(completions[0].is_recv);
+  EXPECT_TRUE(completions[1].is_recv);
+}
+
 TEST(Qp, DrainingEndsWhatHasBegunAndStartsNothing) {
   EndpointPair pair;
   pair.a.post(WorkOpcode::kWrite, kLocal, 8, kRemote);
