@@ -4,9 +4,16 @@ import re
 import time
 
 import crowd
+import fabtests
+import fio
+import iser
 import libfabric
+import mpi
+import qemu
+import qperf
 import rdma_cm
 import rsockets
+import ucx
 from hosts import Failure
 
 EVERYWHERE = ("one_host", "two_hosts", "two_daemons")
@@ -85,10 +92,22 @@ DEVICE_FIRST = [
     ("fi_pingpong_rxm", "fi_pingpong -c over libfabric's verbs;ofi_rxm, RDM endpoints",
      libfabric.pingpong(*libfabric.RDM, "-I", "10")),
 ]  # fmt: skip
+# Of packages that scripts/packages-apps.txt lists. qperf's client has one address for TCP and for
+# rdma_cm; with a wire of two, a program that asks for a link before its peer is there finds none.
+PACKAGES = [
+    (ucx.PROGRAMS, ("one_host", "two_daemons")),
+    (mpi.PROGRAMS, ("one_host", "two_daemons")),
+    (fio.PROGRAMS, EVERYWHERE),
+    (qperf.PROGRAMS, ("one_host",)),
+    (qemu.PROGRAMS, ("one_host", "two_daemons")),
+    (iser.PROGRAMS, ("one_host", "two_daemons")),
+    (fabtests.PROGRAMS, ("one_host", "two_daemons")),
+]
 
 
 def all_cases():
     plan = [(PROGRAMS, EVERYWHERE), (DEVICE_FIRST, ("one_host", "two_daemons"))]
+    plan += PACKAGES
     many = [(
         "kill", "64 processes, 8 killed: the others work on, nothing is leaked", crowd.killed,
     ), (
