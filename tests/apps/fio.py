@@ -19,11 +19,12 @@ BYTES = 64 * DEPTH * BLOCK  # each buffer is used: it is missed with a chance of
 
 def run_pair(wire, port, server_options, client_options):
     deadline = time.monotonic() + rdma_cm.SECONDS
-    common = ["fio", "--ioengine=rdma", f"--port={port}", f"--bs={BLOCK}", f"--size={BYTES}"]
+    common = ["fio", "--ioengine=rdma", f"--port={port}", f"--bs={BLOCK}", f"--size={BYTES}",
+              "--verify_state_save=0"]
     server = rdma_cm.listening_server(
         wire, [*common, "--name=server", "--rw=read", *server_options], deadline
     )
-    client = wire.start(1, [*common, "--name=client", "--rw=write", "--allow_file_create=0",
+    client = wire.start(1, [*common, "--name=client", "--rw=write",
                             f"--hostname={rdma_cm.SERVER}", *client_options])  # fmt: skip
     client.wait(deadline)
     server.wait(deadline)
