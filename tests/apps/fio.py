@@ -3,7 +3,9 @@
 fio itself verifies what a server receives by `send`. With `write` and `read` it does not look at
 the bytes; both sides have their buffers in files (mem=mmapshared), and these are compared here. fio
 chooses the server's buffer of each operation at random, so each block has to be one of the other
-side's. `send` needs a server deeper than its client: fio's rnr_retry_count is 0.
+side's. A message of `send` that finds no receive ends the connection, for fio's rnr_retry_count is
+0, and the client does not wait for its server's application: the server is as deep as there are
+messages, and the client gives it the time to post its receives.
 """
 
 import os
@@ -17,9 +19,12 @@ DEPTH = 16
 BYTES = 64 * DEPTH * BLOCK  # each buffer is used: it is missed with a chance of (15/16)^1024
 
 
-def run_pair(wire, port, server_options, client_options):
+MESSAGES = 512  # of `send`
+
+
+def run_pair(wire, port, size, server_options, client_options):
     deadline = time.monotonic() + rdma_cm.SECONDS
-    common = ["fio", "--ioengine=rdma", f"--port={port}", f"--bs={BLOCK}", f"--size={BYTES}",
+    common = ["fio", "--ioengine=rdma", f"--port={port}", f"--bs={BLOCK}", f"--size={size}",
               "--verify_state_save=0"]
     server = rdma_cm.listening_server(
         wire, [*common, "--name=server", "--rw=read", *server_options], deadline
@@ -55,7 +60,7 @@ def memory(verb):
         there, server = buffers(wire, "server.buffers")
         here, client = buffers(wire, "client.buffers")
         # The client's own buffers stay as they are filled first.
-        run_pair(wire, rdma_cm.free_port(), server,
+        run_pair(wire, rdma_cm.free_port(), BYTES, server,
                  [*client, f"--verb={verb}", "--scramble_buffers=0"])  # fmt: skip
         if verb == "write":
             expect_copied(there.read_bytes(), here.read_bytes())
@@ -67,8 +72,9 @@ def memory(verb):
 
 def send(wire):
     verify = "--verify=crc32c"
-    run_pair(wire, rdma_cm.free_port(), [f"--iodepth={4 * DEPTH}", verify],
-             [f"--iodepth={DEPTH // 4}", "--verb=send", verify, "--do_verify=0"])  # fmt: skip
+    run_pair(wire, rdma_cm.free_port(), MESSAGES * BLOCK, [f"--iodepth={MESSAGES}", verify],
+             [f"--iodepth={DEPTH // 4}", "--verb=send", verify, "--do_verify=0",
+              "--rate_iops=1000"])  # fmt: skip
 
 
 def all_verbs(wire):

@@ -165,8 +165,9 @@ TEST(DecodeFrameFuzz, RandomPacketsSurvive) {
   Prng prng(9);
   const std::vector<wire::Opcode> opcodes = valid_opcodes();
   for (int i = 0; i < 50'000; ++i) {
-    const wire::Packet packet = random_packet(opcodes[prng.below(opcodes.size())], prng, 100);
-    const Bytes frame = make_frame(i % 2 == 0 ? ipv4_address() : ipv6_address(), packet);
+    wire::Packet packet = random_packet(opcodes[prng.below(opcodes.size())], prng, 100);
+    packet.ipv4 = i % 2 == 0;
+    const Bytes frame = make_frame(packet.ipv4 ? ipv4_address() : ipv6_address(), packet);
     wire::DecodedFrame decoded;
     ASSERT_EQ(wire::decode_frame(frame, decoded, true), wire::DropReason::kNone);
     ASSERT_EQ(decoded.packet, packet);
