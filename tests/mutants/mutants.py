@@ -611,16 +611,16 @@ MUTANTS = [
     _mutant(
         "rkey-checked-on-first-packet-only",
         "responder.cpp",
-        "  if (reth.dma_len > 0 && !open_remote(reth, kRemoteWrite, &base)) {",
+        "  if (reth.dma_len > 0 && !open_remote(reth, kRemoteWrite, &base)) return",
         "  if (reth.dma_len > 0 && info.starts_message() &&\n"
-        "      !open_remote(reth, kRemoteWrite, &base)) {",
+        "      !open_remote(reth, kRemoteWrite, &base)) return",
         "later packets go where nobody allowed",
     ),
     _mutant(
         "access-right-not-checked",
         "responder.cpp",
-        "!open_remote(reth, kRemoteWrite, &base)) {",
-        "!open_remote(reth, 0, &base)) {",
+        "!open_remote(reth, kRemoteWrite, &base)) return",
+        "!open_remote(reth, 0, &base)) return",
         "a WRITE into memory that is open for reading only",
     ),
     _mutant(

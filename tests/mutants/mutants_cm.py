@@ -292,16 +292,31 @@ MUTANTS = [
     _mutant(
         "port-of-a-listener-reused",
         "port_table.cpp",
-        "return listens || old.listening || !old.reuse",
-        "return listens || !old.reuse",
+        "if (!listens && !old.listening && old.reuse",
+        "if (!listens && old.reuse",
         "a port is taken away from who listens",
     ),
     _mutant(
         "listen-on-a-shared-port",
         "port_table.cpp",
-        "    if (other.id != id && collide(other, *own, true)) return EADDRINUSE;\n",
+        "    const int error = other.id != id ? collision(other, *own, true) : 0;\n"
+        "    if (error != 0) return error;\n",
         "",
         "two listeners, one of them deaf",
+    ),
+    _mutant(
+        "ipv4-address-is-for-both-families",
+        "commands.cpp",
+        "  if (!id.family_said) id.family_only = is_ipv4(address);\n",
+        "",
+        "a server that binds both families at one port is refused",
+    ),
+    _mutant(
+        "dreq-as-patient-as-a-req",
+        "ending.cpp",
+        "std::min(config.retries, kDreqRetries)",
+        "config.retries",
+        "a dead peer holds rdma_disconnect up for minutes",
     ),
     _mutant(
         "ipv6-only-listener-takes-ipv4",

@@ -118,6 +118,51 @@ MUTANTS = [
         "anybody reaches every datagram queue pair",
     ),
     _mutant(
+        "ud-datagram-that-does-not-fit-is-placed",
+        "ud_connection.cpp",
+        "  } else if (kGrhBytes + packet.payload_len > room) {\n",
+        "  } else if (room == 0) {\n",
+        "one datagram ends a server's queue pair",
+    ),
+    _mutant(
+        "refused-invalidation-is-answered",
+        "responder.cpp",
+        "  outcome.silent = true;\n",
+        "",
+        "class J has no NAK",
+    ),
+    _mutant(
+        "refused-invalidation-is-answered-roce",
+        _RESPONDER,
+        "      return refuse_invalidate();\n",
+        "      return refuse_receive(WcStatus::kRemoteInvalidRequestError, "
+        "NakCode::kRemoteAccessError);\n",
+        "class J has no NAK",
+    ),
+    _mutant(
+        "refused-write-with-immediate-takes-no-receive",
+        "responder.cpp",
+        "  if (packet.info().has_immdt && receive_ready(packet)) {\n"
+        "    return refuse_receive(WcStatus::kLocalAccessError",
+        "  if (false) {\n    return refuse_receive(WcStatus::kLocalAccessError",
+        "the application never learns which receive was in question",
+    ),
+    _mutant(
+        "key-of-an-atomic-before-its-address",
+        _RESPONDER,
+        "  if (reth.va % wire::kAtomicBytes != 0) return refuse(NakCode::kInvalidRequest);\n",
+        "",
+        "a misaligned address is reported as a wrong key",
+    ),
+    _mutant(
+        "four-timeouts-a-retry",
+        "qp_config.hpp",
+        "(int64_t{retry_cnt} + 1) * 7 / 4",
+        "(int64_t{retry_cnt} + 1) * 4",
+        "a silent peer is given up four times later than asked for",
+        ("requester.cpp",),
+    ),
+    _mutant(
         "ud-datagram-longer-than-a-packet",
         "ud_connection.cpp",
         "  if (work.length > core_.attributes.path_mtu) return WcStatus::kLocalLengthError;\n",

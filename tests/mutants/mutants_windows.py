@@ -51,8 +51,19 @@ MUTANTS = [
     _mutant(
         "misaligned-atomic-executed",
         "responder.cpp",
-        "  if (packet.reth.va % wire::kAtomicBytes != 0 || addr % wire::kAtomicBytes != 0) {\n",
-        "  if (false) {\n",
+        "  if (packet.reth.va % wire::kAtomicBytes != 0) "
+        "return refuse(NackCode::kInvalidRequest);\n"
+        "  uint64_t addr = 0;\n"
+        "  if (!open_remote(packet.reth, kRemoteAtomic, &addr)) {\n"
+        "    return refuse(NackCode::kRemoteAccessError);\n"
+        "  }\n"
+        "  // .. and here, where it happens: a region may lie across the words of the host's "
+        "memory.\n"
+        "  if (addr % wire::kAtomicBytes != 0) return refuse(NackCode::kInvalidRequest);\n",
+        "  uint64_t addr = 0;\n"
+        "  if (!open_remote(packet.reth, kRemoteAtomic, &addr)) {\n"
+        "    return refuse(NackCode::kRemoteAccessError);\n"
+        "  }\n",
         "an access over two cache lines is not atomic",
         killer="unit",
     ),
@@ -116,6 +127,14 @@ MUTANTS = [
         "an rkey reads local memory",
         ("requester.cpp",),
         "unit",
+    ),
+    _mutant(
+        "type-2-key-as-it-is-given",
+        "memory_table.cpp",
+        "  unbind(slot, make_key(slot, static_cast<uint8_t>(request.new_key)));\n",
+        "  unbind(slot, request.new_key);\n",
+        "a window whose key names another slot is never found",
+        killer="unit",
     ),
     _mutant(
         "foreign-invalidation",
