@@ -31,7 +31,7 @@ extern "C" {
 #endif
 
 #define MPRDMA_ABI_MAJOR 2u
-#define MPRDMA_ABI_MINOR 2u
+#define MPRDMA_ABI_MINOR 3u
 
 /* Feature bits, mprdma_abi_channel.features. */
 #define MPRDMA_ABI_FEATURE_RC (1ull << 0)
@@ -51,6 +51,7 @@ extern "C" {
 #define MPRDMA_ABI_FEATURE_ATOMIC_WRITE (1ull << 14)    /* MPRDMA_ABI_ATOMIC_WRITE */
 #define MPRDMA_ABI_FEATURE_ON_DEMAND (1ull << 15)       /* MPRDMA_ABI_MR_ON_DEMAND */
 #define MPRDMA_ABI_FEATURE_CM (1ull << 16)              /* CM_OPEN, CM (mprdma_abi_cm.h) */
+#define MPRDMA_ABI_FEATURE_GRH_VERSION (1ull << 17)     /* MPRDMA_ABI_CQE_GRH_IPV4 */
 
 /* ---- Send queue ------------------------------------------------------------------------------
  * A slot is one mprdma_abi_send_wqe followed by max_sge mprdma_abi_sge entries or by max_inline

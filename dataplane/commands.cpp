@@ -23,7 +23,7 @@ constexpr uint64_t kFeatures =
     MPRDMA_ABI_FEATURE_QP_TRANSPORT | MPRDMA_ABI_FEATURE_QP_STATS |
     MPRDMA_ABI_FEATURE_CQ_MODERATION | MPRDMA_ABI_FEATURE_ON_DEMAND | MPRDMA_ABI_FEATURE_ATOMIC |
     MPRDMA_ABI_FEATURE_ATOMIC_WRITE | MPRDMA_ABI_FEATURE_MEMORY_WINDOW | MPRDMA_ABI_FEATURE_XRC |
-    MPRDMA_ABI_FEATURE_CM;
+    MPRDMA_ABI_FEATURE_CM | MPRDMA_ABI_FEATURE_GRH_VERSION;
 
 bool good_ring(uint64_t ring, uint64_t dbr, uint32_t depth) {
   return ring != 0 && ring % alignof(mprdma_abi_cqe) == 0 && dbr != 0 && std::has_single_bit(depth);

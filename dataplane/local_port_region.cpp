@@ -43,7 +43,10 @@ int make_memfd(size_t bytes) {
 int seal(int fd) {
   // An old kernel does not know this one; then the peer is trusted not to write.
   if (fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) != 0 && errno != EINVAL) return -1;
-  return fcntl(fd, F_ADD_SEALS, kSeals) == 0 ? fcntl(fd, F_GET_SEALS) : -1;
+  if (fcntl(fd, F_ADD_SEALS, kSeals) != 0) return -1;
+  // Others are the kernel's own business: a sysctl adds F_SEAL_EXEC.
+  const int seals = fcntl(fd, F_GET_SEALS);
+  return seals < 0 ? -1 : seals & (kSeals | F_SEAL_FUTURE_WRITE);
 }
 
 }  // namespace

@@ -134,7 +134,7 @@ class OwnRegion {
   OwnRegion& operator=(const OwnRegion&) = delete;
 
   [[nodiscard]] int fd() const { return fd_; }
-  // All that this kernel knows; a peer can have no fewer.
+  // Of those that we ask for all that this kernel knows; a peer can have no fewer.
   [[nodiscard]] int seals() const { return seals_; }
   [[nodiscard]] const Geometry& geometry() const { return geometry_; }
   [[nodiscard]] RegionHeader& header() const { return *header_; }

@@ -103,8 +103,11 @@ PairNegotiation::Step PairNegotiation::on_refusal(Time now) {
 }
 
 PairNegotiation::Step PairNegotiation::on_impatience(Time now) {
+  // After the last question it had the time that another one would be worth.
+  const bool heard_nothing =
+      asked_ == kPatience.size() && next_ask_ - kPatience[2] + kPatience[1] <= now;
   Step step = on_refusal(now);
-  step.silent = step.changed && asked_ == kPatience.size();
+  step.silent = step.changed && heard_nothing;
   return step;
 }
 

@@ -61,6 +61,9 @@ struct QpContext {
   uint64_t bytes_in = 0;
   uint64_t bytes_retransmitted = 0;
 
+  // Its requests waited long enough for a link that has never come up.
+  bool goes_without_link = false;
+
   // The way to the peer.
   wire::FrameAddress address;
   PathState path = PathState::kNone;

@@ -195,6 +195,9 @@ class Worker {
   [[nodiscard]] Time pair_deadline(const QpContext& qp) const;
   [[nodiscard]] Time waits_until(const QpContext& qp) const;
   void note_waiting(QpContext& qp);
+  [[nodiscard]] bool waits_for_link(const QpContext& qp) const {
+    return !link_seen_ && !qp.loop && !qp.goes_without_link;
+  }
   void push_negotiating(QpContext& qp);
   bool negotiate(Time now);
   bool send_pair_mad(const wire::FrameAddress& address, uint16_t vp, const wire::PairMad& mad,
@@ -300,6 +303,8 @@ class Worker {
   uint32_t busy_qps_ = 0;
   uint64_t send_completions_ = 0;
   bool link_up_ = false;
+  bool link_seen_ = false;  // it has been up
+  Time link_up_since_;      // when it came up last
   bool said_memory_absent_ = false;
   bool burst_was_full_ = false;  // the last one ended by its budget, not by the wire
 };

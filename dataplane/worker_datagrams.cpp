@@ -41,7 +41,7 @@ void Worker::touch_datagram_qps() {
 // so does what is behind it: datagrams of a queue pair leave in order.
 bool Worker::can_send(const QpContext& qp) const {
   if (qp.qp.service() != transport::QpService::kUd) {
-    return qp.path == PathState::kReady || qp.path == PathState::kFailed;
+    return (qp.path == PathState::kReady || qp.path == PathState::kFailed) && !waits_for_link(qp);
   }
   if (!qp.qp.wants_to_send()) return false;
   const AddressHandle* ah = ahs_.find(qp.qp.next_ah());

@@ -24,6 +24,8 @@ namespace {
 
 // A wire that was full is tried again after this.
 constexpr Duration kFullWirePause = Duration::ms(1);
+// DPDK's net_vhost looks for its peer once a second.
+constexpr Duration kLinkPatience = Duration::s(5);
 
 bool connected(const QpContext& qp) {
   const QpState state = qp.qp.state();
@@ -110,24 +112,33 @@ Time Worker::pair_deadline(const QpContext& qp) const {
 
 // Requests that wait for the mode, or for the peer's Ethernet address, do so for half of what the
 // verbs' timeout and retries ask for; then they are sent as well as it goes, and the transport's
-// own timers have the rest. A queue pair without any waits as long as it takes.
+// own timers have the rest. Before our own link has come up it is not the peer that is silent: they
+// wait for the most that the standard allows (IBTA 9.9.2.1), and for as long as a wire in software
+// may take. A queue pair without any waits as long as it takes.
 Time Worker::waits_until(const QpContext& qp) const {
   if (qp.waiting_since.is_never() || qp.attr.timeout == 0) return Time::never();
-  return qp.waiting_since +
-         transport::ack_timeout(qp.attr.timeout) * (int64_t{qp.attr.retry_cnt} + 1) / 2;
+  const Duration floor = config_.params.rto_floor * 2;
+  const Duration asked =
+      std::max(transport::ack_timeout(qp.attr.timeout), floor) * (int64_t{qp.attr.retry_cnt} + 1);
+  if (!link_seen_) return qp.waiting_since + std::max(asked * 4, kLinkPatience);
+  return std::max(qp.waiting_since, link_up_since_) + asked / 2;
 }
 
-// Do requests wait for what they need to be sent at all? The transport learns since when.
+// Do requests wait for what they need to be sent at all? The transport learns for how long they
+// did.
 void Worker::note_waiting(QpContext& qp) {
   const bool sends = qp.qp.state() == QpState::kRts;
   bool waits = false;
   if (sends && qp.path != PathState::kNone && qp.sq.depth != 0) {
     waits = qp.qp.decided()
-                ? qp.path == PathState::kResolving && qp.qp.wants_to_send()
+                ? (qp.path == PathState::kResolving || waits_for_link(qp)) &&
+                      qp.qp.sends_outstanding() > 0
                 : qp.pair.begun() && mprdma_abi_load_acquire(&qp.sq.dbr->producer) != qp.sq.next;
   }
   if (waits == !qp.waiting_since.is_never()) return;
-  if (!waits && sends) qp.qp.note_waiting_since(qp.waiting_since);
+  if (!waits && sends) {
+    qp.qp.note_waited(now_ - std::max(qp.waiting_since, link_up_since_));
+  }
   qp.waiting_since = waits ? now_ : Time::never();
 }
 
@@ -149,6 +160,7 @@ bool Worker::negotiate(Time now) {
       qp.negotiating = false;
       const bool over = waits_until(qp) <= now;
       if (over && qp.path == PathState::kResolving) qp.path = PathState::kFailed;
+      qp.goes_without_link |= over;
       const bool lost = qp.path == PathState::kFailed || !link_up_;
       const PairNegotiation::Step step = lost   ? qp.pair.on_refusal(now)
                                          : over ? qp.pair.on_impatience(now)

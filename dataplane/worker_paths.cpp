@@ -50,7 +50,7 @@ Worker::Worker(const WorkerConfig& config, std::unique_ptr<Port> port, Time now)
   device_.host = this;
   device_.find_xrc_srq = &find_xrc_srq;
   mrs_.memory().set_presence(&memory_there, this);
-  link_up_ = port_->link_up();
+  link_up_ = link_seen_ = port_->link_up();
   held_.set_limit(held_limit(port_info_));
 }
 
@@ -123,7 +123,7 @@ bool Worker::set_state(QpContext& qp, Time now, transport::QpState state) {
   if (state == transport::QpState::kReset || from == transport::QpState::kReset) {
     // What was posted is forgotten; whatever indices the provider starts from, the rings are empty.
     qp.path = PathState::kNone;
-    qp.backlog = qp.completion_lost = false;
+    qp.backlog = qp.completion_lost = qp.goes_without_link = false;
     empty_ring(qp.sq);
     empty_ring(qp.rq);
   } else {
@@ -303,6 +303,8 @@ void Worker::follow_block(Time now) {
 void Worker::set_link(bool up, Time now) {
   link_up_ = up;
   if (up) {
+    link_seen_ = true;
+    link_up_since_ = now;
     held_.set_limit(held_limit(port_->info()));  // it is the peer that lends
     // Our address may have been somewhere else before: tell everybody (RFC 5227, announcement).
     TxBatch batch(port_.get());
@@ -315,7 +317,7 @@ void Worker::set_link(bool up, Time now) {
   }
   // Whoever waited for the link to ask its peer does so now, or does not wait for ever.
   qps_.for_each([this](QpContext& qp) {
-    if (!qp.pair.next_deadline().is_never()) touch(qp);
+    if (!qp.pair.next_deadline().is_never() || !qp.waiting_since.is_never()) touch(qp);
   });
   for (const mprdma_abi_client* client : clients_) {
     raise_event(client, up ? MPRDMA_ABI_EVENT_PORT_ACTIVE : MPRDMA_ABI_EVENT_PORT_ERR, 1);

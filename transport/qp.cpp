@@ -130,7 +130,7 @@ bool Qp::set_state(Time now, QpState next, RxActions& actions) {
       visit([&](auto& c) { c.reset(actions); });
       core_.receives.clear();
       core_.heard_peer = false;
-      core_.waiting_since = Time::never();
+      core_.waited = Duration::zero();
       core_.local_work_done = 0;
       events_ = 0;
       clean_up_due_ = drain_event_due_ = last_wqe_event_due_ = false;

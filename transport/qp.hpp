@@ -66,8 +66,8 @@ class Qp {
   // Entering RESET makes the queue pair undecided again.
   [[nodiscard]] bool decided() const { return !std::holds_alternative<NoConnection>(connection_); }
   void set_mode(const Params& params);
-  // Requests could not be sent from then on, for want of a mode or of a way to the peer.
-  void note_waiting_since(Time since) { core_.waiting_since = since; }
+  // Requests could not be sent for so long, for want of a mode or of a way to the peer.
+  void note_waited(Duration waited) { core_.waited += waited; }
   // Takes a decision back while no packet of the peer has come in its mode: what was sent is
   // forgotten, held frames come back, and the host posts again what did not complete.
   void change_mode(const Params& params, RxActions& actions);

@@ -75,9 +75,9 @@ struct QpCore {
   // Requests for LOCAL_INV and BIND_MW that ran before Qp::change_mode and will be posted again.
   uint32_t local_work_done = 0;
   bool heard_peer = false;  // a connection sets it when it takes a packet of the peer
-  // Requests have waited since then for what they need to be sent at all (the peer's mode, a way to
-  // it): part of the time after which they give up. never(): they did not, or the peer was heard.
-  Time waiting_since = Time::never();
+  // So long requests have waited for what they need to be sent at all (the peer's mode, a way to
+  // it): part of the time after which they give up. Zero again once the peer is heard.
+  Duration waited = Duration::zero();
 };
 
 }  // namespace mprdma::transport

@@ -288,7 +288,7 @@ Time Requester::give_up_after(Time last_progress) const {
 
 Time Requester::requests_give_up_at() const {
   if (!sending() || sender_.paused()) return Time::never();
-  return give_up_after(std::min(sender_.last_progress(), core_.waiting_since));
+  return give_up_after(sender_.last_progress() - core_.waited);
 }
 
 Time Requester::reads_give_up_at() const {

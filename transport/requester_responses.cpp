@@ -49,7 +49,7 @@ void Requester::on_ack(Time now, const wire::Packet& ack) {
     ++counters.drop_ghost_ack;
     return;
   }
-  core_.waiting_since = Time::never();
+  core_.waited = Duration::zero();
   // What says nothing new may be old, or not from the peer.
   if (result == StreamSender::AckResult::kNews) {
     peer_in_order_ = (ack.mp_ack.flags & wire::kMpAckOrderedPlacement) != 0;
@@ -172,6 +172,7 @@ Outcome Requester::execute_response(const wire::Packet& packet, FrameHandle fram
   Work& work = queue_.at_index(index);
   // A response shows that its request, and everything before it, has arrived.
   sender_.on_implied_ack(now_, work.first + 1);
+  core_.waited = Duration::zero();
   const wire::OpcodeInfo& info = packet.info();
   if (info.operation == wire::Operation::kResponseError) {
     return end_response(index, status_of_syndrome(packet.aeth.syndrome), packet.aeth.syndrome);

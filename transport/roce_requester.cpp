@@ -265,17 +265,15 @@ Duration RoceRequester::timeout() const {
   return timeouts_ == 0 ? base : base * 7 / 4;
 }
 
-// What the first request has waited before it could be sent counts as retries, rounded up; one
-// expiry is left.
+// What the first request has waited before it could be sent counts as retries, to the nearest one;
+// one expiry is left.
 void RoceRequester::spend_waiting() {
-  if (core_.waiting_since.is_never()) return;
+  if (core_.attributes.timeout == 0) return;
   timeouts_ = 1;
   const Duration each = timeout();
   timeouts_ = 0;
-  for (Time spent = core_.waiting_since; retries_left_ > 0 && spent < now_; spent += each) {
-    --retries_left_;
-  }
-  core_.waiting_since = Time::never();
+  for (; retries_left_ > 0 && each <= core_.waited * 2; core_.waited -= each) --retries_left_;
+  core_.waited = Duration::zero();
 }
 
 void RoceRequester::restart_timer() {

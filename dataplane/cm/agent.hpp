@@ -10,7 +10,8 @@
 // Robust against whatever comes: each message is checked against the state that it is for (12.9.5
 // to 12.9.8); duplicates are answered as before; a REQ of a connection that we have, from the same
 // QPN and another id, to who listens, is stale (12.9.8.3.1); what fits nothing is counted.
-// Messages are repeated after the response timeout as often as the retries say; then UNREACHABLE.
+// Messages are repeated after the response timeout as often as the retries say; then UNREACHABLE. A
+// DREQ has times of its own; DISCONNECTED comes after them.
 // A request that the client does not answer in a quarter of the peer's timeout gets an MRA by
 // itself.
 #pragma once

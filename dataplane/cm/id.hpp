@@ -82,9 +82,9 @@ struct CmId {
   bool knows_comm = false;   // found by the peer's communication id
   bool knows_qpn = false;    // found by the peer's queue pair
   bool knows_sidr = false;   // found by the peer's request id
-  uint8_t retries = 0;       // of each message
+  uint8_t retries = 0;       // of each message but a DREQ
   uint8_t retries_left = 0;  // of the one under way
-  Duration timeout;          // the peer's, for an answer
+  Duration timeout;          // the peer's, for an answer (to a DREQ: agent.hpp)
   Duration patience;         // ours, before we ask the peer for time
   // The last message that may be sent again: REQ, REP, RTU, DREQ, SIDR_REQ, SIDR_REP.
   std::array<unsigned char, wire::kMadBytes> message{};

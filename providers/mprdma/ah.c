@@ -4,9 +4,11 @@
 
 #include "providers/mprdma/operations.h"
 
+/* The service level has 4 bits (IBTA 7.7.5) and no meaning here; ibv_init_ah_from_wc() puts there
+ * what a completion has, the packet's type (mprdma_cqe_sl()). */
 int mprdma_check_address(const struct ibv_ah_attr* attr) {
   bool good = attr->is_global == 1 && attr->grh.sgid_index < MPRDMA_FACTS_GIDS &&
-              attr->port_num == MPRDMA_PORT && attr->sl < 8;
+              attr->port_num == MPRDMA_PORT && attr->sl < 16;
   return good ? 0 : EINVAL;
 }
 

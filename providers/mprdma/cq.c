@@ -256,15 +256,16 @@ void mprdma_cq_note(const struct mprdma_abi_cqe* cqe) {
 /* RoCE has no service levels. Adapters report the type of the packet there instead, where it came
  * with a GRH (mlx5: bit 3 UDP, bits 2..0 the network header, 1 IPv6, 2 IPv4), and UCX reads from it
  * how much of the GRH is an address. */
-uint8_t mprdma_cqe_sl(const struct mprdma_abi_cqe* cqe) {
+uint8_t mprdma_cqe_sl(const struct mprdma_cq* cq, const struct mprdma_abi_cqe* cqe) {
   enum { kUdp = 1u << 3, kIpv6 = 1, kIpv4 = 2 };
-  if ((cqe->flags & MPRDMA_ABI_CQE_GRH) == 0) {
+  if ((cqe->flags & MPRDMA_ABI_CQE_GRH) == 0 ||
+      !mprdma_has_feature(cq->context, MPRDMA_ABI_FEATURE_GRH_VERSION)) {
     return 0;
   }
   return (cqe->flags & MPRDMA_ABI_CQE_GRH_IPV4) != 0 ? kUdp | kIpv4 : kUdp | kIpv6;
 }
 
-static void to_wc(const struct mprdma_abi_cqe* cqe, struct ibv_wc* wc) {
+static void to_wc(const struct mprdma_cq* cq, const struct mprdma_abi_cqe* cqe, struct ibv_wc* wc) {
   _Static_assert((int)IBV_WC_RDMA_READ == MPRDMA_ABI_WC_READ &&
                      (int)IBV_WC_BIND_MW == MPRDMA_ABI_WC_BIND_MW &&
                      (int)IBV_WC_LOCAL_INV == MPRDMA_ABI_WC_LOCAL_INVALIDATE &&
@@ -293,7 +294,7 @@ static void to_wc(const struct mprdma_abi_cqe* cqe, struct ibv_wc* wc) {
   wc->wc_flags = cqe->flags & (IBV_WC_GRH | IBV_WC_WITH_IMM | IBV_WC_WITH_INV);
   wc->pkey_index = cqe->pkey_index;
   wc->slid = 0;
-  wc->sl = mprdma_cqe_sl(cqe);
+  wc->sl = mprdma_cqe_sl(cq, cqe);
   wc->dlid_path_bits = 0;
 }
 
@@ -307,7 +308,7 @@ static int take(struct mprdma_cq* cq, int num_entries, struct ibv_wc* wc) {
       break;
     }
     mprdma_cq_note(cqe);
-    to_wc(cqe, &wc[taken++]);
+    to_wc(cq, cqe, &wc[taken++]);
     cq->consumer++;
   }
   if (cq->consumer != before) {

@@ -63,8 +63,8 @@ static uint32_t window_access(unsigned int access) {
           MPRDMA_ABI_ACCESS_REMOTE_ATOMIC | MPRDMA_ABI_ACCESS_ZERO_BASED);
 }
 
-/* Of a window of type 2 the application chooses the low 8 bits of the new key, whatever stands
- * above them (IBTA 10.6.7.2.4). mw->rkey holds the new key from the post on, as with adapters
+/* The low 8 bits of the new key are the application's, whatever stands above them: the upper 24 are
+ * the window's (IBTA 10.6.7.2.4). mw->rkey holds the new key from the post on, as with adapters
  * (irdma). */
 int mprdma_put_bind(struct mprdma_abi_send_wqe* wqe, struct ibv_mw* mw, uint32_t rkey,
                     const struct ibv_mw_bind_info* info) {
@@ -76,9 +76,7 @@ int mprdma_put_bind(struct mprdma_abi_send_wqe* wqe, struct ibv_mw* mw, uint32_t
   if (zero_based && mw->type == IBV_MW_TYPE_1) {
     return EINVAL;
   }
-  if (mw->type == IBV_MW_TYPE_2) {
-    rkey = (mw->rkey & ~0xffu) | (rkey & 0xffu);
-  }
+  rkey = (mw->rkey & ~0xffu) | (rkey & 0xffu);
   wqe->rkey = mw->rkey;
   wqe->imm_or_rkey = rkey;
   wqe->remote_addr = info->addr;

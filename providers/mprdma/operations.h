@@ -188,7 +188,7 @@ const struct mprdma_abi_cqe* mprdma_cq_peek(struct mprdma_cq* cq);
 /* Tells the engine how far the ring was read. cq->lock held. */
 void mprdma_cq_publish(struct mprdma_cq* cq);
 /* What ibv_wc.sl says. */
-uint8_t mprdma_cqe_sl(const struct mprdma_abi_cqe* cqe);
+uint8_t mprdma_cqe_sl(const struct mprdma_cq* cq, const struct mprdma_abi_cqe* cqe);
 /* Notes what an entry says about its QP. */
 void mprdma_cq_note(const struct mprdma_abi_cqe* cqe);
 /* Takes back the unread entries of a QP that is gone or was reset. */

@@ -302,5 +302,5 @@ int mprdma_post_recv(struct ibv_qp* ibv, struct ibv_recv_wr* wr, struct ibv_recv
   if (__atomic_load_n(&qp->in_error, __ATOMIC_ACQUIRE)) {
     mprdma_engine_poke(qp);
   }
-  return error;
+  return mprdma_reported(error);
 }

@@ -254,8 +254,8 @@ void make_roce(Scenario& s, Prng prng) {
     }
   }
   if (s.timeout > 0 && s.timeout < 20) return;
-  // Nothing else recovers a lost tail. Its retries last until the network is perfect: each of the
-  // two first ones once and twice that long, those that follow four times.
+  // Nothing else recovers a lost tail. Its retries last until the network is perfect: the first
+  // one once that long, those that follow 1.75 times.
   s.timeout = static_cast<uint8_t>(prng.range(11, 13));
   s.retry_cnt = 7;
 }
