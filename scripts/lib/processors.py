@@ -31,7 +31,8 @@ class Use:
     def reason(self):
         """Why something was slow, as far as the processors tell."""
         if self.busy < BUSY:
-            return f"the processors were not the limit: {self}"
+            return ("the processors were not all busy (one thread may have had too little of one): "
+                    f"{self}")  # fmt: skip
         if self.others + self.stolen < SHARED:
             return f"likely the processors, too few for this rate: {self}"
         return f"likely the processors, which were shared: {self}"

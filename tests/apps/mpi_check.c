@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { kSizes = 9, kBytesMax = 1 << 20, kRounds = 3, kWindowWords = 4096 };
 
@@ -36,12 +37,18 @@ static void check(const uint8_t* from, int sender, int round, int bytes, const c
   }
 }
 
+// What was received before may be what is to come.
+static void clear(int bytes) {
+  memset(in, 0xff, (size_t)bytes);
+}
+
 // Each rank with each other one, both ways at once.
 static void point_to_point(int round, int bytes) {
   for (int distance = 1; distance < ranks; ++distance) {
     const int to = (rank + distance) % ranks;
     const int from = (rank + ranks - distance) % ranks;
     fill(out, to, round, bytes);
+    clear(bytes);
     MPI_Status status;
     MPI_Sendrecv(out, bytes, MPI_BYTE, to, round, in, bytes, MPI_BYTE, from, round, MPI_COMM_WORLD,
                  &status);
@@ -64,6 +71,7 @@ static void unexpected(int bytes) {
   }
   MPI_Barrier(MPI_COMM_WORLD);
   for (int i = kMessages - 1; i >= 0; --i) {
+    clear(bytes);
     MPI_Recv(in, bytes, MPI_BYTE, from, i, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     check(in, from, i, bytes, "unexpected message");
   }
@@ -73,12 +81,14 @@ static void unexpected(int bytes) {
 static void collectives(int round, int bytes) {
   const int part = bytes / ranks;
   for (int to = 0; to < ranks; ++to) fill(out + to * part, to, round, part);
+  clear(bytes);
   MPI_Alltoall(out, part, MPI_BYTE, in, part, MPI_BYTE, MPI_COMM_WORLD);
   for (int from = 0; from < ranks; ++from) check(in + from * part, from, round, part, "alltoall");
   const int words = bytes / (int)sizeof(int64_t);
   int64_t* mine = (int64_t*)out;
   int64_t* sum = (int64_t*)in;
   for (int i = 0; i < words; ++i) mine[i] = (int64_t)i * (rank + 1) + round;
+  clear(bytes);
   MPI_Allreduce(mine, sum, words, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
   const int64_t factor = (int64_t)ranks * (ranks + 1) / 2;
   for (int i = 0; i < words; ++i) {
@@ -101,6 +111,7 @@ static void one_sided(void) {
   for (int i = 2; i < kWindowWords; ++i) mine[i] = (int64_t)i * 1000 + rank;
   MPI_Put(mine + 2, kWindowWords - 2, MPI_INT64_T, next, 2, kWindowWords - 2, MPI_INT64_T, win);
   MPI_Win_fence(0, win);
+  clear(kWindowWords * (int)sizeof(int64_t));
   MPI_Get(back + 2, kWindowWords - 2, MPI_INT64_T, next, 2, kWindowWords - 2, MPI_INT64_T, win);
   MPI_Win_fence(0, win);
   const int before = (rank + ranks - 1) % ranks;

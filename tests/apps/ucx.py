@@ -99,7 +99,8 @@ def both_layers(transport, layer, tests):
     return run
 
 
-LAYERS = "ucx_perftest: tags, streams, active messages, put, get, atomics, 8 B to 1 MiB, over "
+LAYERS = ("ucx_perftest: tags, active messages, put and get of 8 B to 1 MiB, streams of 64 KiB, "
+          "atomics of 8 B, over ")  # fmt: skip
 PROGRAMS = [
     ("ucx_rc", f"{LAYERS}rc_verbs", both_layers("rc_v", "rc_verbs", TRANSPORT_RC)),
     ("ucx_ud", f"{LAYERS}ud_verbs", both_layers("ud_v", "ud_verbs", TRANSPORT_UD)),
