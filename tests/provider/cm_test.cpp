@@ -93,6 +93,7 @@ TEST_F(Cm, EpollSeesEachEventOnce) {
 
 // What the library's read() does first, with the descriptor that it was called for.
 std::atomic<void (*)(int)> before_read{nullptr};
+std::atomic<void (*)(int)> after_read{nullptr};
 int closed_meanwhile = -1;  // the channel's number, which another file has by then
 int other_file = -1;
 
@@ -117,6 +118,34 @@ TEST_F(Cm, ReaderKeepsTheFileThatIsClosedMeanwhile) {
   EXPECT_EQ(read(other_file, &value, sizeof(value)), static_cast<ssize_t>(sizeof(value)));
   EXPECT_EQ(value, 7u) << "what another file held was read";
   close(other_file);
+}
+
+// A reader has the count of an event in hand; its id is destroyed, and another one has an event.
+rdma_cm_id* destroyed_meanwhile = nullptr;
+rdma_cm_id* resolved_meanwhile = nullptr;
+sockaddr_in resolvable{};
+
+void destroy_and_resolve(int read_from) {
+  (void)read_from;
+  after_read = nullptr;
+  EXPECT_EQ(rdma_destroy_id(destroyed_meanwhile), 0);
+  sockaddr_in remote = resolvable;
+  EXPECT_EQ(rdma_resolve_addr(resolved_meanwhile, nullptr, generic(&remote), 1000), 0);
+}
+
+TEST_F(Cm, EventOfAnIdDestroyedUnderTheReaderLeavesNothingToRead) {
+  ASSERT_EQ(rdma_create_id(channel_, &destroyed_meanwhile, nullptr, RDMA_PS_TCP), 0);
+  resolved_meanwhile = make();
+  resolvable = ip(kOwn, 7);
+  sockaddr_in remote = resolvable;
+  ASSERT_EQ(rdma_resolve_addr(destroyed_meanwhile, nullptr, generic(&remote), 1000), 0);
+  ASSERT_TRUE(readable(channel_));
+  after_read = destroy_and_resolve;
+  rdma_cm_event* event = next(RDMA_CM_EVENT_ADDR_RESOLVED);
+  ASSERT_NE(event, nullptr);
+  EXPECT_EQ(event->id, resolved_meanwhile);
+  rdma_ack_cm_event(event);
+  expect_silence();
 }
 
 TEST_F(Cm, DuplicateIsTheSameFile) {
@@ -253,5 +282,7 @@ extern "C" __attribute__((visibility("default"))) ssize_t read(int fd, void* buf
   if (auto* first = mprdma::provider_test::before_read.load(); first != nullptr) first(fd);
   using Read = ssize_t (*)(int, void*, size_t);
   static const auto next = reinterpret_cast<Read>(dlsym(RTLD_NEXT, "read"));
-  return next(fd, buffer, bytes);
+  const ssize_t got = next(fd, buffer, bytes);
+  if (auto* then = mprdma::provider_test::after_read.load(); then != nullptr) then(fd);
+  return got;
 }

@@ -156,6 +156,9 @@ void mprdma_ucma_file_put(struct ucma_file* file);
 void mprdma_ucma_push(struct ucma_file* file, struct ucma_event* event);
 struct ucma_event* mprdma_ucma_pop(struct ucma_file* file);
 void mprdma_ucma_push_back(struct ucma_file* file, struct ucma_event* event); /* after pop */
+/* After pop, for a reader: the count of an event that was destroyed while a reader had it in hand,
+ * who got a later one, does not make an empty queue readable. */
+void mprdma_ucma_settle(const struct ucma_file* file);
 /* Takes the events of an id (of a group of it, unless NULL) out, in order. */
 struct ucma_event* mprdma_ucma_take(struct ucma_file* file, const struct ucma_id* id,
                                     const struct ucma_group* group);

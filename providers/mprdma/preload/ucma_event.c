@@ -148,6 +148,7 @@ static void put_response(const struct ucma_event* event, const struct ucma_id* c
 static int deliver(struct ucma_file* file, struct rdma_ucm_event_resp* out) {
   struct ucma_event* event = mprdma_ucma_pop(file);
   struct ucma_id* child = NULL;
+  mprdma_ucma_settle(file);
   if (event == NULL) {
     return EAGAIN;
   }

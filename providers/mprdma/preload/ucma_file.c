@@ -162,13 +162,16 @@ static void count_up(const struct ucma_file* file) {
   }
 }
 
-/* Never waits: where the count is 0, a reader has it in hand and will find nothing. */
-static void count_down(const struct ucma_file* file) {
+/* Never waits: where the count is 0, a reader has it in hand and will find nothing, or what came
+ * since. */
+static bool count_down(const struct ucma_file* file) {
   uint64_t one = 0;
   struct iovec piece = {.iov_base = &one, .iov_len = sizeof(one)};
-  if (fd_is_ours(file)) {
-    ssize_t got = preadv2(file->fd, &piece, 1, -1, RWF_NOWAIT);
-    (void)got;
+  return fd_is_ours(file) && preadv2(file->fd, &piece, 1, -1, RWF_NOWAIT) > 0;
+}
+
+void mprdma_ucma_settle(const struct ucma_file* file) {
+  while (file->first == NULL && count_down(file)) {
   }
 }
 
@@ -219,7 +222,7 @@ struct ucma_event* mprdma_ucma_take(struct ucma_file* file, const struct ucma_id
       event->next = NULL;
       *taken_last = event;
       taken_last = &event->next;
-      count_down(file);
+      (void)count_down(file);
     } else {
       append(file, event);
     }
