@@ -34,6 +34,8 @@ void Responder::connect() {
   // Responses start at the requester's first PSN as well (design 3.3, rule 1).
   response_sender_.reset(attributes_.rq_psn, attributes_.vp,
                          Prng(attributes_.path_seed).split("responses"));
+  response_sender_.limit_backoff(attributes_.timeout == 0 ? config_.params.rto_ceiling
+                                                          : ack_timeout(attributes_.timeout));
   response_end_ = attributes_.rq_psn;
   contexts_.clear();
   message_ = {};

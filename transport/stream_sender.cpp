@@ -390,7 +390,8 @@ Duration StreamSender::base_rto() const {
 Duration StreamSender::rto() const {
   const Duration base = base_rto();
   const uint32_t shift = std::min(backoff_, kBackoffShiftMax);
-  return std::min(base * (int64_t{1} << shift), std::max(base, params_.rto_ceiling));
+  return std::min({base * (int64_t{1} << shift), std::max(base, params_.rto_ceiling),
+                   std::max(base * 2, backoff_limit_)});
 }
 
 Duration StreamSender::probe_timeout() const {

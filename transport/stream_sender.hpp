@@ -94,6 +94,9 @@ class StreamSender {
   // When such an operation may follow what was sent: never, while something is to be sent again
   // first.
   [[nodiscard]] Time sync_release() const;
+  // Back-off goes no further than so long, or twice the timeout without it: the verbs' timeout, so
+  // that something is sent for each of their retries before these are exceeded.
+  void limit_backoff(Duration limit) { backoff_limit_ = limit; }
   // The retransmission timeout without back-off.
   [[nodiscard]] Duration base_rto() const;
   [[nodiscard]] const cc::Window& window() const { return window_; }
@@ -221,6 +224,7 @@ class StreamSender {
   bool probe_head_ = false;  // .. and that is snd_una: was the receiver ready meanwhile?
   bool probe_done_ = false;  // one probe for each silence
   uint32_t backoff_ = 0;
+  Duration backoff_limit_ = Duration::infinite();
   StreamStats stats_;  // the counts in it; what is a state is filled in by stats()
   Time timer_base_;
   Time last_progress_;
