@@ -38,7 +38,7 @@ void PairNegotiation::reset() {
   next_ask_ = Time::never();
   next_reminder_ = Time();
   reminder_ = kFirstReminder;
-  asked_ = 0;
+  asked_ = doubts_left_ = 0;
   begun_ = remembers_ = false;
 }
 
@@ -46,7 +46,7 @@ PairNegotiation::Step PairNegotiation::begin(Time now, uint64_t transaction, boo
   begun_ = facts_.negotiates;
   transaction_ = transaction;
   if (!begun_ || decided()) return {};
-  if (silent) return on_refusal(now);
+  if (silent) return give_up(now);
   next_ask_ = now;
   return {};
 }
@@ -75,6 +75,7 @@ PairNegotiation::Step PairNegotiation::decide_here(const PairInfo& peer) {
 
 PairNegotiation::Step PairNegotiation::decide(const Agreement& agreement) {
   next_ask_ = Time::never();
+  doubts_left_ = 0;
   // The standard's mode has no window to agree on: nothing that was sent has to be sent anew.
   const bool same_window =
       agreement.mode == PairMode::kRoce || agreement.window_slots == info_.window_slots;
@@ -102,11 +103,21 @@ PairNegotiation::Step PairNegotiation::on_refusal(Time now) {
   return decide({.mode = PairMode::kRoce, .window_slots = facts_.window_slots});
 }
 
+// Nobody answers.
+PairNegotiation::Step PairNegotiation::give_up(Time now) {
+  const Step step = on_refusal(now);
+  if (!step.changed) return step;
+  doubts_left_ = kDoubts;
+  doubt_ = kFirstDoubt;
+  next_ask_ = now + doubt_;
+  return step;
+}
+
 PairNegotiation::Step PairNegotiation::on_impatience(Time now) {
   // After the last question it had the time that another one would be worth.
   const bool heard_nothing =
-      asked_ == kPatience.size() && next_ask_ - kPatience[2] + kPatience[1] <= now;
-  Step step = on_refusal(now);
+      asked_ == kPatience.size() && next_ask_ - kPatience.back() + kPatience[1] <= now;
+  Step step = give_up(now);
   step.silent = step.changed && heard_nothing;
   return step;
 }
@@ -121,6 +132,7 @@ PairNegotiation::Step PairNegotiation::on_packet(Time now, bool mp) {
   }
   if (decided() && mp == speaks_mp()) {
     info_.phase = PairPhase::kFixed;
+    next_ask_ = Time::never();
     return {};
   }
   return remind(now);
@@ -137,9 +149,15 @@ PairNegotiation::Step PairNegotiation::remind(Time now) {
 PairNegotiation::Step PairNegotiation::on_deadline(Time now) {
   if (now < next_ask_) return {};
   next_ask_ = Time::never();
-  if (!begun_ || decided()) return {};
+  if (!begun_) return {};
+  if (decided()) {
+    if (doubts_left_ == 0) return {};
+    doubt_ = std::min(doubt_ * 2, kLastDoubt);
+    if (--doubts_left_ > 0) next_ask_ = now + doubt_;
+    return {.ask = true};
+  }
   if (asked_ == kPatience.size()) {
-    Step step = on_refusal(now);
+    Step step = give_up(now);
     step.silent = true;
     return step;
   }

@@ -34,9 +34,14 @@ Agreement agree(const wire::PairInfo& own, const wire::PairInfo& peer);
 class PairNegotiation {
  public:
   // After so long without an answer the question is asked again; after the last the peer is taken
-  // to be none of ours.
-  static constexpr std::array<Duration, 3> kPatience = {Duration::ms(20), Duration::ms(80),
-                                                        Duration::ms(400)};
+  // to be none of ours. Over four paths of which one is dead 7 of 16 questions have no answer.
+  static constexpr std::array<Duration, 5> kPatience = {
+      Duration::ms(20), Duration::ms(30), Duration::ms(50), Duration::ms(80), Duration::ms(320)};
+  // That it is none of ours is doubted, so often and after so long (doubled each time), until
+  // something is heard: the standard's mode has one path, and that may be the dead one.
+  static constexpr uint32_t kDoubts = 8;
+  static constexpr Duration kFirstDoubt = Duration::ms(50);
+  static constexpr Duration kLastDoubt = Duration::s(1);
   // How often a packet of the wrong mode leads to a question: doubled each time.
   static constexpr Duration kFirstReminder = Duration::ms(5);
   static constexpr Duration kLastReminder = Duration::s(1);
@@ -69,7 +74,7 @@ class PairNegotiation {
   void remember(const wire::IpAddress& gid, const wire::PairInfo& peer);
   // begin() for a peer that has asked before: true if that decided, and nobody needs to be asked.
   bool recall(const wire::IpAddress& gid, uint32_t qpn);
-  // It answered that it does not know the question, or there is no way to it.
+  // It answered that it does not know the question, or there is no way to ask it.
   Step on_refusal(Time now);
   // Requests wait no longer: the standard's mode, until something else is heard.
   Step on_impatience(Time now);
@@ -98,6 +103,7 @@ class PairNegotiation {
   [[nodiscard]] bool speaks_mp() const { return info_.mode != wire::PairMode::kRoce; }
   Step decide(const Agreement& agreement);
   Step remind(Time now);
+  Step give_up(Time now);
 
   Facts facts_;
   wire::PairInfo info_;
@@ -108,6 +114,8 @@ class PairNegotiation {
   Time next_reminder_;
   Duration reminder_ = kFirstReminder;
   uint32_t asked_ = 0;
+  uint32_t doubts_left_ = 0;  // decided for want of an answer, and nothing was heard since
+  Duration doubt_ = kFirstDoubt;
   bool begun_ = false;
   bool remembers_ = false;
 };

@@ -103,10 +103,12 @@ void Worker::do_step(QpContext& qp, const PairNegotiation::Step& step, Time now,
   if (step.changed) apply_mode(qp);
 }
 
-// When the queue pair has to ask, or to stop waiting. Nothing is asked while the link is down.
+// When the queue pair has to ask, or to stop waiting. Nothing is asked while the link is down. A
+// peer whose Ethernet address nobody knows is refused, once.
 Time Worker::pair_deadline(const QpContext& qp) const {
   const Time limit = waits_until(qp);
-  const bool can_ask = link_up_ && (qp.path == PathState::kReady || qp.path == PathState::kFailed);
+  const bool can_ask = link_up_ && (qp.path == PathState::kReady ||
+                                    (qp.path == PathState::kFailed && !qp.pair.decided()));
   return can_ask ? std::min(qp.pair.next_deadline(), limit) : limit;
 }
 
@@ -162,9 +164,10 @@ bool Worker::negotiate(Time now) {
       if (over && qp.path == PathState::kResolving) qp.path = PathState::kFailed;
       qp.goes_without_link |= over;
       const bool lost = qp.path == PathState::kFailed || !link_up_;
-      const PairNegotiation::Step step = lost   ? qp.pair.on_refusal(now)
-                                         : over ? qp.pair.on_impatience(now)
-                                                : qp.pair.on_deadline(now);
+      const PairNegotiation::Step step = qp.pair.decided() ? qp.pair.on_deadline(now)
+                                         : lost            ? qp.pair.on_refusal(now)
+                                         : over            ? qp.pair.on_impatience(now)
+                                                           : qp.pair.on_deadline(now);
       do_step(qp, step, now, batch);
       touch(qp);
     }

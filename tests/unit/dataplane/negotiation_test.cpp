@@ -84,10 +84,10 @@ TEST(Agree, AnotherWireVersionMeansTheStandard) {
   EXPECT_EQ(agree(info(), newer).mode, PairMode::kRoce);
 }
 
-TEST(PairNegotiation, AsksThreeTimesAndThenTakesThePeerForOneOfTheStandard) {
+TEST(PairNegotiation, AsksFiveTimesAndThenTakesThePeerForOneOfTheStandard) {
   PairNegotiation pair(facts());
   pair.begin(at(0), 1, false);
-  for (const int64_t ms : {0, 20, 100}) {
+  for (const int64_t ms : {0, 20, 50, 100, 180}) {
     EXPECT_EQ(pair.next_deadline(), at(ms));
     const auto step = pair.on_deadline(at(ms));
     EXPECT_TRUE(step.ask && !step.changed);
@@ -96,7 +96,31 @@ TEST(PairNegotiation, AsksThreeTimesAndThenTakesThePeerForOneOfTheStandard) {
   const auto step = pair.on_deadline(at(500));
   EXPECT_TRUE(step.changed && step.silent && !step.ask);
   EXPECT_EQ(pair.mode(), PairMode::kRoce);
-  EXPECT_TRUE(pair.next_deadline().is_never());
+}
+
+TEST(PairNegotiation, ADecisionForWantOfAnAnswerIsDoubtedUntilSomethingIsHeard) {
+  for (const bool heard : {false, true}) {
+    PairNegotiation pair(facts());
+    pair.begin(at(0), 1, true);
+    int64_t ms = 0;
+    for (const int64_t wait : {50, 100, 200, 400}) {
+      EXPECT_EQ(pair.next_deadline(), at(ms += wait));
+      EXPECT_TRUE(pair.on_deadline(at(ms)).ask);
+      EXPECT_FALSE(pair.on_deadline(at(ms)).ask);
+    }
+    if (heard) {
+      EXPECT_FALSE(pair.on_packet(at(ms), false).changed);
+      EXPECT_TRUE(pair.next_deadline().is_never()) << "it is of the standard";
+      continue;
+    }
+    int asked = 0;
+    for (; !pair.next_deadline().is_never(); ++asked) pair.on_deadline(pair.next_deadline());
+    EXPECT_EQ(asked, 4) << "not without end";
+  }
+  PairNegotiation refused(facts());
+  refused.begin(at(0), 1, false);
+  refused.on_refusal(at(1));
+  EXPECT_TRUE(refused.next_deadline().is_never()) << "that was an answer";
 }
 
 TEST(PairNegotiation, ARefusalOrAKnownSilenceDecidesAtOnce) {

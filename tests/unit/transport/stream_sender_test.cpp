@@ -256,6 +256,21 @@ TEST(StreamSender, TimeoutsBackOffUpToTheCeilingAndNewsResetsThem) {
   EXPECT_EQ(s.sender.next_deadline(true) - s.now, Duration::us(500));
 }
 
+TEST(StreamSender, BackOffEndsAtItsLimitAndDoublesOnceWhateverThatIs) {
+  for (const auto& [limit, last] :
+       {std::pair{Duration::us(1200), Duration::us(1200)}, {Duration::us(1), Duration::us(1000)}}) {
+    Sender s(params_with(2));
+    s.sender.limit_backoff(limit);
+    s.send();
+    for (const Duration rto : {Duration::us(500), Duration::us(1000), last, last}) {
+      EXPECT_EQ(s.sender.next_deadline(true) - s.now, rto);
+      s.now = s.sender.next_deadline(true);
+      s.sender.on_deadline(s.now);
+      s.send();
+    }
+  }
+}
+
 TEST(StreamSender, ATimeoutMarksWhatIsNotSackedAndNothingElse) {
   Sender s(params_with(4, 4));
   s.send();

@@ -1,0 +1,98 @@
+// How long work waits for a peer, or a way to it, that does not answer.
+//
+// IBTA 9.9.2.1 lets a retry take up to four timeouts; rdma_rxe takes one. Ours end within twice
+// what was asked for, (retry_cnt + 1) x timeout from the post on, whatever it is that does not
+// answer.
+#include "tests/unit/dataplane/negotiation_support.hpp"
+
+namespace mprdma::dataplane {
+namespace {
+
+using testing::Bytes;
+using testing::Host;
+using testing::MemoryWire;
+using testing::Node;
+using testing::WorkerNegotiationTest;
+
+struct Silence {
+  const char* name;
+  std::function<void(Node&, Node&, MemoryWire&)> begin;
+  bool path_known = true;  // it begins when the peer's Ethernet address is known
+};
+void PrintTo(const Silence& silence, std::ostream* out) {
+  *out << silence.name;
+}
+
+class WorkerRetryTest : public WorkerNegotiationTest,
+                        public ::testing::WithParamInterface<std::tuple<Silence, uint32_t>> {
+ protected:
+  // From the post until its completion says that the peer is silent.
+  Duration patience() {
+    a->write(*b);
+    const Time posted = a->host.now;
+    mprdma_abi_cqe cqe{};
+    while (!a->cq->poll(&cqe) && a->host.now - posted < Duration::s(60)) {
+      run(Duration::us(100), Duration::us(100));
+    }
+    EXPECT_EQ(cqe.status, MPRDMA_ABI_WC_RETRY_EXC_ERR);
+    return a->host.now - posted;
+  }
+};
+
+TEST_P(WorkerRetryTest, EndsWithinTwiceWhatWasAskedFor) {
+  const auto& [silence, mode] = GetParam();
+  for (const auto& [timeout, retry_cnt] : {std::pair<uint8_t, uint8_t>{14, 7}, {14, 0}, {16, 2}}) {
+    wire = std::make_shared<MemoryWire>();
+    transport::Params params =
+        mode == MPRDMA_ABI_MODE_ROCE ? transport::Params::roce() : transport::Params::mp();
+    make(mode != MPRDMA_ABI_MODE_DEFAULT ? pin(params) : nullptr);
+    connect(*a, *a->qp, Host::ip(1), b->qp->qpn, timeout, retry_cnt);
+    if (silence.path_known) run(Duration::ms(1));
+    silence.begin(*a, *b, *wire);
+    const Duration asked = transport::ack_timeout(timeout) * (retry_cnt + 1);
+    const Duration took = patience();
+    EXPECT_GE(took, asked) << int{timeout} << " x " << int{retry_cnt};
+    EXPECT_LE(took, asked * 2) << int{timeout} << " x " << int{retry_cnt};
+  }
+}
+
+bool from_a(int from, const Bytes& frame) {
+  return frame.empty() || from == 0;
+}
+
+void nobody_answers(Node& a, Node& b, MemoryWire& wire) {
+  (void)a, (void)b;
+  wire.on_frame = from_a;
+}
+
+void link_goes_down(Node& a, Node& b, MemoryWire& wire) {
+  (void)b, (void)wire;
+  a.host.port().up = false;
+  a.host.worker->service(a.host.now);
+}
+
+void nothing_happens(Node& a, Node& b, MemoryWire& wire) {
+  (void)a, (void)b, (void)wire;
+}
+
+const Silence kSilences[] = {{"QueuePairInReset", nothing_happens},
+                             {"NobodyAnswers", nobody_answers},
+                             {"NobodyHasTheAddress", nobody_answers, false},
+                             {"LinkIsDown", link_goes_down}};
+
+std::string name_of(const ::testing::TestParamInfo<std::tuple<Silence, uint32_t>>& test) {
+  const uint32_t mode = std::get<1>(test.param);
+  return std::string(std::get<0>(test.param).name) + (mode == MPRDMA_ABI_MODE_MP     ? "Mp"
+                                                      : mode == MPRDMA_ABI_MODE_ROCE ? "Roce"
+                                                                                     : "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Peers, WorkerRetryTest,
+                         ::testing::Combine(::testing::ValuesIn(kSilences),
+                                            ::testing::Values(MPRDMA_ABI_MODE_DEFAULT,
+                                                              MPRDMA_ABI_MODE_MP,
+                                                              MPRDMA_ABI_MODE_ROCE)),
+                         name_of);
+
+}  // namespace
+}  // namespace mprdma::dataplane
