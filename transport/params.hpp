@@ -64,6 +64,8 @@ inline constexpr uint32_t kBurstPackets = 2;
 inline constexpr uint32_t kWireBacklogMax = 8;
 // Restart after so many SRTT (paper 3.5).
 inline constexpr int64_t kRestartRtts = 3;
+// A transport timer of the verbs that is shorter does not shorten our retransmission timeout.
+inline constexpr Duration kTimeoutLimitMin = Duration::ms(64);
 
 struct Params {
   // The presets of design 3. Literal is the paper's algorithm with none of our mends; figures is

@@ -21,8 +21,7 @@ Requester::Requester(QpCore& core)
 
 void Requester::connect() {
   sender_.reset(attributes_.sq_psn, attributes_.vp, Prng(attributes_.path_seed).split("requests"));
-  sender_.limit_backoff(attributes_.timeout == 0 ? config_.params.rto_ceiling
-                                                 : ack_timeout(attributes_.timeout));
+  if (attributes_.timeout != 0) sender_.limit_timeouts(ack_timeout(attributes_.timeout));
   had_new_ = false;
   response_receiver_.reset(attributes_.sq_psn, attributes_.dest_qpn);
   receive_number_ = read_number_ = 0;

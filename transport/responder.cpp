@@ -34,8 +34,7 @@ void Responder::connect() {
   // Responses start at the requester's first PSN as well (design 3.3, rule 1).
   response_sender_.reset(attributes_.rq_psn, attributes_.vp,
                          Prng(attributes_.path_seed).split("responses"));
-  response_sender_.limit_backoff(attributes_.timeout == 0 ? config_.params.rto_ceiling
-                                                          : ack_timeout(attributes_.timeout));
+  if (attributes_.timeout != 0) response_sender_.limit_timeouts(ack_timeout(attributes_.timeout));
   response_end_ = attributes_.rq_psn;
   contexts_.clear();
   message_ = {};
@@ -420,10 +419,14 @@ bool Responder::dormant() const {
 }
 
 void Responder::on_response_ack(Time now, const wire::Packet& ack) {
-  if (response_sender_.on_ack(now, ack, has_new()) == StreamSender::AckResult::kGhost) {
+  const StreamSender::AckResult result = response_sender_.on_ack(now, ack, has_new());
+  if (result == StreamSender::AckResult::kGhost) {
     ++device_.counters->drop_ghost_ack;
     return;
   }
+  // It answers no packet: the requester has waited for the verbs' timeout, which we may not know.
+  const bool answers = (ack.mp_ack.flags & wire::kMpAckSackValid) != 0;
+  if (!answers && ack.psn == response_sender_.una()) response_sender_.repeat_head();
   ++(ack.mp_ack.nack == NackCode::kNone ? device_.counters->acks_received
                                         : device_.counters->nacks_received);
 }

@@ -379,12 +379,17 @@ void StreamSender::wake(Time now) {
   probe_due_ = true;
 }
 
+void StreamSender::repeat_head() {
+  if (!idle() && !paused()) probe_due_ = probe_head_ = true;
+}
+
 Duration StreamSender::with_variance() const {
   return params_.adapt_timeout ? Duration::ns(srtt_ns_ + 4 * rttvar_ns_) : Duration::zero();
 }
 
 Duration StreamSender::base_rto() const {
-  return std::max({params_.rto_floor, Duration::ns(4 * srtt_ns_), with_variance()});
+  const Duration rto = std::max({params_.rto_floor, Duration::ns(4 * srtt_ns_), with_variance()});
+  return std::min(rto, timeout_limit_);
 }
 
 Duration StreamSender::rto() const {

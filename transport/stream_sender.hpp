@@ -14,6 +14,7 @@
 // probe, the timeout.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/psn.hpp"
@@ -63,6 +64,8 @@ class StreamSender {
   void pause(Time until);
   // After any sign of life: a dormant stream tries again at once.
   void wake(Time now);
+  // The receiver says that it still waits for snd_una: it is sent again at once.
+  void repeat_head();
 
   // ---- Work out
   [[nodiscard]] Choice choose(bool has_new) const;
@@ -94,9 +97,13 @@ class StreamSender {
   // When such an operation may follow what was sent: never, while something is to be sent again
   // first.
   [[nodiscard]] Time sync_release() const;
-  // Back-off goes no further than so long, or twice the timeout without it: the verbs' timeout, so
-  // that something is sent for each of their retries before these are exceeded.
-  void limit_backoff(Duration limit) { backoff_limit_ = limit; }
+  // The verbs' transport timer (IBTA 9.9.2.1), in which something is sent for each of their retries
+  // before these are exceeded: the retransmission timeout is no longer, whatever RTT one slow path
+  // has shown, nor is its back-off, but kTimeoutLimitMin and twice the timeout are let through.
+  void limit_timeouts(Duration verbs_timeout) {
+    timeout_limit_ = std::max(verbs_timeout, kTimeoutLimitMin);
+    backoff_limit_ = verbs_timeout;
+  }
   // The retransmission timeout without back-off.
   [[nodiscard]] Duration base_rto() const;
   [[nodiscard]] const cc::Window& window() const { return window_; }
@@ -224,6 +231,7 @@ class StreamSender {
   bool probe_head_ = false;  // .. and that is snd_una: was the receiver ready meanwhile?
   bool probe_done_ = false;  // one probe for each silence
   uint32_t backoff_ = 0;
+  Duration timeout_limit_ = Duration::infinite();
   Duration backoff_limit_ = Duration::infinite();
   StreamStats stats_;  // the counts in it; what is a state is filled in by stats()
   Time timer_base_;

@@ -208,6 +208,26 @@ TEST(Responder, AnUnacknowledgedResponseFallsSilentAndWakesWithThePeer) {
   EXPECT_EQ(pair.a.take_completions().size(), 1u);
 }
 
+// The responder's own timeout may be long, and the patience of the requester's application short.
+TEST(Responder, WhatTheRequesterStillWaitsForIsSentAtOnce) {
+  PairOptions options;
+  options.attributes.timeout = 12;  // 16.8 ms
+  EndpointPair pair(options);
+  pair.a.post(WorkOpcode::kRead, kLocal, 3000, kRemote);
+  pair.a.receive(*pair.b.receive(pair.a.send()[0]));
+  const auto lost = pair.b.send();
+  ASSERT_EQ(lost.size(), 3u);
+  pair.a.now += Duration::ms(17);
+  pair.a.on_deadline();
+  const auto nudge = pair.a.send();
+  ASSERT_EQ(nudge.size(), 1u);
+  ASSERT_EQ(nudge[0].header.opcode, wire::Opcode::kMpAck);
+  pair.b.receive(nudge[0]);
+  const auto again = pair.b.send();  // its own clock stands
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(again[0].header.psn, lost[0].header.psn);
+}
+
 // The requester has it all and told its application; only the acknowledgement was lost.
 TEST(Responder, MemoryThatIsClosedAfterAReadHarmsNobodyWhenItsAnswerIsRepeated) {
   EndpointPair pair;

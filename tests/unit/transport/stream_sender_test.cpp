@@ -256,11 +256,11 @@ TEST(StreamSender, TimeoutsBackOffUpToTheCeilingAndNewsResetsThem) {
   EXPECT_EQ(s.sender.next_deadline(true) - s.now, Duration::us(500));
 }
 
-TEST(StreamSender, BackOffEndsAtItsLimitAndDoublesOnceWhateverThatIs) {
-  for (const auto& [limit, last] :
+TEST(StreamSender, BackOffEndsAtTheVerbsTimeoutButMayDoubleOnce) {
+  for (const auto& [timeout, last] :
        {std::pair{Duration::us(1200), Duration::us(1200)}, {Duration::us(1), Duration::us(1000)}}) {
     Sender s(params_with(2));
-    s.sender.limit_backoff(limit);
+    s.sender.limit_timeouts(timeout);
     s.send();
     for (const Duration rto : {Duration::us(500), Duration::us(1000), last, last}) {
       EXPECT_EQ(s.sender.next_deadline(true) - s.now, rto);
@@ -268,6 +268,22 @@ TEST(StreamSender, BackOffEndsAtItsLimitAndDoublesOnceWhateverThatIs) {
       s.sender.on_deadline(s.now);
       s.send();
     }
+  }
+}
+
+TEST(StreamSender, OneSlowPathDoesNotMakeTheTimeoutLongerThanTheVerbs) {
+  for (const auto& [timeout, rto] :
+       {std::pair{Duration::ms(67), Duration::ms(67)}, {Duration::ms(1), kTimeoutLimitMin}}) {
+    Params p = params_with(2);
+    p.adapt_timeout = true;
+    p.rto_ceiling = Duration::ms(500);
+    Sender s(p);
+    s.sender.limit_timeouts(timeout);
+    s.send();
+    s.rtt = Duration::ms(100);
+    s.ack(1, 0);
+    EXPECT_EQ(s.sender.srtt(), s.rtt);
+    EXPECT_EQ(s.sender.base_rto(), rto);
   }
 }
 
