@@ -2,6 +2,7 @@
 // Each case names the standard's clause, or the adapters and drivers that do the same.
 #include <cerrno>
 #include <functional>
+#include <utility>
 
 #include "tests/provider/real_fixture.hpp"
 
@@ -53,6 +54,16 @@ class Semantics : public Real {
     wr.wr.atomic.rkey = rkey;
     wr.wr.atomic.compare_add = 1;
     return wr;
+  }
+  // Sender and receiver, connected; what the receiver receives completes in `receives`.
+  std::pair<ibv_qp*, ibv_qp*> make_receiving_into(ibv_cq* receives) {
+    ibv_qp_init_attr attr = init_attr(cq_);
+    attr.recv_cq = receives;
+    ibv_qp* sender = make(IBV_QPT_RC);
+    ibv_qp* receiver = ibv_create_qp(pd_, &attr);
+    qps_.push_back(receiver);
+    connect_two(sender, receiver);
+    return {sender, receiver};
   }
   uint64_t start() const { return reinterpret_cast<uint64_t>(memory_); }
 
@@ -175,12 +186,7 @@ TEST_F(Semantics, AtomicsAreJudgedByAddressThenByKey) {
 // mlx5 and irdma complete the receive that the WRITE would have taken with an error of its own.
 TEST_F(Semantics, RefusedWriteWithImmediateEndsTheReceiveThatItWouldHaveTaken) {
   ibv_cq* receives = make_cq();
-  ibv_qp_init_attr attr = init_attr(cq_);
-  attr.recv_cq = receives;
-  ibv_qp* sender = make(IBV_QPT_RC);
-  ibv_qp* receiver = ibv_create_qp(pd_, &attr);
-  qps_.push_back(receiver);
-  connect_two(sender, receiver);
+  const auto [sender, receiver] = make_receiving_into(receives);
   ASSERT_EQ(post_recv(receiver, 3, mr_, 64), 0);
   ibv_mr target = *mr_;
   target.rkey = 0xdeadbeef;
@@ -194,12 +200,7 @@ TEST_F(Semantics, RefusedWriteWithImmediateEndsTheReceiveThatItWouldHaveTaken) {
 // IBTA 9.9.3, class J (mlx5, rdma_rxe): no NAK, so that the sender ends as with a silent peer.
 TEST_F(Semantics, SendWithInvalidateOfAWrongKeyIsNotAnswered) {
   ibv_cq* receives = make_cq();
-  ibv_qp_init_attr attr = init_attr(cq_);
-  attr.recv_cq = receives;
-  ibv_qp* sender = make(IBV_QPT_RC);
-  ibv_qp* receiver = ibv_create_qp(pd_, &attr);
-  qps_.push_back(receiver);
-  connect_two(sender, receiver);
+  const auto [sender, receiver] = make_receiving_into(receives);
   ASSERT_EQ(post_recv(receiver, 3, mr_, 64), 0);
   ibv_sge sge{start(), 64, mr_->lkey};
   ibv_send_wr wr{};

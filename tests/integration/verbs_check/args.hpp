@@ -17,17 +17,17 @@ struct Args {
   uint32_t ops = 1000;        // for each QP and direction; rounds in kKillPeer
   uint32_t size_max = 65536;  // bytes of one message
   uint32_t qps = 1;
-  uint32_t mtu = 0;            // path MTU in bytes; 0: the port's active one
-  bool relaxed = false;        // memory is registered with IBV_ACCESS_RELAXED_ORDERING
-  bool synchronise = false;    // kOrdering: the flag is written with the synchronise flag
-  bool expect_stale = false;   // kOrdering: no stale byte is a failure
-  bool events = false;         // sleep in completion channels instead of polling
-  uint32_t timeout = 14;       // of the QP: 4.096 us * 2^timeout
-  uint32_t retry_cnt = 7;      // of the QP
-  uint32_t stall_s = 20;       // without any progress for so long: failure
-  uint32_t idle_ms = 2000;     // kIdle
-  double cpu_percent_max = 5;  // kIdle
-  std::string device;          // empty: the first one named mprdma*
+  uint32_t mtu = 0;             // path MTU in bytes; 0: the port's active one
+  bool relaxed = false;         // memory is registered with IBV_ACCESS_RELAXED_ORDERING
+  bool synchronise = false;     // kOrdering: the flag is written with the synchronise flag
+  bool expect_stale = false;    // kOrdering: no stale byte is a failure
+  bool events = false;          // sleep in completion channels instead of polling
+  uint32_t timeout = 14;        // of the QP: 4.096 us * 2^timeout
+  uint32_t retry_cnt = 7;       // of the QP
+  uint32_t stall_s = 20;        // without any progress for so long: failure
+  uint32_t idle_ms = 2000;      // kIdle
+  double cpu_percent_max = 20;  // kIdle: asleep is 1 to 5 on a busy machine, a spinning thread 100
+  std::string device;           // empty: the first one named mprdma*
 };
 
 // Exits with status 2 and the usage when the command line is wrong.
