@@ -148,6 +148,7 @@ void ArpTable::refresh(const wire::IpAddress& ip, Time now) {
 void ArpTable::restart(Time now, bool all) {
   for (Entry& entry : entries_) {
     if (entry.state == State::kReachable && !(all && entry.wanted)) continue;
+    if (entry.state == State::kResolving) entry.asked_since = now;  // nobody could hear it before
     entry.next_request = now;
     entry.retry = kFirstRetry;
     next_deadline_ = now;

@@ -99,7 +99,12 @@ PairNegotiation::Step PairNegotiation::on_info(Time now, const PairInfo& peer) {
 
 PairNegotiation::Step PairNegotiation::on_refusal(Time now) {
   (void)now;
-  if (!begun_ || decided()) return {};
+  if (!begun_) return {};
+  if (decided()) {
+    if (doubts_left_ > 0) next_ask_ = Time::never();
+    doubts_left_ = 0;
+    return {};
+  }
   return decide({.mode = PairMode::kRoce, .window_slots = facts_.window_slots});
 }
 
@@ -114,9 +119,8 @@ PairNegotiation::Step PairNegotiation::give_up(Time now) {
 }
 
 PairNegotiation::Step PairNegotiation::on_impatience(Time now) {
-  // After the last question it had the time that another one would be worth.
-  const bool heard_nothing =
-      asked_ == kPatience.size() && next_ask_ - kPatience.back() + kPatience[1] <= now;
+  const Time last_asked = next_ask_ - kPatience.back();
+  const bool heard_nothing = asked_ == kPatience.size() && last_asked + kFairTime <= now;
   Step step = give_up(now);
   step.silent = step.changed && heard_nothing;
   return step;
@@ -163,6 +167,16 @@ PairNegotiation::Step PairNegotiation::on_deadline(Time now) {
   }
   next_ask_ = now + kPatience[asked_++];
   return {.ask = true};
+}
+
+void PairNegotiation::postpone(Time until) {
+  next_ask_ = until;
+  if (!decided()) {
+    asked_ -= asked_ > 0 ? 1 : 0;
+    return;
+  }
+  ++doubts_left_;
+  doubt_ = std::max(doubt_ / 2, kFirstDoubt);
 }
 
 void SilentPeers::add(const wire::IpAddress& gid, Time now) {

@@ -37,6 +37,9 @@ class PairNegotiation {
   // to be none of ours. Over four paths of which one is dead 7 of 16 questions have no answer.
   static constexpr std::array<Duration, 5> kPatience = {
       Duration::ms(20), Duration::ms(30), Duration::ms(50), Duration::ms(80), Duration::ms(320)};
+  // The last question had time for an answer: as much as the second one, and requests that wait no
+  // longer take the peer for silent.
+  static constexpr Duration kFairTime = Duration::ms(30);
   // That it is none of ours is doubted, so often and after so long (doubled each time), until
   // something is heard: the standard's mode has one path, and that may be the dead one.
   static constexpr uint32_t kDoubts = 8;
@@ -86,8 +89,8 @@ class PairNegotiation {
   Step on_deadline(Time now);
   // The peer is on our own device and its facts are known: no packet is needed.
   Step decide_here(const wire::PairInfo& peer);
-  // The question could not be sent.
-  void postpone(Time until) { next_ask_ = until; }
+  // The question that a Step asked for could not be sent: it counts for nothing, and is asked then.
+  void postpone(Time until);
 
   [[nodiscard]] Time next_deadline() const { return next_ask_; }
   [[nodiscard]] bool decided() const { return info_.phase != wire::PairPhase::kUndecided; }

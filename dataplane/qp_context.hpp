@@ -53,7 +53,8 @@ struct QpContext {
   uint32_t mode = MPRDMA_ABI_MODE_DEFAULT;
   mprdma_abi_qp_transport wanted{};  // as the queue pair was made
   PairNegotiation pair;
-  // Since when requests wait for the mode or for the peer's Ethernet address; never(): none does.
+  // Since when requests wait for the mode, for the peer's Ethernet address or for the link to come
+  // up for the first time; never(): none does.
   Time waiting_since = Time::never();
 
   // Since the queue pair was made or reset: payload bytes, each once, and those sent again.

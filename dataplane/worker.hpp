@@ -195,8 +195,11 @@ class Worker {
   [[nodiscard]] Time pair_deadline(const QpContext& qp) const;
   [[nodiscard]] Time waits_until(const QpContext& qp) const;
   void note_waiting(QpContext& qp);
+  // mprdmad brings what is for its own clients whatever the wire does.
+  [[nodiscard]] bool needs_link(const QpContext& qp) const { return !is_own(qp.address.dst_ip); }
+  // Only whose requests are answered: what is unreliable is lost as on any wire.
   [[nodiscard]] bool waits_for_link(const QpContext& qp) const {
-    return !link_seen_ && !qp.loop && !qp.goes_without_link;
+    return !link_seen_ && !qp.goes_without_link && needs_link(qp) && qp.pair.facts().negotiates;
   }
   void push_negotiating(QpContext& qp);
   bool negotiate(Time now);
@@ -248,6 +251,7 @@ class Worker {
   void path_changed(const wire::IpAddress& peer);
   void apply_neighbour(QpContext& qp, const ArpTable::Entry& entry);
   void set_link(bool up, Time now);
+  void ask_failed_paths(Time now);
   void follow_block(Time now);
   [[nodiscard]] bool is_own(const wire::IpAddress& ip) const {
     return ip == gids_[0] || ip == gids_[1];

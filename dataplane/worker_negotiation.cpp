@@ -107,8 +107,9 @@ void Worker::do_step(QpContext& qp, const PairNegotiation::Step& step, Time now,
 // peer whose Ethernet address nobody knows is refused, once.
 Time Worker::pair_deadline(const QpContext& qp) const {
   const Time limit = waits_until(qp);
-  const bool can_ask = link_up_ && (qp.path == PathState::kReady ||
-                                    (qp.path == PathState::kFailed && !qp.pair.decided()));
+  const bool known =
+      qp.path == PathState::kReady || (qp.path == PathState::kFailed && !qp.pair.decided());
+  const bool can_ask = known && (link_up_ || !needs_link(qp));
   return can_ask ? std::min(qp.pair.next_deadline(), limit) : limit;
 }
 
@@ -122,7 +123,7 @@ Time Worker::waits_until(const QpContext& qp) const {
   const Duration floor = config_.params.rto_floor * 2;
   const Duration asked =
       std::max(transport::ack_timeout(qp.attr.timeout), floor) * (int64_t{qp.attr.retry_cnt} + 1);
-  if (!link_seen_) return qp.waiting_since + std::max(asked * 4, kLinkPatience);
+  if (waits_for_link(qp)) return qp.waiting_since + std::max(asked * 4, kLinkPatience);
   return std::max(qp.waiting_since, link_up_since_) + asked / 2;
 }
 
@@ -163,11 +164,15 @@ bool Worker::negotiate(Time now) {
       const bool over = waits_until(qp) <= now;
       if (over && qp.path == PathState::kResolving) qp.path = PathState::kFailed;
       qp.goes_without_link |= over;
-      const bool lost = qp.path == PathState::kFailed || !link_up_;
-      const PairNegotiation::Step step = qp.pair.decided() ? qp.pair.on_deadline(now)
-                                         : lost            ? qp.pair.on_refusal(now)
-                                         : over            ? qp.pair.on_impatience(now)
-                                                           : qp.pair.on_deadline(now);
+      const bool lost = qp.path == PathState::kFailed || (needs_link(qp) && !link_up_);
+      PairNegotiation::Step step;
+      if (qp.pair.decided() ? !connected(qp) : lost) {
+        step = qp.pair.on_refusal(now);
+      } else if (!qp.pair.decided() && over) {
+        step = qp.pair.on_impatience(now);
+      } else {
+        step = qp.pair.on_deadline(now);
+      }
       do_step(qp, step, now, batch);
       touch(qp);
     }

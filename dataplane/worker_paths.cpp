@@ -300,6 +300,20 @@ void Worker::follow_block(Time now) {
   settle(now);
 }
 
+// Who could not be reached may have been asked for while nobody could hear it.
+void Worker::ask_failed_paths(Time now) {
+  const auto ask = [&](auto& of) {
+    if (of.path != PathState::kFailed) return;
+    const ArpTable::Entry* entry = arp_.resolve(of.address.dst_ip, now);
+    if (entry == nullptr) return;
+    of.path = PathState::kResolving;
+    apply_neighbour(of, *entry);
+  };
+  qps_.for_each(ask);
+  ahs_.for_each([&](uint32_t, AddressHandle& ah) { ask(ah); });
+  touch_datagram_qps();
+}
+
 void Worker::set_link(bool up, Time now) {
   link_up_ = up;
   if (up) {
@@ -314,6 +328,7 @@ void Worker::set_link(bool up, Time now) {
     batch.finish();
     port_->flush();
     arp_.restart(now, nic_ != nullptr);
+    ask_failed_paths(now);
   }
   // Whoever waited for the link to ask its peer does so now, or does not wait for ever.
   qps_.for_each([this](QpContext& qp) {

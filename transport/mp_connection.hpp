@@ -15,6 +15,7 @@ class MpConnection {
 
   void enter_rtr() { responder_.connect(); }
   void enter_rts() { requester_.connect(); }
+  void follow_attributes() { requester_.follow_attributes(), responder_.follow_attributes(); }
   void reset(RxActions& actions);
   void fail();
   void clean_up(RxActions& actions);

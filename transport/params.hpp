@@ -111,7 +111,7 @@ struct Params {
   bool sack_map = true;
 
   // Retransmission timeout: max(floor, 4 SRTT, SRTT + 4 RTTVAR), doubled at each expiry up to the
-  // ceiling. Range 50 us .. 1 s.
+  // ceiling; both end at the verbs' timeout (StreamSender::limit_timeouts). Range 50 us .. 1 s.
   Duration rto_floor = Duration::ms(4);
   Duration rto_ceiling = Duration::ms(500);
   // The tail probe leaves after max(floor, 2 SRTT, SRTT + 4 RTTVAR) without an acknowledgement.

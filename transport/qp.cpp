@@ -88,6 +88,9 @@ void Qp::make_connection() {
 
 void Qp::set_attributes(const QpAttributes& attributes) {
   core_.attributes = attributes;
+  visit([](auto& c) {
+    if constexpr (requires { c.follow_attributes(); }) c.follow_attributes();
+  });
 }
 
 void Qp::set_mode(const Params& params) {

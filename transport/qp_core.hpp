@@ -14,6 +14,7 @@
 //   void fail()                            to ERR (receives are flushed by the queue pair)
 //   void clean_up(RxActions&)              after fail(): held frames come back
 //   void resume_sends()                    SQE to RTS
+//   void follow_attributes()               optional: they were set, in whatever state
 //   void set_draining(bool)                SQD: what has not begun waits
 //   bool drained() const                   everything that has begun is complete
 //   bool supports(WorkOpcode) const        of those that the service has

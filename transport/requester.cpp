@@ -21,7 +21,7 @@ Requester::Requester(QpCore& core)
 
 void Requester::connect() {
   sender_.reset(attributes_.sq_psn, attributes_.vp, Prng(attributes_.path_seed).split("requests"));
-  if (attributes_.timeout != 0) sender_.limit_timeouts(ack_timeout(attributes_.timeout));
+  follow_attributes();
   had_new_ = false;
   response_receiver_.reset(attributes_.sq_psn, attributes_.dest_qpn);
   receive_number_ = read_number_ = 0;
@@ -31,6 +31,11 @@ void Requester::connect() {
   read_timed_ = false;
   rnr_psn_ = attributes_.sq_psn;
   rnr_left_ = attributes_.rnr_retry;
+}
+
+void Requester::follow_attributes() {
+  const uint8_t timeout = attributes_.timeout;
+  sender_.limit_timeouts(timeout == 0 ? Duration::infinite() : ack_timeout(timeout));
 }
 
 void Requester::reset(RxActions& actions) {

@@ -27,6 +27,8 @@ class Requester {
 
   // Entering RTS from RTR.
   void connect();
+  // The verbs set the timeout in RTR, or later.
+  void follow_attributes();
   // Back to RESET.
   void reset(RxActions& actions);
   // Entering ERR: what is posted comes out of poll_completion as flushed.

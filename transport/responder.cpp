@@ -34,12 +34,17 @@ void Responder::connect() {
   // Responses start at the requester's first PSN as well (design 3.3, rule 1).
   response_sender_.reset(attributes_.rq_psn, attributes_.vp,
                          Prng(attributes_.path_seed).split("responses"));
-  if (attributes_.timeout != 0) response_sender_.limit_timeouts(ack_timeout(attributes_.timeout));
+  follow_attributes();
   response_end_ = attributes_.rq_psn;
   contexts_.clear();
   message_ = {};
   receive_number_ = read_number_ = 0;
   receiver_.set_msn(0);
+}
+
+void Responder::follow_attributes() {
+  const uint8_t timeout = attributes_.timeout;
+  response_sender_.limit_timeouts(timeout == 0 ? Duration::infinite() : ack_timeout(timeout));
 }
 
 void Responder::reset(RxActions& actions) {

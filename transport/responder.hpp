@@ -27,6 +27,8 @@ class Responder {
 
   // Entering RTR. Receives that were posted before stay.
   void connect();
+  // The verbs set the timeout in RTR, or later.
+  void follow_attributes();
   // Back to RESET: forgets everything, gives held frames back.
   void reset(RxActions& actions);
   // Entering ERR: nothing more is let in.

@@ -257,7 +257,7 @@ bool RoceRequester::asks_for_ack(bool last) {
 
 // The transport timer: between one and four of the verbs' timeouts (9.9.2.1.1; C9-141). The first
 // expiry comes early, so that recovery is quick; the others later, because a host in software may
-// be stopped for a while. All of them together: retry_patience().
+// be stopped for a while. All of them together: (1 + 1.75 x retry_cnt) timeouts.
 Duration RoceRequester::timeout() const {
   if (core_.attributes.timeout == 0) return Duration::infinite();
   const Duration configured = ack_timeout(core_.attributes.timeout);

@@ -97,9 +97,10 @@ class StreamSender {
   // When such an operation may follow what was sent: never, while something is to be sent again
   // first.
   [[nodiscard]] Time sync_release() const;
-  // The verbs' transport timer (IBTA 9.9.2.1), in which something is sent for each of their retries
-  // before these are exceeded: the retransmission timeout is no longer, whatever RTT one slow path
-  // has shown, nor is its back-off, but kTimeoutLimitMin and twice the timeout are let through.
+  // `verbs_timeout`: of the transport timer (IBTA 9.9.2.1); infinite: there is none. The
+  // retransmission timeout is at most max(verbs_timeout, kTimeoutLimitMin), whatever RTT one slow
+  // path has shown; backed off it is at most max(verbs_timeout, 2 x without back-off). So something
+  // is sent for each of the verbs' retries before these are exceeded.
   void limit_timeouts(Duration verbs_timeout) {
     timeout_limit_ = std::max(verbs_timeout, kTimeoutLimitMin);
     backoff_limit_ = verbs_timeout;

@@ -67,7 +67,7 @@ REPORTED(advise_mr,
          pd_exists(pd), (pd, advice, flags, list, count))
 REPORTED(attach_mcast, (struct ibv_qp * qp, const union ibv_gid* gid, uint16_t lid), qp_exists(qp),
          (qp, gid, lid))
-REPORTED(bind_mw, (struct ibv_qp * qp, struct ibv_mw* mw, struct ibv_mw_bind* bind), 0,
+REPORTED(bind_mw, (struct ibv_qp * qp, struct ibv_mw* mw, struct ibv_mw_bind* bind), qp_exists(qp),
          (qp, mw, bind))
 REPORTED(close_xrcd, (struct ibv_xrcd * xrcd), 0, (xrcd))
 REPORTED(dealloc_mw, (struct ibv_mw * mw), mw_exists(mw), (mw))
@@ -81,7 +81,7 @@ REPORTED(destroy_srq, (struct ibv_srq * srq), srq_exists(srq), (srq))
 REPORTED(detach_mcast, (struct ibv_qp * qp, const union ibv_gid* gid, uint16_t lid), qp_exists(qp),
          (qp, gid, lid))
 REPORTED(free_dm, (struct ibv_dm * dm), 0, (dm))
-REPORTED(get_srq_num, (struct ibv_srq * srq, uint32_t* number), 0, (srq, number))
+REPORTED(get_srq_num, (struct ibv_srq * srq, uint32_t* number), srq_exists(srq), (srq, number))
 REPORTED(modify_cq, (struct ibv_cq * cq, struct ibv_modify_cq_attr* attr), cq_exists(cq),
          (cq, attr))
 REPORTED(modify_qp, (struct ibv_qp * qp, struct ibv_qp_attr* attr, int mask), qp_exists(qp),
@@ -92,7 +92,7 @@ REPORTED(query_device_ex,
          (struct ibv_context * context, const struct ibv_query_device_ex_input* input,
           struct ibv_device_attr_ex* attr, size_t attr_size),
          0, (context, input, attr, attr_size))
-REPORTED(query_ece, (struct ibv_qp * qp, struct ibv_ece* ece), 0, (qp, ece))
+REPORTED(query_ece, (struct ibv_qp * qp, struct ibv_ece* ece), qp_exists(qp), (qp, ece))
 REPORTED(query_port, (struct ibv_context * context, uint8_t port, struct ibv_port_attr* attr), 0,
          (context, port, attr))
 REPORTED(query_qp,
@@ -109,7 +109,7 @@ REPORTED(rereg_mr,
 REPORTED(req_notify_cq, (struct ibv_cq * cq, int solicited_only), cq_exists(cq),
          (cq, solicited_only))
 REPORTED(resize_cq, (struct ibv_cq * cq, int cqe), cq_exists(cq), (cq, cqe))
-REPORTED(set_ece, (struct ibv_qp * qp, struct ibv_ece* ece), 0, (qp, ece))
+REPORTED(set_ece, (struct ibv_qp * qp, struct ibv_ece* ece), qp_exists(qp), (qp, ece))
 
 /* .. one that makes an object of others. */
 #define MADE(type, name, parameters, existence, arguments) \
@@ -122,6 +122,7 @@ REPORTED(set_ece, (struct ibv_qp * qp, struct ibv_ece* ece), 0, (qp, ece))
     return mprdma_##name arguments;                        \
   }
 
+MADE(ibv_mr, alloc_null_mr, (struct ibv_pd * pd), pd_exists(pd), (pd))
 MADE(ibv_mw, alloc_mw, (struct ibv_pd * pd, enum ibv_mw_type type), pd_exists(pd), (pd, type))
 MADE(ibv_ah, create_ah, (struct ibv_pd * pd, struct ibv_ah_attr* attr), pd_exists(pd), (pd, attr))
 MADE(ibv_qp, create_qp, (struct ibv_pd * pd, struct ibv_qp_init_attr* attr),
@@ -132,6 +133,14 @@ MADE(ibv_qp, create_qp_ex, (struct ibv_context * context, struct ibv_qp_init_att
      (context, attr))
 MADE(ibv_srq, create_srq, (struct ibv_pd * pd, struct ibv_srq_init_attr* attr), pd_exists(pd),
      (pd, attr))
+MADE(ibv_srq, create_srq_ex, (struct ibv_context * context, struct ibv_srq_init_attr_ex* attr),
+     (attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) != 0 ? pd_exists(attr->pd) : 0, (context, attr))
+MADE(ibv_mr, reg_dm_mr,
+     (struct ibv_pd * pd, struct ibv_dm* dm, uint64_t offset, size_t length, unsigned int access),
+     pd_exists(pd), (pd, dm, offset, length, access))
+MADE(ibv_mr, reg_dmabuf_mr,
+     (struct ibv_pd * pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access),
+     pd_exists(pd), (pd, offset, length, iova, fd, access))
 MADE(ibv_mr, reg_mr, (struct ibv_pd * pd, void* addr, size_t length, uint64_t iova, int access),
      pd_exists(pd), (pd, addr, length, iova, access))
 
@@ -140,7 +149,7 @@ static const struct verbs_context_ops kContextOps = {
     .advise_mr = advise_mr,
     .alloc_dm = mprdma_alloc_dm,
     .alloc_mw = alloc_mw,
-    .alloc_null_mr = mprdma_alloc_null_mr,
+    .alloc_null_mr = alloc_null_mr,
     .alloc_parent_domain = mprdma_alloc_parent_domain,
     .alloc_pd = mprdma_alloc_pd,
     .alloc_td = mprdma_alloc_td,
@@ -155,7 +164,7 @@ static const struct verbs_context_ops kContextOps = {
     .create_qp = create_qp,
     .create_qp_ex = create_qp_ex,
     .create_srq = create_srq,
-    .create_srq_ex = mprdma_create_srq_ex,
+    .create_srq_ex = create_srq_ex,
     .dealloc_mw = dealloc_mw,
     .dealloc_pd = dealloc_pd,
     .dealloc_td = dealloc_td,
@@ -187,8 +196,8 @@ static const struct verbs_context_ops kContextOps = {
     .query_qp_data_in_order = mprdma_query_qp_data_in_order,
     .query_rt_values = query_rt_values,
     .query_srq = query_srq,
-    .reg_dm_mr = mprdma_reg_dm_mr,
-    .reg_dmabuf_mr = mprdma_reg_dmabuf_mr,
+    .reg_dm_mr = reg_dm_mr,
+    .reg_dmabuf_mr = reg_dmabuf_mr,
     .reg_mr = reg_mr,
     .req_notify_cq = req_notify_cq,
     .rereg_mr = rereg_mr,

@@ -683,6 +683,7 @@ MUTANTS = [
         "  if (dormant()) response_sender_.wake(now);\n",
         "",
         "READ data is owed for ever",
+        killer="unit",
     ),
     _mutant(
         "loss-by-time-is-news",

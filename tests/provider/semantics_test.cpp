@@ -271,6 +271,13 @@ TEST_F(Semantics, HandlesThatNameNothingAreEnoent) {
   const auto create = [&] { return ibv_create_qp(pd_, &init) == nullptr ? errno : 0; };
   EXPECT_EQ(wrong(&pd_->handle, create), ENOENT);
   EXPECT_EQ(wrong(&cq_->handle, create), ENOENT);
+  const auto null_mr = [&] { return ibv_alloc_null_mr(pd_) == nullptr ? errno : 0; };
+  EXPECT_EQ(wrong(&pd_->handle, null_mr), ENOENT);
+  ibv_ece ece{.vendor_id = 1, .options = 0, .comp_mask = 0};
+  EXPECT_EQ(wrong(&one_->handle, [&] { return ibv_query_ece(one_, &ece); }), ENOENT);
+  EXPECT_EQ(wrong(&one_->handle, [&] { return ibv_set_ece(one_, &ece); }), ENOENT);
+  uint32_t number = 0;
+  EXPECT_EQ(wrong(&srq->handle, [&] { return ibv_get_srq_num(srq, &number); }), ENOENT);
   EXPECT_EQ(ibv_dealloc_mw(mw), 0);
   EXPECT_EQ(ibv_destroy_ah(ah), 0);
 }

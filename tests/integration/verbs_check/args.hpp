@@ -26,7 +26,7 @@ struct Args {
   uint32_t retry_cnt = 7;       // of the QP
   uint32_t stall_s = 20;        // without any progress for so long: failure
   uint32_t idle_ms = 2000;      // kIdle
-  double cpu_percent_max = 20;  // kIdle: asleep is 1 to 5 on a busy machine, a spinning thread 100
+  double cpu_percent_max = 10;  // kIdle: asleep is 1 to 5 on a busy machine, a spinning thread 100
   std::string device;           // empty: the first one named mprdma*
 };
 

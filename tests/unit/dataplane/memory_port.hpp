@@ -33,6 +33,7 @@ struct MemoryWire {
   bool can_corrupt = true;  // so that ICRC is filled and checked
   uint64_t notifications = 0;
   NicLink* nic[2] = {};  // behind each port; null: none
+  bool plugged = true;   // a port that is made has a link
 
   void inject(int to, Bytes frame) {
     const std::lock_guard<std::mutex> guard(mutex);
@@ -52,7 +53,7 @@ struct MemoryWire {
 class MemoryPort final : public Port {
  public:
   MemoryPort(std::shared_ptr<MemoryWire> wire, int side, std::array<unsigned char, 6> mac)
-      : wire_(std::move(wire)), side_(side), mac_(mac) {
+      : up(wire->plugged), wire_(std::move(wire)), side_(side), mac_(mac) {
     for (unsigned i = 0; i < kSlots; ++i) {
       tx_[i].resize(64 + kFrameHeadroom + kPayload);
       free_tx_.push_back(i);
@@ -136,7 +137,7 @@ class MemoryPort final : public Port {
   [[nodiscard]] NicLink* nic() override { return wire_->nic[side_]; }
   [[nodiscard]] PortCounters stats() const override { return stats_; }
 
-  bool up = true;
+  bool up;
   int reserved = 0;  // 0 whenever the worker is not inside run()
   int borrowed = 0;
   uint64_t flushes = 0;

@@ -121,6 +121,24 @@ TEST(PairNegotiation, ADecisionForWantOfAnAnswerIsDoubtedUntilSomethingIsHeard) 
   refused.begin(at(0), 1, false);
   refused.on_refusal(at(1));
   EXPECT_TRUE(refused.next_deadline().is_never()) << "that was an answer";
+  PairNegotiation late(facts());
+  late.begin(at(0), 1, true);
+  EXPECT_FALSE(late.on_refusal(at(60)).changed);
+  EXPECT_TRUE(late.next_deadline().is_never()) << "it answered a doubt";
+}
+
+TEST(PairNegotiation, WhatTheWireDidNotTakeIsNoQuestion) {
+  for (const bool silent : {false, true}) {
+    PairNegotiation pair(facts());
+    pair.begin(at(0), 1, silent);
+    int64_t ms = silent ? 50 : 0;
+    for (; ms < 150; ++ms) {
+      EXPECT_TRUE(pair.on_deadline(at(ms)).ask);
+      pair.postpone(at(ms + 1));
+    }
+    EXPECT_TRUE(pair.on_deadline(at(ms)).ask);
+    EXPECT_EQ(pair.next_deadline(), at(ms + (silent ? 100 : 20)));
+  }
 }
 
 TEST(PairNegotiation, ARefusalOrAKnownSilenceDecidesAtOnce) {

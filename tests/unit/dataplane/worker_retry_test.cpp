@@ -4,6 +4,8 @@
 // what was asked for, (retry_cnt + 1) x timeout from the post on, whatever it is that does not
 // answer.
 #include "tests/unit/dataplane/negotiation_support.hpp"
+#include "tests/unit/dataplane/scripted_nic.hpp"
+#include "wire/frame.hpp"
 
 namespace mprdma::dataplane {
 namespace {
@@ -93,6 +95,92 @@ INSTANTIATE_TEST_SUITE_P(Peers, WorkerRetryTest,
                                                               MPRDMA_ABI_MODE_MP,
                                                               MPRDMA_ABI_MODE_ROCE)),
                          name_of);
+
+// ---- A link that has never been up -------------------------------------------------------------
+
+class FirstLinkTest : public WorkerNegotiationTest {
+ protected:
+  void SetUp() override { wire->plugged = false; }
+  void plug_in(Node& node) {
+    node.host.port().up = true;
+    node.host.worker->service(node.host.now);
+  }
+  // Until the completion of what was posted, or for so long; its status.
+  int status_within(Duration limit) {
+    mprdma_abi_cqe cqe{};
+    const Time start = a->host.now;
+    while (!a->cq->poll(&cqe)) {
+      if (a->host.now - start > limit) return -1;
+      run(Duration::ms(1), Duration::ms(1));
+    }
+    return static_cast<int>(cqe.status);
+  }
+};
+
+// A vhost port looks for its other end once a second; our questions for the peer's Ethernet address
+// end after 1.3 s, so that both are asked anew when there is somebody to hear them.
+TEST_F(FirstLinkTest, WorkWaitsForItAndThenUsesAllPaths) {
+  for (const Duration late : {Duration::ms(500), Duration::ms(2'500)}) {
+    wire = std::make_shared<MemoryWire>();
+    wire->plugged = false;
+    make();
+    wire->on_frame = [&](int, const Bytes&) { return b->host.port().up; };
+    connect_a();
+    connect_b();
+    a->write(*b);
+    run(late, Duration::ms(1));
+    plug_in(*a);
+    plug_in(*b);
+    EXPECT_EQ(status_within(Duration::ms(200)), MPRDMA_ABI_WC_SUCCESS);
+    EXPECT_TRUE(arrived());
+    EXPECT_EQ(a->mode(), MPRDMA_ABI_MODE_MP);
+    EXPECT_EQ(b->mode(), MPRDMA_ABI_MODE_MP);
+  }
+}
+
+TEST_F(FirstLinkTest, WorkDoesNotWaitForItWithoutEnd) {
+  for (const bool pinned : {false, true}) {
+    wire = std::make_shared<MemoryWire>();
+    wire->plugged = false;
+    make(pinned ? pin(transport::Params::mp()) : nullptr);
+    connect_a();
+    a->write(*b);
+    const Time posted = a->host.now;
+    EXPECT_EQ(status_within(Duration::s(10)), MPRDMA_ABI_WC_RETRY_EXC_ERR);
+    EXPECT_GE(a->host.now - posted, Duration::s(5));
+    EXPECT_LE(a->host.now - posted, Duration::ms(6'100));
+  }
+}
+
+// mprdmad carries what is for another process of the device, whatever the wire does.
+TEST_F(FirstLinkTest, ThePeerOnOurOwnDeviceNeedsNone) {
+  testing::ScriptedNic nic;
+  wire->nic[0] = &nic;
+  uint32_t packets = 0;
+  wire->on_frame = [&](int, const Bytes& frame) {
+    wire::DecodedFrame decoded;
+    packets += wire::decode_frame(frame, decoded, false) == wire::DropReason::kNone ? 1 : 0;
+    return false;
+  };
+  make(pin(transport::Params::mp()));
+  connect(*a, *a->qp, Host::ip(0), 0x123456);  // a number of another process
+  a->write(*b);
+  run(Duration::ms(1));
+  EXPECT_GT(packets, 0u);
+}
+
+// What is unreliable is lost, as on any wire that leads nowhere.
+TEST_F(FirstLinkTest, AnUnreliableConnectionDoesNotWait) {
+  make();
+  const auto qp =
+      a->host.make_qp_with(*a->cq, [](mprdma_abi_create_qp& in) { in.type = MPRDMA_ABI_QP_UC; });
+  connect(*a, *qp, Host::ip(1), b->qp->qpn, 0, 0);
+  auto& wqe = a->host.begin_send(*qp, MPRDMA_ABI_WRITE, 1, {{a->mr->addr(), 100, a->mr->key}});
+  wqe.remote_addr = b->mr->addr();
+  wqe.rkey = b->mr->key;
+  a->host.end_send(*qp);
+  EXPECT_EQ(status_within(Duration::s(2)), MPRDMA_ABI_WC_SUCCESS);
+}
 
 }  // namespace
 }  // namespace mprdma::dataplane

@@ -146,6 +146,25 @@ TEST(Requester, SomethingIsSentAgainForEachRetry) {
   }
 }
 
+// ibv_modify_qp sets it on the way to RTS, when the responder is connected already, or in SQD.
+TEST(Requester, TheTimeoutThatIsSetLateLimitsBothStreams) {
+  EndpointPair pair(options_with(0, 7));
+  const auto base = [&] {
+    const MpConnection* mp = pair.a.qp->mp();
+    return std::pair{mp->requester().sender().base_rto(),
+                     mp->responder().response_sender().base_rto()};
+  };
+  pair.a.post(WorkOpcode::kWrite, kLocal, 8, kRemote);
+  pair.b.post(WorkOpcode::kRead, kLocal, 8, kRemote);
+  pair.run(Duration::ms(100));  // one way
+  EXPECT_GT(base().first, Duration::ms(200));
+  EXPECT_GT(base().second, Duration::ms(200));
+  pair.a.attributes.timeout = 14;  // 67 ms
+  pair.a.qp->set_attributes(pair.a.attributes);
+  EXPECT_LT(base().first, Duration::ms(68));
+  EXPECT_LT(base().second, Duration::ms(68));
+}
+
 TEST(Requester, RetriesCountTheAbsenceOfProgressNotRetransmissions) {
   EndpointPair pair(options_with(12, 0));
   for (int i = 0; i < 20; ++i) pair.a.post(WorkOpcode::kWrite, kLocal, 8, kRemote);
