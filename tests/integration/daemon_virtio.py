@@ -12,6 +12,9 @@ from hosts import Failure, Process, Wire, wait_until
 
 SECONDS = 120
 FRAMES = 2000  # of programs, at a daemon: traffic is under way
+# The other host's program is none of the daemon that is away, which takes a second or two: its own
+# retries have to last so long. 1.07 s each (perftest's default is 67 ms), seven times.
+PATIENT = ["-u", "18"]
 
 
 def expect(condition, what):
@@ -87,7 +90,7 @@ def restarted(host):
     def run(wire):
         deadline = time.monotonic() + SECONDS
         port = perftest.free_tcp_port()
-        options = ["-F", "-p", str(port), *perftest.UNTIL_ENDED]
+        options = ["-F", "-p", str(port), *PATIENT, *perftest.UNTIL_ENDED]
         server = wire.start(0, ["ib_write_bw", *options])
         wait_until(lambda: server.status is not None or server.listens_on(port), deadline, "server")
         client = wire.start(1, ["ib_write_bw", *options, wire.tcp_address])
