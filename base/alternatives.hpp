@@ -6,7 +6,7 @@
 //   using Things = Alternatives<void THINGS(MPRDMA_ALTERNATIVE)>;
 //   Things::Any thing = Things::make(Which::kSecond);   // then std::visit
 //
-// Each class says what it is called in configurations: kName.
+// Each class has a kName, its name in configurations.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ struct Alternatives {
   using Any = std::variant<Each...>;
   static_assert((std::is_trivially_copyable_v<Each> && ...), "a copy keeps what it was");
 
-  // In the order of the enumeration.
+  // Names in the order of the enumeration.
   static constexpr std::initializer_list<std::string_view> kNames = {Each::kName...};
 
   template <class Which, class... Args>

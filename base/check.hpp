@@ -2,9 +2,8 @@
 // (those get an errno or a value).
 //
 // CHECK(condition)   holds in every build; a failure prints file, line and expression and aborts.
-// DCHECK(condition)  the same for conditions that cost too much on the packet path; compiled in
-// when
-//                    MPRDMA_DCHECK is defined, which the build does for everything but releases.
+// DCHECK(condition)  a CHECK for conditions that cost too much on the packet path. MPRDMA_DCHECK
+//                    compiles it in; the build defines that for everything but releases.
 #pragma once
 
 namespace mprdma {

@@ -2,7 +2,7 @@
 //
 // Given MPRDMA_PATH_COUNTERS(X), a macro that expands to
 //   X(path_packets_sent, "Data packets handed to the port.")
-//   X(path_packets_retransmitted, "Of these, sent more than once.")
+//   X(path_packets_retransmitted, "Data packets sent more than once.")
 // the line
 //   MPRDMA_DEFINE_COUNTERS(PathCounters, MPRDMA_PATH_COUNTERS);
 //

@@ -1,7 +1,7 @@
 // Fixed16: unsigned fixed point, 16 integer and 16 fraction bits, in 32 bits. The format of every
 // congestion window, chosen so that software and hardware agree bit by bit.
 //
-// Rounding and range, the whole of it:
+// Rounding and range:
 //   - addition and subtraction are exact, or saturate at kMax (65535 + 65535/65536) and at zero;
 //   - everything that divides rounds down (drops bits): reciprocal(), half(), operator/;
 //   - reciprocal(x).raw = floor(2^32 / x.raw); x = 0 and x = 2^-16 saturate to kMax;

@@ -3,7 +3,7 @@
 // Indices run freely through 32 bits and wrap: element i lives in slot i % capacity, the oldest
 // element has head_index() and the next push gets tail_index(), so an index names an element for
 // as long as it stays in the ring. The caller checks full() before push() and empty() before
-// pop(); that it does is checked.
+// pop(); a CHECK finds a caller that does not.
 #pragma once
 
 #include <bit>
@@ -26,7 +26,6 @@ class Ring {
   uint32_t size() const { return tail_ - head_; }
   bool empty() const { return head_ == tail_; }
   bool full() const { return size() == capacity_; }
-  uint32_t free_slots() const { return capacity_ - size(); }
 
   // Returns the new element, to be found later under the index that tail_index() had before.
   T& push(T value) {
@@ -53,7 +52,6 @@ class Ring {
   // By free-running index, in [head_index(), tail_index()).
   T& at_index(uint32_t index) { return at_offset(index - head_); }
   const T& at_index(uint32_t index) const { return at_offset(index - head_); }
-  bool contains_index(uint32_t index) const { return index - head_ < size(); }
   uint32_t head_index() const { return head_; }
   uint32_t tail_index() const { return tail_; }
 

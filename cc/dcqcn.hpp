@@ -7,7 +7,7 @@
 //                      additive increase, from then on:     R_T += R_AI, then as above         (4)
 //                      hyper increase, timer and counter:   R_T += R_HAI, then as above
 //
-// The timer and the byte counter count their expiries apart, T and BC, both from the last CNP on.
+// The timer and the byte counter count their expiries separately, T and BC, both from the last CNP.
 // Fast recovery while max(T, BC) < F, hyper increase once min(T, BC) > F; where a preset has no
 // byte counter, T alone decides.
 //
@@ -31,7 +31,7 @@ namespace mprdma::cc {
 // The constants of a preset. Rates marked "at reference" grow with the link's rate.
 struct DcqcnConstants {
   const char* name = "";
-  Duration cnp_interval;      // the receiver asks for less at most so often, for a queue pair
+  Duration cnp_interval;      // shortest time between two CNPs of a queue pair
   Duration alpha_timer;       // K
   Duration increase_timer;    // between two values of T
   uint32_t gain_shift = 0;    // g = 2^-shift
@@ -50,9 +50,9 @@ struct DcqcnConstants {
 
 enum class DcqcnPreset : uint8_t { kPaper, kTuned };
 
-// The one table. dcqcn-paper: the paper's; it names no least rate, that is its authors' simulator's
-// (bobzhuyb/ns3-rdma). dcqcn-tuned: HPCC's simulator (alibaba-edu/High-Precision-Congestion-Control
-// run.py, "dcqcn").
+// The presets. dcqcn-paper: the paper's constants; the paper names no least rate, so that one is
+// from its authors' simulator (bobzhuyb/ns3-rdma). dcqcn-tuned: HPCC's simulator
+// (alibaba-edu/High-Precision-Congestion-Control run.py, "dcqcn").
 inline constexpr std::array<DcqcnConstants, 2> kDcqcnPresets = {{
     {.name = "dcqcn-paper",
      .cnp_interval = Duration::us(50),
@@ -90,7 +90,7 @@ constexpr const DcqcnConstants& dcqcn_constants(DcqcnPreset preset) {
   return kDcqcnPresets[static_cast<size_t>(preset)];
 }
 
-// value * link / reference without leaving 64 bits: links have whole Mb/s.
+// Scales a value: value * link / reference. It fits 64 bits because links have whole Mb/s.
 constexpr uint64_t dcqcn_scaled(uint64_t value, uint64_t link_bps, uint64_t reference_bps) {
   constexpr uint64_t kMega = 1'000'000;
   return value * (link_bps / kMega) / (reference_bps / kMega);
@@ -116,7 +116,7 @@ class Dcqcn {
   // alpha and g are parts of 2^24.
   static constexpr uint32_t kOne = 1U << 24;
 
-  // Unlimited, at a link of that rate.
+  // Begins unlimited, at a link of the rate `link_bps`.
   void reset(const DcqcnConstants& constants, uint64_t link_bps) {
     CHECK(link_bps > 0 && link_bps <= kLinkMaxBps);
     const auto grown = [&](uint64_t at_reference) {
@@ -144,7 +144,7 @@ class Dcqcn {
     next_increase_ = now + constants_->increase_timer;
     limited_ = true;
   }
-  // Serves every expiry of the timer up to now. True: the rate may be another.
+  // Serves every expiry of the timer up to now. True: the rate may have changed.
   bool on_time(Time now) {
     if (now < next_increase_) return false;
     while (next_increase_ <= now) {
@@ -153,7 +153,7 @@ class Dcqcn {
     }
     return true;
   }
-  // Bytes of the wire that were sent. True: the rate may be another.
+  // Counts wire bytes that were sent. True: the rate may have changed.
   bool on_bytes(uint32_t bytes) {
     if (!limited_ || constants_->byte_counter == 0) return false;
     bytes_left_ -= bytes;
@@ -166,7 +166,7 @@ class Dcqcn {
   [[nodiscard]] bool limited() const { return limited_; }
   [[nodiscard]] uint64_t rate_bps() const { return rate_bps_; }      // R_C
   [[nodiscard]] uint64_t target_bps() const { return target_bps_; }  // R_T
-  // Of the timer; never while there is no limit.
+  // The next expiry of the timer; never while there is no limit.
   [[nodiscard]] Time next_increase() const { return next_increase_; }
   [[nodiscard]] uint32_t alpha_at(Time now) const {
     if (alpha_at_.is_never()) return alpha_;
@@ -183,7 +183,8 @@ class Dcqcn {
     limited_ = false;
   }
 
-  // The one of T and BC that expired. What counts is how often they had expired before.
+  // Increases the rate after an expiry of T or BC, the one at `steps`; the phase follows from their
+  // values before this expiry.
   void increase(uint32_t* steps) {
     const bool counts_bytes = constants_->byte_counter != 0;
     const uint32_t most = std::max(timer_steps_, byte_steps_);
@@ -193,7 +194,8 @@ class Dcqcn {
       const bool hyper = least > constants_->fast_steps;
       target_bps_ = std::min(target_bps_ + (hyper ? hyper_bps_ : additive_bps_), link_bps_);
     }
-    rate_bps_ = (rate_bps_ + target_bps_ + 1) / 2;  // up, or it would never arrive
+    rate_bps_ =
+        (rate_bps_ + target_bps_ + 1) / 2;  // rounded up, or the rate would never reach its target
     if (rate_bps_ >= link_bps_) release();
   }
 
@@ -217,8 +219,8 @@ class Dcqcn {
   uint64_t target_bps_ = 0;
   int64_t bytes_left_ = 0;
   Time next_increase_ = Time::never();
-  Time alpha_at_ = Time::never();  // of the last CNP
-  uint32_t alpha_ = kOne;          // as of then
+  Time alpha_at_ = Time::never();  // time of the last CNP
+  uint32_t alpha_ = kOne;          // alpha at that CNP
   uint32_t timer_steps_ = 0;       // T
   uint32_t byte_steps_ = 0;        // BC
   bool limited_ = false;

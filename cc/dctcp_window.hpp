@@ -9,8 +9,8 @@
 //   timeout                      w = 1
 //   restart                      w = initial
 //
-// A round is as many acknowledgements as the window had packets when it began, or before the cut:
-// time is not known here, and over a round trip the two are the same. Alpha begins with 1, as the
+// A round has as many acknowledgements as the window had packets when it began, or before the cut.
+// This replaces the round trip, because a window does not know time. Alpha begins with 1, as the
 // RFC recommends.
 #pragma once
 
@@ -19,15 +19,17 @@
 #include <string_view>
 
 #include "base/fixed_point.hpp"
+#include "cc/algorithm.hpp"
 
 namespace mprdma::cc {
 
-class DctcpWindow {
+class DctcpWindow : public AlgorithmDefaults {
  public:
   static constexpr std::string_view kName = "dctcp";
 
-  DctcpWindow(uint32_t initial_packets, uint32_t max_packets)
-      : initial_(Fixed16::from_int(initial_packets)), max_(Fixed16::from_int(max_packets)) {
+  explicit DctcpWindow(const Setup& setup)
+      : initial_(Fixed16::from_int(setup.initial_packets)),
+        max_(Fixed16::from_int(setup.max_packets)) {
     reset();
   }
 
@@ -38,13 +40,13 @@ class DctcpWindow {
     begin_round();
   }
 
-  void on_ack(bool ece, bool may_grow) {
+  void on_ack(const AckSample& ack) {
     ++acked_;
-    marked_ += ece ? 1 : 0;
+    marked_ += ack.ece ? 1 : 0;
     settling_ -= std::min(settling_, 1U);
-    if (ece) {
+    if (ack.ece) {
       cut(alpha_raw_);
-    } else if (may_grow) {
+    } else if (ack.may_grow()) {
       window_ = std::min(window_ + window_.reciprocal(), max_);
     }
     if (acked_ < round_) return;
@@ -53,29 +55,25 @@ class DctcpWindow {
     alpha_raw_ = static_cast<uint32_t>(alpha_raw_ + ((share_raw - alpha_raw_) >> kGainShift));
     begin_round();
   }
-  // As TCP (RFC 8257, 3.5).
-  void on_hole() { cut(Fixed16::kOneRaw); }
-  void on_window_drop() { cut(Fixed16::kOneRaw); }
-  // What a path is worth is no affair of DCTCP's; it takes the packet that the path had.
-  void on_slow_path() { window_ = std::max(kOne, window_ - kOne); }
-  void on_unused_ack() {}
-  void give_back() {}
-  void on_timeout() {
+  // A loss halves the window as in TCP (RFC 8257, 3.5).
+  void on_loss(const LossSample&) { cut(Fixed16::kOneRaw); }
+  // DCTCP has no rule for paths: the window only gives up the packet of the slow path.
+  void on_slow_path(const AckSample&) { window_ = std::max(kOne, window_ - kOne); }
+  void on_timeout(Time) {
     window_ = kOne;
     settling_ = 0;
     begin_round();
   }
 
-  [[nodiscard]] Fixed16 exact() const { return window_; }
-  [[nodiscard]] Fixed16 owed() const { return {}; }
-  // Of 65536: how much of what is sent is marked.
+  [[nodiscard]] Fixed16 window() const { return window_; }
+  // Alpha, the share of marked packets, in units of 1/65536.
   [[nodiscard]] uint32_t alpha_raw() const { return alpha_raw_; }
 
  private:
   static constexpr Fixed16 kOne = Fixed16::from_int(1);
   static constexpr int kGainShift = 4;  // g = 1/16
 
-  // By `alpha` / 2 of the window. What was in flight then tells nothing new.
+  // Cuts the window by `alpha` / 2 of it, once for the packets in flight, which tell nothing new.
   void cut(uint32_t alpha_raw) {
     if (settling_ > 0) return;
     settling_ = window_.floor();

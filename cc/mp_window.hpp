@@ -13,7 +13,7 @@
 //   timeout                 w  = min(w/2, initial)                                         [mend]
 //   restart                 w  = initial
 //
-// What is owed outlives no congestion: a decrease that would pass below 1 comes out of it.
+// The owed window does not survive congestion: a decrease that would pass below 1 reduces it.
 #pragma once
 
 #include <algorithm>
@@ -21,33 +21,33 @@
 #include <string_view>
 
 #include "base/fixed_point.hpp"
+#include "cc/algorithm.hpp"
 
 namespace mprdma::cc {
 
-class MpWindow {
+class MpWindow : public AlgorithmDefaults {
  public:
   static constexpr std::string_view kName = "mp";
 
-  MpWindow(uint32_t initial_packets, uint32_t max_packets)
-      : initial_(Fixed16::from_int(initial_packets)),
-        max_(Fixed16::from_int(max_packets)),
+  explicit MpWindow(const Setup& setup)
+      : initial_(Fixed16::from_int(setup.initial_packets)),
+        max_(Fixed16::from_int(setup.max_packets)),
         window_(initial_) {}
 
-  // Also the connection restart.
+  // Begins a connection, or restarts it.
   void reset() {
     window_ = initial_;
     owed_ = Fixed16();
   }
-  void on_ack(bool ece, bool may_grow) {
-    if (ece) {
+  void on_ack(const AckSample& ack) {
+    if (ack.ece) {
       shrink(kHalf);
-    } else if (may_grow) {
+    } else if (ack.may_grow()) {
       window_ = std::min(window_ + window_.reciprocal(), max_);
     }
   }
-  void on_hole() { shrink(kHalf); }
-  void on_window_drop() { shrink(kQuarter); }
-  void on_slow_path() { shrink(kOne); }
+  void on_loss(const LossSample& loss) { shrink(loss.kind == LossKind::kHole ? kHalf : kQuarter); }
+  void on_slow_path(const AckSample&) { shrink(kOne); }
   void on_unused_ack() {
     const Fixed16 taken = std::min(kOne, window_ - kOne);
     window_ -= taken;
@@ -57,12 +57,12 @@ class MpWindow {
     if (window_ < initial_) window_ = std::min(initial_, window_ + owed_);
     owed_ = Fixed16();
   }
-  void on_timeout() {
+  void on_timeout(Time) {
     window_ = std::max(kOne, std::min(window_.half(), initial_));
     owed_ = Fixed16();
   }
 
-  [[nodiscard]] Fixed16 exact() const { return window_; }
+  [[nodiscard]] Fixed16 window() const { return window_; }
   [[nodiscard]] Fixed16 owed() const { return owed_; }
 
  private:

@@ -16,7 +16,7 @@ class Interruptible {
 
   [[nodiscard]] const std::atomic<bool>* stop() const;
   [[nodiscard]] bool stopped() const;
-  // What a shell makes of a program that this signal ended: 128 and the signal's number.
+  // Exit status that a shell reports for a program ended by this signal: 128 plus its number.
   [[nodiscard]] int exit_code() const;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <filesystem>
 #include <system_error>
 
@@ -16,7 +17,7 @@ bool readable(const fs::path& path) {
   return fs::is_regular_file(path, error);
 }
 
-// From the directory of an installed executable to that of libraries.
+// Maps the directory of an installed executable to that of its libraries.
 fs::path installed_libdir(const fs::path& bin) {
   const fs::path bindir = MPRDMA_BINDIR;
   fs::path libdir = MPRDMA_LIBDIR;
@@ -28,10 +29,10 @@ fs::path installed_libdir(const fs::path& bin) {
 
 }  // namespace
 
-std::string find_locations(Locations* out) {
+Status find_locations(Locations* out) {
   std::error_code error;
   const fs::path self = fs::read_symlink("/proc/self/exe", error);
-  if (error) return "/proc/self/exe cannot be read: " + error.message();
+  if (error) return {error.value(), "/proc/self/exe cannot be read: " + error.message()};
   const fs::path bin = self.parent_path();
   const fs::path build = bin.parent_path();
   const fs::path lib = installed_libdir(bin);
@@ -58,9 +59,9 @@ std::string find_locations(Locations* out) {
     } else if (readable(one.installed)) {
       *one.out = one.installed;
     } else if (one.required) {
-      return "cannot find " + one.in_build.filename().string() + ": neither " +
-             one.in_build.string() + " nor " + one.installed.string() +
-             " is there; build or install mprdma completely (ninja -C BUILD)";
+      return {ENOENT, "cannot find " + one.in_build.filename().string() + ": neither " +
+                          one.in_build.string() + " nor " + one.installed.string() +
+                          " is there; build or install mprdma completely (ninja -C BUILD)"};
     }
   }
   const std::string suffix = "-rdmav34.so";

@@ -1,8 +1,10 @@
-// Where the libraries of this installation are: found relative to the running `mprdma`, so that a
-// build tree and an installed tree both work wherever they are put.
+// Paths of this installation's libraries, found relative to the running `mprdma`, so that a build
+// tree and an installed tree both work wherever they are put.
 #pragma once
 
 #include <string>
+
+#include "base/status.hpp"
 
 namespace mprdma::tools {
 
@@ -16,7 +18,7 @@ struct Locations {
   std::string daemon;           // mprdmad; empty: not there
 };
 
-// Empty, or the name of the file that is missing and where it was looked for.
-std::string find_locations(Locations* out);
+// An error names the file that is missing and where it was looked for.
+Status find_locations(Locations* out);
 
 }  // namespace mprdma::tools

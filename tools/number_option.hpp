@@ -1,5 +1,5 @@
-// What a number on the command line has to be. CLI11's own checks take "nan" for a number of every
-// range, and "-1" for a large one where the option is unsigned; these say what was expected.
+// Checks of numbers on the command line. CLI11's own checks take "nan" for a number of every range,
+// and "-1" for a large one where the option is unsigned; these say what was expected.
 #pragma once
 
 #include <fmt/format.h>
@@ -14,13 +14,13 @@ namespace mprdma::tools {
 // Simulations at once: each is a thread.
 inline constexpr uint32_t kJobsMax = 1024;
 
-// The whole text is a number in low..high, written in decimal.
+// The whole text is a decimal number from low to high.
 template <typename T>
 bool is_number_in(const std::string& text, T low, T high) {
   T number{};
   const char* end = text.data() + text.size();
   const auto parsed = std::from_chars(text.data(), end, number);
-  // Not a number is in no range.
+  // NaN compares false, so that it is in no range.
   return parsed.ec == std::errc{} && parsed.ptr == end && number >= low && number <= high;
 }
 

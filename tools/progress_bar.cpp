@@ -13,7 +13,7 @@ namespace mprdma::tools {
 namespace {
 
 constexpr int kWidth = 24;
-// Before that nobody knows how long it takes.
+// Share of the work below which the time left cannot be judged.
 constexpr double kShareToJudge = 0.01;
 
 double milliseconds(switchsim::SimTime time) {

@@ -10,7 +10,7 @@ class App;
 
 namespace mprdma::tools {
 
-// What stands behind "--" on the command line, cut off before the options are parsed.
+// Arguments behind "--" on the command line, removed before the options are parsed.
 using Program = std::vector<std::string>;
 
 void add_run(CLI::App& app, const Program& program, int* exit_code);

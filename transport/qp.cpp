@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "transport/work_opcode.hpp"
+#include "transport/work/work_opcode.hpp"
 
 namespace mprdma::transport {
 
@@ -13,8 +13,8 @@ constexpr bool has_sqe(QpService service) {
   return service == QpService::kUc || service == QpService::kUd;
 }
 
-// The transitions that the standard knows (IBTA 10.3.1, figure 126); to RESET and to ERR every
-// state may go.
+// The transitions of the standard (IBTA 10.3.1, figure 126); every state may go to RESET and to
+// ERR.
 constexpr bool transition_exists(QpService service, QpState from, QpState to) {
   if (to == QpState::kReset || to == QpState::kErr) return true;
   switch (from) {
@@ -34,7 +34,7 @@ constexpr bool transition_exists(QpService service, QpState from, QpState to) {
   }
 }
 
-// What a service has (IBTA 10.8.3, table 101).
+// The operations of each service (IBTA 10.8.3, table 101).
 constexpr bool offers(QpService service, WorkOpcode opcode) {
   switch (service) {
     case QpService::kRc:
@@ -88,9 +88,7 @@ void Qp::make_connection() {
 
 void Qp::set_attributes(const QpAttributes& attributes) {
   core_.attributes = attributes;
-  visit([](auto& c) {
-    if constexpr (requires { c.follow_attributes(); }) c.follow_attributes();
-  });
+  visit([](auto& c) { c.follow_attributes(); });
 }
 
 void Qp::set_mode(const Params& params) {
@@ -132,6 +130,7 @@ bool Qp::set_state(Time now, QpState next, RxActions& actions) {
     case QpState::kReset:
       visit([&](auto& c) { c.reset(actions); });
       core_.receives.clear();
+      core_.refusal = {};
       core_.heard_peer = false;
       core_.waited = Duration::zero();
       core_.local_work_done = 0;
@@ -217,7 +216,7 @@ void Qp::on_deadline(Time now, RxActions& actions) {
 void Qp::enter_error() {
   if (core_.state == QpState::kErr) return;
   core_.state = QpState::kErr;
-  // What was posted before the mode was agreed is flushed like anything else.
+  // Work that was posted before the mode was agreed is flushed, too, which needs a connection.
   if (!decided()) make_connection();
   visit([](auto& c) { c.fail(); });
   clean_up_due_ = true;
@@ -233,7 +232,7 @@ void Qp::clean_up_after_error(RxActions& actions) {
 
 void Qp::react_to_refusal() {
   QpEvent event = QpEvent::kNone;
-  if (!visit([&](auto& c) { return c.take_refusal(&event); })) return;
+  if (!core_.refusal.take(&event)) return;
   if (event != QpEvent::kNone) raise(event);
   enter_error();
 }
@@ -248,14 +247,14 @@ bool Qp::poll_packet(Time now, TxPacket& out) {
   return true;
 }
 
-// Sends first: of a burst that brings an acknowledgement and then the peer's answer to what it
-// acknowledges, the send completes before the answer is received.
+// Send completions come first: if a burst brings an acknowledgement and then the peer's answer to
+// the acknowledged message, the send completes before the answer is received.
 bool Qp::poll_completion(Completion& out) {
   if (!visit([&](auto& c) { return c.poll_completion(out); })) {
     return core_.receives.poll(core_.state == QpState::kErr, out);
   }
   if (visit([](auto& c) { return c.sends_failed(); })) {
-    // An error of the send queue alone stops that (IBTA 10.3.1.6), where the service has it.
+    // Services with the state SQE stop only the send queue on its error (IBTA 10.3.1.6).
     if (!has_sqe(core_.config.service)) {
       enter_error();
     } else if (core_.state != QpState::kErr) {
@@ -276,7 +275,7 @@ QpEvent Qp::poll_event() {
     drain_event_due_ = false;
     return QpEvent::kSqDrained;
   }
-  // What it took from the shared queue has completed by then (IBTA 11.6.3.2).
+  // The event follows the completions of all receives from the shared queue (IBTA 11.6.3.2).
   if (last_wqe_event_due_ && core_.receives.empty()) {
     last_wqe_event_due_ = false;
     return QpEvent::kLastWqeReached;

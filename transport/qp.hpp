@@ -1,4 +1,4 @@
-// A queue pair: all that a host sees of the transport.
+// A queue pair: the interface between the transport and its host.
 //
 // Facts in (on_packet, on_deadline, on_back_pressure), commands (modify, post_*), work out
 // (poll_packet, poll_completion, poll_event, next_deadline); nothing else acts. Time is an
@@ -12,7 +12,7 @@
 //   timers       at next_deadline(): on_deadline(now, actions); then as after a packet
 //   after every command or fact: re-read wants_to_send and next_deadline
 //
-// A completion is handed out only when everything that it promises is placed, in posting order.
+// Completions are handed out in posting order, each only when all of its data is placed.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +20,13 @@
 #include <variant>
 
 #include "base/units.hpp"
-#include "transport/mp_connection.hpp"
-#include "transport/no_connection.hpp"
-#include "transport/qp_core.hpp"
-#include "transport/roce_connection.hpp"
-#include "transport/types.hpp"
-#include "transport/uc_connection.hpp"
-#include "transport/ud_connection.hpp"
+#include "transport/core/types.hpp"
+#include "transport/mp/mp_connection.hpp"
+#include "transport/roce/roce_connection.hpp"
+#include "transport/unreliable/uc_connection.hpp"
+#include "transport/unreliable/ud_connection.hpp"
+#include "transport/work/no_connection.hpp"
+#include "transport/work/qp_core.hpp"
 
 namespace mprdma::transport {
 
@@ -39,7 +39,8 @@ enum class PostResult : uint8_t {
 };
 
 class Qp {
-  // One place that knows all connections; the tag decides, nothing is virtual.
+  // Calls the connection at hand. This is the only place that knows all connection types; a tag
+  // dispatches, because a virtual call costs too much per packet.
   template <class Call>
   decltype(auto) visit(Call&& call) {
     return std::visit(std::forward<Call>(call), connection_);
@@ -55,31 +56,31 @@ class Qp {
   Qp& operator=(const Qp&) = delete;
 
   // ---- Commands
-  // Values that may change in a state; kept until the next modify.
+  // The attributes of the last modify.
   [[nodiscard]] const QpAttributes& attributes() const { return core_.attributes; }
   void set_attributes(const QpAttributes& attributes);
-  // Moves to `next`; false (and no change) if the standard knows no such transition. To kReset:
-  // held frames come back in actions.released and everything queued is forgotten. To kErr: the
-  // queued work comes out of poll_completion as flushed.
+  // Moves to `next`; false (and no change) if the standard has no such transition. kReset returns
+  // held frames in actions.released and forgets all queued work. kErr flushes the queued work,
+  // which comes out of poll_completion.
   bool set_state(Time now, QpState next, RxActions& actions);
-  // The mode that was agreed with the peer; once, where config.mode_undecided asked for it.
-  // Entering RESET makes the queue pair undecided again.
+  // The mode of a queue pair with config.mode_undecided is set once, by set_mode(), after it was
+  // agreed with the peer. Entering RESET makes the queue pair undecided again.
   [[nodiscard]] bool decided() const { return !std::holds_alternative<NoConnection>(connection_); }
   void set_mode(const Params& params);
-  // Requests could not be sent for so long, for want of a mode or of a way to the peer.
+  // Adds time for which requests could not be sent, because the mode or the route was unknown.
   void note_waited(Duration waited) { core_.waited += waited; }
-  // Takes a decision back while no packet of the peer has come in its mode: what was sent is
-  // forgotten, held frames come back, and the host posts again what did not complete.
+  // Changes the mode before any packet of the peer has come in it: sent packets are forgotten, held
+  // frames come back, and the host posts incomplete requests again.
   void change_mode(const Params& params, RxActions& actions);
-  // Before the mode is decided no send request is taken: kBadState, but in ERR.
+  // Returns kBadState for every send request before the mode is decided, except in ERR.
   PostResult post_send(Time now, const SendRequest& request);
-  // A receive may let a waiting SEND in: `actions` as for on_packet.
+  // Posts a receive, which may let a waiting SEND in: `actions` as for on_packet.
   PostResult post_recv(Time now, const RecvRequest& request, RxActions& actions);
 
   // ---- Facts
   RxVerdict on_packet(Time now, const wire::Packet& packet, FrameHandle frame, RxActions& actions);
   void on_deadline(Time now, RxActions& actions);
-  // The wire could not take what this queue pair wanted to send: the window is not the limit.
+  // The wire could not take a packet of this queue pair, so the window is not the limit.
   void on_back_pressure() {
     visit([](auto& c) { c.on_back_pressure(); });
   }
@@ -88,7 +89,7 @@ class Qp {
   [[nodiscard]] bool wants_to_send() const {
     return visit([](const auto& c) { return c.wants_to_send(); });
   }
-  // The next packet in `out`; false when there is nothing to send now.
+  // Fills `out` with the next packet; false when there is nothing to send now.
   bool poll_packet(Time now, TxPacket& out);
   bool poll_completion(Completion& out);
   QpEvent poll_event();
@@ -100,21 +101,22 @@ class Qp {
   [[nodiscard]] const Params& params() const { return core_.config.params; }
   [[nodiscard]] QpState state() const { return core_.state; }
   [[nodiscard]] bool sq_draining() const;
-  // Work requests, responses or acknowledgements are outstanding: somebody has to keep polling.
+  // True if work requests, responses or acknowledgements are outstanding: the host must keep
+  // polling.
   [[nodiscard]] bool busy() const;
   // Send requests posted and not yet completed.
   [[nodiscard]] uint32_t sends_outstanding() const {
     return visit([](const auto& c) { return c.outstanding(); });
   }
-  // Of the requests, and of the READ data, that this queue pair sends.
+  // Statistics of the requests, and of the READ data, that this queue pair sends.
   [[nodiscard]] StreamStats request_stats() const {
     return visit([](const auto& c) { return c.request_stats(); });
   }
   [[nodiscard]] StreamStats response_stats() const {
     return visit([](const auto& c) { return c.response_stats(); });
   }
-  // UD, while wants_to_send(): the address of the next packet. A host that does not know the way
-  // there yet keeps back the queue.
+  // UD, while wants_to_send(): the address of the next packet. A host holds the queue while it does
+  // not know the route to that address.
   [[nodiscard]] uint32_t next_ah() const {
     const auto* ud = std::get_if<UdConnection>(&connection_);
     return ud != nullptr ? ud->next_ah() : 0;
@@ -131,11 +133,12 @@ class Qp {
 
   QpCore core_;
   std::variant<NoConnection, MpConnection, RoceConnection, UcConnection, UdConnection> connection_;
-  uint32_t events_ = 0;  // bit 1 << QpEvent for each that was not taken
+  uint32_t events_ = 0;  // bit 1 << QpEvent for each event that was not taken
   Time now_;             // of the call in progress
   bool drain_event_due_ = false;
   bool last_wqe_event_due_ = false;
-  // The error state was entered where no frames could be given back; next_deadline() is due.
+  // Set when the error state was entered in a call that could not return frames; next_deadline() is
+  // then due at once.
   bool clean_up_due_ = false;
 };
 

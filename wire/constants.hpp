@@ -1,5 +1,5 @@
 // Constants that both peers must share. What each side may choose for itself is in
-// transport/params.hpp. Page: docs/wire-format.md.
+// transport/core/params.hpp. Page: docs/wire-format.md.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // Why a received frame was refused before any queue pair saw it. Each reason is a counter in the
 // host and a name in its telemetry; a frame that decodes has kNone. Reasons that need a queue pair
-// (unknown number, wrong mode, PSN out of window ..) belong to transport/drop_reason.hpp.
+// (unknown number, wrong mode, PSN out of window ..) are the drop_* of transport/core/counters.hpp.
 #pragma once
 
 #include <array>

@@ -20,6 +20,11 @@ using MacAddress = std::array<uint8_t, 6>;
 
 inline constexpr MacAddress kBroadcastMac = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
 
+// A group of receivers, or all of them: the I/G bit (IEEE 802.3, 3.2.3).
+constexpr bool is_multicast(const MacAddress& mac) {
+  return (mac[0] & 1) != 0;
+}
+
 inline constexpr uint16_t kEtherTypeIpv4 = 0x0800;
 inline constexpr uint16_t kEtherTypeArp = 0x0806;
 inline constexpr uint16_t kEtherTypeIpv6 = 0x86dd;

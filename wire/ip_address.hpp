@@ -34,6 +34,16 @@ constexpr uint32_t unmap_ipv4(const IpAddress& address) {
   return load_be32(address.data() + 12);
 }
 
+// A group of receivers: 224.0.0.0/4 (RFC 5771). `ipv4` in host order.
+constexpr bool is_multicast_ipv4(uint32_t ipv4) {
+  return (ipv4 & 0xf0000000) == 0xe0000000;
+}
+
+// The same of either version; ff00::/8 (RFC 4291, section 2.7).
+constexpr bool is_multicast(const IpAddress& address) {
+  return is_mapped_ipv4(address) ? is_multicast_ipv4(unmap_ipv4(address)) : address[0] == 0xff;
+}
+
 // "10.1.0.2", or the full form of an IPv6 address, which is not shortened.
 std::string_view to_string(const IpAddress& address, std::span<char> out);
 

@@ -52,7 +52,7 @@ inline constexpr uint8_t kMadMethodGet = 0x01;
 inline constexpr uint8_t kMadResponse = 0x80;  // of the method's byte
 inline constexpr uint8_t kMadMethodGetResp = kMadMethodGet | kMadResponse;
 
-// Of the status (13.4.7): the code that says that nobody serves a class, method or attribute.
+// Status code (13.4.7): the class, method or attribute is not supported.
 inline constexpr uint16_t kMadStatusUnsupportedAttribute = 0x000c;
 
 // Ours. The OUI has the locally administered bit, as the Ethernet addresses that we derive.

@@ -3,9 +3,8 @@
 //   byte  0      version (high 4 bits) | reserved
 //         1      flags
 //         2..3   reserved
-//         4..7   timestamp: the sender's own clock in ns, modulo 2^32; opaque to the receiver,
-//         which
-//                echoes it
+//         4..7   timestamp: the sender's own clock in ns, modulo 2^32; the receiver echoes it
+//                without reading it
 //         8..10  message number
 //         11     reserved
 //         12..15 offset of this packet's payload in its message, in bytes

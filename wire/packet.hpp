@@ -90,7 +90,7 @@ size_t encode_transport(const Packet& packet, unsigned char* out);
 DropReason decode_transport(std::span<const unsigned char> headers, size_t transport_len,
                             Packet& out);
 
-// The same for a UDP payload (without ICRC) that lies in memory which nobody else writes.
+// Reads a UDP payload (without ICRC) that needs no private copy, because nobody else writes it.
 inline DropReason decode_transport(std::span<const unsigned char> udp_payload, Packet& out) {
   return decode_transport(udp_payload, udp_payload.size(), out);
 }

@@ -1,4 +1,4 @@
-// The side that asks (IBTA 12.9.5): REQ, then REP, then RTU.
+// The active side (IBTA 12.9.5): REQ, then REP, then RTU.
 #include <algorithm>
 #include <cerrno>
 
@@ -52,7 +52,7 @@ wire::CmReq make_req(const CmId& id, const CmConfig& config, const mprdma_abi_cm
   req.flow_control = params.flow_control != 0;
   req.retry_count = params.retry_count;
   req.rnr_retry_count = params.rnr_retry_count;
-  // An XRC initiator receives nothing (A14): what is about receiving stays 0.
+  // An XRC initiator receives nothing (A14): the fields about receiving stay 0.
   const bool receives = id.service != wire::CmService::kXrc;
   req.responder_resources = receives ? params.responder_resources : uint8_t{0};
   req.srq = receives && params.srq != 0;
@@ -115,7 +115,8 @@ int CmAgent::State::connect(CmId& id, const mprdma_abi_cm_params& params) {
 void CmAgent::State::on_message(const wire::CmRep& rep, const Origin& origin) {
   CmId* id = ids.find_comm(rep.remote_comm_id);
   if (id == nullptr) {
-    // Whom it is for is gone (12.6.7.2, reason 6): the peer need not repeat it.
+    // The REP's connection no longer exists (12.6.7.2, reason 6): the REJ keeps the peer from
+    // repeating it.
     drop_unexpected();
     return answer(origin,
                   wire::CmRej{.local_comm_id = rep.remote_comm_id,
@@ -180,7 +181,7 @@ void CmAgent::State::on_message(const wire::CmMra& mra, const Origin& origin) {
                          (id->state == CmState::kAccepted && mra.message == kOfRep &&
                           id->remote_comm_id == mra.local_comm_id));
   if (!expected) return drop_unexpected();
-  // Once for each message that we send, so that nobody keeps us waiting for ever.
+  // An MRA counts once for each message that we send, so that no peer makes us wait for ever.
   if (id->mra_heard) {
     ++counters.cm_duplicates;
     return;

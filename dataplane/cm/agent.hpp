@@ -2,18 +2,19 @@
 // queue pairs 1 of two devices (IBTA 12), on behalf of clients that each have communication ids
 // (abi/mprdma_abi_cm.h, where states, commands and events are described).
 //
-// Pure: no clock, thread, socket or allocation beyond its tables; time is an argument. It stands in
-// the engine of a process that owns the wire, and in mprdmad for all processes of a host, so that
-// the peers of a killed process are told at once. The host moves datagrams: on_mad() in, poll_mad()
-// out; resolves addresses: poll_resolve() out, on_resolved() in; and delivers poll_event().
+// Pure: no clock, thread, socket or allocation beyond its tables; time is an argument. The agent
+// runs in the engine of a process that owns the wire, and in mprdmad for all processes of a host,
+// so that the peers of a killed process are told at once. The host moves datagrams: on_mad() in,
+// poll_mad() out; resolves addresses: poll_resolve() out, on_resolved() in; and delivers
+// poll_event().
 //
 // Robust against whatever comes: each message is checked against the state that it is for (12.9.5
-// to 12.9.8); duplicates are answered as before; a REQ of a connection that we have, from the same
-// QPN and another id, to who listens, is stale (12.9.8.3.1); what fits nothing is counted.
-// Messages are repeated after the response timeout as often as the retries say; then UNREACHABLE. A
-// DREQ has times of its own; DISCONNECTED comes after them.
-// A request that the client does not answer in a quarter of the peer's timeout gets an MRA by
-// itself.
+// to 12.9.8); duplicates are answered as before; a REQ to a listener from the QPN of an existing
+// connection, but with another id, is stale (12.9.8.3.1); a message that fits no state is counted.
+// After the response timeout a message is sent again, up to the retry count; then the event is
+// UNREACHABLE. A DREQ has a timeout and retry count of its own; DISCONNECTED follows them.
+// If the client does not answer a request in a quarter of the peer's timeout, the agent sends an
+// MRA.
 #pragma once
 
 #include <array>
@@ -32,14 +33,14 @@
 namespace mprdma::dataplane {
 
 struct CmConfig {
-  wire::IpAddress address{};  // of the device: an IPv4 mapped one
+  wire::IpAddress address{};  // of the device: IPv4-mapped
   uint32_t ipv4 = 0;          // host order
   uint64_t node_guid = 0;     // network order, as the queue ABI has it
   uint8_t path_mtu = 5;       // enum ibv_mtu
   uint16_t port_min = 32768;  // of those that BIND chooses, as Linux does
   uint16_t port_max = 60999;
   uint32_t ids_max = 16384;         // of all clients together
-  uint32_t backlog_default = 1024;  // of LISTEN with 0, and the most of any, as Linux has it
+  uint32_t backlog_default = 1024;  // for LISTEN with 0, and the maximum, as in Linux
   uint8_t response_timeout = 20;    // 4.096 us * 2^n: about 4.3 s, as Linux
   uint8_t retries = 15;
   Duration time_wait = Duration::s(2);
@@ -77,27 +78,27 @@ class CmAgent {
   CmAgent(const CmAgent&) = delete;
   CmAgent& operator=(const CmAgent&) = delete;
 
-  // ---- Commands. `client`: a number that the host chose for who asks. 0 or an errno value.
+  // ---- Commands. `client`: the host's number for the asking client. 0 or an errno value.
   int execute(uint32_t client, const mprdma_abi_cm_command& in, mprdma_abi_cm_result* out,
               Time now);
-  // The client is gone: its listeners end, who waits for it is rejected, its connections are ended.
+  // Removes a client: its listeners end, requests to it are rejected, its connections are ended.
   void forget_client(uint32_t client, Time now);
-  // The device has another address from now on: ADDRESS_CHANGE for whoever has the old one.
+  // Changes the device's address: ids bound to the old one get ADDRESS_CHANGE.
   void set_address(const CmConfig& config, Time now);
 
-  // The client has that id, and a connection on it that its packets may belong to.
+  // True if the client has this id, with a connection that its packets may belong to.
   [[nodiscard]] bool has_connection(uint32_t client, uint32_t id) const;
 
   // ---- Facts
   void on_mad(std::span<const unsigned char> bytes, const wire::IpAddress& from, Time now);
-  // `mac`: the next hop's; nullptr: there is no way to it.
+  // `mac`: Ethernet address of the next hop; nullptr: unreachable.
   void on_resolved(const wire::IpAddress& to, const wire::MacAddress* mac, Time now);
   void on_deadline(Time now);
 
   // ---- Work. False: nothing more. poll_mad() is asked until it gives false, or until the wire is
   // full; what was taken and could not be sent is repeated by the agent's own timers.
   bool poll_mad(OutgoingMad* out);
-  // Our own address as well: its answer is our own Ethernet address.
+  // Asks for the device's own address, too: the answer is the device's own Ethernet address.
   bool poll_resolve(wire::IpAddress* out);
   bool poll_event(ClientEvent* out);
   [[nodiscard]] Time next_deadline() const;

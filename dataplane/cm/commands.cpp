@@ -99,9 +99,9 @@ int CmAgent::State::execute_on(CmId& id, const mprdma_abi_cm_command& in,
 int CmAgent::State::create(uint32_t client, const mprdma_abi_cm_command& in,
                            mprdma_abi_cm_result* result) {
   if (!CmPortTable::is_space(in.port_space)) return EINVAL;
-  // Connections that nobody has any more give way.
+  // Orphaned connections are removed for a new id.
   if (CmId* orphan = ids.oldest_orphan(); ids.full() && orphan != nullptr) end_of(*orphan);
-  // Whoever wants them all leaves as many to the others.
+  // A client that owns more ids than are left is refused, so that others get some.
   if (ids.count_of(client) > ids.room()) return ENOMEM;
   CmId* id = ids.add();
   if (id == nullptr) return ENOMEM;
@@ -114,11 +114,11 @@ int CmAgent::State::create(uint32_t client, const mprdma_abi_cm_command& in,
 
 int CmAgent::State::bind(CmId& id, const wire::IpAddress& wanted, uint16_t port) {
   if (id.has_port) return EINVAL;
-  // As the remote end in resolve(): the host's own name is often one of these.
+  // A loopback address means the device's own, as in resolve(): the host's own name often resolves
+  // to one.
   const wire::IpAddress& address = is_loopback(wanted) ? config.address : wanted;
   if (!is_any(address) && !is_own(address)) return EADDRNOTAVAIL;
-  // As Linux does (cma.c): an IPv4 address is bound for IPv4 alone, unless the option says
-  // otherwise.
+  // An IPv4 address is bound for IPv4 alone unless the option says otherwise, as in Linux (cma.c).
   if (!id.family_said) id.family_only = is_ipv4(address);
   const CmPortTable::Claim claim{.id = id.id,
                                  .address = address,

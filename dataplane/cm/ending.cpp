@@ -23,7 +23,7 @@ constexpr uint8_t kDreqRetries = 4;
 constexpr auto kTimeout = static_cast<uint32_t>(wire::CmRejectReason::kTimeout);
 constexpr auto kConsumer = static_cast<uint32_t>(wire::CmRejectReason::kConsumer);
 
-// 12.6.7.1: the message that is rejected.
+// The rejected message, as REJ names it (12.6.7.1).
 constexpr uint8_t kReq = 0;
 constexpr uint8_t kRep = 1;
 constexpr uint8_t kOther = 2;
@@ -72,7 +72,7 @@ int CmAgent::State::reject(CmId& id, const mprdma_abi_cm_command& in) {
 void CmAgent::State::on_message(const wire::CmRej& rej, const Origin& origin) {
   CmId* id = ids.find_comm(rej.remote_comm_id);
   if (id == nullptr && rej.reason == kTimeout) {
-    // Who gives a REQ up has not heard our id.
+    // A peer that gives up its REQ has not learnt our communication id.
     id = ids.find_remote(Remote::kCommId, origin.from, rej.local_comm_id);
   }
   if (id == nullptr || id->remote != origin.from) return drop_unexpected();
@@ -82,7 +82,7 @@ void CmAgent::State::on_message(const wire::CmRej& rej, const Origin& origin) {
   }
   switch (id->state) {
     case CmState::kRequested:
-      // Nobody has heard of it yet: it has never been.
+      // The client has not seen the request yet, so it is simply removed.
       if (!id->delivered) return end_of(*id);
       [[fallthrough]];
     case CmState::kConnecting:
@@ -163,7 +163,7 @@ void CmAgent::State::on_message(const wire::CmDreq& dreq, const Origin& origin) 
       set_timer(*id, id->patience);
       return emit(*id, MPRDMA_ABI_CM_EVENT_DISCONNECTED);
     case CmState::kDisconnecting:
-      // Both at once (12.9.8.3): each answers, each is done.
+      // Both sides sent a DREQ at once (12.9.8.3): each answers, and both are done.
       send_drep(*id, origin.transaction);
       emit(*id, MPRDMA_ABI_CM_EVENT_DISCONNECTED);
       return to_time_wait(*id);
@@ -287,7 +287,7 @@ void CmAgent::State::forget_client(uint32_t client) {
     if (id.client == client && !id.orphan) its.push_back(id.id);
   });
   for (const uint32_t number : its) {
-    // A listener takes its requests along.
+    // The requests of a listener end with it.
     if (CmId* id = ids.find(number)) destroy(*id);
   }
 }

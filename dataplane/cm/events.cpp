@@ -88,7 +88,7 @@ void CmAgent::State::emit(CmId& id, mprdma_abi_cm_event_type type, int status,
   }
 }
 
-// Its id may have been destroyed since.
+// The event's id may have been destroyed since.
 bool CmAgent::State::is_for_somebody(const ClientEvent& event) const {
   const CmId* id = ids.find(event.event.id);
   return id != nullptr && !id->orphan && id->client == event.client;

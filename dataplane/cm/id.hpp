@@ -1,9 +1,9 @@
-// One communication id: what a client knows by a number, and the connection that it has, if any.
-// States are the standard's (IBTA 12.9.5, 12.9.6) under the names of abi/mprdma_abi_cm.h; the side
-// that asked is active, the other one passive.
+// One communication id, which a client names by a number, with its connection, if any. States are
+// the standard's (IBTA 12.9.5, 12.9.6) under the names of abi/mprdma_abi_cm.h; the side that asked
+// is active, the other one passive.
 //
-// An id that its client has destroyed while the peer has still to be told lives on as an orphan:
-// no command finds it, it has no events, and it goes after TIME WAIT.
+// An id whose client destroyed it before the peer was told lives on as an orphan: no command finds
+// it, it gets no events, and it is removed after TIME WAIT.
 #pragma once
 
 #include <array>
@@ -12,8 +12,8 @@
 #include <memory>
 #include <unordered_set>
 
+#include "base/timing_wheel.hpp"
 #include "base/units.hpp"
-#include "dataplane/timing_wheel.hpp"
 #include "wire/cm_mad.hpp"
 #include "wire/ip_address.hpp"
 
@@ -38,7 +38,7 @@ enum class CmState : uint8_t {
 
 struct CmListener {
   uint32_t backlog = 0;
-  std::unordered_set<uint32_t> waiting;  // requests that nobody has answered yet
+  std::unordered_set<uint32_t> waiting;  // requests without an answer so far
 };
 
 struct CmId {
@@ -54,18 +54,18 @@ struct CmId {
   wire::IpAddress remote{};  // datagrams of the connection come from there and nowhere else
   uint16_t local_port = 0;
   uint16_t remote_port = 0;
-  bool has_port = false;  // local_port is its own; a child's is its listener's
+  bool has_port = false;  // local_port is claimed by this id; a child shares its listener's
   bool reuse_address = false;
   bool family_only = false;  // bound for its own address family alone
-  bool family_said = false;  // .. as OPTION_AFONLY says; else it follows from the address
+  bool family_said = false;  // family_only was set by OPTION_AFONLY, not derived from the address
   bool has_ack_timeout = false;
   uint8_t ack_timeout = 0;
   uint8_t traffic_class = 0;
 
   // ---- Requests
   std::unique_ptr<CmListener> listener;  // of a listener
-  uint32_t listener_id = 0;              // of a request that waits for an answer
-  bool delivered = false;                // its REQUEST has been taken
+  uint32_t listener_id = 0;              // listener of a request that waits for an answer
+  bool delivered = false;                // the client has taken the REQUEST event
 
   // ---- Connection
   uint32_t comm_id = 0;  // on the wire: another one for each attempt; 0: none
@@ -76,7 +76,7 @@ struct CmId {
   wire::CmService service = wire::CmService::kRc;
   uint8_t path_mtu = 0;
   bool passive = false;
-  bool ended = false;        // it had a connection: DISCONNECT again is no error
+  bool ended = false;        // a connection existed: a second DISCONNECT is no error
   bool mra_heard = false;    // the peer has asked for time since the message was sent
   bool mra_said = false;     // we have
   bool knows_comm = false;   // found by the peer's communication id
@@ -89,7 +89,7 @@ struct CmId {
   // The last message that may be sent again: REQ, REP, RTU, DREQ, SIDR_REQ, SIDR_REP.
   std::array<unsigned char, wire::kMadBytes> message{};
 
-  bool counted = false;  // among those that its client asked for
+  bool counted = false;  // included in the client's count of ids
   bool orphan = false;
   std::list<uint32_t>::iterator orphan_place;
 };

@@ -1,7 +1,7 @@
-// The ids of an agent, and every way in which a message finds one: by our communication id, and by
-// what the peer calls the connection. Constant time each; never more than `ids_max` of them.
+// The ids of an agent, and the indexes by which a message finds one: our communication id, and the
+// peer's names for the connection. Constant time each; never more than `ids_max` of them.
 //
-// Peers choose numbers that are keys here, so the hash is keyed: nobody can aim at one bucket.
+// Peers choose numbers that are keys here, so the hash is keyed: no peer can aim at one bucket.
 // Called by one thread; pointers stay valid until remove().
 #pragma once
 
@@ -17,7 +17,7 @@ namespace mprdma::dataplane {
 
 class CmIdTable {
  public:
-  // What of a peer a connection is known by; the numbers are the peer's own.
+  // Which of the peer's numbers identifies the connection.
   enum class Remote : uint8_t { kCommId, kQpn, kSidrRequest };
 
   CmIdTable(uint32_t ids_max, uint64_t seed);
@@ -25,15 +25,15 @@ class CmIdTable {
   // nullptr: there are too many.
   CmId* add();
   [[nodiscard]] bool full() const { return ids_.size() >= ids_max_; }
-  // Of so many more, where orphans give way.
+  // Number of ids that still fit when orphans give way.
   [[nodiscard]] uint32_t room() const {
     return ids_max_ - static_cast<uint32_t>(ids_.size() - orphans_.size());
   }
   [[nodiscard]] CmId* oldest_orphan() const;
   void remove(CmId& id);
-  // A client asked for it. Requires: nobody's so far.
+  // Counts the id as one that the client created. Requires: no client owns it yet.
   void give_to(CmId& id, uint32_t client);
-  // Of those that it asked for, without orphans.
+  // Number of ids that the client created, without orphans.
   [[nodiscard]] uint32_t count_of(uint32_t client) const;
   [[nodiscard]] CmId* find(uint32_t id) const;
   [[nodiscard]] uint32_t size() const { return static_cast<uint32_t>(ids_.size()); }
@@ -44,7 +44,7 @@ class CmIdTable {
   [[nodiscard]] CmId* find_comm(uint32_t comm_id) const;
 
   [[nodiscard]] CmId* find_remote(Remote kind, const wire::IpAddress& peer, uint32_t number) const;
-  // Under id.remote and its number of that kind. What has been there before stays there.
+  // Indexes the id by id.remote and its number of that kind. An earlier entry with this key stays.
   void learn(CmId& id, Remote kind);
   void forget(CmId& id, Remote kind);
 
@@ -78,7 +78,7 @@ class CmIdTable {
   std::unordered_map<uint32_t, CmId*, Hash> comm_ids_;
   std::unordered_map<RemoteKey, CmId*, Hash> remotes_;
   std::unordered_map<uint32_t, uint32_t> counts_;  // by client
-  std::list<uint32_t> orphans_;                    // in the order in which they became so
+  std::list<uint32_t> orphans_;                    // oldest orphan first
 };
 
 }  // namespace mprdma::dataplane

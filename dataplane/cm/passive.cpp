@@ -1,4 +1,4 @@
-// The side that is asked (IBTA 12.9.6): REQ, then REP, then RTU.
+// The passive side (IBTA 12.9.6): REQ, then REP, then RTU.
 #include <algorithm>
 #include <cerrno>
 
@@ -82,7 +82,8 @@ CmId* CmAgent::State::check_request(const wire::CmReq& req, const Origin& origin
     refuse(req, origin, kInvalidServiceId);
     return nullptr;
   }
-  // Last, for it ends a connection: who asks for what nobody offers ends none.
+  // The check comes last because it ends a connection: a request for an unknown service must end
+  // none.
   if (stale(origin.from, req.qpn, nullptr)) {
     refuse(req, origin, kStale);
     return nullptr;
@@ -124,7 +125,7 @@ CmId* CmAgent::State::add_request(CmId& listener, const wire::IpAddress& from,
                                   const wire::CmIpHeader& header) {
   CmListener& queue = *listener.listener;
   if (queue.waiting.size() >= queue.backlog) return nullptr;
-  // Clients must always be able to make ids of their own, whoever floods us.
+  // Clients must always be able to create ids, whatever peers flood us with.
   if (requests_waiting >= config.ids_max / kRequestsShare) return nullptr;
   if (CmId* orphan = ids.oldest_orphan(); ids.full() && orphan != nullptr) end_of(*orphan);
   CmId* id = ids.add();
@@ -153,7 +154,7 @@ void CmAgent::State::end_request(CmId& id) {
   --requests_waiting;
 }
 
-// 12.9.8.2: nothing, or what has been said before.
+// Answers a duplicate REQ (12.9.8.2): with nothing, or with the earlier message.
 void CmAgent::State::on_repeated_req(CmId& id, const Origin& origin) {
   switch (id.state) {
     case CmState::kRequested:
@@ -214,7 +215,7 @@ void CmAgent::State::on_message(const wire::CmRtu& rtu, const Origin& origin) {
   if (id == nullptr || !id->passive) {
     drop_unexpected();
     if (ids.find_comm(rtu.remote_comm_id) != nullptr) return;
-    // We gave up before it came: the peer has half a connection (12.6.7.2, reason 6).
+    // Our wait ended before the RTU came: the peer has half a connection (12.6.7.2, reason 6).
     constexpr auto kReason = static_cast<uint16_t>(wire::CmRejectReason::kInvalidCommId);
     return answer(origin, wire::CmRej{.local_comm_id = rtu.remote_comm_id,
                                       .remote_comm_id = rtu.local_comm_id,

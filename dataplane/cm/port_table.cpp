@@ -46,7 +46,8 @@ int CmPortTable::bind(uint32_t space, uint16_t port, const Claim& claim) {
 int CmPortTable::bind_free(uint32_t space, uint16_t first, uint16_t last, const Claim& claim,
                            Prng& prng, uint16_t* port) {
   if (first > last) return EADDRNOTAVAIL;
-  // From a random one on: two agents on one address, one after the other, do not meet.
+  // The search begins at a random port, so that successive agents on one address do not reuse
+  // ports.
   const uint32_t count = uint32_t{last} - first + 1;
   const auto start = static_cast<uint32_t>(prng.below(count));
   for (uint32_t i = 0; i < count; ++i) {

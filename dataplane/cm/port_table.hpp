@@ -1,7 +1,7 @@
 // Ports of rdma_cm: 16 bits in each of its port spaces, shared by all clients of a
 // device. The rules are those of bind(2) and listen(2) as Linux applies them to rdma_cm: two ids
 // share a port if both have REUSEADDR and neither listens, if one is for IPv4 alone and the
-// other for IPv6 alone, or if their addresses differ and neither is "any". What is in the way is
+// other for IPv6 alone, or if their addresses differ and neither is "any". A conflict is
 // EADDRNOTAVAIL where either address is "any", else EADDRINUSE (Linux, cma_check_port).
 // Privileged ports are not special: the device is the process's own.
 #pragma once
@@ -15,9 +15,9 @@
 
 namespace mprdma::dataplane {
 
-// All zero, or the mapped zero.
+// True for the all-zero address and the IPv4-mapped zero.
 bool is_any(const wire::IpAddress& address);
-// An address for IPv4 only: mapped. All zero is IPv6's "any".
+// True for an IPv4-mapped address. All zero is the "any" of IPv6.
 inline bool is_ipv4(const wire::IpAddress& address) {
   return wire::is_mapped_ipv4(address);
 }
@@ -38,12 +38,12 @@ class CmPortTable {
   int bind(uint32_t space, uint16_t port, const Claim& claim);
   int bind_free(uint32_t space, uint16_t first, uint16_t last, const Claim& claim, Prng& prng,
                 uint16_t* port);
-  // The claim listens from now on, unless the port is shared with somebody in its way.
+  // Makes the claim listen, unless another claim on the port conflicts.
   int listen(uint32_t space, uint16_t port, uint32_t id);
   void release(uint32_t space, uint16_t port, uint32_t id);
   void set_reuse(uint32_t space, uint16_t port, uint32_t id, bool reuse);
 
-  // Who listens on the port for a request to `destination`; 0: nobody.
+  // The listener on the port for a request to `destination`; 0: none.
   [[nodiscard]] uint32_t find_listener(uint64_t service_id,
                                        const wire::IpAddress& destination) const;
   [[nodiscard]] bool empty() const { return claims_.empty(); }

@@ -82,7 +82,7 @@ int CmAgent::State::answer_service(CmId& id, uint8_t status, const mprdma_abi_cm
   rep.service_id = wire::cm_service_id(static_cast<uint16_t>(id.port_space), id.local_port);
   rep.ece_vendor = params.ece_vendor;
   copy_private(params, &rep.private_data);
-  // The id stays known by the request, for it may come again.
+  // The id stays indexed by the request, which the peer may repeat.
   id.state = CmState::kIdle;
   send_and_keep(id, {.transaction = id.transaction, .modifier = params.ece_options, .body = rep});
   return 0;

@@ -1,5 +1,5 @@
-// What is inside a CmAgent, by concern: commands.cpp, active.cpp, passive.cpp, ending.cpp,
-// sidr.cpp, timers.cpp, events.cpp and agent.cpp, which hands datagrams to their handlers.
+// The parts of a CmAgent, by concern: commands.cpp, active.cpp, passive.cpp, ending.cpp, sidr.cpp,
+// timers.cpp, events.cpp and agent.cpp, which hands datagrams to their handlers.
 //
 // Rules that all of them keep:
 // - A handler finds its id, compares the sender's address with the connection's, then the state.
@@ -24,20 +24,21 @@ namespace mprdma::dataplane {
 struct CmAgent::State {
   using Remote = CmIdTable::Remote;
 
-  // Where a message came from.
+  // Source of a message.
   struct Origin {
     wire::IpAddress from{};
     uint64_t transaction = 0;
     uint32_t modifier = 0;
   };
 
-  // How much may wait for the wire. What is more is dropped: the agents' timers repeat it.
+  // Limits of the queue for the wire. Messages beyond a limit are dropped: the agents' timers
+  // repeat them.
   enum class Room : uint8_t {
-    kAnswer,  // to duplicates and to strangers, who could send without end
-    kOwn,     // what our own states want said
+    kAnswer,  // answers to duplicates and strangers, whose number is unbounded
+    kOwn,     // messages of our own connections
   };
   static constexpr size_t kAnswersMax = 1024;
-  // Of the room for ids, what requests may take that no client has answered yet.
+  // Share of the id table that requests without a client's answer may use.
   static constexpr uint32_t kRequestsShare = 2;
 
   explicit State(const CmConfig& the_config);
@@ -80,7 +81,7 @@ struct CmAgent::State {
   void on_repeated_req(CmId& id, const Origin& origin);
   void refuse(const wire::CmReq& req, const Origin& origin, wire::CmRejectReason reason,
               std::span<const unsigned char> info = {});
-  // Nothing is wrong with it: who listens. nullptr: it has been refused.
+  // The listener for a valid request. nullptr: the request was refused.
   CmId* check_request(const wire::CmReq& req, const Origin& origin, wire::CmIpHeader* header);
   // A new id for a request to the listener; nullptr: there is no room.
   CmId* add_request(CmId& listener, const wire::IpAddress& from, const wire::CmIpHeader& header);
@@ -121,7 +122,7 @@ struct CmAgent::State {
   void on_last_repetition(CmId& id);
   // Keeps the message, sends it, and sends it again until the state changes.
   void send_repeatedly(CmId& id, const wire::CmMad& mad);
-  // Keeps the message for a peer that asks again.
+  // Keeps the message as the answer to the peer's duplicates.
   void send_and_keep(CmId& id, const wire::CmMad& mad);
   void send_kept(const CmId& id, Room room);
   void send(const CmId& id, const wire::CmMad& mad, Room room = Room::kOwn);
@@ -139,13 +140,13 @@ struct CmAgent::State {
   Prng prng;
   CmIdTable ids;
   CmPortTable ports;
-  std::optional<TimingWheel> wheel;  // since the first call, which says what time it is
+  std::optional<TimingWheel> wheel;  // made by the first call, which brings the time
   Time now;
   uint32_t requests_waiting = 0;
   std::deque<OutgoingMad> out;
   std::deque<ClientEvent> events;
-  size_t events_sorted_at = 1024;  // at so many, those of ids that are gone are thrown out
-  // Addresses under way, with the ids that wait; those that the host has not been told yet.
+  size_t events_sorted_at = 1024;  // at this size, events of destroyed ids are removed
+  // Addresses being resolved, with the ids that wait; addresses not passed to the host yet.
   struct AddressHash {
     uint64_t secret = 0;
     size_t operator()(const wire::IpAddress& address) const;
@@ -161,9 +162,9 @@ void copy_private(const mprdma_abi_cm_params& params, wire::CmPrivate* out);
 void copy_private(const wire::CmPrivate& in, mprdma_abi_cm_params* out, size_t skip = 0);
 // rdma_cm's header with the id's addresses, and the application's own data behind it.
 void add_ip_header(const CmId& id, const mprdma_abi_cm_params& params, wire::CmPrivate* out);
-// 4.096 us * 2^exponent, within what this agent waits for at all.
+// 4.096 us * 2^exponent, limited to the longest time that this agent waits.
 Duration cm_timeout(uint8_t exponent);
-// The GUID as the wire has it: as a number in host order.
+// The GUID of the wire as a number in host order.
 uint64_t guid_number(uint64_t guid_in_network_order);
 wire::IpAddress address_of(const mprdma_abi_cm_address& in);
 

@@ -34,7 +34,7 @@ void CmAgent::State::on_timer(CmId& id) {
     case CmState::kResponded:
       return ask_for_time(id, Room::kOwn);
     case CmState::kHungUp:
-      // The client takes its time; the peer need not wait for it.
+      // The client is slow: the DREP leaves without it, so that the peer need not wait.
       send_drep(id, id.transaction);
       return to_time_wait(id);
     case CmState::kTimeWait:
@@ -46,13 +46,13 @@ void CmAgent::State::on_timer(CmId& id) {
   }
 }
 
-// Nobody has answered (12.9.7).
+// Called when the last repetition had no answer (12.9.7).
 void CmAgent::State::on_last_repetition(CmId& id) {
   if (id.state == CmState::kDisconnecting) {
     emit(id, MPRDMA_ABI_CM_EVENT_DISCONNECTED);
     return to_time_wait(id);
   }
-  // The peer may have heard us all the same: it must not wait any longer.
+  // The peer may have received our messages all the same: the REJ ends its wait.
   if (id.state != CmState::kSidrAsking) {
     send_rej(id, static_cast<uint32_t>(wire::CmRejectReason::kTimeout));
   }

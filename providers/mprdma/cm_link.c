@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the preload's mini-ucma reaches the CM agent by: a connection to the process's engine of its
- * own, needs no verbs context. It stays until the process ends, as the agent answers the peers of
- * connections that are over for a while; a child of a fork gets one of its own.
+ * The preload's way to the CM agent: a connection to the process's engine of its own, which needs
+ * no verbs context. It stays until the process ends, because the agent still answers peers of ended
+ * connections for a while. A child of a fork gets a connection of its own.
  */
 #include <pthread.h>
 #include <unistd.h>
@@ -15,12 +15,12 @@ static pthread_mutex_t cm_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct mprdma_abi_channel cm_channel; /* valid while cm_pid is this process */
 static pid_t cm_pid;
 
-/* A thread of the parent may have held it. */
+/* A thread of the parent may have held the lock. */
 static void after_fork_in_child(void) {
   pthread_mutex_init(&cm_lock, NULL);
 }
 
-/* Events of the port are for verbs contexts. */
+/* Ignores events of the port, which are for verbs contexts. */
 static void ignore_event(void* context, const struct mprdma_abi_event* event) {
   (void)context;
   (void)event;
@@ -71,7 +71,7 @@ static const struct mprdma_cm_link kLink = {.open = open_cm, .execute = execute_
 __attribute__((constructor)) static void register_link(void) {
   pthread_atfork(NULL, NULL, after_fork_in_child);
   if (mprdma_preload_link_version == NULL || mprdma_preload_set_cm_link == NULL) {
-    return; /* no preload: then nobody serves /dev/infiniband/rdma_cm either */
+    return; /* without the preload nobody serves /dev/infiniband/rdma_cm */
   }
   if (mprdma_preload_link_version() == MPRDMA_PRELOAD_LINK_VERSION) {
     mprdma_preload_set_cm_link(&kLink);

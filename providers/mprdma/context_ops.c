@@ -9,8 +9,8 @@
  */
 #include "providers/mprdma/operations.h"
 
-/* An object without a number is not the registry's: an import, a parent domain, or what a closed
- * context left behind. */
+/* An object without a number is not in the registry: an import, a parent domain, or an object whose
+ * context was closed. */
 static int exists(const struct mprdma_object* object, uint32_t handle) {
   return object->number == 0 || object->number == handle ? 0 : ENOENT;
 }
@@ -38,7 +38,7 @@ static int qp_exists(struct ibv_qp* qp) {
   return exists(to_mprdma_qp(qp)->object, qp->handle);
 }
 
-/* Those that a queue pair is made of, as far as it has them. */
+/* Checks the objects that a queue pair is created from, where they are given. */
 static int queues_exist(struct ibv_pd* pd, struct ibv_cq* send_cq, struct ibv_cq* recv_cq,
                         struct ibv_srq* srq) {
   int error = pd != NULL ? pd_exists(pd) : 0;
@@ -51,7 +51,8 @@ static int queues_exist(struct ibv_pd* pd, struct ibv_cq* send_cq, struct ibv_cq
   return error == 0 && srq != NULL ? srq_exists(srq) : error;
 }
 
-/* A verb that returns an error number: its parameters, whether the objects exist, its arguments. */
+/* Wraps a verb that returns an error number: its parameters, the check of its objects, its
+ * arguments. */
 #define REPORTED(name, parameters, existence, arguments) \
   static int name parameters {                           \
     int error = existence;                               \
@@ -111,7 +112,7 @@ REPORTED(req_notify_cq, (struct ibv_cq * cq, int solicited_only), cq_exists(cq),
 REPORTED(resize_cq, (struct ibv_cq * cq, int cqe), cq_exists(cq), (cq, cqe))
 REPORTED(set_ece, (struct ibv_qp * qp, struct ibv_ece* ece), qp_exists(qp), (qp, ece))
 
-/* .. one that makes an object of others. */
+/* Wraps a verb that creates an object from others, and checks those first. */
 #define MADE(type, name, parameters, existence, arguments) \
   static struct type* name parameters {                    \
     int error = existence;                                 \
@@ -144,7 +145,7 @@ MADE(ibv_mr, reg_dmabuf_mr,
 MADE(ibv_mr, reg_mr, (struct ibv_pd * pd, void* addr, size_t length, uint64_t iova, int access),
      pd_exists(pd), (pd, addr, length, iova, access))
 
-/* What is missing answers EOPNOTSUPP; README.md says why. */
+/* Missing operations answer EOPNOTSUPP; README.md gives the reasons. */
 static const struct verbs_context_ops kContextOps = {
     .advise_mr = advise_mr,
     .alloc_dm = mprdma_alloc_dm,

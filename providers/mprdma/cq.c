@@ -85,9 +85,9 @@ static int create(struct mprdma_cq* cq, int cqe, const struct ibv_comp_channel* 
   return error;
 }
 
-static struct mprdma_cq* create_or_errno(struct ibv_context* ibv, int cqe,
-                                         const struct ibv_comp_channel* channel, int comp_vector,
-                                         struct ibv_pd* parent_domain) {
+struct mprdma_cq* mprdma_cq_new(struct ibv_context* ibv, int cqe,
+                                const struct ibv_comp_channel* channel, int comp_vector,
+                                struct ibv_pd* parent_domain) {
   struct mprdma_cq* cq = calloc(1, sizeof(*cq));
   if (cq == NULL) {
     errno = ENOMEM;
@@ -106,43 +106,8 @@ static struct mprdma_cq* create_or_errno(struct ibv_context* ibv, int cqe,
 
 struct ibv_cq* mprdma_create_cq(struct ibv_context* ibv, int cqe, struct ibv_comp_channel* channel,
                                 int comp_vector) {
-  struct mprdma_cq* cq = create_or_errno(ibv, cqe, channel, comp_vector, NULL);
+  struct mprdma_cq* cq = mprdma_cq_new(ibv, cqe, channel, comp_vector, NULL);
   return cq != NULL ? &cq->verbs.cq : NULL;
-}
-
-/* Beside the standard fields the engine's clock, also as the time of day; no VLAN, flow or tag
- * matching. What is asked for and not known is EOPNOTSUPP; so is IGNORE_OVERRUN, for an overrun
- * always ends the queue pairs. */
-static int check_ex(const struct ibv_cq_init_attr_ex* attr) {
-  const uint64_t kFields = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
-                           IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
-  const uint32_t kMask = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
-  const uint32_t kFlags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
-  uint32_t flags = (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 ? attr->flags : 0;
-  if ((attr->comp_mask & ~kMask) != 0 || (attr->wc_flags & ~kFields) != 0 ||
-      (flags & ~kFlags) != 0) {
-    return EOPNOTSUPP;
-  }
-  bool stands_in =
-      (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) == 0 ||
-      (attr->parent_domain != NULL && to_mprdma_pd(attr->parent_domain)->stands_for != NULL);
-  return attr->cqe <= INT32_MAX && stands_in ? 0 : EINVAL;
-}
-
-struct ibv_cq_ex* mprdma_create_cq_ex(struct ibv_context* ibv, struct ibv_cq_init_attr_ex* attr) {
-  int error = check_ex(attr);
-  if (error != 0) {
-    errno = error;
-    return NULL;
-  }
-  bool has_pd = (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0;
-  struct mprdma_cq* cq = create_or_errno(ibv, (int)attr->cqe, attr->channel, (int)attr->comp_vector,
-                                         has_pd ? attr->parent_domain : NULL);
-  if (cq == NULL) {
-    return NULL;
-  }
-  mprdma_cq_fill_ex(cq, attr->wc_flags);
-  return &cq->verbs.cq_ex;
 }
 
 int mprdma_destroy_cq(struct ibv_cq* ibv) {
@@ -170,7 +135,7 @@ int mprdma_destroy_cq(struct ibv_cq* ibv) {
   return 0;
 }
 
-/* cq->lock held: the engine must not find the ring half read while it moves the entries. */
+/* Requires cq->lock: the engine must not find the ring half read while it moves the entries. */
 static int resize_locked(struct mprdma_cq* cq, uint32_t depth, struct mprdma_memory* memory,
                          struct mprdma_abi_cqe* ring, struct mprdma_abi_cq_dbr* dbr) {
   mprdma_cq_publish(cq);
@@ -204,8 +169,8 @@ int mprdma_resize_cq(struct ibv_cq* ibv, int cqe) {
     error = map_ring(&memory, cq->parent_domain, depth, &ring, &dbr);
   }
   if (error == 0) {
-    /* What the engine would do at the next poll counts already: a queue is not made smaller than
-     * what is about to arrive. */
+    /* The engine runs first, so that entries that are about to arrive count against the new
+     * size. */
     cq->context->channel.progress(cq->context->channel.engine);
     pthread_spin_lock(&cq->lock);
     error = resize_locked(cq, depth, &memory, ring, dbr);
@@ -236,7 +201,7 @@ const struct mprdma_abi_cqe* mprdma_cq_peek(struct mprdma_cq* cq) {
       return cqe;
     }
     cq->consumer++;
-    mprdma_cq_publish(cq); /* or a ring full of such entries would stay full */
+    mprdma_cq_publish(cq); /* otherwise a ring full of such entries would stay full */
   }
 }
 
@@ -245,7 +210,8 @@ void mprdma_cq_publish(struct mprdma_cq* cq) {
   mprdma_abi_note_taken(cq->context->channel.doorbells);
 }
 
-/* A shared QP posts nothing, and its completions may outlive it: its cookie is not looked at. */
+/* The cookie of a shared QP is not used: the QP posts nothing, and its completions may outlive
+ * it. */
 void mprdma_cq_note(const struct mprdma_abi_cqe* cqe) {
   if (cqe->status != MPRDMA_ABI_WC_SUCCESS && (cqe->qp_cookie & MPRDMA_COOKIE_SHARED) == 0) {
     struct mprdma_qp* qp = (struct mprdma_qp*)(uintptr_t)cqe->qp_cookie;
@@ -318,7 +284,7 @@ static int take(struct mprdma_cq* cq, int num_entries, struct ibv_wc* wc) {
   return taken;
 }
 
-/* An empty ring is what drives the engine: the application polls, so it has a core to spare. */
+/* A poll of an empty ring runs the engine: the application polls, so it has a core to spare. */
 int mprdma_poll_cq(struct ibv_cq* ibv, int num_entries, struct ibv_wc* wc) {
   struct mprdma_cq* cq = to_mprdma_cq(ibv);
   int taken = take(cq, num_entries, wc);
@@ -332,7 +298,7 @@ int mprdma_poll_cq(struct ibv_cq* ibv, int num_entries, struct ibv_wc* wc) {
 int mprdma_req_notify_cq(struct ibv_cq* ibv, int solicited_only) {
   struct mprdma_cq* cq = to_mprdma_cq(ibv);
   pthread_spin_lock(&cq->lock);
-  /* IBTA 11.4.2.2: asking for a solicited one takes back no request for any. */
+  /* IBTA 11.4.2.2: a request for a solicited event takes back no request for any event. */
   bool next = !solicited_only || __atomic_load_n(&cq->next_armed, __ATOMIC_ACQUIRE) != 0;
   uint32_t kind = next ? MPRDMA_ABI_ARM_NEXT : MPRDMA_ABI_ARM_SOLICITED;
   uint32_t arm = (++cq->arm_serial << 2) | kind;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Extended polling, ibv_start_poll(3): the entry is read in place, between start and end the CQ is
- * locked. */
+/* Extended completion queues, ibv_create_cq_ex(3), and their polling, ibv_start_poll(3): the entry
+ * is read in place, between start and end the CQ is locked. */
 #include <time.h>
 
 #include "providers/mprdma/operations.h"
@@ -33,7 +33,7 @@ static int start_poll(struct ibv_cq_ex* ibv, struct ibv_poll_cq_attr* attr) {
   return 0;
 }
 
-/* Who asks again after ENOENT, as adapters let him, waits for an entry that is still to come. */
+/* A caller that polls again after ENOENT, as adapters permit, waits for a future entry. */
 static int next_poll(struct ibv_cq_ex* ibv) {
   struct mprdma_cq* cq = to_mprdma_cq_ex(ibv);
   if (cq->current != NULL) {
@@ -107,19 +107,19 @@ static int64_t clock_ns(clockid_t clock) {
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* The engine's clock, when it wrote the entry: CLOCK_MONOTONIC in nanoseconds. */
+/* The time at which the engine wrote the entry: CLOCK_MONOTONIC in nanoseconds. */
 static uint64_t read_timestamp(struct ibv_cq_ex* ibv) {
   return current(ibv)->timestamp_ns;
 }
-/* The time of day of the same moment: both clocks are compared once a batch, so that completions in
- * their order have times in their order. */
+/* The time of day at which the engine wrote the entry. Both clocks are compared once a batch, so
+ * that completions in order have times in order. */
 static uint64_t read_wallclock(struct ibv_cq_ex* ibv) {
   return current(ibv)->timestamp_ns + (uint64_t)to_mprdma_cq_ex(ibv)->realtime_offset_ns;
 }
 
-/* The few nanoseconds by which two comparisons differ leave the offset as it was; a step of the
- * time of day does not. Of four comparisons the one counts during which the least time passed,
- * unless the core was lost in each and an offset is there. */
+/* Compares the clocks. The offset changes only by a step of the time of day, not by the few
+ * nanoseconds between two comparisons. Of four comparisons the quickest counts, unless the core was
+ * lost in each and there is an offset already. */
 static void compare_clocks(struct mprdma_cq* cq) {
   const int64_t kApart = 10000; /* ns */
   const int64_t kStep = 100000; /* ns */
@@ -149,7 +149,7 @@ static int start_poll_with_wallclock(struct ibv_cq_ex* ibv, struct ibv_poll_cq_a
   return error;
 }
 
-void mprdma_cq_fill_ex(struct mprdma_cq* cq, uint64_t wc_flags) {
+static void fill(struct mprdma_cq* cq, uint64_t wc_flags) {
   struct ibv_cq_ex* ex = &cq->verbs.cq_ex;
   bool wallclock = (wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK) != 0;
   ex->start_poll = wallclock ? start_poll_with_wallclock : start_poll;
@@ -168,4 +168,39 @@ void mprdma_cq_fill_ex(struct mprdma_cq* cq, uint64_t wc_flags) {
   ex->read_completion_ts =
       (wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP) != 0 ? read_timestamp : NULL;
   ex->read_completion_wallclock_ns = wallclock ? read_wallclock : NULL;
+}
+
+/* Beside the standard fields the engine's clock, also as the time of day; no VLAN, flow or tag
+ * matching. What is asked for and not known is EOPNOTSUPP; so is IGNORE_OVERRUN, for an overrun
+ * always ends the queue pairs. */
+static int check_ex(const struct ibv_cq_init_attr_ex* attr) {
+  const uint64_t kFields = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+                           IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+  const uint32_t kMask = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
+  const uint32_t kFlags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+  uint32_t flags = (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 ? attr->flags : 0;
+  if ((attr->comp_mask & ~kMask) != 0 || (attr->wc_flags & ~kFields) != 0 ||
+      (flags & ~kFlags) != 0) {
+    return EOPNOTSUPP;
+  }
+  bool stands_in =
+      (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) == 0 ||
+      (attr->parent_domain != NULL && to_mprdma_pd(attr->parent_domain)->stands_for != NULL);
+  return attr->cqe <= INT32_MAX && stands_in ? 0 : EINVAL;
+}
+
+struct ibv_cq_ex* mprdma_create_cq_ex(struct ibv_context* ibv, struct ibv_cq_init_attr_ex* attr) {
+  int error = check_ex(attr);
+  if (error != 0) {
+    errno = error;
+    return NULL;
+  }
+  bool has_pd = (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0;
+  struct mprdma_cq* cq = mprdma_cq_new(ibv, (int)attr->cqe, attr->channel, (int)attr->comp_vector,
+                                       has_pd ? attr->parent_domain : NULL);
+  if (cq == NULL) {
+    return NULL;
+  }
+  fill(cq, attr->wc_flags);
+  return &cq->verbs.cq_ex;
 }

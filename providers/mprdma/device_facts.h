@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the device is, as far as it is known without an engine: name, addresses, path MTU.
+ * Facts about the device that are known without an engine: name, addresses, path MTU.
  *
  * The only source is the environment that `mprdma run` sets, so that the provider, the preload and
  * every child process of the application see the same device without talking to each other:

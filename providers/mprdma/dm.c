@@ -25,12 +25,12 @@ static bool reserve(size_t length) {
   return true;
 }
 
-static bool good_range(const struct mprdma_dm* dm, uint64_t offset, size_t length) {
+bool mprdma_dm_has(const struct mprdma_dm* dm, uint64_t offset, size_t length) {
   return offset <= dm->length && length <= dm->length - offset;
 }
 
 static bool good_copy(const struct mprdma_dm* dm, uint64_t offset, size_t length) {
-  return good_range(dm, offset, length) && offset % COPY_UNIT == 0 && length % COPY_UNIT == 0;
+  return mprdma_dm_has(dm, offset, length) && offset % COPY_UNIT == 0 && length % COPY_UNIT == 0;
 }
 
 static int copy_to(struct ibv_dm* ibv, uint64_t offset, const void* from, size_t length) {
@@ -117,29 +117,11 @@ int mprdma_free_dm(struct ibv_dm* ibv) {
   return 0;
 }
 
-struct ibv_mr* mprdma_reg_dm_mr(struct ibv_pd* pd, struct ibv_dm* ibv, uint64_t offset,
-                                size_t length, unsigned int access) {
-  struct mprdma_dm* dm = to_mprdma_dm(ibv);
-  /* Its address is nobody's business: regions of it count from 0, as the kernel demands. */
-  bool zero_based = (access & IBV_ACCESS_ZERO_BASED) != 0;
-  int error =
-      zero_based && good_range(dm, offset, length) ? mprdma_check_access((int)access) : EINVAL;
-  if (error != 0) {
-    errno = error;
-    return NULL;
-  }
-  const struct mprdma_abi_reg_mr in = {.addr = (uint64_t)(uintptr_t)(dm->memory + offset),
-                                       .length = length};
-  struct mprdma_mr* mr =
-      mprdma_mr_new(to_mprdma_pd(pd), &in, MPRDMA_VERBS_MR_TYPE_DMABUF, (int)access);
-  if (mr == NULL) {
-    return NULL;
-  }
-  /* The region is of the memory, and outlives an import of it. */
-  mr->dm = dm->imported_from != NULL ? dm->imported_from : dm;
-  mprdma_count(&mr->dm->users, 1);
-  mprdma_count(&mr->dm->references, 1);
-  return &mr->verbs.ibv_mr;
+struct mprdma_dm* mprdma_dm_mr_made(struct mprdma_dm* dm) {
+  struct mprdma_dm* memory = dm->imported_from != NULL ? dm->imported_from : dm;
+  mprdma_count(&memory->users, 1);
+  mprdma_count(&memory->references, 1);
+  return memory;
 }
 
 void mprdma_dm_mr_gone(struct mprdma_dm* dm) {

@@ -95,7 +95,7 @@ static void push_port(uint64_t port, enum ibv_event_type type) {
 static void push_completion(const struct mprdma_abi_event* event) {
   struct mprdma_cq* cq = (struct mprdma_cq*)(uintptr_t)event->cookie;
   uint64_t element = (uint64_t)(uintptr_t)&cq->verbs.cq;
-  /* A request that was made at this moment is another, and stands. */
+  /* Only the request that this event answers is cleared; a newer one stands. */
   uint32_t answered = (event->arm_serial << 2) | MPRDMA_ABI_ARM_NEXT;
   __atomic_compare_exchange_n(&cq->next_armed, &answered, 0, false, __ATOMIC_ACQ_REL,
                               __ATOMIC_RELAXED);
@@ -128,10 +128,10 @@ void mprdma_on_event(void* unused, const struct mprdma_abi_event* event) {
     push_completion(event);
   } else if (event->type < sizeof(kEvents) / sizeof(kEvents[0])) {
     kEvents[event->type].push(event->cookie, kEvents[event->type].type);
-  } /* else of an engine of a later minor version */
+  } /* other types come from an engine of a later minor version */
 }
 
-/* libibverbs calls these after it took a record: there is room again. */
+/* libibverbs calls these functions after it took a record, so the pipe has room again. */
 void mprdma_async_event(struct ibv_context* context, struct ibv_async_event* event) {
   (void)event;
   mprdma_event_queue_flush(&to_mprdma_context(context)->async);
@@ -210,8 +210,8 @@ static uint32_t type_of(const void* record) {
   return ((const struct mprdma_async_record*)record)->type;
 }
 
-/* An element is the address of an object or the number of a port, so the two never meet; the type
- * tells objects apart of which one was made where another had been. */
+/* An element is the address of an object or the number of a port, which never coincide. The type
+ * distinguishes objects that had the same address in succession. */
 static bool is_cq_record(const void* record) {
   return type_of(record) == IBV_EVENT_CQ_ERR;
 }
@@ -224,7 +224,7 @@ static bool is_qp_record(const void* record) {
   return !is_cq_record(record) && !is_srq_record(record);
 }
 
-/* Purges, then waits until the application acknowledged what it has read. */
+/* Waits until the application has acknowledged the events that it has read. */
 static void wait_acknowledged(pthread_mutex_t* mutex, pthread_cond_t* cond,
                               const uint32_t* completed, uint32_t expected) {
   pthread_mutex_lock(mutex);

@@ -28,7 +28,8 @@ static void* open_library(void) {
   if (named != NULL && named[0] != '\0') {
     return dlopen(named, RTLD_NOW | RTLD_LOCAL);
   }
-  /* Beside the provider when installed; in the build tree, in the engine's directory. */
+  /* The engine is beside the provider when installed; in the build tree, in a directory of its
+   * own. */
   static const char* const kBeside[] = {"libmprdma-engine.so", "../libmprdma-engine.so",
                                         "../../dataplane/libmprdma-engine.so"};
   Dl_info self;
@@ -86,7 +87,7 @@ static struct mprdma_abi_channel link_channel; /* valid while link_pid is this p
 static pid_t link_pid;
 static uint32_t link_users; /* contexts */
 
-/* A thread of the parent may have held it. */
+/* A thread of the parent may have held the lock. */
 static void after_fork_in_child(void) {
   pthread_mutex_init(&link_lock, NULL);
 }
@@ -94,8 +95,8 @@ __attribute__((constructor)) static void watch_forks(void) {
   pthread_atfork(NULL, NULL, after_fork_in_child);
 }
 
-/* In a child after fork the asynchronous events of the parent are not ours: the same descriptor
- * number gets a pipe of its own. */
+/* In a child after fork, asynchronous events of the parent are not ours: the descriptor numbers get
+ * a pipe of the child's own. */
 static int renew_async(struct mprdma_context* context) {
   int fds[2];
   if (pipe2(fds, O_CLOEXEC) != 0) {
@@ -110,14 +111,14 @@ static int renew_async(struct mprdma_context* context) {
   close(fds[0]);
   close(fds[1]);
   if (error == 0) {
-    /* A thread of the parent may have held the lock; what the old pipe had no room for is its. */
+    /* A thread of the parent may have held the lock; the backlog belongs to the parent. */
     pthread_mutex_init(&context->async.lock, NULL);
     context->async.backlog_records = 0;
   }
   return error;
 }
 
-/* The pipe that libibverbs had made for an imported device. */
+/* Opens the pipe that libibverbs made for an imported device. */
 static int open_imported_async(struct mprdma_context* context) {
   int fds[2];
   if (mprdma_preload_dup_event_pipe == NULL) {

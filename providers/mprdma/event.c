@@ -109,7 +109,7 @@ uint32_t mprdma_event_queue_purge(struct mprdma_event_queue* queue, uint64_t ele
   uint32_t purged = 0;
   char record[sizeof(struct mprdma_async_record)];
   pthread_mutex_lock(&queue->lock);
-  /* Everything goes through a list in order: the pipe's records are older than the backlog's. */
+  /* All records pass through a list in order: those in the pipe are older than the backlog. */
   struct mprdma_event_queue old = *queue;
   queue->backlog = NULL;
   queue->backlog_records = 0;

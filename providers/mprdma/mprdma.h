@@ -25,7 +25,7 @@
 
 #include "abi/mprdma_abi.h"
 #include "abi/mprdma_ring.h"
-#include "dataplane/engine.h"
+#include "dataplane/engine/engine.h"
 #include "providers/mprdma/device_facts.h"
 #include "providers/mprdma/rdma_core_private.h"
 
@@ -40,8 +40,8 @@ struct mprdma_pd;
 struct mprdma_memory {
   void* base;
   size_t bytes;
-  pid_t pid;              /* owner: a child must not unmap what it never had */
-  struct mprdma_pd* from; /* whose allocator gave it; NULL: a mapping of ours */
+  pid_t pid;              /* owner: a child must not unmap memory that it never mapped */
+  struct mprdma_pd* from; /* parent domain whose allocator gave it; NULL: our own mapping */
   uint64_t type;          /* what it was asked for, enum mprdmadv_res_type */
 };
 
@@ -173,7 +173,7 @@ struct mprdma_cq {
                         * a solicited one */
   struct mprdma_memory memory;
   const struct mprdma_abi_cqe* current; /* extended polling: the entry being looked at */
-  int64_t realtime_offset_ns;           /* .. CLOCK_REALTIME less CLOCK_MONOTONIC */
+  int64_t realtime_offset_ns;           /* extended polling: CLOCK_REALTIME less CLOCK_MONOTONIC */
   uint32_t users;                       /* QPs, once for each of the two roles, and XRC SRQs */
   struct mprdma_pd* parent_domain;
   struct mprdma_comp_channel* comp_channel;
@@ -256,7 +256,7 @@ struct mprdma_qp {
   int batch_error;
   struct mprdma_abi_send_wqe* batch_wqe;
   struct mprdma_memory memory;
-  struct ibv_qp_attr own_attr; /* what modify_qp set and the engine does not keep */
+  struct ibv_qp_attr own_attr; /* values of modify_qp that the engine does not keep */
   struct ibv_qp_attr* attr;    /* own_attr, or the one that the handles share */
   struct ibv_qp_init_attr init;
   struct mprdma_xrcd* xrcd;        /* XRC_RECV */

@@ -35,12 +35,12 @@ extern "C" {
  */
 #define MPRDMADV_SEND_SYNCHRONISE (1u << 30)
 
-/* True for a device of this library's provider. Every function below gives EOPNOTSUPP for others.
- */
+/* True for a device of this library's provider. Every other function returns EOPNOTSUPP for other
+ * devices. */
 bool mprdmadv_is_supported(struct ibv_device* device);
 
-/* What the allocator of a parent domain is asked for, its resource_type: the rings of one object.
- * The memory is zeroed by the provider, and returned when the object is destroyed or resized. */
+/* The resource_type that the allocator of a parent domain is asked for: the rings of one object.
+ * The provider clears the memory, and returns it when the object is destroyed or resized. */
 enum mprdmadv_res_type {
   MPRDMADV_RES_TYPE_QP = 1,
   MPRDMADV_RES_TYPE_SRQ = 2,
@@ -51,10 +51,10 @@ enum mprdmadv_res_type {
 
 enum mprdmadv_mode {
   MPRDMADV_MODE_DEFAULT = 0,   /* as the device was configured */
-  MPRDMADV_MODE_MP = 1,        /* MP-RDMA over all paths, with our mends */
+  MPRDMADV_MODE_MP = 1,        /* MP-RDMA over all paths */
   MPRDMADV_MODE_MP_PAPER = 2,  /* MP-RDMA to the letter of the paper, for comparison */
   MPRDMADV_MODE_MP_SINGLE = 3, /* as MP, confined to one path */
-  MPRDMADV_MODE_IRN = 4,       /* not built: EOPNOTSUPP */
+  MPRDMADV_MODE_IRN = 4,       /* not implemented: EOPNOTSUPP */
   MPRDMADV_MODE_ROCE = 5,      /* RoCEv2 by the standard: what adapters and Soft-RoCE speak */
 };
 
@@ -92,19 +92,20 @@ enum mprdmadv_qp_init_attr_mask {
   MPRDMADV_QP_INIT_ATTR_WINDOW_SLOTS = 1 << 4,
 };
 
-/* Members whose bit is not in comp_mask are not read. A number of 0 is the mode's own. */
+/* Members whose bit is not in comp_mask are not read. A number of 0 selects the mode's default. */
 struct mprdmadv_qp_init_attr {
   uint64_t comp_mask;      /* enum mprdmadv_qp_init_attr_mask */
   uint32_t mode;           /* enum mprdmadv_mode */
   uint32_t initial_window; /* packets, 1 .. window_slots: one bandwidth-delay product */
-  uint32_t window_max;     /* packets, initial_window .. 256: two of them */
+  uint32_t window_max;     /* packets, 1 .. 256 (ROCE: 65536): two of them */
   uint32_t reorder_delta; /* packets, 8 .. window_slots: how far a path may lag and still be used */
   uint32_t window_slots;  /* of the receiver, a power of two, 8 .. 128; the same at both ends */
   uint32_t reserved;      /* 0 */
 };
 
 /*
- * As ibv_create_qp_ex(), with a mode and parameters; `mprdma_attr` may be NULL. NULL and errno:
+ * Creates a QP as ibv_create_qp_ex() does, with a mode and parameters; `mprdma_attr` may be NULL.
+ * NULL and errno:
  *   EINVAL      no such mode, a number out of range or at odds with another, reserved not 0; and
  *               what is EINVAL in ibv_create_qp_ex()
  *   EOPNOTSUPP  a mode, a bit of comp_mask or a type of QP that is not built; not our device
@@ -124,20 +125,20 @@ struct mprdmadv_stream_stats {
   uint32_t ooo_degree_max; /* the largest that was seen */
   uint32_t reserved;
   uint64_t packets_sent;  /* first copies and retransmissions */
-  uint64_t retransmitted; /* packets sent again */
-  /* Packets taken for lost, by cause: what is acknowledged before its copy leaves is not sent
-   * again. */
+  uint64_t retransmitted; /* packets retransmitted */
+  /* Packets marked lost, by cause. A packet that is acknowledged before its copy leaves is not
+   * retransmitted. */
   uint64_t retransmitted_nack;    /* a negative acknowledgement named it */
   uint64_t retransmitted_trigger; /* far below the newest that is known to have arrived */
-  uint64_t retransmitted_early;   /* below that, and older than 5/4 SRTT */
+  uint64_t retransmitted_early;   /* below the newest known arrived, and older than 5/4 SRTT */
   uint64_t retransmitted_rto;     /* retransmission timeout */
   uint64_t retransmitted_probe;   /* tail probes, and questions to a receiver that was not ready */
   uint64_t rto_expired;           /* timeouts */
   uint64_t ece_received;          /* acknowledgements that echo congestion experienced */
-  uint64_t acks_pruned;           /* too late: their path was not used again */
-  uint64_t path_probes;           /* packets that tried a new path without need */
-  uint64_t random_paths;          /* packets whose path was drawn, for whatever reason */
-  uint64_t restarts;              /* the window began anew after the application was idle */
+  uint64_t acks_pruned;           /* acknowledgements too late for their path to be used again */
+  uint64_t path_probes;           /* packets that explored a new path */
+  uint64_t random_paths;          /* packets whose path was drawn at random */
+  uint64_t restarts;              /* restarts with the initial window after idleness */
   uint64_t window_reductions;     /* acknowledgements that found nothing to send */
 };
 

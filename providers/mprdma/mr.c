@@ -11,15 +11,15 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* A flag beside those that the engine knows: huge pages need nothing (the engine uses addresses).
- */
+/* The engine does not need IBV_ACCESS_HUGETLB, because it uses addresses. */
 static const int kAbiFlags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                              IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
                              IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
                              IBV_ACCESS_RELAXED_ORDERING;
 static const int kOurFlags = IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB;
 
-/* Does one line of /proc/self/maps after the other cover [at, end) with the permissions? */
+/* Checks that lines of /proc/self/maps, one after the other, cover [at, end) with the
+ * permissions. */
 static int probe_maps(uintptr_t at, uintptr_t end, bool write) {
   FILE* maps = fopen("/proc/self/maps", "re");
   char line[4352];
@@ -84,7 +84,8 @@ uint32_t mprdma_abi_access(int access) {
   return (uint32_t)(access & kAbiFlags);
 }
 
-/* What an engine that does not know a flag would refuse with another error. */
+/* Checks flags before the command: an engine that does not know one would refuse it with another
+ * error. */
 static int check_features(const struct mprdma_context* context,
                           const struct mprdma_abi_reg_mr* in) {
   bool binds = (in->access & MPRDMA_ABI_ACCESS_MW_BIND) != 0;
@@ -121,7 +122,7 @@ struct mprdma_mr* mprdma_mr_new(struct mprdma_pd* pd, const struct mprdma_abi_re
                                 enum ibv_mr_type type, int access) {
   struct mprdma_abi_reg_mr in = *range;
   struct mprdma_mr* mr = calloc(1, sizeof(*mr));
-  /* The window's flag: a region says the same with its iova. */
+  /* ZERO_BASED is a flag of windows; a region expresses it by its iova. */
   in.access = mprdma_abi_access(access) & ~MPRDMA_ABI_ACCESS_ZERO_BASED;
   int error = mr != NULL ? register_range(mr, pd, &in) : ENOMEM;
   if (error != 0) {
@@ -139,9 +140,9 @@ struct mprdma_mr* mprdma_mr_new(struct mprdma_pd* pd, const struct mprdma_abi_re
   return mr;
 }
 
-/* Without a fault for each page there is nothing to pin: memory is there when the engine's core
- * touches it, or not at all. So an on-demand region costs nothing and promises nothing; the one of
- * all memory (address 0, length SIZE_MAX) likewise. */
+/* Software pins no memory: it is present when the engine touches it, or not at all. An on-demand
+ * region therefore costs nothing and promises nothing, also one of all memory (address 0, length
+ * SIZE_MAX). */
 struct ibv_mr* mprdma_reg_mr(struct ibv_pd* ibv, void* addr, size_t length, uint64_t iova,
                              int access) {
   bool on_demand = (access & IBV_ACCESS_ON_DEMAND) != 0;
@@ -159,6 +160,11 @@ struct ibv_mr* mprdma_reg_mr(struct ibv_pd* ibv, void* addr, size_t length, uint
   }
   struct mprdma_mr* mr = mprdma_mr_new(to_mprdma_pd(ibv), &in, MPRDMA_VERBS_MR_TYPE_MR, access);
   return mr != NULL ? &mr->verbs.ibv_mr : NULL;
+}
+
+void mprdma_unimport_mr(struct ibv_mr* ibv) {
+  mprdma_pd_count(to_mprdma_pd(ibv->pd), (uint32_t)-1);
+  free(MPRDMA_CONTAINER(ibv, struct mprdma_mr, verbs.ibv_mr));
 }
 
 int mprdma_dereg_mr(struct verbs_mr* verbs) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory regions beyond ibv_reg_mr(): registered again, of a dma-buf, without memory, imported; and
- * advice about on-demand ones. */
+/* Memory regions beyond ibv_reg_mr(): registered again, of a dma-buf, of device memory, without
+ * memory, imported; and advice about on-demand ones. */
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -36,7 +36,8 @@ struct renewed {
   int access;
 };
 
-/* Under the registry's lock, under which judge() reads this for another thread's ibv_advise_mr. */
+/* Requires the registry's lock, under which judge() reads these fields for another thread's
+ * ibv_advise_mr. */
 static bool renew(struct mprdma_object* object, void* opaque) {
   const struct renewed* renewed = opaque;
   if (object != renewed->object) {
@@ -92,7 +93,7 @@ int mprdma_rereg_mr(struct verbs_mr* verbs, int flags, struct ibv_pd* pd, void* 
 
 /* ---- Of a dma-buf: whatever it is, it can be mapped, and then it is memory ---- */
 
-/* Bytes behind the descriptor. A dma-buf tells by seeking, a file by its status. */
+/* Finds the size of the buffer: a dma-buf reports it by seeking, a file by its status. */
 static int size_of(int fd, uint64_t* bytes) {
   struct stat status;
   if (fstat(fd, &status) != 0) {
@@ -152,6 +153,30 @@ struct ibv_mr* mprdma_reg_dmabuf_mr(struct ibv_pd* pd, uint64_t offset, size_t l
   return &mr->verbs.ibv_mr;
 }
 
+/* ---- Of device memory ---- */
+
+struct ibv_mr* mprdma_reg_dm_mr(struct ibv_pd* pd, struct ibv_dm* ibv, uint64_t offset,
+                                size_t length, unsigned int access) {
+  struct mprdma_dm* dm = to_mprdma_dm(ibv);
+  /* The address stays private: regions of device memory count from 0, as the kernel demands. */
+  bool zero_based = (access & IBV_ACCESS_ZERO_BASED) != 0;
+  int error =
+      zero_based && mprdma_dm_has(dm, offset, length) ? mprdma_check_access((int)access) : EINVAL;
+  if (error != 0) {
+    errno = error;
+    return NULL;
+  }
+  const struct mprdma_abi_reg_mr in = {.addr = (uint64_t)(uintptr_t)(dm->memory + offset),
+                                       .length = length};
+  struct mprdma_mr* mr =
+      mprdma_mr_new(to_mprdma_pd(pd), &in, MPRDMA_VERBS_MR_TYPE_DMABUF, (int)access);
+  if (mr == NULL) {
+    return NULL;
+  }
+  mr->dm = mprdma_dm_mr_made(dm);
+  return &mr->verbs.ibv_mr;
+}
+
 /* ---- Without memory ---- */
 
 struct ibv_mr* mprdma_alloc_null_mr(struct ibv_pd* pd) {
@@ -194,11 +219,6 @@ struct ibv_mr* mprdma_import_mr(struct ibv_pd* pd, uint32_t number) {
   return &mr->verbs.ibv_mr;
 }
 
-void mprdma_unimport_mr(struct ibv_mr* ibv) {
-  mprdma_pd_count(to_mprdma_pd(ibv->pd), (uint32_t)-1);
-  free(MPRDMA_CONTAINER(ibv, struct mprdma_mr, verbs.ibv_mr));
-}
-
 /* ---- ibv_advise_mr(3) ---- */
 
 struct advised {
@@ -232,8 +252,8 @@ static bool judge(struct mprdma_object* object, void* opaque) {
   return true;
 }
 
-/* Brings the pages in now, which is what a fault at the first access would do; asked not to fault,
- * there is nothing to do: no translation is kept that could be brought up to date. */
+/* Faults the pages in now, as the first access would. If asked not to fault, there is nothing to
+ * do, because no translation is kept that could be renewed. */
 static int prefetch(const struct ibv_sge* sge, const struct ibv_pd* pd,
                     enum ibv_advise_mr_advice advice) {
   bool write = advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE;

@@ -5,7 +5,7 @@
 
 #include "providers/mprdma/operations.h"
 
-/* An IPv6 group, or an IPv4 group as an IPv4-mapped address. */
+/* True for an IPv6 group, or an IPv4 group as an IPv4-mapped address. */
 static bool is_group(const union ibv_gid* gid) {
   static const uint8_t kMapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
   bool ipv4 = memcmp(gid->raw, kMapped, sizeof(kMapped)) == 0 && (gid->raw[12] & 0xf0) == 0xe0;
@@ -23,7 +23,7 @@ static int tell_engine(const struct mprdma_qp* qp, uint32_t command, const union
   return tell_engine_of(qp, qp->object->handle, command, gid);
 }
 
-/* The link that points at the group, or the end of the list. sq.lock held. */
+/* Finds the link that points at the group, or the end of the list. Requires sq.lock. */
 static struct mprdma_group** find(struct mprdma_qp* qp, const union ibv_gid* gid) {
   struct mprdma_group** link = &qp->groups;
   while (*link != NULL && memcmp((*link)->gid.raw, gid->raw, sizeof(gid->raw)) != 0) {

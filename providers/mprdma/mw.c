@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory windows of type 1 (ibv_bind_mw) and type 2B (posted like any request, IBTA 10.6.7). */
+/* Memory windows of types 1 and 2B (IBTA 10.6.7): their life, and what a request to bind one says.
+ */
 #include <stdlib.h>
 
 #include "providers/mprdma/operations.h"
@@ -55,16 +56,15 @@ int mprdma_dealloc_mw(struct ibv_mw* ibv) {
   return error;
 }
 
-/* A window opens memory to peers: what it says about local access means nothing, and is not taken
- * amiss. */
+/* A window opens memory to peers, so flags of local access are ignored. */
 static uint32_t window_access(unsigned int access) {
   return mprdma_abi_access((int)access) &
          (MPRDMA_ABI_ACCESS_REMOTE_WRITE | MPRDMA_ABI_ACCESS_REMOTE_READ |
           MPRDMA_ABI_ACCESS_REMOTE_ATOMIC | MPRDMA_ABI_ACCESS_ZERO_BASED);
 }
 
-/* The low 8 bits of the new key are the application's, whatever stands above them: the upper 24 are
- * the window's (IBTA 10.6.7.2.4). mw->rkey holds the new key from the post on, as with adapters
+/* The application chooses the low 8 bits of the new key; the upper 24 stay those of the window,
+ * whatever was passed (IBTA 10.6.7.2.4). mw->rkey is the new key from the post on, as with adapters
  * (irdma). */
 int mprdma_put_bind(struct mprdma_abi_send_wqe* wqe, struct ibv_mw* mw, uint32_t rkey,
                     const struct ibv_mw_bind_info* info) {
@@ -85,14 +85,4 @@ int mprdma_put_bind(struct mprdma_abi_send_wqe* wqe, struct ibv_mw* mw, uint32_t
   wqe->remote_qkey = window_access(info->mw_access_flags);
   mw->rkey = rkey;
   return 0;
-}
-
-int mprdma_bind_mw(struct ibv_qp* qp, struct ibv_mw* mw, struct ibv_mw_bind* bind) {
-  struct ibv_send_wr wr = {
-      .wr_id = bind->wr_id,
-      .opcode = IBV_WR_BIND_MW,
-      .send_flags = bind->send_flags,
-      .bind_mw = {.mw = mw, .rkey = ibv_inc_rkey(mw->rkey), .bind_info = bind->bind_info}};
-  struct ibv_send_wr* bad = NULL;
-  return mprdma_post_send(qp, &wr, &bad);
 }

@@ -36,7 +36,7 @@ void mprdma_object_add_unknown(struct mprdma_object* object, enum mprdma_object_
   object->context = context;
   object->handle = 0;
   object->pid = 0;
-  do { /* 0 is none; after 2^32 objects the number of one that still exists is not given again */
+  do { /* 0: no number; numbers repeat after 2^32 objects */
     object->number = ++next_number[kind];
   } while (object->number == 0);
   object->next = objects[kind];
@@ -83,7 +83,7 @@ static void remove_locked(struct mprdma_object* object) {
   counts[object->kind]--;
 }
 
-/* 0: the engine never knows of this kind. */
+/* Returns the command that destroys an object; 0: the engine does not know this kind. */
 static uint32_t destroy_command(enum mprdma_object_kind kind) {
   static const uint32_t kCommands[MPRDMA_OBJECT_KINDS] = {
       [MPRDMA_OBJECT_QP] = MPRDMA_ABI_DESTROY_QP,  [MPRDMA_OBJECT_SRQ] = MPRDMA_ABI_DESTROY_SRQ,
@@ -140,15 +140,17 @@ static struct mprdma_object* take_leftover(enum mprdma_object_kind kind,
   return object;
 }
 
-void mprdma_object_destroy_leftovers(struct mprdma_context* context) {
+void mprdma_object_destroy_leftovers(struct mprdma_context* context,
+                                     void (*forget_groups)(struct mprdma_qp*, uint32_t)) {
   struct mprdma_object copy;
   for (int kind = 0; kind < MPRDMA_OBJECT_KINDS; kind++) {
     struct mprdma_object* object;
     while ((object = take_leftover((enum mprdma_object_kind)kind, context, &copy)) != NULL) {
-      /* Another context may have bound windows to it, over an imported protection domain. */
+      /* Another context may have bound windows to the region, over an imported protection
+       * domain. */
       int error = tell_engine(&copy, kind == MPRDMA_OBJECT_MR ? MPRDMA_ABI_DEREG_UNBINDS : 0);
-      if (error == EBUSY && kind == MPRDMA_OBJECT_QP) { /* attached to groups: no shared one */
-        mprdma_forget_groups(MPRDMA_CONTAINER(object, struct mprdma_qp, own_object), copy.handle);
+      if (error == EBUSY && kind == MPRDMA_OBJECT_QP) { /* attached to groups */
+        forget_groups(MPRDMA_CONTAINER(object, struct mprdma_qp, own_object), copy.handle);
         (void)tell_engine(&copy, 0);
       }
     }

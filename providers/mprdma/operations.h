@@ -2,14 +2,18 @@
 /*
  * The verbs, one group for each file, and what those files need of each other. C only. Functions
  * that return int return 0 or an errno value unless they say otherwise; those that are a context's
- * operation (mprdma.c) behave as libibverbs wants its provider to.
+ * operation (context_ops.c) behave as libibverbs wants its provider to.
  */
 #pragma once
 
 #include "providers/mprdma/mprdma.h"
 
-/* ---- mprdma.c */
+/* ---- provider.c */
 bool mprdma_is_our_device(struct ibv_device* device);
+/* ---- context.c */
+/* Allocates a context without its operations. NULL and errno; cmd_fd is the context's, or closed.
+ */
+struct mprdma_context* mprdma_context_new(struct ibv_device* device, int cmd_fd, bool imported);
 void mprdma_free_context(struct ibv_context* context);
 /* ---- context_ops.c */
 const struct verbs_context_ops* mprdma_context_ops(void);
@@ -25,13 +29,13 @@ static inline int mprdma_reported(int error) {
 /* Enters the object, as one that the engine of this process knows by `handle`. */
 void mprdma_object_add(struct mprdma_object* object, enum mprdma_object_kind kind,
                        struct mprdma_context* context, uint32_t handle);
-/* As that, but the engine does not know it yet (or never will). */
+/* Enters an object that the engine does not know yet (or never will). */
 void mprdma_object_add_unknown(struct mprdma_object* object, enum mprdma_object_kind kind,
                                struct mprdma_context* context);
 /* How many objects of a kind the process has. */
 uint32_t mprdma_object_count(enum mprdma_object_kind kind);
 void mprdma_object_known(struct mprdma_object* object, uint32_t handle);
-/* Does the engine of this process know it? Not so after a fork, in the child. */
+/* True if the engine of this process knows the object; false in the child after a fork. */
 bool mprdma_object_is_here(const struct mprdma_object* object);
 /* Tells the engine, if it knows it, and takes the object out of the registry. On an error it is
  * left as it was. */
@@ -41,8 +45,10 @@ int mprdma_object_destroy(struct mprdma_object* object);
 struct mprdma_object* mprdma_object_find(enum mprdma_object_kind kind,
                                          bool (*accept)(struct mprdma_object*, void*),
                                          void* wanted);
-/* Destroys in the engine what a closed context left; the application's objects stay with it. */
-void mprdma_object_destroy_leftovers(struct mprdma_context* context);
+/* Destroys in the engine what a closed context left; the application's objects stay with it.
+ * `forget_groups` takes a queue pair, by the engine's handle, out of its multicast groups. */
+void mprdma_object_destroy_leftovers(struct mprdma_context* context,
+                                     void (*forget_groups)(struct mprdma_qp*, uint32_t));
 
 /* ---- ring.c */
 int mprdma_memory_get(struct mprdma_memory* memory, struct mprdma_pd* from, uint64_t type,
@@ -54,7 +60,7 @@ size_t mprdma_size_receives(struct mprdma_work_queue* rq, uint32_t wr, uint32_t 
 struct mprdma_abi_queue mprdma_describe_queue(const struct mprdma_work_queue* queue);
 
 /* ---- engine_link.c: the engine's library and this process's connection to it. */
-/* Limits without starting an engine. 0 or errno (the library is missing: said once). */
+/* Reads the limits without starting an engine. 0 or errno (the library is missing: said once). */
 int mprdma_engine_link_limits(struct mprdma_abi_device_info* info);
 /* Connects if this process is not connected yet. */
 int mprdma_engine_link_connect(struct mprdma_context* context);
@@ -94,7 +100,7 @@ uint32_t mprdma_event_queue_purge(struct mprdma_event_queue* queue, uint64_t ele
 
 /* ---- engine_event.c */
 void mprdma_on_event(void* unused, const struct mprdma_abi_event* event);
-/* From here on, or no longer, the context gets the events of port and device. */
+/* Starts, or stops, the events of port and device for the context. */
 void mprdma_port_events_begin(struct mprdma_context* context);
 void mprdma_port_events_end(struct mprdma_context* context);
 void mprdma_port_events_forget_all(void); /* in a child: the parent's contexts are its own */
@@ -117,7 +123,8 @@ struct ibv_pd* mprdma_import_pd(struct ibv_context* context, uint32_t number);
 void mprdma_unimport_pd(struct ibv_pd* pd);
 /* The engine's handle of the PD, allocated if need be; the context must be connected. */
 int mprdma_pd_handle(struct mprdma_pd* pd, uint32_t* handle);
-/* An object is made on it (1) or goes (-1), which may free an import that is no longer there. */
+/* Counts an object created on the PD (1) or destroyed (-1), which may free an import that the
+   application deallocated. */
 void mprdma_pd_count(struct mprdma_pd* pd, uint32_t change);
 /* ---- parent_domain.c */
 struct ibv_td* mprdma_alloc_td(struct ibv_context* context, struct ibv_td_init_attr* attr);
@@ -136,29 +143,31 @@ int mprdma_probe(const void* addr, size_t length, bool write);
 struct mprdma_mr* mprdma_mr_new(struct mprdma_pd* pd, const struct mprdma_abi_reg_mr* range,
                                 enum ibv_mr_type type, int access);
 uint32_t mprdma_abi_access(int access);
+void mprdma_unimport_mr(struct ibv_mr* mr);
 /* ---- mr_more.c */
 int mprdma_rereg_mr(struct verbs_mr* mr, int flags, struct ibv_pd* pd, void* addr, size_t length,
                     int access);
 struct ibv_mr* mprdma_reg_dmabuf_mr(struct ibv_pd* pd, uint64_t offset, size_t length,
                                     uint64_t iova, int fd, int access);
 struct ibv_mr* mprdma_alloc_null_mr(struct ibv_pd* pd);
+struct ibv_mr* mprdma_reg_dm_mr(struct ibv_pd* pd, struct ibv_dm* dm, uint64_t offset,
+                                size_t length, unsigned int access);
 struct ibv_mr* mprdma_import_mr(struct ibv_pd* pd, uint32_t number);
-void mprdma_unimport_mr(struct ibv_mr* mr);
 int mprdma_advise_mr(struct ibv_pd* pd, enum ibv_advise_mr_advice advice, uint32_t flags,
                      struct ibv_sge* list, uint32_t count);
 /* ---- dm.c */
 #define MPRDMA_DM_BYTES_MAX (256u * 1024u) /* of a process, all together */
 struct ibv_dm* mprdma_alloc_dm(struct ibv_context* context, struct ibv_alloc_dm_attr* attr);
 int mprdma_free_dm(struct ibv_dm* dm);
-struct ibv_mr* mprdma_reg_dm_mr(struct ibv_pd* pd, struct ibv_dm* dm, uint64_t offset,
-                                size_t length, unsigned int access);
 struct ibv_dm* mprdma_import_dm(struct ibv_context* context, uint32_t number);
 void mprdma_unimport_dm(struct ibv_dm* dm);
-void mprdma_dm_mr_gone(struct mprdma_dm* dm); /* a region of it was deregistered */
+bool mprdma_dm_has(const struct mprdma_dm* dm, uint64_t offset, size_t length);
+/* Counts a new region of the device memory, and returns the memory, which outlives an import. */
+struct mprdma_dm* mprdma_dm_mr_made(struct mprdma_dm* dm);
+void mprdma_dm_mr_gone(struct mprdma_dm* dm); /* a region of the device memory was deregistered */
 /* ---- mw.c */
 struct ibv_mw* mprdma_alloc_mw(struct ibv_pd* pd, enum ibv_mw_type type);
 int mprdma_dealloc_mw(struct ibv_mw* mw);
-int mprdma_bind_mw(struct ibv_qp* qp, struct ibv_mw* mw, struct ibv_mw_bind* bind);
 int mprdma_put_bind(struct mprdma_abi_send_wqe* wqe, struct ibv_mw* mw, uint32_t rkey,
                     const struct ibv_mw_bind_info* info);
 /* ---- ah.c */
@@ -169,10 +178,14 @@ uint8_t mprdma_hop_limit(const struct ibv_ah_attr* attr);
 /* ---- multicast.c */
 int mprdma_attach_mcast(struct ibv_qp* qp, const union ibv_gid* gid, uint16_t lid);
 int mprdma_detach_mcast(struct ibv_qp* qp, const union ibv_gid* gid, uint16_t lid);
-/* Its context is closed: out of all groups, by the engine's handle of it. */
+/* Detaches the QP of a closed context from all groups, by the engine's handle. */
 void mprdma_forget_groups(struct mprdma_qp* qp, uint32_t handle);
 
 /* ---- cq.c, cq_ex.c */
+/* NULL and errno. `channel` and `parent_domain` may be NULL. */
+struct mprdma_cq* mprdma_cq_new(struct ibv_context* context, int cqe,
+                                const struct ibv_comp_channel* channel, int comp_vector,
+                                struct ibv_pd* parent_domain);
 struct ibv_cq* mprdma_create_cq(struct ibv_context* context, int cqe,
                                 struct ibv_comp_channel* channel, int comp_vector);
 struct ibv_cq_ex* mprdma_create_cq_ex(struct ibv_context* context,
@@ -182,16 +195,15 @@ int mprdma_resize_cq(struct ibv_cq* cq, int cqe);
 int mprdma_modify_cq(struct ibv_cq* cq, struct ibv_modify_cq_attr* attr);
 int mprdma_poll_cq(struct ibv_cq* cq, int num_entries, struct ibv_wc* wc);
 int mprdma_req_notify_cq(struct ibv_cq* cq, int solicited_only);
-void mprdma_cq_fill_ex(struct mprdma_cq* cq, uint64_t wc_flags);
 /* The entry at the consumer index, past purged ones, or NULL. cq->lock held. */
 const struct mprdma_abi_cqe* mprdma_cq_peek(struct mprdma_cq* cq);
 /* Tells the engine how far the ring was read. cq->lock held. */
 void mprdma_cq_publish(struct mprdma_cq* cq);
-/* What ibv_wc.sl says. */
+/* The value of ibv_wc.sl. */
 uint8_t mprdma_cqe_sl(const struct mprdma_cq* cq, const struct mprdma_abi_cqe* cqe);
 /* Notes what an entry says about its QP. */
 void mprdma_cq_note(const struct mprdma_abi_cqe* cqe);
-/* Takes back the unread entries of a QP that is gone or was reset. */
+/* Removes the unread entries of a QP that was destroyed or reset. */
 void mprdma_cq_purge(struct mprdma_cq* cq, const struct mprdma_qp* qp);
 
 /* ---- srq.c */
@@ -209,14 +221,17 @@ struct ibv_xrcd* mprdma_open_xrcd(struct ibv_context* context, struct ibv_xrcd_i
 int mprdma_close_xrcd(struct ibv_xrcd* xrcd);
 /* The context is about to go: domains and shared QPs that other contexts opened, too, stay. */
 void mprdma_xrc_leave(struct mprdma_context* context);
-struct ibv_qp* mprdma_open_qp(struct ibv_context* context, struct ibv_qp_open_attr* attr);
 /* Makes the QP, which has no object of its own yet, the first handle of a shared one; and the
  * opposite, for one that the engine then refused. */
 int mprdma_share_qp(struct mprdma_qp* qp);
 void mprdma_unshare_qp(struct mprdma_qp* qp);
 /* The engine has made it. */
 void mprdma_shared_qp_is_made(struct mprdma_qp* qp, uint32_t qpn);
-/* Takes this handle away; the last one takes the QP with it. */
+/* Makes `qp` one more handle of the QP of the domain that has this number; EINVAL: there is none.
+ */
+int mprdma_join_shared_qp(struct mprdma_qp* qp, const struct mprdma_xrc_domain* domain,
+                          uint32_t qpn);
+/* Removes this handle; the last one destroys the QP. */
 int mprdma_close_shared_qp(struct mprdma_qp* qp);
 
 /* ---- qp.c */
@@ -230,9 +245,11 @@ void mprdma_qp_init(struct mprdma_qp* qp, const struct ibv_qp_init_attr_ex* attr
 void mprdma_qp_count_users(const struct mprdma_qp* qp, uint32_t change);
 void mprdma_qp_free(struct mprdma_qp* qp);
 void mprdma_qp_purge_completions(struct mprdma_qp* qp);
+/* ---- qp_open.c */
+struct ibv_qp* mprdma_open_qp(struct ibv_context* context, struct ibv_qp_open_attr* attr);
 /* ---- qp_check.c: what may be created. */
 int mprdma_qp_check_init(const struct ibv_qp_init_attr_ex* attr);
-/* After the context is connected: EOPNOTSUPP for what the engine has not. */
+/* Requires a connected context. EOPNOTSUPP: the engine lacks a feature. */
 int mprdma_qp_check_features(const struct mprdma_context* context,
                              const struct ibv_qp_init_attr_ex* attr);
 /* 1 << enum mprdma_abi_send_opcode for each that a QP of this type may post. */
@@ -251,27 +268,29 @@ int mprdma_query_ece(struct ibv_qp* qp, struct ibv_ece* ece);
 
 /* ---- post.c, wr_builder.c */
 int mprdma_post_send(struct ibv_qp* qp, struct ibv_send_wr* wr, struct ibv_send_wr** bad_wr);
+int mprdma_bind_mw(struct ibv_qp* qp, struct ibv_mw* mw, struct ibv_mw_bind* bind);
 int mprdma_post_recv(struct ibv_qp* qp, struct ibv_recv_wr* wr, struct ibv_recv_wr** bad_wr);
 /* A list of receives into a ring, whose lock is held; publishes them. */
 int mprdma_put_receives(struct mprdma_work_queue* rq, struct ibv_recv_wr* wr,
                         struct ibv_recv_wr** bad_wr);
 /* Verbs send flags, and MPRDMADV_SEND_SYNCHRONISE, as the queue ABI has them. */
 uint16_t mprdma_send_flags(const struct mprdma_qp* qp, unsigned int flags);
-/* May this be posted? 0; EOPNOTSUPP: the engine has it not; EINVAL: not to such a QP. */
+/* Checks whether the operation may be posted. 0; EOPNOTSUPP: the engine lacks it; EINVAL: not to a
+   QP of this type. */
 int mprdma_check_send(const struct mprdma_qp* qp, enum mprdma_abi_send_opcode opcode,
                       unsigned int flags);
-/* Does an operation carry data that may be given inline? */
+/* True if an operation carries data that may be inline. */
 bool mprdma_takes_inline(enum mprdma_abi_send_opcode opcode);
-/* Where a datagram goes. */
+/* Sets the destination of a datagram. */
 int mprdma_put_destination(struct mprdma_abi_send_wqe* wqe, struct ibv_ah* ah, uint32_t remote_qpn,
                            uint32_t remote_qkey);
-/* May this state be posted to? 0 or errno. */
+/* Checks whether a QP in this state accepts requests. 0 or errno. */
 int mprdma_qp_may_send(const struct mprdma_qp* qp);
 /* The next free send slot, or NULL: full. sq.lock held. */
 struct mprdma_abi_send_wqe* mprdma_sq_slot(struct mprdma_work_queue* sq, uint32_t producer);
 /* Publishes the producer index and rings. sq.lock held. */
 void mprdma_sq_publish(struct mprdma_qp* qp, uint32_t producer);
-/* After sq.lock is dropped: lets the engine work. */
+/* Lets the engine work; call it after sq.lock is released. */
 void mprdma_engine_poke(struct mprdma_qp* qp);
 /* Fills the builder's function pointers. 0 or EOPNOTSUPP for an operation we do not have. */
 int mprdma_wr_builder_fill(struct mprdma_qp* qp, uint64_t send_ops);

@@ -9,10 +9,11 @@
 
 #include "providers/mprdma/operations.h"
 
-/* One for all domains: a domain is made known once, and a fork has one lock to make anew. */
+/* One lock for all domains: a domain enters the engine once, and a fork has one lock to initialise
+   again. */
 static pthread_mutex_t pds_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* A thread of the parent may have held it. */
+/* A thread of the parent may have held the lock. */
 static void after_fork_in_child(void) {
   pthread_mutex_init(&pds_lock, NULL);
 }
@@ -20,7 +21,7 @@ __attribute__((constructor)) static void watch_forks(void) {
   pthread_atfork(NULL, NULL, after_fork_in_child);
 }
 
-/* The engine, which would say so, may learn of the domain much later. */
+/* Checks the limit here, because the engine may learn of the domain much later. */
 static bool is_one_too_many(void) {
   struct mprdma_abi_device_info limits;
   return mprdma_engine_link_limits(&limits) == 0 &&
@@ -49,9 +50,9 @@ int mprdma_pd_handle(struct mprdma_pd* pd, uint32_t* handle) {
   struct mprdma_context* context = pd->object.context;
   pthread_mutex_lock(&pds_lock);
   if (pd->gone || pd->object.number == 0) {
-    error = EINVAL; /* or its context was closed, and only an import is left */
+    error = EINVAL; /* or its context was closed while an import remains */
   } else if (!mprdma_object_is_here(&pd->object)) {
-    error = mprdma_engine_link_connect(context); /* an import's context may be, this one not */
+    error = mprdma_engine_link_connect(context); /* an import's may be connected already */
     if (error == 0) {
       error = mprdma_execute(context, MPRDMA_ABI_ALLOC_PD, NULL, 0, &out, sizeof(out));
     }
@@ -82,8 +83,8 @@ void mprdma_pd_count(struct mprdma_pd* pd, uint32_t change) {
   }
 }
 
-/* A parent domain holds its PD and thread domain; the PD stays the application's. What was made on
- * an import may outlive it (pyverbs does that): the objects hold it. */
+/* A parent domain holds its PD and thread domain; the PD stays the application's. Objects that were
+ * made on an import may outlive it (pyverbs does that), and hold it. */
 static void free_stand_in(struct mprdma_pd* pd) {
   if (!pd->imported) {
     mprdma_pd_count(pd->stands_for, (uint32_t)-1);

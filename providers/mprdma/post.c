@@ -21,8 +21,9 @@ void mprdma_sq_publish(struct mprdma_qp* qp, uint32_t producer) {
   }
 }
 
-/* The poster's own core runs the engine if nobody else does; if even that left the doorbell there
- * (another thread is just leaving it) and the engine asleep, its thread is woken. */
+/* The posting thread runs the engine if no other thread does. If the doorbell is still set
+ * afterwards (another thread is just leaving the engine) and the engine sleeps, its thread is
+ * woken. */
 void mprdma_engine_poke(struct mprdma_qp* qp) {
   const struct mprdma_abi_channel* channel = &qp->context->channel;
   channel->progress(channel->engine);
@@ -37,11 +38,11 @@ int mprdma_qp_may_send(const struct mprdma_qp* qp) {
   if (qp->sq.depth == 0) {
     return EINVAL;
   }
-  /* IBTA 10.3.1: an error before RTS; in ERR the request is taken and flushed. */
+  /* IBTA 10.3.1: a post before RTS is an error; in ERR the request is accepted and flushed. */
   return state == IBV_QPS_RESET || state == IBV_QPS_INIT || state == IBV_QPS_RTR ? EINVAL : 0;
 }
 
-/* Verbs opcode to ours; -1: not offered. */
+/* Converts an opcode of the verbs; -1: not offered. */
 static int send_opcode(enum ibv_wr_opcode opcode) {
   switch (opcode) {
     case IBV_WR_RDMA_WRITE:
@@ -89,7 +90,7 @@ int mprdma_check_send(const struct mprdma_qp* qp, enum mprdma_abi_send_opcode op
   if ((qp->operations & 1u << opcode) != 0) {
     return 0;
   }
-  /* Is it this type of queue pair that has it not, or nobody? */
+  /* The error tells whether only this type of queue pair lacks the operation, or every type. */
   return (mprdma_qp_operations(qp->context, IBV_QPT_RC) & 1u << opcode) != 0 ? EINVAL : EOPNOTSUPP;
 }
 
@@ -156,7 +157,7 @@ int mprdma_put_destination(struct mprdma_abi_send_wqe* wqe, struct ibv_ah* ah, u
   return 0;
 }
 
-/* What an operation says beside its data. */
+/* Fills the fields of an operation besides its data. */
 static int put_operands(struct mprdma_abi_send_wqe* wqe, const struct ibv_send_wr* wr) {
   switch (wqe->opcode) {
     case MPRDMA_ABI_WRITE:
@@ -180,7 +181,8 @@ static int put_operands(struct mprdma_abi_send_wqe* wqe, const struct ibv_send_w
   }
 }
 
-/* 8 bytes in one piece (inline, in any): another length would be an error of the queue pair. */
+/* An atomic write has 8 bytes in one piece (inline: in any pieces); another length would be an
+ * error of the queue pair. */
 static int check_atomic_write(const struct mprdma_abi_send_wqe* wqe, const struct ibv_send_wr* wr) {
   bool is_inline = (wqe->flags & MPRDMA_ABI_WQE_INLINE) != 0;
   if (is_inline) {
@@ -242,6 +244,17 @@ int mprdma_post_send(struct ibv_qp* ibv, struct ibv_send_wr* wr, struct ibv_send
   return mprdma_reported(error);
 }
 
+/* Binds a window of type 1 by a request that the verb posts. */
+int mprdma_bind_mw(struct ibv_qp* qp, struct ibv_mw* mw, struct ibv_mw_bind* bind) {
+  struct ibv_send_wr wr = {
+      .wr_id = bind->wr_id,
+      .opcode = IBV_WR_BIND_MW,
+      .send_flags = bind->send_flags,
+      .bind_mw = {.mw = mw, .rkey = ibv_inc_rkey(mw->rkey), .bind_info = bind->bind_info}};
+  struct ibv_send_wr* bad = NULL;
+  return mprdma_post_send(qp, &wr, &bad);
+}
+
 static int put_recv(const struct mprdma_work_queue* rq, struct mprdma_abi_recv_wqe* wqe,
                     const struct ibv_recv_wr* wr) {
   struct mprdma_abi_sge* sge = (struct mprdma_abi_sge*)(void*)(wqe + 1);
@@ -288,7 +301,7 @@ int mprdma_put_receives(struct mprdma_work_queue* rq, struct ibv_recv_wr* wr,
 
 int mprdma_post_recv(struct ibv_qp* ibv, struct ibv_recv_wr* wr, struct ibv_recv_wr** bad_wr) {
   struct mprdma_qp* qp = to_mprdma_qp(ibv);
-  bool has_queue = qp->rq.depth != 0; /* else receives are a shared queue's, or nobody's */
+  bool has_queue = qp->rq.depth != 0; /* or a shared queue, or none */
   if (!has_queue || __atomic_load_n(&qp->state, __ATOMIC_ACQUIRE) == IBV_QPS_RESET) {
     *bad_wr = wr;
     return mprdma_reported(EINVAL);
@@ -297,8 +310,8 @@ int mprdma_post_recv(struct ibv_qp* ibv, struct ibv_recv_wr* wr, struct ibv_recv
   int error = mprdma_put_receives(&qp->rq, wr, bad_wr);
   pthread_spin_unlock(&qp->rq.lock);
   mprdma_abi_ring_doorbell(qp->context->channel.doorbells, qp->doorbell);
-  /* A message will wake the engine, and it looks at doorbells before it looks at messages. In ERR
-   * none comes: it must be woken to flush. */
+  /* A message wakes the engine, which looks at doorbells first. In ERR no message comes, so the
+   * engine has to be woken to flush the receive. */
   if (__atomic_load_n(&qp->in_error, __ATOMIC_ACQUIRE)) {
     mprdma_engine_poke(qp);
   }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Where the provider and the preload meet. The preload exports these; the provider declares them
- * weak, so that it loads (and says EOPNOTSUPP where it must) in a process without the preload.
+ * The interface between the provider and the preload. The preload exports these; the provider
+ * declares them weak, so that it loads (and says EOPNOTSUPP where it must) in a process without the
+ * preload.
  */
 #pragma once
 

@@ -27,7 +27,7 @@ static size_t size_rings(struct mprdma_qp* qp, const struct ibv_qp_init_attr_ex*
     qp->sq.depth = mprdma_power_of_two(cap->max_send_wr > 0 ? cap->max_send_wr : 1);
     qp->sq.stride = (uint32_t)((slot + SQ_STRIDE_UNIT - 1) / SQ_STRIDE_UNIT * SQ_STRIDE_UNIT);
     qp->sq.max_sge = sge;
-    /* As adapters have it: what a slot holds anyway. There are programs that send inline without
+    /* Reports the room that a slot has anyway, as adapters do: some programs send inline without
      * having asked (rdma_xclient). */
     struct mprdma_abi_device_info info;
     uint32_t room = qp->sq.stride - (uint32_t)sizeof(struct mprdma_abi_send_wqe);
@@ -116,7 +116,7 @@ static int create_in_engine(struct mprdma_qp* qp, const struct ibv_qp_init_attr_
   return 0;
 }
 
-/* What libibverbs leaves to the provider. */
+/* Fills in the members of ibv_qp that libibverbs leaves to the provider. */
 void mprdma_qp_init(struct mprdma_qp* qp, const struct ibv_qp_init_attr_ex* attr) {
   struct ibv_qp* ibv = &qp->verbs.qp;
   ibv->context = &qp->context->verbs.context;
@@ -125,7 +125,7 @@ void mprdma_qp_init(struct mprdma_qp* qp, const struct ibv_qp_init_attr_ex* attr
   ibv->qp_type = attr->qp_type;
   if (attr->qp_type == IBV_QPT_XRC_RECV) {
     qp->xrcd = to_mprdma_xrcd(attr->xrcd);
-    /* Not its own: librdmacm asks for it (rdma_create_srq). */
+    /* The domain is not the queue pair's own, but librdmacm asks for it (rdma_create_srq). */
     ibv->pd = (attr->comp_mask & IBV_QP_INIT_ATTR_PD) != 0 ? attr->pd : NULL;
   } else {
     ibv->pd = attr->pd;
@@ -149,7 +149,7 @@ void mprdma_qp_init(struct mprdma_qp* qp, const struct ibv_qp_init_attr_ex* attr
                                        .sq_sig_all = attr->sq_sig_all};
 }
 
-/* What the rings really hold, which may be more than was asked for. */
+/* Reports the real capacities of the rings, which may exceed the request. */
 static struct ibv_qp_cap actual_caps(const struct mprdma_qp* qp) {
   return (struct ibv_qp_cap){.max_send_wr = qp->sq.depth,
                              .max_recv_wr = qp->rq.depth,
@@ -287,7 +287,7 @@ int mprdma_destroy_qp(struct ibv_qp* ibv) {
   if (error != 0) {
     return error;
   }
-  if (is_here) { /* else its rings, and its CQs', stayed in the parent */
+  if (is_here) { /* otherwise its rings, and its CQs', stayed in the parent */
     mprdma_qp_purge_completions(qp);
     mprdma_drain_qp_events(qp);
   }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What may be created and posted: by type of queue pair, by limits, by what the engine can do. */
+/* Checks on creation and posting: by type of queue pair, by limits, by the engine's features. */
 #include "providers/mprdma/operations.h"
 
-/* A queue that the QP has not may have any size (ibv_create_qp(3)). */
+/* The size of a queue that the QP does not have is ignored (ibv_create_qp(3)). */
 static int check_caps(const struct ibv_qp_cap* cap, bool receives) {
   struct mprdma_abi_device_info info;
   int error = mprdma_engine_link_limits(&info);
@@ -44,7 +44,7 @@ static int check_masks(const struct ibv_qp_init_attr_ex* attr) {
   return flags == 0 || attr->qp_type == IBV_QPT_UD ? 0 : EINVAL;
 }
 
-/* Made before a fork, it lives in the parent: here its handle may name another. */
+/* An object that was made before a fork lives in the parent; here its handle may name another. */
 static bool is_cq_here(struct ibv_cq* cq) {
   return cq != NULL && mprdma_object_is_here(&to_mprdma_cq(cq)->object);
 }

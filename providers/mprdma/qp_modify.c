@@ -84,7 +84,7 @@ static void to_abi(const struct ibv_qp_attr* from, int mask, struct mprdma_abi_q
   }
 }
 
-/* Keeps what the engine has no use for, for ibv_query_qp(). */
+/* Keeps attributes for ibv_query_qp() that the engine does not use. */
 static void remember(struct mprdma_qp* qp, const struct ibv_qp_attr* attr, int mask) {
   if ((mask & IBV_QP_PORT) != 0) {
     qp->attr->port_num = attr->port_num;
@@ -99,9 +99,10 @@ static void entered_state(struct mprdma_qp* qp, enum ibv_qp_state state) {
   if (state == IBV_QPS_ERR) {
     __atomic_store_n(&qp->in_error, 1, __ATOMIC_RELEASE);
   }
-  if (state == IBV_QPS_RESET) { /* nothing else ends an error, which may come at once after RTS */
+  if (state == IBV_QPS_RESET) { /* only RESET ends an error, which may come right after RTS */
     __atomic_store_n(&qp->in_error, 0, __ATOMIC_RELEASE);
-    /* The engine has dropped what was posted, by moving its consumer indices to our producers. */
+    /* The engine has dropped all posted requests: it moved its consumer indices to our
+     * producers. */
     mprdma_qp_purge_completions(qp);
     memset(qp->attr, 0, sizeof(*qp->attr));
   }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a queue pair says about itself: attributes, order of its data, ECE options. */
+/* Queries of a queue pair: attributes, order of its data, ECE options. */
 #include "providers/mprdma/operations.h"
 
 int mprdma_qp_query_engine(struct mprdma_qp* qp, struct mprdma_abi_qp_attr* out) {
   const struct mprdma_abi_handle in = {.handle = qp->object->handle};
   if (!mprdma_object_is_here(qp->object)) {
-    return EINVAL; /* made before a fork: it lives in the parent */
+    return EINVAL; /* a queue pair from before a fork lives in the parent */
   }
   return mprdma_execute(qp->context, MPRDMA_ABI_QUERY_QP, &in, sizeof(in), out, sizeof(*out));
 }

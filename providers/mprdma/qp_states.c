@@ -27,7 +27,7 @@ struct transition {
   struct masks of[kColumns];
 };
 
-/* This type has no such transition: it would take more than anyone can give. */
+/* A transition that a type does not have: it requires attributes that no caller can give. */
 #define NEVER \
   { ~0, 0 }
 #define ACCESS_CHANGE (IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the device and its port can do. Answers without an engine too: ibv_devinfo starts none. */
+/* Capabilities of the device and its port. Queries need no engine: ibv_devinfo starts none. */
 #include <endian.h>
 #include <time.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 
 enum { kPhysLinkUp = 5, kPhysDisabled = 3 };
 
-/* No vendor has assigned us a number: the locally administered prefix of our derived MACs. */
+/* The vendor id is the locally administered prefix of derived MACs, because none is assigned. */
 enum { kVendorId = 0x024d52, kVendorPartId = 1 };
 
 enum ibv_mtu mprdma_mtu_to_enum(uint32_t bytes) {
@@ -30,8 +30,8 @@ uint32_t mprdma_mtu_to_bytes(enum ibv_mtu mtu) {
   return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128u << (unsigned int)mtu : 0;
 }
 
-/* A rate as InfiniBand spells it, lanes times speed (IBTA 14.2.5.6), the nearest that is not below:
- * what the kernel reports of an Ethernet port of that rate. */
+/* Expresses a rate as lanes times speed (IBTA 14.2.5.6), the nearest that is not below: what the
+ * kernel reports for an Ethernet port of that rate. */
 static void set_rate(struct ibv_port_attr* attr, uint32_t mbps) {
   enum { kWidth1x = 1, kWidth4x = 2, kSdr = 1, kQdr = 4, kEdr = 32, kHdr = 64 };
   static const struct {
@@ -96,8 +96,8 @@ static void fill_device(const struct mprdma_context* context,
   attr->max_qp_rd_atom = clamp(info->max_rd_atomic);
   attr->max_qp_init_rd_atom = clamp(info->max_rd_atomic);
   attr->max_res_rd_atom = clamp((uint64_t)info->max_rd_atomic * info->max_qps);
-  /* The processor's own instructions do it, so that GLOB would be true as well; but adapters and
-   * rdma_rxe announce HCA, and programs (UCX) compare for equality. */
+  /* GLOB would be true as well, because the processor's own instructions execute atomics. But
+   * adapters and rdma_rxe announce HCA, and programs (UCX) compare for equality. */
   attr->atomic_cap = has(info, MPRDMA_ABI_FEATURE_ATOMIC) ? IBV_ATOMIC_HCA : IBV_ATOMIC_NONE;
   attr->max_ah = clamp(info->max_ahs);
   attr->max_mw = clamp(info->max_mws);
@@ -112,7 +112,7 @@ static void fill_device(const struct mprdma_context* context,
   attr->phys_port_cnt = 1;
 }
 
-/* Software needs no pinning: whatever it does to memory it does by address, on demand. */
+/* Software needs no pinning: every access is by address, on demand. */
 static void fill_odp(const struct mprdma_abi_device_info* info, struct ibv_device_attr_ex* attr) {
   if (!has(info, MPRDMA_ABI_FEATURE_ON_DEMAND)) {
     return;
@@ -134,8 +134,8 @@ static void fill_odp(const struct mprdma_abi_device_info* info, struct ibv_devic
   }
 }
 
-/* What is not named is 0: no segmentation offload, receive hashing, pacing, raw packets, tag
- * matching. */
+/* Members that are not set here are 0: no segmentation offload, receive hashing, pacing, raw
+ * packets, tag matching. */
 static void fill_extended(const struct mprdma_abi_device_info* info,
                           struct ibv_device_attr_ex* attr) {
   attr->device_cap_flags_ex = attr->orig_attr.device_cap_flags;
@@ -186,7 +186,8 @@ int mprdma_query_rt_values(struct ibv_context* ibv, struct ibv_values_ex* values
   return 0;
 }
 
-/* The engine's view of the port, or what is true before there is one. */
+/* Fills in the engine's view of the port or, before there is an engine, what is known without
+ * one. */
 static void port_info(struct mprdma_context* context, struct mprdma_abi_port_info* info) {
   memset(info, 0, sizeof(*info));
   if (context->engine_pid == getpid() &&

@@ -5,7 +5,8 @@
 
 #include "providers/mprdma/operations.h"
 
-/* What the queue ABI asks of a ring; an allocator gets sizes that are multiples of it. */
+/* Alignment that the queue ABI requires of a ring; sizes passed to an allocator are multiples of
+   it. */
 #define RING_ALIGNMENT 64u
 #define RQ_STRIDE_UNIT 16u
 
@@ -20,7 +21,8 @@ static int map(struct mprdma_memory* memory, size_t bytes) {
   if (base == MAP_FAILED) {
     return ENOMEM;
   }
-  /* A child that writes to a shared-by-copy ring would send the parent's pages elsewhere. */
+  /* Without this, a child that writes to a copy-on-write ring would leave the parent with other
+   * pages than the engine's. */
   if (madvise(base, bytes, MADV_DONTFORK) != 0) {
     int error = errno;
     munmap(base, bytes);
@@ -31,8 +33,8 @@ static int map(struct mprdma_memory* memory, size_t bytes) {
   return 0;
 }
 
-/* ibv_alloc_parent_domain(3). The memory is the application's and may share pages with its heap:
- * it is not kept from a fork. */
+/* Asks the allocator of the parent domain (ibv_alloc_parent_domain(3)). Its memory is the
+ * application's and may share pages with the heap, so a child of a fork keeps it. */
 static int ask_allocator(struct mprdma_memory* memory, struct mprdma_pd* from, size_t bytes) {
   bytes = round_up(bytes, RING_ALIGNMENT);
   void* base = from->alloc(&from->ibv, from->pd_context, bytes, RING_ALIGNMENT, memory->type);

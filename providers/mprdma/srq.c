@@ -83,7 +83,8 @@ static void count_users(const struct mprdma_srq* srq, const struct ibv_pd* pd, u
   }
 }
 
-/* What libibverbs does for ibv_create_srq() and leaves to the provider for the extended one. */
+/* Initialises fields that libibverbs sets for ibv_create_srq() but leaves to the provider for the
+   extended call. */
 static void fill_verbs_srq(struct mprdma_srq* srq, const struct ibv_srq_init_attr_ex* attr) {
   struct ibv_srq* ibv = &srq->verbs.srq;
   ibv->context = &srq->context->verbs.context;
@@ -139,7 +140,7 @@ static int check_init(const struct ibv_srq_init_attr_ex* attr) {
   bool good = (attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) != 0 && attr->pd != NULL;
   if (attr->srq_type == IBV_SRQT_XRC) {
     good = good && (attr->comp_mask & kXrc) == kXrc && attr->cq != NULL && attr->xrcd != NULL;
-    /* Made before a fork, they live in the parent. */
+    /* Objects from before a fork live in the parent. */
     good = good && mprdma_object_is_here(&to_mprdma_cq(attr->cq)->object) &&
            mprdma_object_is_here(&to_mprdma_xrcd(attr->xrcd)->domain->object);
   } else {
@@ -164,7 +165,8 @@ struct ibv_srq* mprdma_create_srq_ex(struct ibv_context* context,
   return srq;
 }
 
-/* The engine moves what was not taken yet into the new ring, from its index 0 on. */
+/* Resizes the ring; the engine moves the receives that were not taken yet into the new ring, from
+ * its index 0 on. */
 static int resize(struct mprdma_srq* srq, uint32_t max_wr) {
   struct mprdma_memory memory;
   struct mprdma_work_queue bigger = srq->rq;
@@ -182,7 +184,7 @@ static int resize(struct mprdma_srq* srq, uint32_t max_wr) {
   pthread_spin_lock(&srq->rq.lock);
   error = mprdma_execute(srq->context, MPRDMA_ABI_MODIFY_SRQ, &in, sizeof(in), NULL, 0);
   if (error == 0) {
-    /* The old record says how many had been taken when the rest moved. */
+    /* The old record tells how many receives had been taken when the rest moved. */
     uint32_t taken = mprdma_abi_load_acquire(&srq->rq.dbr->consumer);
     struct mprdma_memory old = srq->memory;
     srq->memory = memory;

@@ -30,7 +30,7 @@ static int wr_complete(struct ibv_qp_ex* ibv) {
 
 static void wr_abort(struct ibv_qp_ex* ibv) {
   struct mprdma_qp* qp = to_mprdma_qp_ex(ibv);
-  qp->batch_wqe = NULL; /* the producer index was not published: the slots never were */
+  qp->batch_wqe = NULL; /* the producer index was not published, so the slots do not count */
   pthread_spin_unlock(&qp->sq.lock);
 }
 
@@ -224,7 +224,7 @@ static void wr_atomic_write(struct ibv_qp_ex* ibv, uint32_t rkey, uint64_t remot
   wr_set_inline_data_list(ibv, 1, &buffer);
 }
 
-/* Which operation each flag asks for. */
+/* The operation that each flag asks for. */
 static const struct {
   uint64_t flag;
   enum mprdma_abi_send_opcode opcode;

@@ -2,7 +2,7 @@
 /*
  * XRC domains and what is shared in them. Opens of one file in this process name one domain; a
  * domain is not shared with other processes (there each has an engine of its own). An XRC_RECV
- * queue pair can be opened again by its number, ibv_open_qp(3): the handles share it, each gets its
+ * queue pair can be opened again by its number (qp_open.c): the handles share it, each gets its
  * events, and the last one that is destroyed takes it along.
  */
 #include <fcntl.h>
@@ -53,7 +53,7 @@ static int make_domain(struct mprdma_context* context, const struct stat* file,
   return 0;
 }
 
-/* The errors are the kernel's. xrc_lock held. */
+/* Finds or makes the domain; errors are those of the kernel. Requires xrc_lock. */
 static int find_or_make(struct mprdma_context* context, const struct ibv_xrcd_init_attr* attr,
                         struct mprdma_xrc_domain** out) {
   struct stat file;
@@ -150,7 +150,7 @@ static void add_handle(struct mprdma_shared_qp* shared, struct mprdma_qp* qp) {
   pthread_mutex_unlock(&shared->lock);
 }
 
-/* Returns whether that was the last one. */
+/* Removes a handle; returns whether it was the last one. */
 static bool remove_handle(struct mprdma_shared_qp* shared, const struct mprdma_qp* qp) {
   pthread_mutex_lock(&shared->lock);
   struct mprdma_qp** link = &shared->handles;
@@ -160,20 +160,21 @@ static bool remove_handle(struct mprdma_shared_qp* shared, const struct mprdma_q
   *link = qp->next_handle;
   bool last = shared->handles == NULL;
   if (!last && shared->object.context == qp->context) {
-    shared->object.context = shared->handles->context; /* it outlives who made it */
+    shared->object.context = shared->handles->context; /* outlives its maker */
   }
   pthread_mutex_unlock(&shared->lock);
   return last;
 }
 
-/* Only the handles of other contexts stay, and one of these keeps the QP. */
+/* Removes the handles of a closed context. Handles of other contexts stay, and one of these
+ * contexts keeps the QP. */
 static void leave_shared(struct mprdma_shared_qp* shared, const struct mprdma_context* leaving) {
   struct mprdma_context* heir = NULL;
   for (struct mprdma_qp* qp = shared->handles; qp != NULL && heir == NULL; qp = qp->next_handle) {
     heir = qp->context != leaving ? qp->context : NULL;
   }
   if (heir == NULL) {
-    return; /* it goes with the leftovers */
+    return; /* the QP is destroyed with the leftovers */
   }
   pthread_mutex_lock(&shared->lock);
   struct mprdma_qp** link = &shared->handles;
@@ -278,16 +279,8 @@ int mprdma_close_shared_qp(struct mprdma_qp* qp) {
   return error;
 }
 
-static int check_open(const struct ibv_qp_open_attr* attr) {
-  const uint32_t kNeeded = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
-  bool good = (attr->comp_mask & kNeeded) == kNeeded &&
-              (attr->comp_mask & ~(kNeeded | IBV_QP_OPEN_ATTR_CONTEXT)) == 0 &&
-              attr->qp_type == IBV_QPT_XRC_RECV && attr->xrcd != NULL;
-  return good ? 0 : EINVAL;
-}
-
-/* Becomes a handle of the QP with that number. */
-static int join(struct mprdma_qp* qp, const struct mprdma_xrc_domain* domain, uint32_t qpn) {
+int mprdma_join_shared_qp(struct mprdma_qp* qp, const struct mprdma_xrc_domain* domain,
+                          uint32_t qpn) {
   pthread_mutex_lock(&xrc_lock);
   struct mprdma_shared_qp* shared = domain->qps;
   while (shared != NULL && shared->qpn != qpn) {
@@ -299,34 +292,4 @@ static int join(struct mprdma_qp* qp, const struct mprdma_xrc_domain* domain, ui
   }
   pthread_mutex_unlock(&xrc_lock);
   return found ? 0 : EINVAL;
-}
-
-struct ibv_qp* mprdma_open_qp(struct ibv_context* context, struct ibv_qp_open_attr* attr) {
-  int error = check_open(attr);
-  struct mprdma_qp* qp = error == 0 ? calloc(1, sizeof(*qp)) : NULL;
-  if (error == 0 && qp == NULL) {
-    error = ENOMEM;
-  }
-  if (error == 0) {
-    void* qp_context = (attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT) != 0 ? attr->qp_context : NULL;
-    const struct ibv_qp_init_attr_ex init = {
-        .qp_context = qp_context, .qp_type = IBV_QPT_XRC_RECV, .xrcd = attr->xrcd};
-    qp->context = to_mprdma_context(context);
-    mprdma_qp_init(qp, &init);
-    error = join(qp, qp->xrcd->domain, attr->qp_num);
-  }
-  if (error != 0) {
-    free(qp);
-    errno = error;
-    return NULL;
-  }
-  qp->verbs.qp.qp_num = attr->qp_num;
-  qp->verbs.qp.handle = qp->object->number;
-  struct mprdma_abi_qp_attr now;
-  if (mprdma_qp_query_engine(qp, &now) == 0) {
-    qp->state = now.state;
-    qp->verbs.qp.state = (enum ibv_qp_state)now.state;
-  }
-  mprdma_qp_count_users(qp, 1);
-  return &qp->verbs.qp;
 }

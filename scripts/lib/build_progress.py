@@ -7,8 +7,8 @@ import time
 
 from hosts import Failure
 
-# What a step costs beside others, by its description; the first that matches counts. From the log
-# of a build: sources of the command include CLI11, JSON and TOML, those of the provider nothing.
+# Relative cost of a build step, by its description; the first match counts. From the log of a
+# build: sources of the command include CLI11, JSON and TOML, those of the provider nothing.
 COSTS = (
     (r"object tools/mprdma", 9.0),
     (r"object tools/", 5.0),

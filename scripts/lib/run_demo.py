@@ -9,14 +9,16 @@ import re
 import statistics
 import sys
 
-import build_progress
-import demo_cases
-import demo_plot
-from fabric_wire import FabricWire
-from hosts import ROOT, Failure
-from report import Report
-from run_tests import GCC
-from screen import Screen
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[2] / "tests/harness")]
+
+import build_progress  # noqa: E402
+import demo_cases  # noqa: E402
+import demo_plot  # noqa: E402
+from fabric_wire import FabricWire  # noqa: E402
+from hosts import ROOT, Failure  # noqa: E402
+from report import Report  # noqa: E402
+from run_tests import RELEASE  # noqa: E402
+from screen import Screen  # noqa: E402
 
 NEEDS = "demo-needs"  # of meson: what this and the command lines of README run
 TOPOLOGY = ROOT / "switchsim/scenarios/fabric-four-paths.toml"
@@ -48,10 +50,10 @@ VERIFIED = ("demo.verified", "random operations over the broken paths, verified 
 def build(screen):
     """Builds what the demo and README's lines run; warnings are errors."""
     screen.progress("configuring")
-    if not GCC.setup():
+    if not RELEASE.setup():
         raise Failure("cannot configure build/: read the message above")
-    build_progress.build(screen, GCC.directory, NEEDS)
-    return GCC.directory
+    build_progress.build(screen, RELEASE.directory, NEEDS)
+    return RELEASE.directory
 
 
 def topology(path_rate, port_kind):

@@ -11,9 +11,11 @@ import subprocess
 import sys
 import time
 
-from results import Tally, read_meson_results
-
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tests/harness")]
+
+from results import Tally, read_meson_results  # noqa: E402
+
 # A clone in another folder finds what was compiled for the first.
 os.environ.setdefault("CCACHE_BASEDIR", str(ROOT))
 os.environ.setdefault("CCACHE_NOHASHDIR", "1")
@@ -85,25 +87,27 @@ def run(command, environment=None, quiet=False):
     return ran.returncode == 0
 
 
-GCC = Build("build", ("gcc", "g++"))
+# What is installed, measured and shown; and the tests, with checks (DCHECK) and debug information.
+RELEASE = Build("build", ("gcc", "g++"), "--buildtype=release")
+GCC = Build("build-test", ("gcc", "g++"), "--buildtype=debugoptimized")
 SANITIZE = Build(
     "build-sanitize", ("clang", "clang++"), "-Db_sanitize=address,undefined", "-Db_lundef=false",
-    "-Doptimization=1", "-Ddebug=true",
+    "-Doptimization=1", "-Ddebug=true", "-Ddcheck=enabled",
 )  # fmt: skip
-# What clang's cannot do: its sanitizer is in the executable, and hides the preload.
+# Suites that clang's build cannot run: its sanitizer is in the executable, and hides the preload.
 SANITIZE_PROVIDER = Build(
     "build-asan-gcc", ("gcc", "g++"), "-Db_sanitize=address,undefined", "-Db_lundef=false",
-    "-Doptimization=1", "-Ddebug=true",
+    "-Doptimization=1", "-Ddebug=true", "-Ddcheck=enabled",
 )  # fmt: skip
 TSAN = Build(
     "build-tsan", ("clang", "clang++"), "-Db_sanitize=thread", "-Db_lundef=false",
-    "-Doptimization=1", "-Ddebug=true",
+    "-Doptimization=1", "-Ddebug=true", "-Ddcheck=enabled",
 )
 # Provider and preload: clang's sanitizer would hide the preload. gcc warns that its own does not
 # know fences; those of ours order a wake-up, or bytes that nobody reads before their completion.
 TSAN_PROVIDER = Build(
     "build-tsan-gcc", ("gcc", "g++"), "-Db_sanitize=thread", "-Db_lundef=false",
-    "-Doptimization=1", "-Ddebug=true", "-Dcpp_args=-Wno-tsan",
+    "-Doptimization=1", "-Ddebug=true", "-Ddcheck=enabled", "-Dcpp_args=-Wno-tsan",
 )  # fmt: skip
 
 
@@ -156,9 +160,10 @@ def sanitized(build, suites, asked_for, tally):
 def clang_tidy(options, tally):
     """Static analysis, over the compile database of the gcc build."""
     if GCC.setup():
-        tally.check("clang-tidy", run([str(ROOT / "scripts/clang-tidy"), *options]))
+        tidy = [str(ROOT / "scripts/clang-tidy"), "--build", str(GCC.directory)]
+        tally.check("clang-tidy", run([*tidy, *options]))
     else:
-        tally.fail("build: configure")
+        tally.fail(f"{GCC.directory.name}: configure")
 
 
 def main():

@@ -11,16 +11,18 @@ namespace mprdma::switchsim {
 
 namespace {
 
-// Empty, or why not: nothing has been opened yet, and a pipe would hold that back.
-std::string look_at(const std::string& path) {
+// Checks the path before it is opened, because opening a pipe would block.
+Status look_at(const std::string& path) {
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(path, error);
-  if (error) return error.message();
-  return std::filesystem::is_regular_file(status) ? "" : "not a regular file";
+  if (error) return {error.value(), error.message()};
+  if (!std::filesystem::is_regular_file(status)) return {EINVAL, "not a regular file"};
+  return {};
 }
 
-// Its size was not asked for: a file may grow, and files of the kernel have none.
-std::string read_all(const std::string& path, std::string* out) {
+// Reads to the end whatever size the file reports: it may grow, and files of the kernel report
+// none.
+Status read_all(const std::string& path, std::string* out) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   std::string text;
@@ -30,19 +32,22 @@ std::string read_all(const std::string& path, std::string* out) {
     text.append(buffer, static_cast<size_t>(file.gcount()));
   }
   if (text.size() > kTextFileBytesMax) {
-    return "larger than " + std::to_string(kTextFileBytesMax >> 20) + " MiB";
+    return {EFBIG, "larger than " + std::to_string(kTextFileBytesMax >> 20) + " MiB"};
   }
-  if (!file.eof()) return std::generic_category().message(errno != 0 ? errno : EIO);
+  if (!file.eof()) {
+    const int error = errno != 0 ? errno : EIO;
+    return {error, std::generic_category().message(error)};
+  }
   *out = std::move(text);
   return {};
 }
 
 }  // namespace
 
-std::string read_file(const std::string& path, std::string* out) {
-  std::string wrong = look_at(path);
-  if (wrong.empty()) wrong = read_all(path, out);
-  return wrong.empty() ? wrong : path + ": cannot be read: " + wrong;
+Status read_file(const std::string& path, std::string* out) {
+  Status status = look_at(path);
+  if (status.ok()) status = read_all(path, out);
+  return prefixed(path + ": cannot be read: ", std::move(status));
 }
 
 }  // namespace mprdma::switchsim

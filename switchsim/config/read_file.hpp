@@ -4,14 +4,15 @@
 #include <cstddef>
 #include <string>
 
+#include "base/status.hpp"
+
 namespace mprdma::switchsim {
 
 // No file that is written by hand is larger.
 inline constexpr size_t kTextFileBytesMax = size_t{8} << 20;
 
-// Empty, or why it cannot be read: "PATH: cannot be read: No such file or directory". Only a
-// regular file of at most kTextFileBytesMax is read: a device may have no end, and a pipe nobody
-// who writes.
-std::string read_file(const std::string& path, std::string* out);
+// Errors read "PATH: cannot be read: No such file or directory". Only a regular file of at most
+// kTextFileBytesMax is read: a device may have no end, and a pipe nobody who writes.
+Status read_file(const std::string& path, std::string* out);
 
 }  // namespace mprdma::switchsim

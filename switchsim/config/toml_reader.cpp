@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 
 namespace mprdma::switchsim {
@@ -25,16 +26,16 @@ std::optional<SimSpan> span_of(const toml::node& node) {
 
 void TomlErrors::add(const toml::source_region& where, const std::string& what) {
   if (any()) return;
-  // What an override put there has no place in the file.
+  // A value that an override set has no place in the file.
   if (where.begin.line == 0) {
-    first = fmt::format("{}: (by an override) {}", path, what);
+    first = {EINVAL, fmt::format("{}: (by an override) {}", path, what)};
   } else {
-    first = fmt::format("{}:{}:{}: {}", path, where.begin.line, where.begin.column, what);
+    first = {EINVAL, fmt::format("{}:{}:{}: {}", path, where.begin.line, where.begin.column, what)};
   }
 }
 
 void TomlErrors::add(const std::string& what) {
-  if (!any()) first = fmt::format("{}: {}", path, what);
+  if (!any()) first = {EINVAL, fmt::format("{}: {}", path, what)};
 }
 
 const toml::node* TomlReader::node(std::string_view key) {
@@ -66,7 +67,7 @@ bool TomlReader::text(std::string_view key, std::string* out) {
 }
 
 bool TomlReader::file_name(std::string_view key, std::string* out) {
-  // With an ending behind it, still a name that file systems take.
+  // Short enough that file systems take the name with an ending.
   constexpr size_t kBytesMax = 200;
   return value(key, "a name that a file can have: 1..200 bytes, no '/'", false,
                [out](const toml::node& found) {

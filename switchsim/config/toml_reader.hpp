@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/status.hpp"
 #include "switchsim/model/sim_time.hpp"
 
 namespace mprdma::switchsim {
@@ -23,16 +24,16 @@ namespace mprdma::switchsim {
 // Longest time in a file, microseconds: an hour.
 inline constexpr double kTimeUsMax = 3.6e9;
 
-// Microseconds, whole or not, in 0..kTimeUsMax; nullopt: something else.
+// Microseconds, whole or not, from 0 to kTimeUsMax; nullopt: something else.
 std::optional<SimSpan> span_of(const toml::node& node);
 
-// Of one document.
+// The errors of one document.
 struct TomlErrors {
   std::string path;
-  std::string first;  // empty: none
-  [[nodiscard]] bool any() const { return !first.empty(); }
+  Status first;
+  [[nodiscard]] bool any() const { return !first.ok(); }
   void add(const toml::source_region& where, const std::string& what);
-  // Of the document as a whole.
+  // Adds an error of the document as a whole.
   void add(const std::string& what);
 };
 
@@ -59,7 +60,7 @@ class TomlReader {
   bool span_us(std::string_view key, SimSpan* out);
   bool time_us(std::string_view key, SimTime* out);
   bool rate_gbps(std::string_view key, LinkRate* out);
-  // 0..1 as parts of a million.
+  // A number from 0 to 1, as parts of a million.
   bool share(std::string_view key, uint32_t* out_ppm);
   // A string or an array of strings.
   bool names(std::string_view key, std::vector<std::string>* out);
@@ -79,7 +80,7 @@ class TomlReader {
     if (!take(*found)) return refuse(key, expected), false;
     return true;
   }
-  // The same of a string.
+  // Reads a string and hands it to `take`.
   template <class Take>
   bool parsed_text(std::string_view key, const char* expected, bool required, Take take) {
     return value(key, expected, required, [&](const toml::node& found) {

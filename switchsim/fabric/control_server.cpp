@@ -25,10 +25,6 @@ bool same_user(int fd) {
   return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid();
 }
 
-std::string failed(const char* what) {
-  return std::string(what) + ": " + std::strerror(errno);
-}
-
 }  // namespace
 
 ControlServer::~ControlServer() {
@@ -40,21 +36,23 @@ ControlServer::~ControlServer() {
   if (epoll_fd_ >= 0) close(epoll_fd_);
 }
 
-std::string ControlServer::open(const std::string& path) {
+Status ControlServer::open(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) return "the path '" + path + "' is too long";
+  if (path.size() >= sizeof address.sun_path) {
+    return {ENAMETOOLONG, "the path '" + path + "' is too long"};
+  }
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
   epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (epoll_fd_ < 0 || fd < 0) return failed("socket");
+  if (epoll_fd_ < 0 || fd < 0) return system_status("socket", errno);
   unlink(path.c_str());
   fchmod(fd, 0600);
   if (bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
       listen(fd, 8) != 0) {
-    std::string error = failed(path.c_str());
+    Status status = system_status(path, errno);
     close(fd);
-    return error;
+    return status;
   }
   path_ = path;
   listen_fd_ = fd;
@@ -85,7 +83,7 @@ void ControlServer::watch(const Connection& connection, int operation) const {
   epoll_ctl(epoll_fd_, operation, connection.fd, &event);
 }
 
-// False: the connection is over.
+// Reads what has arrived. False: the connection is over.
 bool ControlServer::read_some(Connection* connection) {
   char bytes[1024];
   for (;;) {

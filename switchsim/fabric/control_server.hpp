@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "base/status.hpp"
+
 namespace mprdma::switchsim {
 
 class ControlServer {
@@ -18,9 +20,8 @@ class ControlServer {
   ControlServer(const ControlServer&) = delete;
   ControlServer& operator=(const ControlServer&) = delete;
 
-  // Requires that nobody else serves this path: a socket that is there is removed. Empty, or what
-  // went wrong.
-  std::string open(const std::string& path);
+  // Requires that nobody else serves this path: a socket that is there is removed.
+  Status open(const std::string& path);
   // Readable when poll() has something to do.
   [[nodiscard]] int fd() const { return epoll_fd_; }
   void poll(const Handler& handler);

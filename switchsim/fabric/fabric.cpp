@@ -20,7 +20,7 @@ constexpr uint32_t kNoHost = UINT32_MAX;
 // Bytes in a host's queue above which the host is not read: enough to keep a fast link busy
 // between two turns, little enough that a sender notices.
 constexpr uint64_t kHostQueueBytes = 64 * 1024;
-// ARP and group frames on their way at once.
+// ARP and group frames that may be on their way at once.
 constexpr size_t kControlMax = 1024;
 
 FiveTuple five_tuple(const FrameClass& found) {
@@ -33,7 +33,8 @@ FiveTuple five_tuple(const FrameClass& found) {
   return tuple;
 }
 
-// As long as the longest single link between two hosts takes: an order of magnitude, no more.
+// The constant delay of ARP and group frames: that of the slowest two host links and the slowest
+// link between switches, without rates and queues.
 Duration control_delay(const Topology& topology) {
   SimSpan host_link;
   SimSpan link;
@@ -89,7 +90,7 @@ SimTime Fabric::sim_time(Time now) const {
 Time Fabric::next_event() const {
   Time next = Time::never();
   const SimTime event = network_->next_event();
-  // Rounded up: woken earlier, there would be nothing to do.
+  // The time is rounded up, because the event is not due before it.
   if (!event.is_never()) next = epoch_ + Duration::ns((event.ps() + 999) / 1000);
   if (!control_.empty()) next = std::min(next, control_.front().due);
   return next;
@@ -112,7 +113,7 @@ bool Fabric::turn(Time now) {
 
 // ---- From the hosts
 
-// True: more may wait.
+// Reads a burst of frames from a host. True: more may wait.
 bool Fabric::receive(uint32_t index, Time now) {
   Host& host = hosts_[index];
   host.blocked = network_->queue_bytes(2 * index) > kHostQueueBytes;
@@ -130,7 +131,7 @@ bool Fabric::receive(uint32_t index, Time now) {
   }
   host.port->rx_release(cookies.data(), count);
   host.counters.frames_in += count;
-  host.sent = true;  // frames given back are news for the sender, too
+  host.sent = true;  // returned frames need a flush, too
   moved_ = true;
   return count == kBurst;
 }
@@ -179,7 +180,8 @@ uint32_t Fabric::find_mac(const wire::MacAddress& mac) const {
   return kNoHost;
 }
 
-// By the Ethernet address, or, for a host that has been given another one, by IPv4.
+// Finds the destination by its Ethernet address or, if a host uses another one than configured, by
+// IPv4.
 uint32_t Fabric::find_host(const FrameClass& found) const {
   const uint32_t by_mac = find_mac(found.dst_mac);
   if (by_mac != kNoHost || !wire::is_mapped_ipv4(found.dst_ip)) return by_mac;
@@ -284,7 +286,7 @@ void Fabric::service(Time now) {
 
 bool Fabric::arm() {
   for (Host& host : hosts_) {
-    // What a blocked host has sent waits for the network, whose event wakes us.
+    // A blocked host needs no wake-up: the network's next event makes room for its frames.
     host.armed = !host.blocked && host.port->arm();
     if (host.blocked || host.armed) continue;
     disarm();

@@ -22,7 +22,7 @@
 
 #include "base/counters.hpp"
 #include "base/units.hpp"
-#include "dataplane/port.hpp"
+#include "dataplane/port/port.hpp"
 #include "switchsim/fabric/fabric_config.hpp"
 #include "switchsim/fabric/frame_classifier.hpp"
 #include "switchsim/fabric/link_change.hpp"
@@ -30,7 +30,7 @@
 
 namespace mprdma::switchsim {
 
-// Of each host; page: docs/operations.md.
+// The counters of each host; page: docs/operations.md.
 #define MPRDMA_FABRIC_COUNTERS(X)                                                    \
   X(frames_in, "frames taken from the host")                                         \
   X(frames_out, "frames handed to the host")                                         \

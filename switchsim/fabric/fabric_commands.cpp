@@ -110,7 +110,7 @@ json list_hosts(const Fabric& fabric, const FabricStatus& status) {
   return out;
 }
 
-// "path1", or with ":ab" or ":ba" behind it.
+// Parses "path1", "path1:ab" or "path1:ba".
 bool find_link(const Fabric& fabric, std::string name, LinkId* link, unsigned* directions) {
   *directions = 3;
   if (name.ends_with(":ab") || name.ends_with(":ba")) {
@@ -139,8 +139,8 @@ json set(Fabric& fabric, const json& request) {
   const json changes = request.value("changes", json::array());
   if (!changes.is_array() || changes.empty()) return refused("changes: expected a list of words");
   for (const json& word : changes) {
-    const std::string error = parse_change(word.get<std::string>(), &change);
-    if (!error.empty()) return refused(error);
+    const Status status = parse_change(word.get<std::string>(), &change);
+    if (!status.ok()) return refused(status.text);
   }
   if (change.up && directions != 3) {
     return refused(fmt::format("{}: a link goes up or down in both directions", name));
@@ -170,7 +170,7 @@ std::string answer(const std::string& request, Fabric& fabric, FabricStatus* sta
   } catch (const json::exception& error) {
     out = refused(fmt::format("not understood: {}", error.what()));
   }
-  // Whatever bytes came in a name: they are shown, not passed on.
+  // Names may contain any bytes; invalid ones are replaced, because they are only shown.
   return out.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 

@@ -15,8 +15,8 @@
 
 namespace mprdma::switchsim {
 
-// Of the loop; page: docs/operations.md. How late it woke up says whether the machine carries the
-// rates of the links.
+// The counters of the loop; page: docs/operations.md. Late wake-ups show that the machine cannot
+// carry the rates of the links.
 #define MPRDMA_FABRIC_LOOP_COUNTERS(X)                                                 \
   X(turns, "looks at all ports")                                                       \
   X(sleeps_armed, "sleeps from which a frame would have woken the fabric")             \

@@ -10,8 +10,8 @@
 namespace mprdma::switchsim {
 
 std::string HostConfig::fabric_port(size_t index) const {
-  // The fabric outlives the applications, so it is the one that listens, and that dials a
-  // vhost-user wire (which resumes after a death only this way round).
+  // The fabric outlives the applications. It therefore listens on a LocalPort, and is the client of
+  // a vhost-user wire, which resumes after a death only if the fabric is the client.
   return kind == PortKind::kLocal
              ? fmt::format("local:{},role=listen", path)
              : fmt::format("ethdev:net_vhost{},iface={},client=1", index, path);
@@ -29,10 +29,10 @@ bool valid_fabric_name(const std::string& name) {
   return !name.empty() && name.size() <= 32 && std::all_of(name.begin(), name.end(), good);
 }
 
-std::string load_fabric(const std::string& path, FabricConfig* out) {
+Status load_fabric(const std::string& path, FabricConfig* out) {
   std::string text;
-  std::string wrong = read_file(path, &text);
-  return wrong.empty() ? parse_fabric(text, path, out) : wrong;
+  Status status = read_file(path, &text);
+  return status.ok() ? parse_fabric(text, path, out) : status;
 }
 
 }  // namespace mprdma::switchsim

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "base/status.hpp"
 #include "switchsim/model/topology.hpp"
 #include "wire/ethernet.hpp"
 
@@ -36,7 +37,7 @@ struct HostConfig {
   uint32_t mtu = 4096;
   uint32_t switch_index = 0;
 
-  // What the two ends of the wire open (dataplane/port_factory.hpp). `index`: of the host.
+  // What the two ends of the wire open (dataplane/open_port.hpp). `index`: of the host.
   [[nodiscard]] std::string fabric_port(size_t index) const;
   [[nodiscard]] std::string application_port() const;
 };
@@ -54,8 +55,7 @@ struct FabricConfig {
 // Letters, digits, '-' and '_', up to 32: it becomes part of a path.
 bool valid_fabric_name(const std::string& name);
 
-// Empty, or one line that says what is wrong, where, and what would be right.
-std::string parse_fabric(const std::string& text, const std::string& path, FabricConfig* out);
-std::string load_fabric(const std::string& path, FabricConfig* out);
+Status parse_fabric(const std::string& text, const std::string& path, FabricConfig* out);
+Status load_fabric(const std::string& path, FabricConfig* out);
 
 }  // namespace mprdma::switchsim

@@ -2,41 +2,38 @@
 
 #include <sched.h>
 #include <signal.h>
-#include <sys/epoll.h>
-#include <sys/signalfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
+#include <span>
 #include <utility>
 
-#include "dataplane/clock.hpp"
-#include "dataplane/prompt_thread.hpp"
+#include "dataplane/sys/clock.hpp"
+#include "dataplane/sys/thread_class.hpp"
 
 namespace mprdma::switchsim {
 
 namespace {
 
 using dataplane::clock_now;
+using dataplane::EventLoop;
 
-// While frames move: the least time between two looks at the ports.
+// Shortest time between two looks at the ports while frames move.
 constexpr Duration kTurn = Duration::us(25);
-// After so long without a frame the ports are asked to wake us.
+// Time without a frame after which the fabric arms the ports and sleeps.
 constexpr Duration kQuiet = Duration::ms(20);
 constexpr Duration kService = Duration::ms(10);
-// Whether a vhost-user device always wakes us for a program's first frame lies with DPDK: how long
-// that frame waits at most for us to look by ourselves.
+// Longest sleep with a vhost-user port. DPDK may not wake the fabric for a program's first frame,
+// which then waits this long.
 constexpr Duration kVhostSleepMax = Duration::ms(1);
-// Turns without a sleep, when hosts send faster than a turn takes in.
+// Largest number of turns without a sleep, while hosts send faster than a turn reads.
 constexpr unsigned kBusyTurnsMax = 8;
 constexpr uint64_t kTagSignal = UINT64_MAX;
 constexpr uint64_t kTagControl = UINT64_MAX - 1;
 
-// A late turn of the switch is a network that stands still. Where it is allowed (root,
-// RLIMIT_RTPRIO) it runs in a real-time class, which is safe because it always sleeps
-// (kBusyTurnsMax).
+// A late turn delays the whole network. Where it is allowed (root, RLIMIT_RTPRIO) the thread runs
+// in a real-time class, which is safe because it sleeps again and again (kBusyTurnsMax).
 void make_switch_prompt() {
   dataplane::make_prompt();
   sched_param lowest{};
@@ -54,33 +51,17 @@ FabricLoop::FabricLoop(Fabric* fabric, ControlServer* control, std::string name)
   }
 }
 
-FabricLoop::~FabricLoop() {
-  if (signal_fd_ >= 0) close(signal_fd_);
-  if (epoll_fd_ >= 0) close(epoll_fd_);
-}
+FabricLoop::~FabricLoop() = default;
 
-bool FabricLoop::watch(int fd, uint64_t tag, bool edge) const {
-  epoll_event event{};
-  event.events = EPOLLIN | (edge ? static_cast<unsigned>(EPOLLET) : 0U);
-  event.data.u64 = tag;
-  return epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) == 0;
-}
-
-std::string FabricLoop::start() {
-  epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
-  sigset_t ends;
-  sigemptyset(&ends);
-  sigaddset(&ends, SIGTERM);
-  sigaddset(&ends, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &ends, nullptr);
-  signal_fd_ = signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK);
-  bool good = epoll_fd_ >= 0 && signal_fd_ >= 0 && watch(signal_fd_, kTagSignal, false) &&
-              watch(control_->fd(), kTagControl, false);
+Status FabricLoop::start() {
+  bool good = events_.watch_signals({SIGTERM, SIGINT}, kTagSignal) &&
+              events_.watch(control_->fd(), kTagControl);
   for (size_t host = 0; host < fabric_->config().hosts.size(); ++host) {
     const int fd = fabric_->port(host).notify_fd();
-    if (fd >= 0) good = good && watch(fd, host, true);
+    if (fd >= 0) good = good && events_.watch(fd, host, EventLoop::Trigger::kEdge);
   }
-  return good ? "" : std::string("epoll: ") + std::strerror(errno);
+  if (!good) return system_status("epoll", errno);
+  return {};
 }
 
 void FabricLoop::run() {
@@ -110,13 +91,13 @@ void FabricLoop::count_turn(Duration late) {
   if (late >= Duration::ms(10)) ++status_.loop.late_10ms;
 }
 
-// How long to sleep; zero: do not.
+// Returns how long to sleep; zero: not at all.
 Duration FabricLoop::pause(Time now, bool more) {
   busy_turns_ = more ? busy_turns_ + 1 : 0;
   if (more && busy_turns_ % kBusyTurnsMax != 0) return Duration::zero();
   if (now - last_moved_ < kQuiet) {
     const Duration until_event = fabric_->next_event() - now;
-    // Up to a turn later than the event, so that one wake-up serves several.
+    // The sleep may end up to a turn after the event, so that one wake-up serves several events.
     return std::clamp(until_event, kTurn, kTurn * 2);
   }
   armed_ = fabric_->arm();
@@ -126,18 +107,11 @@ Duration FabricLoop::pause(Time now, bool more) {
 }
 
 void FabricLoop::sleep(Duration pause) {
-  std::array<epoll_event, 16> events;
-  timespec timeout{};
-  timeout.tv_sec = pause.count_ns() / 1'000'000'000;
-  timeout.tv_nsec = pause.count_ns() % 1'000'000'000;
-  int count = epoll_pwait2(epoll_fd_, events.data(), events.size(), &timeout, nullptr);
-  if (count < 0 && errno == ENOSYS) {
-    const auto ms = static_cast<int>((pause.count_ns() + 999'999) / 1'000'000);
-    count = epoll_wait(epoll_fd_, events.data(), events.size(), ms);
-  }
-  if (count <= 0) return;
+  std::array<epoll_event, 16> room;
+  const std::span<epoll_event> ready = events_.wait(pause, room);
+  if (ready.empty()) return;
   const Time now = clock_now();
-  for (int i = 0; i < count; ++i) on_ready(events[static_cast<size_t>(i)].data.u64, now);
+  for (const epoll_event& event : ready) on_ready(event.data.u64, now);
 }
 
 void FabricLoop::on_ready(uint64_t tag, Time now) {

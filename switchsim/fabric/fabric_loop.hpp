@@ -9,6 +9,8 @@
 
 #include <string>
 
+#include "base/status.hpp"
+#include "dataplane/sys/event_loop.hpp"
 #include "switchsim/fabric/control_server.hpp"
 #include "switchsim/fabric/fabric.hpp"
 #include "switchsim/fabric/fabric_commands.hpp"
@@ -22,12 +24,11 @@ class FabricLoop {
   FabricLoop(const FabricLoop&) = delete;
   FabricLoop& operator=(const FabricLoop&) = delete;
 
-  // Empty, or what is missing. SIGTERM and SIGINT are blocked for the thread from here on.
-  std::string start();
+  // Blocks SIGTERM and SIGINT for the calling thread.
+  Status start();
   void run();
 
  private:
-  bool watch(int fd, uint64_t tag, bool edge) const;
   Duration pause(Time now, bool more);
   void sleep(Duration pause);
   void count_turn(Duration late);
@@ -36,8 +37,7 @@ class FabricLoop {
   Fabric* fabric_;
   ControlServer* control_;
   FabricStatus status_;
-  int epoll_fd_ = -1;
-  int signal_fd_ = -1;
+  dataplane::EventLoop events_;
   Time last_moved_;
   Time next_service_;
   Duration sleep_max_ = Duration::infinite();

@@ -5,11 +5,10 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
-#include "dataplane/clock.hpp"
-#include "dataplane/port_factory.hpp"
+#include "dataplane/open_port.hpp"
+#include "dataplane/sys/clock.hpp"
 
 namespace mprdma::switchsim {
 
@@ -24,47 +23,51 @@ FabricProcess::~FabricProcess() {
   if (lock_fd_ < 0) return;
   unlink(control_path(directory_).c_str());
   unlink((directory_ + "/lock").c_str());
-  rmdir(directory_.c_str());  // stays if something of others lies in it
+  rmdir(directory_.c_str());  // fails if it holds files of others
   close(lock_fd_);
 }
 
-std::string FabricProcess::take_lock() {
+Status FabricProcess::take_lock() {
   const std::string path = directory_ + "/lock";
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd < 0) return fmt::format("{}: {}", path, std::strerror(errno));
-  // Of the open file, so that it outlives a fork; who only asks (F_OFD_GETLK) takes no lock.
+  if (fd < 0) return system_status(path, errno);
+  // The lock belongs to the open file, so it survives a fork. F_OFD_GETLK asks for it without
+  // taking it.
   struct flock whole {};
   whole.l_type = F_WRLCK;
   if (fcntl(fd, F_OFD_SETLK, &whole) != 0) {
     close(fd);
-    return "a fabric of this name runs already; end it with `mprdma fabric down`, or choose "
-           "another --name";
+    return {EEXIST,
+            "a fabric of this name runs already; end it with `mprdma fabric down`, or choose "
+            "another --name"};
   }
   lock_fd_ = fd;
   return {};
 }
 
-std::string FabricProcess::open_ports(const FabricConfig& config) {
+Status FabricProcess::open_ports(const FabricConfig& config) {
   for (size_t i = 0; i < config.hosts.size(); ++i) {
     dataplane::PortResult result = dataplane::open_port(config.hosts[i].fabric_port(i));
-    if (!result) return fmt::format("host {}: {}", config.hosts[i].name, result.message);
+    if (!result) {
+      return prefixed(fmt::format("host {}: ", config.hosts[i].name), std::move(result.status));
+    }
     ports_.push_back(std::move(result.port));
   }
   return {};
 }
 
-std::string FabricProcess::open(FabricConfig config, const std::string& name,
-                                const std::string& directory) {
+Status FabricProcess::open(FabricConfig config, const std::string& name,
+                           const std::string& directory) {
   directory_ = directory;
   for (HostConfig& host : config.hosts) {
     if (host.path.empty()) host.path = fmt::format("{}/{}.sock", directory, host.name);
   }
-  std::string error = take_lock();
-  if (error.empty()) error = open_ports(config);
-  if (!error.empty()) return error;
+  Status status = take_lock();
+  if (status.ok()) status = open_ports(config);
+  if (!status.ok()) return status;
   fabric_ = std::make_unique<Fabric>(config, std::move(ports_), dataplane::clock_now());
-  error = control_.open(control_path(directory));
-  if (!error.empty()) return error;
+  status = control_.open(control_path(directory));
+  if (!status.ok()) return status;
   loop_ = std::make_unique<FabricLoop>(fabric_.get(), &control_, name);
   return loop_->start();
 }

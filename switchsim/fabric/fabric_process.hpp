@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "base/status.hpp"
 #include "switchsim/fabric/control_server.hpp"
 #include "switchsim/fabric/fabric.hpp"
 #include "switchsim/fabric/fabric_config.hpp"
@@ -26,14 +27,14 @@ class FabricProcess {
   FabricProcess& operator=(const FabricProcess&) = delete;
 
   // Requires a directory that only this user may write. Takes the lock, opens the ports (a second
-  // for the first vhost-user port) and the control socket. Empty, or what went wrong.
-  std::string open(FabricConfig config, const std::string& name, const std::string& directory);
+  // for the first vhost-user port) and the control socket.
+  Status open(FabricConfig config, const std::string& name, const std::string& directory);
   // Until it is told to end.
   void run();
 
  private:
-  std::string take_lock();
-  std::string open_ports(const FabricConfig& config);
+  Status take_lock();
+  Status open_ports(const FabricConfig& config);
 
   std::string directory_;
   int lock_fd_ = -1;

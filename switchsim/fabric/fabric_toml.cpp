@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "dataplane/address.hpp"
+#include "dataplane/sys/address_text.hpp"
 #include "switchsim/config/toml_reader.hpp"
 #include "switchsim/fabric/fabric_config.hpp"
 #include "switchsim/fabric/link_change.hpp"
@@ -31,7 +31,7 @@ bool take_red(const toml::node& node, RedConfig* out) {
   return make_red(number_of((*array)[0]), number_of((*array)[1]), number_of((*array)[2]), out);
 }
 
-// rate, delay_us, queue_kb, red, loss: one port of a link.
+// Reads one port of a link: rate, delay_us, queue_kb, red, loss.
 void read_port(TomlReader* reader, bool rate_required, PortConfig* out) {
   reader->parsed_text("rate", "a rate like \"200Mbps\", from 100kbps to 1000Gbps", rate_required,
                       [&](const std::string& text) { return parse_rate(text, &out->rate); });
@@ -121,7 +121,7 @@ class Parser {
     return true;
   }
 
-  // Nodes and links are named on the command line: each name is one thing.
+  // Nodes and links share one set of names, because the command line knows both by name.
   bool fresh_name(const std::string& name) {
     return valid_fabric_name(name) && names_.insert(name).second;
   }
@@ -150,7 +150,7 @@ class Parser {
     HostConfig host;
     read_identity(&reader, &host);
     read_wire(&reader, &host);
-    // The first half of the hosts on the one switch, the rest on the other.
+    // The first half of the hosts is at the first switch, the rest at the second.
     host.switch_index = paths_ > 0 && index >= (count + 1) / 2 ? 1 : 0;
     reader.parsed_text(
         "switch", "the name of a switch", paths_ == 0 && out_->switches.size() > 1,
@@ -159,7 +159,8 @@ class Parser {
     link.name = host.name;
     link.a = static_cast<NodeId>(index);
     link.b = out_->topology.hosts + host.switch_index;
-    // A cable that is not what one wants to look at: fast, short, and patient on the host's side.
+    // Defaults of a host's cable, which should not limit an experiment: fast, short, and without
+    // drops on the host's side.
     link.ab.rate = LinkRate::gbps(10);
     link.ab.delay = SimSpan::us(1);
     read_port(&reader, false, &link.ab);
@@ -200,7 +201,7 @@ class Parser {
       host->kind = text == "vhost" ? PortKind::kVhost : PortKind::kLocal;
       return text == "vhost" || text == "local";
     });
-    // A comma would end the path in the text of a port.
+    // The text of a port ends the path at a comma.
     reader->parsed_text("path", "an absolute path of up to 100 bytes without a comma", false,
                         [&](const std::string& text) {
                           host->path = text;
@@ -273,7 +274,7 @@ class Parser {
     }
   }
 
-  // Every switch with a host can be reached from the first one.
+  // Checks that links lead from the first host to every other host.
   void check_reach() {
     const Topology& topology = out_->topology;
     std::vector<bool> reached(topology.nodes());
@@ -301,7 +302,7 @@ class Parser {
 
 }  // namespace
 
-std::string parse_fabric(const std::string& text, const std::string& path, FabricConfig* out) {
+Status parse_fabric(const std::string& text, const std::string& path, FabricConfig* out) {
   *out = FabricConfig{};
   TomlErrors errors{.path = path, .first = {}};
   const toml::parse_result parsed = toml::parse(text, path);

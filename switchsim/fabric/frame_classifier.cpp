@@ -42,7 +42,7 @@ FrameClass classify_ipv4(std::span<const unsigned char> ip, FrameClass out) {
   const Ipv4 header = Ipv4::load(ip.data());
   if (header.total_length > ip.size()) return bad(FrameFault::kShort);
   if (header.total_length < header_bytes) return bad(FrameFault::kHeader);
-  // With options the sum covers more than the codec knows; the receiver refuses those anyway.
+  // The codec knows headers without options only. The receiver refuses options anyway.
   if (header_bytes == Ipv4::kBytes && !Ipv4::checksum_ok(ip.data())) {
     return bad(FrameFault::kHeader);
   }
@@ -94,7 +94,7 @@ FrameClass classify(std::span<const unsigned char> frame) {
     default:
       return bad(FrameFault::kEtherType);
   }
-  const bool to_group = (ethernet.dst[0] & 1) != 0;
+  const bool to_group = wire::is_multicast(ethernet.dst);
   if (out.kind == FrameKind::kFlow && to_group) out.kind = FrameKind::kControl;
   return out;
 }
@@ -105,7 +105,7 @@ void mark_congestion(std::span<unsigned char> frame, bool is_ipv6) {
     ip[1] |= static_cast<uint8_t>(wire::Ecn::kCe) << 4;
     return;
   }
-  // RFC 1624, equation 3: HC' = ~(~HC + ~m + m').
+  // Updates the header checksum by RFC 1624, equation 3: HC' = ~(~HC + ~m + m').
   const uint16_t before = load_be16(ip);
   ip[1] |= static_cast<uint8_t>(wire::Ecn::kCe);
   uint32_t sum = static_cast<uint16_t>(~load_be16(ip + 10));

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <charconv>
 #include <cmath>
 
@@ -25,7 +26,7 @@ constexpr double kRateMax = 1e12;
 constexpr double kDelayMaxPs = 10e12;
 constexpr double kBytesMax = 1e9;
 
-// A number and one of the units; spaces between them may stand.
+// Parses a number and one of the units, with or without spaces between them.
 template <size_t n>
 bool parse_with_unit(std::string_view text, const Unit (&units)[n], double* out) {
   double number = 0;
@@ -105,7 +106,7 @@ bool parse_red(std::string_view text, RedConfig* out) {
   return make_red(numbers[0], numbers[1], numbers[2], out);
 }
 
-std::string parse_change(std::string_view word, LinkChange* out) {
+Status parse_change(std::string_view word, LinkChange* out) {
   if (word == "up" || word == "down") {
     out->up = word == "up";
     return {};
@@ -114,32 +115,32 @@ std::string parse_change(std::string_view word, LinkChange* out) {
   const std::string_view key = word.substr(0, equals);
   const std::string_view value =
       equals == std::string_view::npos ? std::string_view{} : word.substr(equals + 1);
-  const auto wrong = [&](const char* expected) {
-    return fmt::format("{}: expected {}", word, expected);
+  const auto checked = [&](bool good, const char* expected) -> Status {
+    if (good) return {};
+    return {EINVAL, fmt::format("{}: expected {}", word, expected)};
   };
   if (key == "rate") {
     out->rate.emplace();
-    return parse_rate(value, &*out->rate) ? "" : wrong("a rate like rate=200Mbps, up to 1000Gbps");
+    return checked(parse_rate(value, &*out->rate), "a rate like rate=200Mbps, up to 1000Gbps");
   }
   if (key == "loss") {
     out->loss_ppm.emplace();
-    return parse_loss(value, &*out->loss_ppm) ? "" : wrong("a share like loss=1% or loss=0.01");
+    return checked(parse_loss(value, &*out->loss_ppm), "a share like loss=1% or loss=0.01");
   }
   if (key == "delay") {
     out->delay.emplace();
-    return parse_delay(value, &*out->delay) ? "" : wrong("a time like delay=20us, up to 10s");
+    return checked(parse_delay(value, &*out->delay), "a time like delay=20us, up to 10s");
   }
   if (key == "queue") {
     out->queue_bytes_max.emplace();
-    return parse_bytes(value, &*out->queue_bytes_max) ? "" : wrong("bytes, like queue=500kB");
+    return checked(parse_bytes(value, &*out->queue_bytes_max), "bytes, like queue=500kB");
   }
   if (key == "red") {
     out->red.emplace();
-    return parse_red(value, &*out->red)
-               ? ""
-               : wrong("red=off or red=PMAX,KMIN,KMAX with the K in kB, like red=1,20,60");
+    return checked(parse_red(value, &*out->red),
+                   "red=off or red=PMAX,KMIN,KMAX with the K in kB, like red=1,20,60");
   }
-  return fmt::format("{}: known are up, down, rate=, loss=, delay=, queue=, red=", word);
+  return {EINVAL, fmt::format("{}: known are up, down, rate=, loss=, delay=, queue=, red=", word)};
 }
 
 std::string rate_text(LinkRate rate) {

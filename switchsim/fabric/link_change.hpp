@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/status.hpp"
 #include "switchsim/model/topology.hpp"
 
 namespace mprdma::switchsim {
@@ -35,8 +36,8 @@ bool parse_red(std::string_view text, RedConfig* out);
 // The three numbers of a RED, checked.
 bool make_red(double pmax, double kmin_kb, double kmax_kb, RedConfig* out);
 
-// One word of `fabric set`, added to `out`: "up", "down" or "key=value". Empty, or what is wrong.
-std::string parse_change(std::string_view word, LinkChange* out);
+// One word of `fabric set`, added to `out`: "up", "down" or "key=value".
+Status parse_change(std::string_view word, LinkChange* out);
 
 // For tables: "200Mbps", "1.5Gbps"; "20us".
 std::string rate_text(LinkRate rate);

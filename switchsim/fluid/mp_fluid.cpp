@@ -16,13 +16,13 @@ double rtt_s(const Path& path, double queue_bytes) {
   return path.base_rtt_s + queue_bytes / path.bytes_per_s;
 }
 
-// The queue at which RED marks that much; a step holds at its threshold.
+// The queue at which RED marks the share `marked`; with a step, its threshold.
 double queue_for(const Red& red, double marked) {
   return red.kmin_bytes + std::min(marked / red.pmax, 1.0) * (red.kmax_bytes - red.kmin_bytes);
 }
 
-// What has been, for the marks of R* ago. Linear between two steps; the first state before the
-// first.
+// The past states, for the marks of R* ago: linear between two steps, and the first state for times
+// before it.
 class History {
  public:
   History(double step_s, const std::vector<double>& first) : step_s_(step_s), points_{first} {}
@@ -52,7 +52,7 @@ State moved(const State& from, const State& slope, double by_s) {
   return out;
 }
 
-// (a + 2 b + 2 c + d) / 6
+// The weighted mean of Runge and Kutta: (a + 2 b + 2 c + d) / 6.
 State weighted(const State& a, const State& b, const State& c, const State& d) {
   State out = a;
   for (size_t i = 0; i < out.window.size(); ++i) {
@@ -87,7 +87,7 @@ class Integrator {
 
   [[nodiscard]] const State& state() const { return state_; }
 
-  // From time_s to time_s + step.
+  // Advances the state from time_s to time_s + step.
   void step(double time_s) {
     const double half = step_s_ / 2;
     const State a = derivative(model_, state_, marks(time_s));
@@ -153,7 +153,8 @@ State derivative(const Model& model, const State& state, const std::vector<doubl
   return out;
 }
 
-// By bisection over cwnd: a larger one is marked less, has shorter queues and so needs less.
+// Bisects over cwnd: a larger window is marked less, so queues are shorter and the network holds
+// less than the window.
 FixPoint fix_point(const Model& model) {
   CHECK(!model.paths.empty());
   FixPoint out;

@@ -81,7 +81,7 @@ struct Moments {
   double mean = 0;
   double deviation = 0;
 };
-// Of the points from `from_s` on.
+// The moments of the points from `from_s` on.
 Moments moments(const Trace& trace, const std::vector<double>& values, double from_s);
 
 }  // namespace mprdma::fluid

@@ -12,7 +12,7 @@ const PortConfig& config_of(const Topology& topology, PortId port) {
 // Bytes that a rate carries in a time, rounded up.
 uint64_t bytes_in(LinkRate rate, SimSpan time) {
   constexpr uint64_t kMegabit = 1'000'000;
-  constexpr uint64_t kPicosecondsByte = 8 * kMegabit;  // of a rate in Mb/s
+  constexpr uint64_t kPicosecondsByte = 8 * kMegabit;  // picoseconds a byte, times the rate in Mb/s
   const uint64_t mbps = (rate.bits_per_second() + kMegabit - 1) / kMegabit;
   const auto ps = static_cast<uint64_t>(time.count_ps());
   return (mbps * ps + kPicosecondsByte - 1) / kPicosecondsByte;
@@ -36,8 +36,9 @@ uint64_t headroom_bytes(const Topology& topology, PortId port) {
     case Headroom::kHpcc:
       return (3 * bytes_in(rate, there_and_back) + 1) / 2;
     case Headroom::kAuto:
-      // What is on the wire when the pause is sent and what is sent until it arrives; the packet
-      // that was too much, and the one that is being sent as the pause arrives.
+      // The headroom holds the bytes on the wire when the pause is sent and those sent until it
+      // arrives, the packet that exceeded the limit, and the packet that is being sent when the
+      // pause arrives.
       break;
   }
   return bytes_in(rate, there_and_back) + uint64_t{2} * pfc.mtu_bytes;

@@ -8,9 +8,9 @@ namespace mprdma::switchsim {
 namespace {
 
 constexpr uint32_t kArity = 4;
-constexpr uint32_t kEnd = UINT32_MAX;  // of a bucket's list
-constexpr ptrdiff_t kFew = 16;         // events are sorted by insertion
-constexpr int64_t kReach = 1024;       // slots that are looked ahead
+constexpr uint32_t kEnd = UINT32_MAX;  // end of a bucket's list
+constexpr ptrdiff_t kFew = 16;         // up to this many events are sorted by insertion
+constexpr int64_t kReach = 1024;       // slots that look_ahead() searches
 
 }  // namespace
 
@@ -51,7 +51,7 @@ bool EventWheel::refill(SimTime limit) {
   const int64_t slot = count_ == far_count_ ? kNoSlot : next_slot();
   if (far_count_ != 0 && (far_[0].time_ps >> shift_) < slot) {
     if (far_[0].time_ps > limit.ps()) return false;
-    slot_ = std::max(slot_, far_[0].time_ps >> shift_);  // its bucket, and all before, are empty
+    slot_ = std::max(slot_, far_[0].time_ps >> shift_);  // this bucket and all before it are empty
     return true;
   }
   if (slot > (limit.ps() >> shift_)) return false;
@@ -60,7 +60,8 @@ bool EventWheel::refill(SimTime limit) {
   return true;
 }
 
-// Not far ahead of the present: what is inserted before slot_ has to be sorted in at once.
+// The search ends near the present: an event that is inserted before slot_ costs a sorted
+// insertion.
 void EventWheel::look_ahead() {
   if (count_ == far_count_ + current_count()) return;
   const int64_t last = (floor_ps_ >> shift_) + kReach;
@@ -68,7 +69,7 @@ void EventWheel::look_ahead() {
   uint32_t taken = 0;
   for (int64_t slot = next_slot(last); slot != kNoSlot; slot = next_slot(last)) {
     lists[taken] = take_bucket(slot);
-    // All of them at once: one after the other they would be waited for.
+    // The buckets are fetched together; one by one, each would be waited for.
     __builtin_prefetch(&nodes_[lists[taken]], 1);
     if (++taken == kKnownAhead) break;
   }
@@ -85,7 +86,7 @@ EventId EventWheel::take_bucket(int64_t slot) {
   return std::exchange(heads_[bucket], kEnd);
 }
 
-// Behind all that is current.
+// Appends the list, sorted, behind the current events.
 void EventWheel::append_sorted(EventId list) {
   Entry* const begin = &current_[current_end_];
   Entry* end = begin;
@@ -95,7 +96,7 @@ void EventWheel::append_sorted(EventId list) {
   }
   current_end_ += static_cast<uint32_t>(end - begin);
   if (end - begin < 2) return;
-  // The last inserted is first: most are in order now.
+  // The list begins with the event that was inserted last. Reversed, most events are in order.
   std::reverse(begin, end);
   if (end - begin > kFew) return std::sort(begin, end);
   for (Entry* next = begin + 1; next != end; ++next) {
@@ -112,7 +113,7 @@ void EventWheel::insert_current(EventId id) {
   Entry* const begin = &current_[current_begin_];
   Entry* const end = &current_[current_end_];
   Entry* const at = std::upper_bound(begin, end, added);
-  // The shorter part moves, if there is room.
+  // Moves the shorter part, if there is room before it.
   if (current_end_ == events_ || (current_begin_ != 0 && at - begin < end - at)) {
     std::copy(begin, at, begin - 1);
     --current_begin_;

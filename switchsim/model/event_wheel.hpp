@@ -27,11 +27,11 @@ using EventId = uint32_t;
 
 class EventWheel {
  public:
-  // Buckets should be some times the number of pending events; horizon is how far ahead most of
-  // them are inserted.
+  // The wheel should have several times as many buckets as pending events; the horizon is how far
+  // ahead most of them are inserted.
   EventWheel(uint32_t events, SimSpan horizon, uint32_t buckets);
 
-  // To be called once for each event before anything else with it.
+  // Called once for each event, before any other call with it.
   void create(EventId id) { nodes_[id].where = Where::kNowhere; }
   [[nodiscard]] bool pending(EventId id) const { return nodes_[id].where != Where::kNowhere; }
   // Requires pending(id).
@@ -57,7 +57,7 @@ class EventWheel {
   // Requires pending(id).
   void cancel(EventId id);
 
-  // Takes out the first event if it is not later than `limit`.
+  // Removes the first event if it is not later than `limit`.
   bool pop_until(SimTime limit, EventId& id, SimTime& time) {
     if (current_count() < kKnownAhead) {
       if (current_count() == 0 && !refill(limit)) return false;
@@ -77,16 +77,16 @@ class EventWheel {
     return true;
   }
 
-  // The event that comes `ahead` after the next one, as things are, not counting those in the heap;
-  // kNone if it's not known yet. Up to kKnownAhead in a wheel that is not sparse: to fetch early
-  // what an event will need.
+  // The event at position `ahead` after the next one, without those in the heap, as far as it is
+  // known; otherwise kNone. At most kKnownAhead events are known. It serves to fetch early what an
+  // event will need.
   static constexpr EventId kNone = UINT32_MAX;
   static constexpr uint32_t kKnownAhead = 24;
   [[nodiscard]] EventId upcoming(uint32_t ahead) const {
     return ahead < current_count() ? current_[current_begin_ + ahead].id : kNone;
   }
 
-  // Nothing will be inserted before `now`, and nothing earlier is pending.
+  // Promises that nothing will be inserted before `now`, and that nothing earlier is pending.
   void advance(SimTime now);
 
   // Time of the first event; never() if there is none.
@@ -125,12 +125,13 @@ class EventWheel {
 
   [[nodiscard]] uint32_t current_count() const { return current_end_ - current_begin_; }
 
-  // The next slot after slot_, up to `last`, whose bucket holds something; kNoSlot.
+  // Returns the next slot after slot_, up to `last`, with an event in its bucket; kNoSlot if there
+  // is none.
   static constexpr int64_t kNoSlot = INT64_MAX;
   [[nodiscard]] int64_t next_slot(int64_t last = kNoSlot) const;
-  // Makes the next bucket current, or only tells that the heap is first; false if nothing is due.
+  // Makes the next bucket current, or finds that the heap is first; false if nothing is due.
   bool refill(SimTime limit);
-  // Makes more buckets current, a few and near ones.
+  // Makes a few more near buckets current.
   void look_ahead();
   EventId take_bucket(int64_t slot);
   void append_sorted(EventId list);
@@ -145,7 +146,7 @@ class EventWheel {
   uint32_t events_;
   int64_t mask_;
   int shift_ = 0;
-  // The slot (time >> shift_) that current_ holds, with all before it.
+  // current_ holds all events up to this slot (time >> shift_).
   int64_t slot_ = 0;
   int64_t floor_ps_ = 0;
   uint64_t sequence_ = 0;
@@ -157,7 +158,7 @@ class EventWheel {
   std::unique_ptr<Entry[]> current_;  // in order, from current_begin_ to current_end_
   std::unique_ptr<Entry[]> far_;      // a 4-ary heap
   std::vector<EventId> heads_;
-  std::vector<uint64_t> bits_;  // which buckets hold something
+  std::vector<uint64_t> bits_;  // buckets that are not empty
 };
 
 }  // namespace mprdma::switchsim

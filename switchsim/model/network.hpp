@@ -24,6 +24,8 @@
 //                                                 call nothing else of the network
 // and a fifth:
 //   void on_transmit(PortId port, PacketId packet)  a tapped port begins to send it; may look only
+// and a sixth:
+//   void on_routes_changed()                      packets may take other paths from now on
 #pragma once
 
 #include <algorithm>
@@ -65,8 +67,9 @@ struct NetworkConfig {
   uint64_t seed = 1;
   uint32_t packets_max = 1 << 20;  // in the network at once
   uint32_t timers = 0;
-  // How long after a link went down (came up) the switch beside it stops (starts) using it; never:
-  // the network does not notice, and paths through it are a black hole.
+  // The time after which the switch beside a link stops using it when it went down, and uses it
+  // again when it came up. Without `reroute` the network does not react, and paths over the link
+  // are a black hole.
   bool reroute = false;
   SimSpan reroute_after;
 };
@@ -83,21 +86,22 @@ class Network {
   PacketId allocate();
   NetPacket& packet(PacketId id) { return packets_[id]; }
   void release(PacketId id) { packets_.release(id); }
-  // Hands a packet to the host's NIC: leaves at once if the wire is idle, else waits in the NIC's
-  // queue. Dropped and counted if that is full or the link is down.
+  // Hands a packet to the host's NIC. It leaves at once if the wire is idle, otherwise it waits in
+  // the NIC's queue. It is dropped and counted if that is full or the link is down.
   void send(NodeId host, PacketId id);
-  // The wire of this host would take a packet now.
+  // True if the wire of this host would take a packet now.
   [[nodiscard]] bool nic_idle(NodeId host) const { return ports_[routes_.nic(host)].idle(now_); }
-  // The host has something to send: pull() is called as soon as the wire takes it (at once, within
-  // this call, if it is idle), and again until it returns false. Nothing is pulled while the link
-  // is down. A pull() that returns true must have sent.
+  // Called when the host has something to send: pull() is called as soon as the wire takes a packet
+  // (within this call, if it is idle), and again until it returns false. Nothing is pulled while
+  // the link is down. A pull() that returns true must have sent.
   void want_pull(NodeId host);
-  // With PFC: a host that cannot take more pauses the switch's port to it, and lets it go on.
+  // With PFC: a host that cannot take more packets pauses the switch's port to it, and ends the
+  // pause.
   void set_host_pausing(NodeId host, bool pausing);
 
   // ---- Time
   [[nodiscard]] SimTime now() const { return now_; }
-  // Sets or moves; never() cancels. A time in the past is now.
+  // Sets or moves a timer; never() cancels it. A time in the past means now.
   void set_timer(TimerId timer, SimTime at);
   // Handles everything up to and including `until`; now() is then `until`.
   void run_until(SimTime until);
@@ -115,7 +119,7 @@ class Network {
   void set_delay(PortId port, SimSpan delay);  // from the next packet on; none overtakes another
   void set_red(PortId port, const RedConfig& red);
   void set_queue_limit(PortId port, uint64_t bytes);  // for packets that come
-  // From the next packet on the hosts see what leaves this port: on_transmit().
+  // From now on on_transmit() sees the packets that leave this port.
   void tap(PortId port);
 
   // ---- Getters
@@ -124,17 +128,18 @@ class Network {
   [[nodiscard]] uint64_t queue_bytes(PortId port) const {
     return ports_[port].queue.bytes + (pfc_ ? pauses_[port].rest.bytes : 0);
   }
-  // The longest that the queue has been.
+  // The greatest length that the queue has had.
   [[nodiscard]] uint64_t queue_bytes_peak(PortId port) const {
     return extras_[port].queue_bytes_peak;
   }
-  // What waits in a switch, all ports together, and the most that ever did.
+  // The memory of a switch: the bytes that wait at all its ports, and the most that ever did.
   [[nodiscard]] const SharedBuffer& buffer(NodeId node) const {
     return buffers_[node - topology_.hosts];
   }
   [[nodiscard]] PauseState pause_state(PortId port) const;
-  // `look(const NetPacket&)` sees what waits in front of the port; its ingress is the port by which
-  // it came into the switch. With pause_state(), who holds up whom.
+  // Calls look(const NetPacket&) for each packet that waits in front of the port. A packet's
+  // ingress is the port by which it came into the switch; with pause_state() this shows which port
+  // blocks which.
   template <class Look>
   void for_each_waiting(PortId port, Look&& look) const;
   [[nodiscard]] bool link_up(LinkId link) const { return ports_[link * 2].up; }
@@ -143,8 +148,8 @@ class Network {
   [[nodiscard]] uint64_t events_handled() const { return events_handled_; }
   [[nodiscard]] uint64_t packet_hops() const { return packet_hops_; }
   [[nodiscard]] uint32_t packets_in_use() const { return packets_.in_use(); }
-  // The ports that a packet of `flow` would take from host to host: which path it is. Returns how
-  // many, of which the first out.size() are written; 0 if there is no way.
+  // Finds the ports that a packet of `flow` takes from host to host. Returns how many there are,
+  // and writes the first out.size() of them; 0 if there is no way.
   uint32_t path_of(NodeId from, NodeId to, uint64_t flow, std::span<PortId> out) const;
   // Aborts unless bytes are conserved: at every port (in a build with DCHECK), and in every switch
   // (by ingress = by egress = in total). Costs a look at every port and packet: for tests.

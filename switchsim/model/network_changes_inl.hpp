@@ -1,5 +1,5 @@
-// What changes while the network runs, and what is asked of it: links that fail, rates, paths, and
-// the books that check() adds up. Included by network.hpp only.
+// Bodies of Network: changes while it runs (links that fail, rates, delays), paths, and the
+// invariants that check() asserts. Included by network.hpp only.
 #pragma once
 
 #include "switchsim/model/network.hpp"
@@ -59,6 +59,7 @@ template <class Hosts>
 void Network<Hosts>::change_routes(LinkId link) {
   routes_.set_usable(link, link_up(link));
   routes_.compute();
+  if constexpr (requires { hosts_.on_routes_changed(); }) hosts_.on_routes_changed();
 }
 
 template <class Hosts>
@@ -89,7 +90,7 @@ bool Network<Hosts>::is_special(PortId id) const {
 template <class Hosts>
 void Network<Hosts>::set_delay(PortId port, SimSpan delay) {
   PortExtras& extras = extras_[port];
-  // When the last packet that has left arrives, if one is still on its way.
+  // The arrival time of the last packet that has left, if it is still on its way.
   extras.arrival_floor =
       std::max(extras.arrival_floor, ports_[port].busy_until + ports_[port].delay);
   ports_[port].delay = delay;

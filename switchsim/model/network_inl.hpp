@@ -5,7 +5,7 @@
 
 namespace mprdma::switchsim {
 
-// How many events are pending at a time, and how far ahead they lie: sizes of the wheel.
+// Sizes of the wheel: how many events are pending at a time, and how far ahead they lie.
 uint32_t wheel_buckets(const Topology& topology);
 SimSpan wheel_horizon(const Topology& topology);
 
@@ -81,7 +81,7 @@ void Network<Hosts>::send(NodeId host, PacketId id) {
   NetPacket& packet = packets_[id];
   CHECK(packet.wire_bytes > 0 && packet.destination < topology_.hosts);
   const PortId nic = routes_.nic(host);
-  packet.ingress = nic;  // came by no port: never read, a host has no shared buffer
+  packet.ingress = nic;  // never read, because a host has no shared buffer
   offer(nic, id);
 }
 
@@ -134,7 +134,7 @@ void Network<Hosts>::append(PortId id, PacketQueue& queue, PacketId packet_id) {
   extras_[id].queue_bytes_peak = std::max(extras_[id].queue_bytes_peak, queue_bytes(id));
 }
 
-// Requires that something waits in this queue of the port.
+// Requires that a packet waits in this queue of the port.
 template <class Hosts>
 PacketId Network<Hosts>::dequeue(PortId id, PacketQueue& queue) {
   const PacketId packet_id = queue.head;
@@ -151,7 +151,7 @@ PacketId Network<Hosts>::dequeue(PortId id, PacketQueue& queue) {
   return packet_id;
 }
 
-// Marks by the queue as it stands: without this packet, on enqueue as on dequeue.
+// Marks the packet by the current queue, which does not include it, on enqueue as on dequeue.
 template <class Hosts>
 void Network<Hosts>::mark(PortId id, NetPacket& packet, uint64_t waiting_bytes) {
   if (!packet.ect) return;
@@ -267,8 +267,8 @@ void Network<Hosts>::handle(EventId event) {
   }
 }
 
-// Most of the time of an event is waiting for memory. What the next ones will need is fetched in
-// steps, each of which needs what the one before has fetched.
+// Most of an event's time is spent waiting for memory. The data of the next events is fetched in
+// steps, each of which needs the data that the one before has fetched.
 template <class Hosts>
 void Network<Hosts>::look_ahead() {
   const EventId third = wheel_.upcoming(16);
@@ -310,7 +310,7 @@ void Network<Hosts>::arrive(PacketId id) {
   offer(egress, id);
 }
 
-// The wire has become free, or nearly: the host may have sent just now.
+// Handles a kick: the wire has become free, unless the host has sent just now.
 template <class Hosts>
 void Network<Hosts>::kick(PortId id) {
   OutputPort& port = ports_[id];
@@ -345,7 +345,8 @@ void Network<Hosts>::set_timer(TimerId timer, SimTime at) {
   at = std::max(at, now_);
   deadlines_[timer] = at;
   if (wheel_.pending(event)) {
-    // Later: expire() looks again. Most timers are moved with every packet and seldom expire.
+    // A later time leaves the event in place; expire() checks it again. Most timers are moved with
+    // every packet and seldom expire.
     if (!at.is_never() && wheel_.time_of(event) <= at) return;
     wheel_.cancel(event);
   }
@@ -371,7 +372,7 @@ void Network<Hosts>::run_until(SimTime until) {
     look_ahead();
     handle(event);
   }
-  // never() is no time to be at: the events have run out, and now() is that of the last.
+  // After run_until(never()), now() is the time of the last event.
   if (until > now_ && !until.is_never()) now_ = until;
   wheel_.advance(now_);
 }

@@ -30,7 +30,7 @@ void Network<Hosts>::make_accounts() {
 
 // ---- Packets
 
-// The packet is at the node that the port belongs to, and the wire is not simply free.
+// Forwards a packet that is at the node of the port, unless the wire is simply free.
 template <class Hosts>
 void Network<Hosts>::offer_managed(PortId id, PacketId packet_id) {
   OutputPort& port = ports_[id];
@@ -39,13 +39,14 @@ void Network<Hosts>::offer_managed(PortId id, PacketId packet_id) {
   PacketQueue* queue = &port.queue;
   if (pfc_ && !lossless(packet)) {
     queue = &pauses_[id].rest;
-    // A pause is not for it.
+    // A pause does not concern this packet.
     if (pauses_[id].paused && queue->empty() && port.busy_until <= now_) {
       return transmit(id, packet_id);
     }
   }
   const bool in_host = port.buffer == OutputPort::kNone;
-  // Lossless packets meet the limit of their ingress, if the switch has one.
+  // The limit of a queue does not apply to lossless packets in a switch, which have the limit of
+  // their ingress.
   if ((in_host || !lossless(packet)) && queue->bytes + packet.wire_bytes > port.queue_bytes_max) {
     return drop(id, &LinkCounters::drop_queue, packet_id);
   }
@@ -80,12 +81,12 @@ bool Network<Hosts>::admit_lossless(SharedBuffer& buffer, const NetPacket& packe
   const bool taken = ingress.ingress.headroom + packet.wire_bytes <= ingress.headroom_max;
   if (taken) ingress.ingress.headroom += packet.wire_bytes;
   ingress.headroom_peak = std::max(ingress.headroom_peak, ingress.ingress.headroom);
-  // Of an ingress that holds nothing, nothing will leave, which would end the pause.
+  // An empty ingress must not pause, because no packet will leave it to end the pause.
   if (!ingress.pausing && ingress.ingress.total() > 0) set_pausing(packet.ingress, true);
   return taken;
 }
 
-// The packet leaves the switch by this port, or is lost.
+// Refunds a packet that leaves the switch by this port, or is lost.
 template <class Hosts>
 void Network<Hosts>::refund(PortId id, const NetPacket& packet) {
   SharedBuffer& buffer = buffers_[ports_[id].buffer];
@@ -95,12 +96,13 @@ void Network<Hosts>::refund(PortId id, const NetPacket& packet) {
   if (!ingress.pausing || ingress.ingress.headroom > 0) return;
   const PfcConfig& pfc = topology_.pfc;
   const uint64_t limit = pfc.pause_bytes != 0 ? pfc.pause_bytes : buffer.limit();
-  // An empty ingress has nothing more to wait for, however low the limit is.
+  // An empty ingress ends its pause, however low the limit is, because no further packet will leave
+  // it.
   const bool below = ingress.ingress.bytes + pfc.hysteresis_bytes <= limit;
   if (below || ingress.ingress.bytes == 0) set_pausing(packet.ingress, false);
 }
 
-// The wire has become free, or nearly.
+// Handles a kick: the wire has become free, unless a packet was sent just now.
 template <class Hosts>
 void Network<Hosts>::kick_classes(PortId id) {
   OutputPort& port = ports_[id];
@@ -191,7 +193,8 @@ void Network<Hosts>::for_each_waiting(PortId id, Look&& look) const {
   for (PacketId i = pauses_[id].rest.head; i != kNoPacket; i = packets_[i].next) look(packets_[i]);
 }
 
-// Every account holds exactly its packets, and all together what the buffer says is shared.
+// Checks that every account holds exactly its packets, and that their sum is the buffer's shared
+// bytes.
 template <class Hosts>
 void Network<Hosts>::check_accounts() const {
   std::vector<uint64_t> queued(ports_.size());
@@ -212,7 +215,8 @@ void Network<Hosts>::check_accounts() const {
     CHECK(pause.ingress.total() == ingress[id] && pause.ingress.headroom <= pause.headroom_max);
     CHECK(pause.ingress.headroom == 0 || pause.pausing);
     CHECK(!pause.pausing || pause.ingress.total() > 0 || ports_[id].to < topology_.hosts);
-    // What the sender knows and what is on its way to it make what the receiver wants.
+    // Checks that the sender's state and the signals on their way lead to the state that the
+    // receiver wants.
     CHECK(pause.pausing == (pause.paused != (pause.signals.count() % 2 == 1)));
     if (ports_[id].to < topology_.hosts) continue;
     const uint32_t at = ports_[id].to - topology_.hosts;

@@ -27,17 +27,17 @@ struct PacketQueue {
   [[nodiscard]] bool empty() const { return head == kNone; }
 };
 
-// What every packet touches: one cache line.
+// The fields that every packet touches: one cache line.
 struct alignas(64) OutputPort {
   static constexpr uint32_t kNone = UINT32_MAX;
 
   SimTime busy_until;
   SimSpan delay;
-  PacketQueue queue;  // with PFC: of what is lossless
+  PacketQueue queue;  // with PFC: the lossless packets
   uint64_t queue_bytes_max = 0;
-  uint32_t ps_per_byte = 0;  // 0: not a whole number, ask the rate
+  uint32_t ps_per_byte = 0;  // 0: not a whole number; the rate is used
   NodeId to = 0;
-  uint32_t buffer = kNone;  // of the switch that the port belongs to; kNone: a host
+  uint32_t buffer = kNone;  // number of the switch's buffer; kNone: a host's port
   bool up = true;
   bool open = true;           // up and, with PFC, neither paused nor shared with another class
   bool kick_pending = false;  // an event is set for busy_until
@@ -49,21 +49,22 @@ struct alignas(64) OutputPort {
 };
 static_assert(sizeof(OutputPort) == 64);
 
-// What few packets touch.
+// The fields that few packets touch.
 struct PortExtras {
   LinkRate rate;
   RedConfig red;
   uint32_t loss_ppm = 0;
-  bool tapped = false;  // the hosts see what leaves
-  // No packet arrives before: a delay that became shorter must not make packets overtake.
+  bool tapped = false;  // on_transmit() sees the packets
+  // The time before which no packet arrives, so that a delay that became shorter does not let
+  // packets overtake.
   SimTime arrival_floor;
   uint64_t queue_bytes_peak = 0;
-  uint64_t ingress_bytes = 0;  // what waits in the switch and came over this link
+  uint64_t ingress_bytes = 0;  // bytes that wait in the switch and came over this link
   Prng red_draws{0};
   Prng loss_draws{0};
 #ifdef MPRDMA_DCHECK
-  // The port's books, held by Network::check(): in = out + dropped + queued, out = arrived + lost +
-  // on the wire.
+  // Invariants of the port, which Network::check() asserts: in = out + dropped + queued, out =
+  // arrived + lost + on the wire.
   uint64_t bytes_in = 0;
   uint64_t bytes_dropped = 0;
   uint64_t bytes_arrived = 0;
@@ -71,8 +72,8 @@ struct PortExtras {
 #endif
 };
 
-// Whether RED marks at this queue length. Integer arithmetic: on the slope, the probability is
-// pmax (q - kmin) / (kmax - kmin).
+// True if RED marks at this queue length. Integer arithmetic: on the slope, the probability is pmax
+// (q - kmin) / (kmax - kmin).
 inline bool red_marks(const RedConfig& red, uint64_t queue_bytes, Prng& draws) {
   if (queue_bytes > red.kmax_bytes) return true;
   if (queue_bytes <= red.kmin_bytes) return false;

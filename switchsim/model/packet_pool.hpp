@@ -20,10 +20,10 @@ struct NetPacket {
   uint32_t wire_bytes = 0;  // with preamble, FCS and gap
   uint32_t contents = 0;    // the host's own
   NodeId destination = 0;   // a host
-  uint32_t ingress = 0;     // port it came by, the network's own (shared buffer)
+  uint32_t ingress = 0;     // port that it came by; the network's own
   bool ect = true;          // ECN-capable
   bool ce = false;          // congestion experienced
-  uint8_t priority = 0;     // with PFC: 0 is lossless, anything else is not; else not looked at
+  uint8_t priority = 0;     // with PFC: 0 is lossless, others are not; unused without PFC
   uint8_t spare = 0;
 };
 static_assert(sizeof(NetPacket) == 32);
@@ -33,7 +33,8 @@ class PacketPool {
   explicit PacketPool(uint32_t packets_max)
       : packets_max_(packets_max), slots_(std::make_unique_for_overwrite<Slot[]>(packets_max)) {}
 
-  // As if new; kNoPacket when all are out. `fresh` tells that the slot is out for the first time.
+  // Allocates a packet, as if new; kNoPacket when all are out. `fresh` tells that the slot is out
+  // for the first time.
   PacketId allocate(bool& fresh) {
     PacketId id = free_;
     fresh = id == kNoPacket;
@@ -65,7 +66,7 @@ class PacketPool {
     return slots_[id].packet;
   }
 
-  // For a look at it soon.
+  // Prefetches a packet that will be read soon.
   void prefetch(PacketId id) const { __builtin_prefetch(&slots_[id], 1); }
 
   [[nodiscard]] uint32_t in_use() const { return in_use_; }
@@ -73,7 +74,7 @@ class PacketPool {
   [[nodiscard]] uint32_t touched() const { return touched_; }
 
  private:
-  // Not initialised, so that memory is touched when it is used.
+  // The slots are not initialised, so that their memory is touched only when used.
   union Slot {
     Slot() {}
     NetPacket packet;

@@ -23,16 +23,16 @@
 
 namespace mprdma::switchsim {
 
-inline constexpr uint8_t kLosslessPriority = 0;  // of NetPacket
+inline constexpr uint8_t kLosslessPriority = 0;  // a value of NetPacket::priority
 
-// Signals on their way to the sender, oldest first. They alternate: pause, resume, pause ..
+// Signals on their way to the sender, oldest first. Pause and resume alternate.
 class PauseSignals {
  public:
   static constexpr uint32_t kMax = 8;
 
-  // None overtakes another. With kMax on their way, the newest two undo each other: a sender that
-  // is not let go meanwhile loses nothing, and one that is not paused fills a headroom that is free
-  // by then, for a pause ends no earlier.
+  // Signals do not overtake each other. With kMax of them on their way, the newest two cancel: a
+  // sender that is not released meanwhile loses nothing, and one that is not paused fills headroom
+  // that is free by then, because a pause does not end earlier.
   void push(SimTime at) {
     if (count_ == kMax) {
       --count_;
@@ -59,14 +59,14 @@ class PauseSignals {
 
 struct PausePort {
   // ---- At the sender
-  PacketQueue rest;  // what is not lossless; the port's own queue is what is
+  PacketQueue rest;  // packets that are not lossless; lossless ones are in the port's own queue
   bool paused = false;
   SimTime paused_since;
   SimSpan paused_before;   // time of pauses that have ended
   int64_t lead_bytes = 0;  // lossless less other bytes that were sent while both waited
 
   // ---- At the receiver
-  BufferAccount ingress;  // of what is lossless
+  BufferAccount ingress;  // account of the lossless packets
   uint64_t headroom_max = 0;
   uint64_t headroom_peak = 0;
   bool pausing = false;  // has asked the sender to pause
@@ -74,11 +74,11 @@ struct PausePort {
   PauseSignals signals;
 };
 
-// Of one direction of a link. All zero without PFC.
+// The pause state of one direction of a link. All zero without PFC.
 struct PauseState {
-  bool paused = false;      // the sender is, now
+  bool paused = false;      // the sender is paused now
   uint64_t pause_sent = 0;  // pauses that the receiver asked for
-  SimSpan paused_time;      // that the sender has been paused, up to now
+  SimSpan paused_time;      // time for which the sender was paused, up to now
   uint64_t headroom_peak_bytes = 0;
 };
 

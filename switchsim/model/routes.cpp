@@ -63,7 +63,7 @@ void Routes::connect(const Topology& topology) {
   }
 }
 
-// Hops from every switch to the leaf, over usable links.
+// Counts the hops from every switch to the leaf, over usable links.
 void Routes::measure(uint32_t leaf, std::span<uint16_t> distance) const {
   for (uint16_t& hops : distance) hops = kUnreached;
   std::vector<uint32_t> queue{leaf};
@@ -79,7 +79,7 @@ void Routes::measure(uint32_t leaf, std::span<uint16_t> distance) const {
   }
 }
 
-// The groups of one switch; `distances` is by leaf index, then switch index.
+// Chooses the port groups of one switch; `distances` is by leaf index, then switch index.
 void Routes::choose(uint32_t at, std::span<const uint16_t> distances) {
   std::map<std::vector<PortId>, uint32_t> known;
   for (uint32_t leaf = 0; leaf < leaves_; ++leaf) {

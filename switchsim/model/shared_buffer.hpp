@@ -1,6 +1,6 @@
 // The memory of one switch, shared by all its ports: admits a packet that has to wait if the switch
-// has room, and keeps the books by the port that it came by. The books by the port that it leaves
-// by are the queues themselves (OutputPort); Network::check() holds the two and the total together.
+// has room, and counts waiting bytes by ingress port and in total. The queues (OutputPort) count
+// them by egress port; Network::check() asserts that the three sums are equal.
 //
 // A packet that is forwarded at once takes nothing: only what waits is counted, so a limit of B
 // bytes stands for a buffer of B plus one packet for each port.
@@ -28,10 +28,11 @@ struct BufferAccount {
 
 struct BufferRules {
   uint64_t bytes_max = UINT64_MAX;  // of everything that waits in the switch
-  // Of a managed buffer: what reserves and headroom leave, and what an account may have of it.
+  // This field and the next two count in a managed buffer only. shared_max: bytes_max less all
+  // reserves and headroom of the switch (dedicated_bytes() of buffer_layout.hpp), in use or not.
   uint64_t shared_max = 0;
-  uint32_t alpha_q16 = 0;  // 0: as much as is free
-  uint32_t reserve_bytes = 0;
+  uint32_t alpha_q16 = 0;      // 0: no threshold, an account may take all that is free
+  uint32_t reserve_bytes = 0;  // of each account
 };
 
 class SharedBuffer {
@@ -40,7 +41,7 @@ class SharedBuffer {
 
   [[nodiscard]] bool has_room(uint32_t bytes) const { return bytes_ + bytes <= rules_.bytes_max; }
 
-  // `of_ingress` is what waits here of the port that the packet came by.
+  // `of_ingress` counts the bytes that wait in this switch and came by the packet's ingress port.
   void take(uint64_t& of_ingress, uint32_t bytes) {
     bytes_ += bytes;
     of_ingress += bytes;
@@ -58,7 +59,7 @@ class SharedBuffer {
     if (rules_.alpha_q16 == 0) return UINT64_MAX;
     return rules_.reserve_bytes + (((rules_.shared_max - shared_) * rules_.alpha_q16) >> 16);
   }
-  // Without headroom.
+  // True if the account may take the packet without using headroom.
   [[nodiscard]] bool fits(const BufferAccount& account, uint32_t bytes, uint64_t limit) const {
     const uint64_t after = account.bytes + bytes;
     return after <= limit &&
@@ -71,7 +72,7 @@ class SharedBuffer {
     shared_ += above_reserve(account.bytes);
     DCHECK(shared_ <= rules_.shared_max);
   }
-  // Whichever packet it is: headroom is free first.
+  // A packet of the account left. Packets are not told apart: headroom is freed first.
   void refund(BufferAccount& account, uint32_t bytes) {
     DCHECK(account.total() >= bytes);
     const uint64_t of_headroom = std::min<uint64_t>(account.headroom, bytes);

@@ -62,19 +62,21 @@ struct PfcConfig {
   bool operator==(const PfcConfig&) const = default;
 };
 
+// The size of a managed buffer (buffer_layout.hpp) whose topology sets no limit, and the largest
+// limit of one: free bytes times alpha, below 2^40 times 2^22, fit in 64 bits.
 inline constexpr uint64_t kManagedBufferBytesMax = uint64_t{1} << 40;
 inline constexpr uint32_t kBufferAlphaQ16Max = 64 << 16;
 
 struct Topology {
   uint32_t hosts = 0;
   uint32_t switches = 0;
-  // Of each switch, shared by all its ports; 0: not limited. With any of what follows, at most
-  // kManagedBufferBytesMax.
+  // Buffer of each switch, shared by all its ports; 0: no limit. A managed buffer (one with a
+  // threshold, a reserve or PFC) has at most kManagedBufferBytesMax, which is also what 0 means.
   uint64_t switch_buffer_bytes = 0;
-  // How much of the free memory a queue (with PFC also: an ingress) may hold, Q16.16, at most
-  // kBufferAlphaQ16Max; 0: all of it.
+  // Dynamic threshold: share of the free memory that a queue (with PFC also: an ingress) may hold,
+  // Q16.16, at most kBufferAlphaQ16Max; 0: no threshold.
   uint32_t buffer_alpha_q16 = 0;
-  uint32_t reserve_bytes = 0;  // that each queue (with PFC also: each ingress) has to itself
+  uint32_t reserve_bytes = 0;  // reserved for each queue (with PFC also: each ingress)
   PfcConfig pfc;
   std::vector<LinkConfig> links;
 

@@ -1,4 +1,4 @@
-// Many simulations on the threads of one process.
+// Runs many simulations on the threads of one process.
 #include <algorithm>
 #include <atomic>
 #include <mutex>
@@ -11,7 +11,8 @@ namespace mprdma::switchsim {
 
 namespace {
 
-// What the runs have done together: those that are through, and the one of each thread.
+// The progress of all runs together: of those that have ended, and of the one that each thread
+// runs.
 class Totals {
  public:
   Totals(size_t runs, unsigned threads, const RunOptions& options)
@@ -24,7 +25,7 @@ class Totals {
     under_way_[thread] = progress;
     report();
   }
-  // The run of this thread is over; a run that ends before its time is done as well.
+  // The run of this thread has ended, at its end or before.
   void through(unsigned thread) {
     const std::lock_guard lock(mutex_);
     add(under_way_[thread], &through_);

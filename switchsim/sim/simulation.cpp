@@ -6,19 +6,19 @@
 
 #include "base/check.hpp"
 #include "switchsim/model/network.hpp"
-#include "switchsim/sim/host_set.hpp"
-#include "switchsim/sim/meter.hpp"
-#include "switchsim/sim/traffic.hpp"
+#include "switchsim/sim/hosts/host_set.hpp"
+#include "switchsim/sim/result/meter.hpp"
+#include "switchsim/sim/scenario/traffic.hpp"
 
 namespace mprdma::switchsim {
 
 namespace {
 
-// How often simulate() looks whether it is to stop and tells how far it is: after a thousandth of
-// the time, or so many events (tens of milliseconds of a processor), whatever comes first.
+// simulate() checks for a stop and reports progress after a thousandth of the time or this many
+// events (tens of milliseconds of a processor), whichever comes first.
 constexpr int64_t kProgressSteps = 1000;
 constexpr uint64_t kProgressEvents = 250'000;
-// Events are counted at least so often, also where samples are far apart.
+// The longest simulated time between two counts of events, also where samples are far apart.
 constexpr SimSpan kCountEvery = SimSpan::us(20);
 
 NetworkConfig network_config(const Scenario& scenario, const HostSet& hosts) {
@@ -33,7 +33,7 @@ NetworkConfig network_config(const Scenario& scenario, const HostSet& hosts) {
 }
 
 Scenario checked(Scenario scenario) {
-  CHECK(validate(scenario).empty());
+  CHECK(validate(scenario).ok());
   expand_traffic(&scenario);
   std::stable_sort(scenario.events.begin(), scenario.events.end(),
                    [](const LinkEvent& a, const LinkEvent& b) { return a.at < b.at; });
@@ -51,7 +51,7 @@ class Simulation::Impl {
         meter_(scenario_, hosts_, network_),
         end_(SimTime() + scenario_.duration) {
     hosts_.start(network_);
-    apply_events();  // those at time 0 come before everything
+    apply_events();  // events at time 0 come first
   }
 
   bool run_until(SimTime until, uint64_t events_max) {
@@ -60,7 +60,7 @@ class Simulation::Impl {
     while (network_.now() < until && !ended_ && network_.events_handled() - begun < events_max) {
       const SimTime due = std::min({next_change(), meter_.next(), end_});
       network_.run_until(std::min({until, due, network_.now() + kCountEvery}));
-      // Only then: when a run ends does not depend on how often somebody looks at it.
+      // The end is judged at fixed times only, so it does not depend on how often run() is called.
       if (network_.now() < due) continue;
       apply_events();
       meter_.look();
@@ -113,7 +113,6 @@ class Simulation::Impl {
       if (event.red) network_.set_red(port, *event.red);
       if (event.queue_bytes_max) network_.set_queue_limit(port, *event.queue_bytes_max);
     }
-    hosts_.forget_paths();
   }
 
   const Scenario scenario_;

@@ -19,9 +19,9 @@
 #include <span>
 #include <vector>
 
-#include "switchsim/sim/capture.hpp"
-#include "switchsim/sim/result.hpp"
-#include "switchsim/sim/scenario.hpp"
+#include "switchsim/sim/hosts/capture.hpp"
+#include "switchsim/sim/result/result.hpp"
+#include "switchsim/sim/scenario/scenario.hpp"
 
 namespace mprdma::switchsim {
 
@@ -53,12 +53,13 @@ class Simulation {
   std::unique_ptr<Impl> impl_;
 };
 
-// Of one run, or of several together: then `now` and `end` are sums over the runs that have begun.
+// The progress of one run, or of several: then `now` and `end` are sums over the runs that have
+// begun.
 struct Progress {
   SimTime now;
   SimTime end;
   uint64_t events = 0;
-  double share = 0;  // of all that there is to do, 0..1
+  double share = 0;  // of all that there is to do, 0 to 1
   size_t runs_done = 0;
   size_t runs = 1;
 };
@@ -68,21 +69,21 @@ struct RunOptions {
   const std::atomic<bool>* stop = nullptr;
   // Called now and then: 1000 times a run at least, and several times a second.
   std::function<void(const Progress&)> on_progress;
-  // Of simulate() only: an open capture that takes the packets.
+  // An open capture that takes the packets; simulate() only.
   Capture* capture = nullptr;
 };
 
 Result simulate(const Scenario& scenario, const RunOptions& options = {});
 
-// Independent runs on `threads` threads (0: one per processor). make(i) gives the scenario of run
-// i, take(i, result) gets its result; both are called on the thread of the run, beside those of
-// other runs and in no order, and throw nothing. After a stop no run begins, and what was under way
-// ends in results that are not complete. on_progress is called by one thread at a time.
+// Makes independent runs on `threads` threads (0: one per processor). make(i) gives the scenario of
+// run i, take(i, result) gets its result; both are called on the thread of the run, concurrently
+// with other runs and in no order, and throw nothing. After a stop no run begins, and the runs in
+// progress end with incomplete results. on_progress is called by one thread at a time.
 void simulate_each(size_t runs, const std::function<Scenario(size_t)>& make,
                    const std::function<void(size_t, Result&&)>& take, unsigned threads = 0,
                    const RunOptions& options = {});
 
-// The same of scenarios that are there, results in their order.
+// Runs the given scenarios by simulate_each(); the results are in the order of the scenarios.
 std::vector<Result> simulate_all(std::span<const Scenario> scenarios, unsigned threads = 0,
                                  const RunOptions& options = {});
 

@@ -5,7 +5,7 @@ import pathlib
 import sys
 
 HEAD = """// Made by embed_workloads.py.
-#include "switchsim/sim/size_distribution.hpp"
+#include "switchsim/sim/scenario/size_distribution.hpp"
 
 namespace mprdma::switchsim {
 

@@ -55,7 +55,7 @@ class Admin:
         self.expect(*target, "--op", "new", "-T", TARGET)
         self.expect("--mode", "logicalunit", "--op", "new", "--tid", "1", "--lun", "1", "-b",
                     str(disk))  # fmt: skip
-        # Of these two it wants both.
+        # tgt requires both bindings.
         self.expect(*target, "--op", "bind", "-I", "ALL")
         self.expect(*target, "--op", "bind", "-Q", INITIATOR)
 

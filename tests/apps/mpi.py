@@ -37,7 +37,7 @@ def compiled(wire, kind):
 
 
 def changes(environment):
-    """As arguments of env: the launcher has an environment of its own, and so has each host."""
+    """Changes as arguments of env, because launcher and hosts have environments of their own."""
     return [f"{key}={value}" for key, value in sorted(environment.items())
             if os.environ.get(key) != value]  # fmt: skip
 

@@ -1,5 +1,5 @@
-// A program for any MPI: every rank compares every byte that it gets. Prints "checked" once, from
-// rank 0, if all was as it should be; else what was not, and ends all ranks.
+// A program for any MPI: every rank compares every byte that it receives. Rank 0 prints "checked"
+// once if all bytes were right; otherwise the program prints the difference and ends all ranks.
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ static void fail(const char* what, int size, int peer) {
   MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-// What a sender puts at a place of a message, which no other message has there.
+// The byte at a place of a message; no other message has it there.
 static uint8_t pattern(int sender, int receiver, int round, int at) {
   uint32_t x = (uint32_t)(sender * 131 + receiver * 31 + round * 7 + at);
   x *= 2654435761u;
@@ -37,12 +37,12 @@ static void check(const uint8_t* from, int sender, int round, int bytes, const c
   }
 }
 
-// What was received before may be what is to come.
+// Clears the buffer, because an earlier message may have held the same bytes.
 static void clear(int bytes) {
   memset(in, 0xff, (size_t)bytes);
 }
 
-// Each rank with each other one, both ways at once.
+// Every pair of ranks exchanges messages, both ways at once.
 static void point_to_point(int round, int bytes) {
   for (int distance = 1; distance < ranks; ++distance) {
     const int to = (rank + distance) % ranks;
@@ -59,7 +59,7 @@ static void point_to_point(int round, int bytes) {
   }
 }
 
-// Messages that wait for their receives, and are taken in the other order.
+// Messages wait for their receives, which are posted in the opposite order.
 static void unexpected(int bytes) {
   enum { kMessages = 4 };
   MPI_Request requests[kMessages];
@@ -127,7 +127,7 @@ static void one_sided(void) {
     MPI_Win_flush(0, win);
     if (old < i || old >= 100 * ranks) fail("fetch and add", (int)old, 0);
   }
-  // One rank alone finds 0 there.
+  // Exactly one rank finds 0 in the second word.
   const int64_t zero = 0;
   const int64_t name = rank + 1;
   int64_t found = -1;

@@ -92,8 +92,9 @@ DEVICE_FIRST = [
     ("fi_pingpong_rxm", "fi_pingpong -c over libfabric's verbs;ofi_rxm, RDM endpoints",
      libfabric.pingpong(*libfabric.RDM, "-I", "10")),
 ]  # fmt: skip
-# Of packages that scripts/packages-apps.txt lists. qperf's client has one address for TCP and for
-# rdma_cm; with a wire of two, a program that asks for a link before its peer is there finds none.
+# Programs of the packages in scripts/packages-apps.txt. qperf's client has one address for TCP and
+# for rdma_cm; with a wire of two, a program that asks for a link before its peer is there finds
+# none.
 PACKAGES = [
     (ucx.PROGRAMS, ("one_host", "two_daemons")),
     (mpi.PROGRAMS, ("one_host", "two_daemons")),

@@ -15,7 +15,7 @@ import traceback
 
 sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "scripts/lib"), str(ROOT / "tests/integration")]
+sys.path[:0] = [str(ROOT / "tests/harness"), str(ROOT / "tests/integration")]
 
 import others  # noqa: E402
 import programs  # noqa: E402
@@ -28,7 +28,7 @@ OUTPUT_LINES = 40
 
 
 class Outcome:
-    """Of one case."""
+    """The outcome of one case."""
 
     def __init__(self, case, reason, seconds, value=None):
         self.case = case
@@ -165,7 +165,7 @@ def tell_figures(claims):
 
 
 def run_kernel_rping(report, wanted, options):
-    """As run_others(): only for who says where the guest is."""
+    """Runs rping with the guest's kernel, if the caller names the guest."""
     if not options.peerlab or not wanted.search("kernel_rping"):
         return [0, 0]
     works = others.kernel_rping(report, options.build.resolve(), options.peerlab.resolve())

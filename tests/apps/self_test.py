@@ -7,7 +7,7 @@ import unittest
 
 sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / name) for name in ("scripts/lib", "tests/integration", "tests/apps")]
+sys.path[:0] = [str(ROOT / name) for name in ("tests/harness", "tests/integration", "tests/apps")]
 
 import counted  # noqa: E402
 import fio  # noqa: E402

@@ -3,7 +3,7 @@
 
 usage: tests/container/run.py [--build DIR] [--json FILE]
 
-  --build DIR  a build directory in which everything is built (default: build)
+  --build DIR  a build directory in which everything is built (default: build-test)
   --json FILE  writes the claim apps.container there
 
 A container is bubblewrap's: user, mount, PID, network, IPC and UTS namespaces of its own; /usr,
@@ -25,7 +25,7 @@ import time
 
 sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "scripts/lib")]
+sys.path[:0] = [str(ROOT / "tests/harness")]
 
 import perftest  # noqa: E402
 from hosts import Failure, Process, Unavailable, describe_status, wait_until  # noqa: E402
@@ -166,7 +166,7 @@ def write_bw(host):
 
 def main():
     parser = argparse.ArgumentParser(usage=__doc__.split("usage: ", 1)[1])
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build-test")
     parser.add_argument("--json", type=pathlib.Path)
     arguments = parser.parse_args()
     report = Report("tests/container/run.py", {})

@@ -10,7 +10,7 @@
 namespace mprdma::test {
 namespace {
 
-// A header that is mostly right, and anything behind it.
+// Makes a header that is mostly right, with random bytes behind it.
 std::vector<unsigned char> seed(Prng& prng) {
   std::vector<unsigned char> bytes(wire::kMadBytes);
   for (unsigned char& byte : bytes) byte = static_cast<unsigned char>(prng.next_u64());
@@ -24,7 +24,7 @@ std::vector<unsigned char> seed(Prng& prng) {
   for (uint64_t k = prng.below(3); k > 0; --k) {
     bytes[prng.below(wire::MadHeader::kBytes)] = static_cast<unsigned char>(prng.below(256));
   }
-  // A header of rdma_cm in what may be a REQ.
+  // Adds a header of rdma_cm to a datagram that may be a REQ.
   if (prng.chance(1, 2)) {
     bytes[164] = 0;
     bytes[165] = prng.chance(1, 2) ? 0x40 : 0x60;

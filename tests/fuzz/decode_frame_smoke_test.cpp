@@ -33,7 +33,7 @@ class GuardedBuffer {
   GuardedBuffer(const GuardedBuffer&) = delete;
   GuardedBuffer& operator=(const GuardedBuffer&) = delete;
 
-  // A copy whose last byte is the last one that may be read.
+  // A copy that ends at the last readable byte.
   std::span<const unsigned char> place(std::span<const unsigned char> bytes) {
     CHECK(bytes.size() <= kBytesMax);
     unsigned char* start = memory_ + kBytesMax - bytes.size();
@@ -63,7 +63,7 @@ std::vector<Bytes> seeds() {
 void mutate(Bytes& frame, Prng& prng) {
   const uint64_t count = prng.range(1, 3);
   for (uint64_t i = 0; i < count && !frame.empty(); ++i) {
-    // Headers are where the decisions are.
+    // Mutations prefer headers, because the decisions are there.
     const size_t at =
         prng.below(prng.chance(3, 4) ? std::min<size_t>(frame.size(), 80) : frame.size());
     switch (prng.below(6)) {
@@ -135,7 +135,7 @@ TEST(DecodeFrameFuzz, MutatedFramesEndInAPacketOrANamedDrop) {
     }
     seen[static_cast<size_t>(check_decode_frame(buffer.place(frame)))]++;
   }
-  // The inputs are worth something only if they reach every decision.
+  // The inputs must reach every decision of the decoder.
   for (size_t i = 0; i < seen.size(); ++i) {
     const auto reason = static_cast<wire::DropReason>(i);
     const bool about_arp =

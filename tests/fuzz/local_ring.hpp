@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "base/check.hpp"
-#include "dataplane/local_port.hpp"
+#include "dataplane/port/local_port.hpp"
 
 namespace mprdma::test {
 

@@ -1,5 +1,5 @@
-// The fuzzer's property over a fixed set of random programmes, in every build; and with a peer that
-// writes while the owner reads.
+// The fuzzer's property over a fixed set of random programmes, in every build; also with a peer
+// that writes while the owner reads.
 #include "tests/fuzz/local_ring.hpp"
 
 #include <gtest/gtest.h>

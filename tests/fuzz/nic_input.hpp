@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/check.hpp"
-#include "dataplane/nic/frame_class.hpp"
-#include "dataplane/nic/protocol.hpp"
+#include "dataplane/client/protocol.hpp"
+#include "dataplane/daemon/frame_class.hpp"
 #include "wire/neighbour.hpp"
 
 namespace mprdma::test {

@@ -110,7 +110,7 @@ class BesideWire(AfPacketWire):
         return environment
 
     def start(self, host, command, **variables):
-        """As a part of the host's device."""
+        """Starts a program on a part of the host's device."""
         environment = self.environment(host)
         environment.update(variables)
         process = Process(

@@ -107,13 +107,20 @@ def latency(program, *options, rows=1, seconds=120):
 # ---- verbs_check
 
 
-def verbs_check(*options, fault=None, seconds=180, server_host=0):
+def verbs_check(*options, fault=None, seconds=180, server_host=0, transport=None):
+    """`transport`: keys of [transport] for both hosts."""
+
     def run(wire):
         deadline = time.monotonic() + seconds
         program = wire.build / "tests/integration/verbs_check"
         path = wire.new_path("check")
         if fault is not None:
             wire.extra["MPRDMA_FAULT"] = FAULT.format(fault)
+        if transport is not None:
+            config = wire.directory / "transport.toml"
+            keys = (f'{key} = "{value}"\n' for key, value in transport.items())
+            config.write_text("[transport]\n" + "".join(keys))
+            wire.extra["MPRDMA_CONFIG"] = str(config)
         server = wire.start(server_host, [program, "--server", path, *options])
         client = wire.start(1 - server_host, [program, "--client", path, *options])
         client.wait(deadline)
@@ -278,6 +285,9 @@ OLD_POST = [
     for program in ("ib_write_bw", "ib_read_bw", "ib_send_bw")
 ]
 
+# The algorithms that docs/extending.md walks through.
+EXAMPLES = {"recovery": "gap", "window_control": "aimd", "path_policy": "rotate"}
+
 CHECKS = [
     ("verbs_check", verbs_check("--ops", "2000", "--qps", "3", "--seed", "1")),
     ("verbs_check --events", verbs_check("--ops", "500", "--qps", "3", "--events", "--seed", "2")),
@@ -305,6 +315,10 @@ CHECKS = [
         "verbs_check --ordering --relaxed --synchronise, bad wire",
         verbs_check("--ordering", "--relaxed", "--synchronise", "--ops", "200",
                     "--size-max", "262144", fault=16),
+    ),
+    (
+        "verbs_check, the examples of docs/extending.md, bad wire",
+        verbs_check("--ops", "500", "--qps", "3", "--seed", "17", fault=17, transport=EXAMPLES),
     ),
     ("verbs_check --bad", verbs_check("--bad")),
     ("verbs_check --bad, bad wire", verbs_check("--bad", fault=9)),

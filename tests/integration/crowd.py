@@ -18,7 +18,7 @@ MESSAGES = 20
 
 
 class Crowd:
-    """Of one wire; `address(number)` is the one of a process's device."""
+    """The crowd of one wire; `address(number)` is that of a process's device."""
 
     def __init__(self, wire, deadline, address=lambda _: "10.73.0.1", host=lambda _: 0):
         self.wire = wire
@@ -210,7 +210,7 @@ def restarted(wire):
 
 
 def restarted_by_turns(wire):
-    """As restarted(), of the two daemons of two hosts."""
+    """Restarts the two daemons of two hosts in turn, as restarted() does with one."""
     deadline = time.monotonic() + 240
     crowd = Crowd(wire, deadline, lambda n: wire.ADDRESSES[n % 2], lambda n: n % 2)
     rides_over(crowd, lambda n: wire.restart_daemon(n % 2), deadline)

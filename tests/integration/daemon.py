@@ -11,7 +11,7 @@ import time
 import perftest
 from hosts import Failure, Process, Wire, describe_status, wait_until
 
-# Of the daemon's protocol.
+# Constants of the daemon's protocol.
 MAGIC, VERSION, QUERY, INFO = 0x434E444D, 1, 8, 9
 
 
@@ -65,7 +65,7 @@ class DaemonWire(Wire):
         return daemon
 
     def daemon_pid(self):
-        """Of whoever listens; None: nobody does."""
+        """The process that listens; None: nobody does."""
         with contextlib.suppress(OSError), socket.socket(
             socket.AF_UNIX, socket.SOCK_SEQPACKET
         ) as asked:
@@ -75,7 +75,7 @@ class DaemonWire(Wire):
         return None
 
     def info(self, path):
-        """What the daemon at a socket says of itself (Query, Info of dataplane/nic/protocol.hpp):
+        """What the daemon at a socket reports (Query, Info of dataplane/client/protocol.hpp):
         how many processes have a block of queue pair numbers, and whether its wire has a link."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asked:
             asked.settimeout(30)
@@ -141,7 +141,7 @@ def memory_kib(pid):
 
 
 def mapped_ports(pid):
-    """How many mappings of clients' memory (dataplane/local_port_region) a process has."""
+    """How many mappings of clients' memory (dataplane/port/local_port_region) a process has."""
     return pathlib.Path(f"/proc/{pid}/maps").read_text().count("memfd:mprdma-local-port")
 
 

@@ -66,7 +66,7 @@ class DaemonVirtioWire(Wire):
                    if name.startswith("mprdma_port_frames_in_total{") and 'port="client"' in name)
 
     def start(self, host, command, **variables):
-        """As a part of the host's device; `--host` would join programs by a wire of their own."""
+        """Starts a program on a part of the host's device; `--host` would be another wire."""
         environment = self.environment(host)
         environment.update(variables)
         name = f"h{host}: {pathlib.Path(str(command[0])).name}"

@@ -70,7 +70,7 @@ def top(wire, *options):
 
 
 def sockets(wire):
-    """Of the engines that run, and of those that were killed since the last `mprdma top`."""
+    """Sockets of running engines, and of those that died since the last `mprdma top`."""
     return set((wire.directory / "mprdma").glob("top-*.sock"))
 
 

@@ -61,10 +61,11 @@ def frames_in(wire):
 
 
 def start_check(wire, *options):
+    """A host of the fabric has its link when it tells its peer that it is there (--active)."""
     program = wire.build / "tests/integration/verbs_check"
     path = wire.new_path("check")
-    server = wire.start(0, [program, "--server", path, *options])
-    client = wire.start(1, [program, "--client", path, *options])
+    server = wire.start(0, [program, "--server", path, "--active", *options])
+    client = wire.start(1, [program, "--client", path, "--active", *options])
     return client, server
 
 

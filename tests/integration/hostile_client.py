@@ -4,8 +4,8 @@
 usage: hostile_client.py SOCKET
 
 Prints "round N" when it has done everything N times. Ends with status 1 when the daemon cannot be
-reached any more. The formats are those of dataplane/nic/protocol.hpp,
-dataplane/local_port_region.hpp and abi/mprdma_abi_cm.h, written down again: whoever attacks does
+reached any more. The formats are those of dataplane/client/protocol.hpp,
+dataplane/port/local_port_region.hpp and abi/mprdma_abi_cm.h, a second time: an attacker does
 not use our library.
 """
 

@@ -22,7 +22,7 @@ def expect(condition, what):
 
 
 def free_port():
-    """Of rdma_cm's own numbers; that they are free as TCP ports, too, keeps cases apart."""
+    """A port of rdma_cm that is free as a TCP port, too, which keeps cases apart."""
     return str(perftest.free_tcp_port())
 
 

@@ -3,7 +3,7 @@
 
 usage: tests/integration/run.py [--build DIR] [--wire NAME]... [--only REGEX] [--list]
 
-  --build DIR   a build directory in which everything is built (default: build)
+  --build DIR   a build directory in which everything is built (default: build-test)
   --wire NAME   local, virtio, af_packet, fabric, fabric-vhost, daemon, daemon-virtio, beside or
                 beside-xdp; may be repeated (default: all)
   --only REGEX  only cases whose name matches, as in --only 'local: ib_write_bw'
@@ -22,7 +22,7 @@ import traceback
 
 sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "scripts/lib")]
+sys.path[:0] = [str(ROOT / "tests/harness")]
 
 import beside  # noqa: E402
 import cases  # noqa: E402
@@ -93,7 +93,7 @@ def run_wire(name, chosen, build, number):
 
 def main():
     parser = argparse.ArgumentParser(usage=__doc__.split("usage: ", 1)[1])
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build-test")
     parser.add_argument("--wire", action="append", choices=WIRES, default=[])
     parser.add_argument("--only", default="")
     parser.add_argument("--list", action="store_true")

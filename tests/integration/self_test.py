@@ -6,7 +6,7 @@ import unittest
 
 sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "scripts/lib")]
+sys.path[:0] = [str(ROOT / "tests/harness")]
 
 import rping  # noqa: E402
 

@@ -52,7 +52,7 @@ static double seconds(void) {
   return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* An event says it, or a message that nobody answers. */
+/* The peer's death shows as an event or as an unanswered message. */
 static void outlive(struct end* end) {
   const double start = seconds();
   post_send(end, NULL);
@@ -86,7 +86,7 @@ static void part(struct end* end, const struct options* options) {
     die("rdma_disconnect");
   }
   await_event(end, RDMA_CM_EVENT_DISCONNECTED);
-  /* Who was told has the other half to close. */
+  /* The side that was told closes its half, too. */
   if (is(options, "hang-up") != options->server) rdma_disconnect(end->id);
 }
 
@@ -104,7 +104,7 @@ static void resolve(struct end* end, struct options* options) {
   open_qp(end, options->datagrams);
 }
 
-/* What the server has to say, if it is not to be a connection; 0: it is to be one. */
+/* Handles a request that is not to become a connection; 0: it is to become one. */
 static int expect_refusal(const struct rdma_cm_event* event, const struct options* options) {
   const int reject = is(options, "reject");
   if (!reject && !is(options, "nobody")) return 0;

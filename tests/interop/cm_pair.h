@@ -32,7 +32,7 @@ void die(const char* format, ...) __attribute__((format(printf, 1, 2), noreturn)
 /* The next event; `what` is waited for. Each event is to be acknowledged. */
 struct rdma_cm_event* next_event(struct end* end, const char* what);
 void expect_event(const struct rdma_cm_event* event, enum rdma_cm_event_type type, int status);
-/* That one, with nothing of it kept. */
+/* Waits for an event of that type and acknowledges it. */
 void await_event(struct end* end, enum rdma_cm_event_type type);
 /* An event within a millisecond; NULL: none. */
 struct rdma_cm_event* event_soon(struct end* end);

@@ -146,7 +146,7 @@ static void create_qp(struct end* end, const struct options* options) {
   end->here.qpn = end->qp->qp_num;
   end->here.rkey = end->mr->rkey;
   end->here.va = (uintptr_t)end->memory;
-  /* Close enough to 2^24 to wrap soon. */
+  /* A PSN so close to 2^24 that it wraps soon. */
   end->here.psn = (0xffffff - (options->seed * 7 + (options->host != NULL) * 50) % 200) & 0xffffff;
 }
 

@@ -35,7 +35,7 @@ struct end {
   uint64_t random;
 };
 
-/* Of a connection; the rest of the attributes is the same for all. */
+/* Attributes of a connection that differ; all others are the same. */
 struct limits {
   int access, timeout, retry_cnt, rnr_retry;
 };

@@ -4,7 +4,7 @@
 usage: tests/interop/run.py [--build DIR] [--iterations N] [--cases REGEX,...] [--short]
                             [--mode MODE] [--fault SPEC] [--keep DIR] [--list]
 
-  --build DIR      a build directory in which everything is built (default: build)
+  --build DIR      a build directory in which everything is built (default: build-test)
   --iterations N   runs the cases so often (default: 1)
   --cases A,B      only cases whose title matches one of these, as in --cases ib_read,verbs_pair
   --short          of these only one of each kind, as a look before a commit
@@ -31,7 +31,7 @@ import traceback
 
 sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "scripts/lib")]
+sys.path[:0] = [str(ROOT / "tests/harness")]
 
 from bench import Bench  # noqa: E402
 from cases import CASES, is_short  # noqa: E402
@@ -119,7 +119,7 @@ def parse_arguments():
     """All that can be said before a guest is booted."""
     parser = argparse.ArgumentParser(usage=__doc__.split("usage: ", 1)[1])
     add = functools.partial(parser.add_argument, help=argparse.SUPPRESS)
-    add("--build", type=pathlib.Path, default=ROOT / "build")
+    add("--build", type=pathlib.Path, default=ROOT / "build-test")
     add("--iterations", type=int, default=1)
     add("--cases", type=title_of_any, default="")
     add("--short", action="store_true")

@@ -49,7 +49,7 @@ static const struct error_case kCases[] = {
 };
 enum { CASES = sizeof(kCases) / sizeof(kCases[0]) };
 
-/* Soft-RoCE takes a receive that is too short for one that is malformed. */
+/* Soft-RoCE has other statuses than the standard for a receive that is too short. */
 static enum ibv_wc_status as_rxe_says(enum ibv_wc_status status, int receive, int is_rxe) {
   if (receive <= 0 || !is_rxe) return status;
   return status == INVALID ? IBV_WC_REM_OP_ERR : IBV_WC_LOC_QP_OP_ERR;
@@ -67,7 +67,8 @@ static void post_receive(struct end* end, int bytes) {
   if (ibv_post_recv(end->qp, &wr, &bad)) die("ibv_post_recv");
 }
 
-/* 0 if the device refuses it before it reaches the wire, as Soft-RoCE does with odd addresses. */
+/* Posts the request. 0: the device refuses it before it reaches the wire, as Soft-RoCE does with
+ * odd addresses. */
 static int post(struct end* end, const struct error_case* c, uint64_t id) {
   struct ibv_sge sge = {(uintptr_t)end->memory, c->length, end->mr->lkey};
   struct ibv_send_wr wr = {.wr_id = id, .sg_list = &sge, .num_sge = 1, .opcode = c->opcode};
@@ -86,7 +87,7 @@ static int post(struct end* end, const struct error_case* c, uint64_t id) {
   return 0;
 }
 
-/* The request, and a second one behind it, which is flushed if the first one failed. */
+/* Posts the request and a second one behind it, which is flushed if the first one fails. */
 static void active(struct end* end, const struct error_case* c) {
   const int posted = post(end, c, 1);
   if (posted && c->status != GOOD) post(end, c, 2);

@@ -23,7 +23,7 @@ static const enum ibv_wr_opcode kWrOpcodes[] = {IBV_WR_SEND,
                                                 IBV_WR_ATOMIC_CMP_AND_SWP,
                                                 IBV_WR_ATOMIC_FETCH_AND_ADD};
 
-/* One operation of a batch. */
+/* An operation of a batch. */
 struct step {
   enum op op;
   uint32_t length, offset, imm;

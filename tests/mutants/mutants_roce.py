@@ -3,14 +3,14 @@ transport must find. Fields: see mutants.py."""
 
 from mutants import Mutant
 
-_REQUESTER = "roce_requester.cpp"
-_RESPONSES = "roce_requester_responses.cpp"
-_RESPONDER = "roce_responder.cpp"
-_ANSWERS = "roce_responder_answers.cpp"
+_REQUESTER = "roce/roce_requester.cpp"
+_RESPONSES = "roce/roce_requester_responses.cpp"
+_RESPONDER = "roce/roce_responder.cpp"
+_ANSWERS = "roce/roce_responder_answers.cpp"
 
 
-def _mutant(name, file, old, new, why):
-    return Mutant("roce-" + name, file, old, new, why, (file,), "unit")
+def _mutant(name, file, old, new, why, rebuild=()):
+    return Mutant("roce-" + name, file, old, new, why, tuple(rebuild) or (file,), "unit")
 
 
 MUTANTS = [
@@ -59,15 +59,16 @@ MUTANTS = [
     ),
     _mutant(
         "fence-forgotten",
-        _REQUESTER,
+        "work/send_queue.hpp",
         "if ((work.flags & kFence) != 0 && !reads_.empty()) return false;",
         "",
         "a WRITE changes what the READ before it was to bring",
+        rebuild=[_REQUESTER],
     ),
     _mutant(
         "ack-completes-a-read",
         _RESPONSES,
-        "if (reads_.empty() || end.at_or_before(awaited_response())) {",
+        "if (!sends_.has_reads() || end.at_or_before(awaited_response())) {",
         "if (true) {",
         "a READ completes without its data when the response was lost",
     ),

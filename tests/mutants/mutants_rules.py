@@ -10,8 +10,8 @@ def _mutant(name, file, old, new, why, rebuild=()):
     return Mutant("rule-" + name, file, old, new, why, tuple(rebuild) or (file,), "conformance")
 
 
-_RESPONDER = "roce_responder.cpp"
-_RESPONSES = "roce_requester_responses.cpp"
+_RESPONDER = "roce/roce_responder.cpp"
+_RESPONSES = "roce/roce_requester_responses.cpp"
 
 MUTANTS = [
     # ---- The responder
@@ -31,7 +31,7 @@ MUTANTS = [
     ),
     _mutant(
         "last-packet-may-be-empty",
-        "work_opcode.hpp",
+        "work/work_opcode.hpp",
         "(info.only || packet.payload_len > 0)",
         "true",
         "a length that the standard forbids",
@@ -76,17 +76,18 @@ MUTANTS = [
     _mutant(
         "reset-remembers-a-refusal",
         _RESPONDER,
-        "  nak_made_ = receiving_ = refused_ = refusal_due_ = false;\n",
+        "  nak_made_ = receiving_ = refused_ = false;\n",
         "",
         "a queue pair that was reset never serves again",
     ),
     # ---- The requester
     _mutant(
         "rnr-is-for-ever",
-        _RESPONSES,
+        "work/send_queue.hpp",
         "    --rnr_left_;\n",
         "",
         "a peer that is never ready is asked for ever",
+        rebuild=[_RESPONSES],
     ),
     _mutant(
         "implied-nak-missed",
@@ -105,28 +106,28 @@ MUTANTS = [
     # ---- Unreliable services
     _mutant(
         "uc-goes-on-after-a-loss",
-        "uc_connection.cpp",
+        "unreliable/uc_connection.cpp",
         "  if (!in_order || info.starts_message()) abandon();\n",
         "  if (info.starts_message()) abandon();\n",
         "a message with a hole is delivered",
     ),
     _mutant(
         "ud-qkey-ignored",
-        "ud_connection.cpp",
+        "unreliable/ud_connection.cpp",
         "packet.deth.q_key != core_.attributes.qkey",
         "false",
         "anybody reaches every datagram queue pair",
     ),
     _mutant(
         "ud-datagram-that-does-not-fit-is-placed",
-        "ud_connection.cpp",
+        "unreliable/ud_connection.cpp",
         "  } else if (kGrhBytes + packet.payload_len > room) {\n",
         "  } else if (room == 0) {\n",
         "one datagram ends a server's queue pair",
     ),
     _mutant(
         "refused-invalidation-is-answered",
-        "responder.cpp",
+        "mp/responder.cpp",
         "  outcome.silent = true;\n",
         "",
         "class J has no NAK",
@@ -141,7 +142,7 @@ MUTANTS = [
     ),
     _mutant(
         "refused-write-with-immediate-takes-no-receive",
-        "responder.cpp",
+        "mp/responder.cpp",
         "  if (packet.info().has_immdt && receive_ready(packet)) {\n"
         "    return refuse_receive(WcStatus::kLocalAccessError",
         "  if (false) {\n    return refuse_receive(WcStatus::kLocalAccessError",
@@ -149,22 +150,23 @@ MUTANTS = [
     ),
     _mutant(
         "key-of-an-atomic-before-its-address",
-        _RESPONDER,
-        "  if (reth.va % wire::kAtomicBytes != 0) return refuse(NakCode::kInvalidRequest);\n",
+        "work/incoming_request.hpp",
+        "  if (reth.va % wire::kAtomicBytes != 0) return AtomicTarget::kMisaligned;\n",
         "",
         "a misaligned address is reported as a wrong key",
+        rebuild=[_RESPONDER],
     ),
     _mutant(
         "four-timeouts-a-retry",
-        "qp_config.hpp",
+        "core/qp_config.hpp",
         "(int64_t{retry_cnt} + 1) * 7 / 4",
         "(int64_t{retry_cnt} + 1) * 4",
         "a silent peer is given up four times later than asked for",
-        ("requester.cpp",),
+        ("mp/requester.cpp",),
     ),
     _mutant(
         "ud-datagram-longer-than-a-packet",
-        "ud_connection.cpp",
+        "unreliable/ud_connection.cpp",
         "  if (work.length > core_.attributes.path_mtu) return WcStatus::kLocalLengthError;\n",
         "",
         "a packet that no wire carries",

@@ -3,165 +3,158 @@
 Fields: see mutants.py.
 """
 
-from mutants import Mutant
-
-
-def _mutant(name, file, old, new, why, rebuild=(), killer="swarm"):
-    return Mutant(name, file, old, new, why, tuple(rebuild) or (file,), killer)
-
+from mutants import mutant
 
 MUTANTS = [
     # ---- Atomics
-    _mutant(
+    mutant(
         "atomic-answers-nothing",
-        "responder.cpp",
+        "mp/responder.cpp",
         "    header.atomic_original = context.original;\n",
         "",
         "a counter that always says zero",
     ),
-    _mutant(
+    mutant(
         "atomic-result-in-the-wrong-context",
-        "responder.cpp",
+        "mp/responder.cpp",
         ".original = &contexts_.back().original",
         ".original = &contexts_.front().original",
         "two atomics under way answer the same",
     ),
-    _mutant(
+    mutant(
         "fetch-add-adds-the-swap",
-        "requester.cpp",
+        "mp/requester.cpp",
         "  header.atomic_swap_add = swaps ? work.swap : work.compare_add;\n",
         "  header.atomic_swap_add = work.swap;\n",
         "the wrong number is added",
     ),
-    _mutant(
+    mutant(
         "atomics-not-counted-as-outstanding",
-        "requester.cpp",
+        "work/send_queue.hpp",
         "  if (!is_answered(work.opcode) || reads_.empty()) return true;\n",
         "  if (work.opcode != WorkOpcode::kRead || reads_.empty()) return true;\n",
         "the responder runs out of contexts and refuses",
+        ("mp/requester.cpp",),
     ),
-    _mutant(
+    mutant(
         "atomic-result-starts-anew-in-each-sge",
-        "sge_list.hpp",
+        "work/sge_list.hpp",
         "    actions.placements.push({.payload_offset = done,\n",
         "    actions.placements.push({.payload_offset = 0,\n",
         "a result over several SGEs repeats its first bytes",
-        ("requester_responses.cpp",),
+        ("mp/requester_responses.cpp",),
     ),
-    _mutant(
+    mutant(
         "misaligned-atomic-executed",
-        "responder.cpp",
-        "  if (packet.reth.va % wire::kAtomicBytes != 0) "
-        "return refuse(NackCode::kInvalidRequest);\n"
-        "  uint64_t addr = 0;\n"
-        "  if (!open_remote(packet.reth, kRemoteAtomic, &addr)) {\n"
-        "    return refuse(NackCode::kRemoteAccessError);\n"
-        "  }\n"
-        "  // .. and here, where it happens: a region may lie across the words of the host's "
+        "work/incoming_request.hpp",
+        "  if (reth.va % wire::kAtomicBytes != 0) return AtomicTarget::kMisaligned;\n"
+        "  if (!open_remote(core, pd, reth, kRemoteAtomic, addr)) return "
+        "AtomicTarget::kClosed;\n"
+        "  // Where it happens, too: a region may lie across the words of the host's "
         "memory.\n"
-        "  if (addr % wire::kAtomicBytes != 0) return refuse(NackCode::kInvalidRequest);\n",
-        "  uint64_t addr = 0;\n"
-        "  if (!open_remote(packet.reth, kRemoteAtomic, &addr)) {\n"
-        "    return refuse(NackCode::kRemoteAccessError);\n"
-        "  }\n",
+        "  if (*addr % wire::kAtomicBytes != 0) return AtomicTarget::kMisaligned;\n",
+        "  if (!open_remote(core, pd, reth, kRemoteAtomic, addr)) return "
+        "AtomicTarget::kClosed;\n",
         "an access over two cache lines is not atomic",
+        ("mp/responder.cpp",),
         killer="unit",
     ),
-    _mutant(
+    mutant(
         "atomic-without-a-place-for-its-result",
-        "requester.cpp",
-        "  if (all_open(sges_of(index).first(work.num_sge), 0, wire::kAtomicBytes, "
-        "*device_.memory,\n               config_.pd, kLocalWrite)) {\n    return true;\n  }\n",
-        "  return true;\n",
+        "work/send_queue.hpp",
+        "  const bool open = opens(index, 0, wire::kAtomicBytes, kLocalWrite);\n",
+        "  const bool open = true;\n",
         "the peer's memory changes and nobody hears what it was",
+        ("mp/requester.cpp",),
         killer="unit",
     ),
     # ---- Memory windows
-    _mutant(
+    mutant(
         "send-invalidate-does-not-invalidate",
-        "responder.cpp",
+        "mp/responder.cpp",
         "    if (packet.info().has_ieth &&\n        !device_.memory->invalidate("
         "packet.ieth_rkey, config_.pd, config_.qpn)) {\n",
         "    if (false) {\n",
         "the peer keeps access that it gave back",
     ),
-    _mutant(
+    mutant(
         "bind-ignores-the-new-key",
-        "local_work.hpp",
-        ".new_key = new_key,\n",
+        "work/local_work.hpp",
+        ".new_key = work.imm_or_rkey,\n",
         ".new_key = work.rkey,\n",
         "the announced key opens nothing",
-        ("requester_local.cpp",),
+        ("mp/requester.cpp",),
     ),
-    _mutant(
+    mutant(
         "local-work-overtakes-fences-and-draining",
-        "requester_local.cpp",
+        "work/send_queue.hpp",
         "    if (!is_local_work(work.opcode) || !may_begin(work)) return;\n",
         "    if (!is_local_work(work.opcode)) return;\n",
         "a window is closed under a READ that the fence was to protect",
+        ("mp/requester.cpp", "mp/mp_connection.cpp"),
         killer="unit",
     ),
-    _mutant(
+    mutant(
         "type-2-window-moves-while-bound",
-        "memory_table.cpp",
+        "core/memory_table.cpp",
         "  if (window.parent != 0) return BindError::kStillBound;\n",
         "",
         "a key that was handed out dies without an invalidation",
         killer="unit",
     ),
-    _mutant(
+    mutant(
         "type-2-window-of-another-queue-pair",
-        "memory_table.hpp",
+        "core/memory_table.hpp",
         "      if (region->kind == MemoryKind::kWindow2 && region->qpn != qpn) return false;\n",
         "",
         "every peer of the domain gets in",
-        ("responder.cpp",),
+        ("mp/responder.cpp",),
         "unit",
     ),
-    _mutant(
+    mutant(
         "window-key-used-as-local-key",
-        "memory_table.hpp",
+        "core/memory_table.hpp",
         "      return region->kind == MemoryKind::kNull && translate_null(length, access, addr);\n",
         "      if (region->kind == MemoryKind::kNull) {\n"
         "        return translate_null(length, access, addr);\n      }\n",
         "an rkey reads local memory",
-        ("requester.cpp",),
+        ("mp/requester.cpp",),
         "unit",
     ),
-    _mutant(
+    mutant(
         "type-2-key-as-it-is-given",
-        "memory_table.cpp",
+        "core/memory_table.cpp",
         "  unbind(slot, make_key(slot, static_cast<uint8_t>(request.new_key)));\n",
         "  unbind(slot, request.new_key);\n",
         "a window whose key names another slot is never found",
         killer="unit",
     ),
-    _mutant(
+    mutant(
         "foreign-invalidation",
-        "memory_table.cpp",
+        "core/memory_table.cpp",
         "  if (window->qpn != qpn) return false;\n",
         "",
         "one peer closes the window of another",
         killer="unit",
     ),
-    _mutant(
+    mutant(
         "window-with-the-rights-of-its-region",
-        "memory_table.cpp",
+        "core/memory_table.cpp",
         "  window.access = (request.access & kRemoteRights) | "
         "(region.access & kRelaxedOrdering);\n",
         "  window.access = region.access;\n",
         "a window for reading lets write",
         killer="unit",
     ),
-    _mutant(
+    mutant(
         "unbound-window-keeps-its-region-busy",
-        "memory_table.cpp",
+        "core/memory_table.cpp",
         "    --entries_[entries_[slot].parent].windows;\n",
         "",
         "memory that can never be deregistered",
         killer="unit",
     ),
-    _mutant(
+    mutant(
         "local-work-runs-again-in-the-other-mode",
         "qp.cpp",
         "    core_.local_work_done += c->requester().local_work_done();\n",
@@ -169,16 +162,16 @@ MUTANTS = [
         "a bind runs into itself when the mode is taken back",
         killer="unit",
     ),
-    _mutant(
+    mutant(
         "closed-memory-ends-a-repeated-answer",
-        "responder.cpp",
+        "mp/responder.cpp",
         "    if (again) return;\n",
         "",
         "an application that closes memory in time loses its connection with an acknowledgement",
         killer="unit",
     ),
     # ---- Shared receive queues
-    _mutant(
+    mutant(
         "last-wqe-before-its-completion",
         "qp.cpp",
         "  if (last_wqe_event_due_ && core_.receives.empty()) {\n",
@@ -186,11 +179,12 @@ MUTANTS = [
         "the application frees a receive that is still to complete",
         killer="unit",
     ),
-    _mutant(
+    mutant(
         "shared-receive-in-the-queue-pairs-domain",
-        "responder.cpp",
-        "  const uint32_t pd = receive.shared != nullptr ? receive.shared->pd : config_.pd;\n",
-        "  const uint32_t pd = config_.pd;\n",
+        "work/qp_core.hpp",
+        "    return shared != nullptr ? shared->pd : config.pd;\n",
+        "    return config.pd;\n",
         "a SEND into a shared receive fails where domains differ",
+        ("mp/responder.cpp",),
     ),
 ]

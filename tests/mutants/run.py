@@ -6,7 +6,7 @@ promise that the swarm knows: those are for the unit tests. The rules of the sta
 conformance scripts.
 
 A mutant is an exact replacement in a copy of transport/ (those of connection management and of
-mprdmad: of dataplane/cm/ and dataplane/nic/, for their unit tests); only the files that it touches
+mprdmad: dataplane/cm/ and dataplane/daemon/, for their unit tests); only files that it touches
 are compiled again and linked in front of the library. A text that is not there exactly once is an
 error, also of a mutant that is not tried (--one-of), so that the list stays true to the code.
 """
@@ -20,19 +20,22 @@ import subprocess
 import sys
 import time
 
-from mutants import MUTANTS as MP_MUTANTS
+from mutants import MUTANTS as SENDER_MUTANTS
 from mutants_cm import MUTANTS as CM_MUTANTS
+from mutants_mp import MUTANTS as MP_MUTANTS
 from mutants_nic import MUTANTS as NIC_MUTANTS
+from mutants_receive import MUTANTS as RECEIVE_MUTANTS
 from mutants_roce import MUTANTS as ROCE_MUTANTS
 from mutants_rules import MUTANTS as RULE_MUTANTS
 from mutants_windows import MUTANTS as WINDOW_MUTANTS
 
-MUTANTS = MP_MUTANTS + ROCE_MUTANTS + RULE_MUTANTS + WINDOW_MUTANTS + CM_MUTANTS + NIC_MUTANTS
+MUTANTS = RECEIVE_MUTANTS + SENDER_MUTANTS + MP_MUTANTS
+MUTANTS += ROCE_MUTANTS + RULE_MUTANTS + WINDOW_MUTANTS + CM_MUTANTS + NIC_MUTANTS
 
 SECONDS_MAX = 240
 
 # By killer; of all others it is transport/.
-SOURCES = {"cm": "dataplane/cm", "nic": "dataplane/nic"}
+SOURCES = {"cm": "dataplane/cm", "nic": "dataplane/daemon"}
 
 
 def parse_arguments():
@@ -73,12 +76,11 @@ def mutate(arguments, mutant, directory):
     shutil.rmtree(directory, ignore_errors=True)
     sources = sources_of(mutant)
     target = directory / sources
-    target.mkdir(parents=True)
+    for file in {mutant.file, *mutant.rebuild}:
+        (target / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(arguments.root / sources / file, target / file)
     text = (arguments.root / sources / mutant.file).read_text()
     (target / mutant.file).write_text(text.replace(mutant.old, mutant.new))
-    for file in mutant.rebuild:
-        if file != mutant.file:
-            shutil.copy(arguments.root / sources / file, target / file)
     return target
 
 
@@ -99,7 +101,7 @@ def build(arguments, mutant, directory):
     target = mutate(arguments, mutant, directory)
     objects = []
     for file in mutant.rebuild:
-        objects.append(str(directory / (file + ".o")))
+        objects.append(str(directory / (file.replace("/", "-") + ".o")))
         command = arguments.cxx.split() + ["-std=c++20", "-O1", "-fno-strict-aliasing"]
         command += ["-DMPRDMA_DCHECK"]
         command += ["-I" + str(directory), "-I" + str(arguments.root)]

@@ -38,7 +38,7 @@ class Port:
         self.interface_mtu = interface_mtu
 
     def goodput(self, rate):
-        """Of payload, at most, over a link of this rate."""
+        """The most payload that a link of this rate carries."""
         return rate * self.path_mtu / (self.path_mtu + HEADERS)
 
 
@@ -230,7 +230,7 @@ class RoutedBed(Wire):
     # ---- Links and routers
 
     def set_path(self, path, state, router=0):
-        """As an operator does at one of the routers: `ip link set pathN up|down`."""
+        """Sets a link at one of the routers, as `ip link set pathN up|down` does."""
         self._batch(self.router_space(router), [f"link set path{path} {state}"])
 
     def sent_bytes(self, router=1):

@@ -4,7 +4,7 @@
 usage: tests/netns/run.py [--build DIR] [--port NAME]... [--quick] [--rate MBITS] [--rounds N]
                           [--seconds N] [--only REGEX] [--json FILE]
 
-  --build DIR   a build directory in which everything is built (default: build)
+  --build DIR   a build directory in which everything is built (default: build-test)
   --port NAME   af_packet or af_xdp; may be repeated (default: both)
   --quick       a few seconds, without figures: what CI runs
   --rate MBITS  of each of the four links, in Mbit/s (default: 20)
@@ -28,7 +28,7 @@ import traceback
 
 sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "scripts/lib"), str(ROOT / "tests/integration")]
+sys.path[:0] = [str(ROOT / "tests/harness"), str(ROOT / "tests/integration")]
 
 import bed  # noqa: E402
 import bed_cases  # noqa: E402
@@ -115,7 +115,7 @@ def add_claims(report, port, chosen, results, options):
 
 def parse():
     parser = argparse.ArgumentParser(usage=__doc__.split("usage: ", 1)[1])
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build-test")
     parser.add_argument("--port", action="append", choices=bed.PORTS, default=[])
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--rate", type=float, default=20)

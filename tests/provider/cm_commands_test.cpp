@@ -1,4 +1,4 @@
-// Commands as they are written to the device, where librdmacm would not write them so.
+// Commands that are written to the device directly, in ways that librdmacm would not use.
 #include <linux/in6.h>
 #include <linux/socket.h>
 #include <rdma/ib_user_sa.h>
@@ -18,7 +18,7 @@ namespace {
 
 class CmCommands : public Cm {
  protected:
-  // 0 or errno.
+  // Executes a command; returns 0 or errno.
   template <class In>
   int command(uint32_t number, const In& in, uint16_t out_bytes = 0) const {
     struct {

@@ -89,7 +89,8 @@ TEST_F(Cm, PrivateDataTravelsBothWaysAndResourcesChangeSides) {
   EXPECT_EQ(attr_of(active, IBV_QPS_RTR).rq_psn, attr_of(passive, IBV_QPS_RTS).sq_psn);
   EXPECT_EQ(attr_of(passive, IBV_QPS_RTS).retry_cnt, 6);
   EXPECT_EQ(attr_of(passive, IBV_QPS_RTS).rnr_retry, 4);
-  // What the kernel's CM chooses: with a finite rnr_retry applications count on this patience.
+  // The kernel's CM chooses this RNR timer; applications with a finite rnr_retry count on its
+  // length.
   EXPECT_EQ(attr_of(passive, IBV_QPS_RTR).min_rnr_timer, 0) << "655.36 ms";
   EXPECT_EQ(attr_of(active, IBV_QPS_RTR).min_rnr_timer, 0);
   EXPECT_EQ(active->qp->state, IBV_QPS_RTS);
@@ -129,7 +130,7 @@ TEST_F(Cm, AddressesThatCannotBe) {
   sockaddr_in silent = ip("10.73.0.99", 7);
   EXPECT_EQ(rdma_resolve_addr(id, nullptr, generic(&silent), 100), 0);
   expect(RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT);
-  sockaddr_in there = ip(kOwn, 7);  // and now another one
+  sockaddr_in there = ip(kOwn, 7);  // now the device's own address
   EXPECT_EQ(rdma_resolve_addr(id, nullptr, generic(&there), 100), 0);
   expect(RDMA_CM_EVENT_ADDR_RESOLVED);
 }

@@ -16,7 +16,7 @@
 namespace mprdma::provider_test {
 namespace {
 
-// Runs in a child; its failures are the test's.
+// Runs a test in a child; its failures are the test's.
 template <class Call>
 int in_child(Call call) {
   const pid_t pid = fork();
@@ -91,10 +91,10 @@ TEST_F(Cm, EpollSeesEachEventOnce) {
   close(epoll);
 }
 
-// What the library's read() does first, with the descriptor that it was called for.
+// Called at the beginning and at the end of the library's read(), with its descriptor.
 std::atomic<void (*)(int)> before_read{nullptr};
 std::atomic<void (*)(int)> after_read{nullptr};
-int closed_meanwhile = -1;  // the channel's number, which another file has by then
+int closed_meanwhile = -1;  // the channel's number, which belongs to another file by then
 int other_file = -1;
 
 // A thread waits for an event; another one closes the channel and opens something else.
@@ -171,7 +171,8 @@ TEST_F(Cm, ClosingEndsItsIds) {
   channel_->fd = -1;  // librdmacm keeps an id that it cannot destroy: that is lost here
 }
 
-// Numbers are used again: what is opened next must not be taken for the device.
+// A descriptor's number is used again: the file that is opened next must not be taken for the
+// device.
 TEST_F(Cm, DescriptorClosedBehindOurBackIsForgotten) {
   const int fd = open("/dev/infiniband/rdma_cm", O_RDWR | O_CLOEXEC);
   ASSERT_GE(fd, 0);
@@ -227,7 +228,7 @@ TEST_F(Cm, ChildOpensItsOwn) {
 
 bool expects_nothing_at_exit = false;
 
-// After what is registered with atexit().
+// Runs after the functions of atexit().
 __attribute__((destructor)) void look_at_exit() {
   if (expects_nothing_at_exit && fake_engine_cm_ids() != 0) _exit(7);
 }
@@ -277,7 +278,7 @@ TEST_F(Cm, ThreadsOnOneChannel) {
 }  // namespace
 }  // namespace mprdma::provider_test
 
-// Comes before libc's, and a sanitizer's, for the preload as well.
+// This definition comes before libc's, and before a sanitizer's, for the preload as well.
 extern "C" __attribute__((visibility("default"))) ssize_t read(int fd, void* buffer, size_t bytes) {
   if (auto* first = mprdma::provider_test::before_read.load(); first != nullptr) first(fd);
   using Read = ssize_t (*)(int, void*, size_t);

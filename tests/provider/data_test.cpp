@@ -148,7 +148,7 @@ TEST_F(Data, AfterAnErrorEverythingIsFlushedIncludingLaterReceives) {
   ASSERT_EQ(wc.size(), 2u);
   EXPECT_EQ(wc[0].status, IBV_WC_REM_ACCESS_ERR);
   EXPECT_EQ(wc[1].status, IBV_WC_WR_FLUSH_ERR);
-  // The provider knows from the completions that it has to ring for these.
+  // The completions tell the provider that it has to ring for these requests.
   ASSERT_EQ(post_recv(one_, 9, local_, 8), 0);
   ASSERT_EQ(post_send(one_, 10, IBV_WR_SEND, local_, 8), 0);
   wc = poll_all(cq_);

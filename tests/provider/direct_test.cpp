@@ -160,7 +160,7 @@ TEST_F(Direct, ExtendedQueuePairNeedsNoBuilder) {
   EXPECT_EQ(ibv_destroy_qp(qp), 0);
 }
 
-// A device of somebody else, as far as a provider can tell: its table of operations is another.
+// A foreign device, as far as a provider can tell: its table of operations differs.
 TEST_F(Direct, OtherDevicesAreNotSupported) {
   struct {
     ibv_device device;
@@ -186,7 +186,7 @@ TEST(DirectNames, EveryModeHasOne) {
 // Engines that know less, or are configured for relaxed placement.
 class OtherEngine : public Direct {
  protected:
-  // The context of the fixture connects with its first object: what it is told is set before.
+  // The fixture's context connects with its first object, so the engine's limits are set before.
   void with_features(uint64_t features) { fake_engine_features(features); }
   void SetUp() override {}
   void begin(uint64_t features) {

@@ -10,7 +10,7 @@
 namespace mprdma::provider_test {
 namespace {
 
-// What an allocator was asked for, and has not got back.
+// The pieces that an allocator was asked for and has not got back.
 struct Pool {
   std::map<void*, uint64_t> lent;
   uint32_t calls = 0;
@@ -229,7 +229,7 @@ TEST_F(Domain, CompletionsAreStampedWithTheClockThatCanBeAsked) {
   ibv_end_poll(cq);
   EXPECT_GE(stamp, before.raw_clock.tv_nsec);
   EXPECT_LE(stamp, after.raw_clock.tv_nsec);
-  // The time of day may be set meanwhile; that it is about right is what can be said.
+  // The time of day may be set meanwhile, so the test checks only that it is about right.
   EXPECT_GE(wall, (wall_before.tv_sec - 10) * 1000000000);
   EXPECT_LE(wall, (wall_after.tv_sec + 10) * 1000000000);
   before.comp_mask = 2;

@@ -40,12 +40,12 @@ class Events : public Verbs {
     EXPECT_EQ(ibv_destroy_comp_channel(channel_), 0);
     Verbs::TearDown();
   }
-  // One message into the CQ that has the channel.
+  // Sends one message whose completion goes to the CQ with the channel.
   void deliver(unsigned int flags = 0) {
     ASSERT_EQ(post_recv(other_, 1, mr_, 8), 0);
     ASSERT_EQ(post_send(one_, 2, IBV_WR_SEND, mr_, 8, nullptr, flags), 0);
   }
-  // The queue that the next event of the channel names; nullptr: there is none.
+  // Returns the queue that the next event of the channel names; nullptr: there is no event.
   ibv_cq* take_event() {
     ibv_cq* from = nullptr;
     void* context = nullptr;
@@ -144,7 +144,7 @@ TEST_F(Events, DestructionWaitsForTheAcknowledgement) {
 }
 
 TEST_F(Events, MoreEventsThanThePipeHoldsAreKeptInOrder) {
-  // 8 bytes each; a pipe holds 65536.
+  // More events than a pipe of 65536 bytes holds, at 8 bytes each.
   constexpr int kEvents = 9000;
   for (int i = 0; i < kEvents; i++) {
     ASSERT_EQ(ibv_req_notify_cq(cq_, 0), 0);
@@ -170,7 +170,7 @@ TEST_F(Events, ChannelCanBeMadeNonBlocking) {
 }
 
 TEST_F(Events, ChildOfVforkClosesItsOwnDescriptorsOnly) {
-  // As Python's subprocess does: the child shares our memory until it calls exec.
+  // Forks as Python's subprocess does: the child shares our memory until it calls exec.
   // NOLINTBEGIN: what vfork allows and what programs do are not the same.
   const pid_t child = vfork();
   if (child == 0) {

@@ -169,7 +169,7 @@ int FakeCm::reject(FakeCmId& id, const mprdma_abi_cm_command& in) {
 }
 
 int FakeCm::disconnect(uint32_t number, FakeCmId& id) {
-  if (id.state == FakeCmState::kIdle && id.peer != 0) return 0;  // the answer to the peer's
+  if (id.state == FakeCmState::kIdle && id.peer != 0) return 0;  // it answers the peer's DREQ
   if (id.state != FakeCmState::kConnected) return EINVAL;
   for (const uint32_t one : {number, id.peer}) {
     const auto found = ids_.find(one);
@@ -180,7 +180,7 @@ int FakeCm::disconnect(uint32_t number, FakeCmId& id) {
   return 0;
 }
 
-// Whoever waits for it is told.
+// Notifies the waiting thread.
 void FakeCm::end(uint32_t number, FakeCmId& id) {
   const auto peer = ids_.find(id.peer);
   const FakeCmState was = std::exchange(id.state, FakeCmState::kIdle);

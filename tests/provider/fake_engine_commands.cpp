@@ -7,7 +7,7 @@
 
 #include "abi/mprdma_abi.h"
 #include "abi/mprdma_ring.h"
-#include "dataplane/engine.h"
+#include "dataplane/engine/engine.h"
 #include "tests/provider/fake_engine_state.hpp"
 
 namespace mprdma::provider_test {
@@ -48,7 +48,7 @@ int resize_cq(const mprdma_abi_resize_cq& in) {
   return 0;
 }
 
-// Refuses one mode, so that a test can see how that comes out.
+// Refuses one mode, so that a test can see the refusal.
 int create_qp(Connection* owner, const void* input, size_t in_bytes,
               mprdma_abi_create_qp_out& out) {
   const auto& in = *static_cast<const mprdma_abi_create_qp*>(input);
@@ -85,7 +85,7 @@ void apply(Qp& qp, const mprdma_abi_qp_attr& attr) {
   }
 }
 
-// Numbers that can be told from each other.
+// Statistics in which every number is different.
 mprdma_abi_qp_stats stats_of(const Qp& qp) {
   mprdma_abi_qp_stats out{};
   out.time_ns = 11;
@@ -157,7 +157,7 @@ int reregister(const mprdma_abi_rereg_mr& in, mprdma_abi_reg_mr_out& out) {
   return 0;
 }
 
-// What only an engine with more than the few features is asked.
+// Commands that only an engine with more features gets.
 int dispatch_more(Connection* owner, uint32_t command, const void* in, void* out) {
   Engine& e = engine();
   const uint32_t handle = in != nullptr ? input<mprdma_abi_handle>(in).handle : 0;

@@ -1,5 +1,5 @@
-// What the fake engine does with queues: requests of a send queue, executed in the peer's memory
-// and receive queue at once; completions and events.
+// The queues of the fake engine: it executes requests of a send queue in the peer's memory and
+// receive queue at once, and raises completions and events.
 #include <cstddef>
 #include <cstring>
 #include <ctime>
@@ -22,7 +22,7 @@ void fire_if_armed(Cq& cq, bool solicited_or_error) {
   if (arm == cq.fired_arm) return;
   if ((arm & 3u) == MPRDMA_ABI_ARM_SOLICITED && !solicited_or_error) return;
   cq.fired_arm = arm;
-  // What a thread of the application did at this moment comes before the event.
+  // Lets a test act as another thread of the application just before the event.
   if (before_event != nullptr) {
     in_before_event = true;
     std::exchange(before_event, nullptr)();
@@ -121,7 +121,7 @@ void flush(Qp& qp) {
 
 namespace {
 
-// What a remote key opens: a region, or what a window is bound to.
+// Finds the range that a remote key opens: a region, or the range that a window is bound to.
 const mprdma_abi_reg_mr* opened_by(uint32_t rkey) {
   if (const auto* mr = find(engine().mrs, rkey)) return mr;
   for (const auto& [handle, window] : engine().windows) {
@@ -130,7 +130,7 @@ const mprdma_abi_reg_mr* opened_by(uint32_t rkey) {
   return nullptr;
 }
 
-// Address in the process of a remote range, or nullptr.
+// Returns the address in the process of a remote range, or nullptr.
 char* remote(const mprdma_abi_send_wqe& wqe, uint64_t bytes, uint32_t need) {
   const mprdma_abi_reg_mr* mr = opened_by(wqe.rkey);
   if (mr == nullptr || (mr->access & need) == 0 || wqe.remote_addr < mr->iova) return nullptr;
@@ -138,7 +138,7 @@ char* remote(const mprdma_abi_send_wqe& wqe, uint64_t bytes, uint32_t need) {
   return reinterpret_cast<char*>(mr->addr + (wqe.remote_addr - mr->iova));
 }
 
-// Where messages to this QP go.
+// Finds the receiver of the messages of this QP.
 Receives receives_of(const Qp& qp, uint32_t xrc_srqn) {
   const uint32_t srq = qp.init.type == MPRDMA_ABI_QP_XRC_RECV ? xrc_srqn : qp.init.srq;
   if (srq == 0) return {qp.init.rq, qp.init.recv_cq};
@@ -172,7 +172,8 @@ Outcome deliver(Qp& peer, const mprdma_abi_send_wqe& wqe, const std::string& dat
   return Outcome::kDone;
 }
 
-// A datagram: to one queue pair, or to each that is attached to the group. Nobody waits.
+// Delivers a datagram to one queue pair, or to each queue pair that is attached to the group. It is
+// lost if no receive waits.
 Outcome deliver_datagram(const mprdma_abi_send_wqe& wqe, const std::string& data) {
   const mprdma_abi_create_ah* ah = find(engine().ahs, wqe.ah);
   if (ah == nullptr) return Outcome::kRemoteAccess;

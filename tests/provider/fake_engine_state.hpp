@@ -54,7 +54,7 @@ inline mprdma_abi_recv_wqe* recv_slot(const mprdma_abi_queue& queue, uint32_t in
   return mprdma_abi_recv_slot(reinterpret_cast<void*>(queue.ring), queue.depth, queue.stride,
                               index);
 }
-// Of a queue that is there, whether it holds a request.
+// True if an existing queue holds a request.
 inline bool has_work(const mprdma_abi_queue_dbr* dbr) {
   return dbr != nullptr && dbr->consumer != mprdma_abi_load_acquire(&dbr->producer);
 }

@@ -1,5 +1,5 @@
-// Ten thousand times every object, made and unmade: nothing is left, neither memory nor mappings
-// nor descriptors, nor anything in the engine.
+// Ten thousand cycles of every object leave nothing behind: no memory, mapping or descriptor, and
+// nothing in the engine.
 #include <dirent.h>
 #include <fcntl.h>
 #include <malloc.h>
@@ -42,7 +42,7 @@ class Leak : public Full {
     Full::TearDown();
   }
 
-  // Some cycles first, until the heap has its size.
+  // The heap reaches its size in some cycles before the measurement.
   static void repeat(const std::function<bool()>& cycle) {
     for (int i = 0; i < kCycles / 10; i++) ASSERT_TRUE(cycle());
     const size_t heap = mallinfo2().uordblks;

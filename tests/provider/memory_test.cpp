@@ -15,7 +15,7 @@ class Memory : public Full {
     mr_ = reg(memory_, sizeof(memory_), kBindable);
     ASSERT_NE(mr_, nullptr);
   }
-  // The status of a WRITE of 8 bytes through a key.
+  // Returns the status of a WRITE of 8 bytes through a key.
   int write_by(uint32_t rkey, uint64_t addr) {
     establish(one_, other_);
     ibv_mr target{};

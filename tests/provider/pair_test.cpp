@@ -17,9 +17,9 @@ namespace {
 
 constexpr auto kLimit = std::chrono::seconds(60);
 int g_socket = -1;        // to the other process
-uint8_t g_peer_last = 0;  // its address: 10.73.0.x
+uint8_t g_peer_last = 0;  // the peer's address: 10.73.0.x
 
-// Tells the other process and hears it; nothing if it is gone.
+// Sends a byte to the other process and receives its byte; nothing if it is gone.
 template <class T>
 T exchange(const T& ours) {
   T theirs{};
@@ -42,7 +42,7 @@ struct Word {
 class Pair : public Full {
  protected:
   static constexpr uint64_t kPosters = 3;
-  static constexpr uint64_t kEach = 400;  // sends, and as many additions, of each poster
+  static constexpr uint64_t kEach = 400;  // sends, and as many additions, of each thread
   static constexpr uint64_t kReceives = 16;
   static constexpr uint64_t kReceiveId = 1000;
 
@@ -50,7 +50,7 @@ class Pair : public Full {
     Full::SetUp();
     mr_ = reg(&memory_, sizeof(memory_), kAllAccess | IBV_ACCESS_REMOTE_ATOMIC);
     ASSERT_NE(mr_, nullptr);
-    // An entry may wait longer than the slot of its request.
+    // The CQ has room for them all: an entry may wait longer than the slot of its request.
     cq_ = make_cq(static_cast<int>(kPosters * kEach * 3));
     qp_ = make(IBV_QPT_RC);
     ASSERT_NE(qp_, nullptr);
@@ -84,7 +84,7 @@ class Pair : public Full {
     return eventually([&] { return ibv_post_send(qp_, wr, &bad) == 0; }, kLimit);
   }
 
-  // One thread's part: numbers, inline from memory that changes each time, and ones to add.
+  // The work of one thread: numbers, inline from memory that changes each time, and ones to add.
   void send_and_add(uint64_t sender) {
     Word word{sender, 0};
     bool good = true;
@@ -130,7 +130,7 @@ class Pair : public Full {
   }
 
   struct Memory {
-    std::array<uint64_t, 8> counter;  // the first: what the other process adds to
+    std::array<uint64_t, 8> counter;  // the first word: the other process adds to it
     std::array<uint64_t, 8> before;
     std::array<Word, kReceives> received;
   };
@@ -155,7 +155,8 @@ TEST_F(Pair, ThreadsOfBothSidesShareOneConnectionAndOneCompletionQueue) {
   EXPECT_EQ(__atomic_load_n(memory_.counter.data(), __ATOMIC_ACQUIRE), kPosters * kEach);
 }
 
-// The second process. Its results are on standard error: the first one's are the program's.
+// Runs in the second process. Its results go to standard error, because standard output is the
+// first one's.
 void become_peer(int socket) {
   g_socket = socket;
   g_peer_last = 1;

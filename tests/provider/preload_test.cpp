@@ -172,7 +172,8 @@ TEST_F(PreloadTree, OfAKilledProcessIsRemovedByTheNext) {
   EXPECT_EQ(trees_in(base_.path()), 0u);
 }
 
-// Its owner could fill it again and again, and keep every start of ours busy.
+// A directory of another owner is left alone: the owner could refill it again and again, and keep
+// every start busy.
 TEST_F(PreloadTree, OfAnotherUserIsLeftAlone) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root: nobody else gives a directory away";
   run_here(
@@ -196,7 +197,7 @@ TEST_F(PreloadTree, OfALivingProcessIsLeftAlone) {
 }
 
 TEST_F(PreloadTree, SurvivesTheParentOfAFork) {
-  // The child has a tree of its own when the parent's is gone.
+  // A child has a tree of its own when the parent's tree is gone.
   const Ran ran = run_here(
       "python3 -c 'import os, time\n"
       "os.listdir(\"/sys/class/infiniband\")\n"

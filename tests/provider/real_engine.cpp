@@ -1,5 +1,5 @@
-// In place of the fake engine's functions, for tests that run over the real one: there is nothing
-// to look into. The engine is in a library of its own, as for any application.
+// Replaces the fake engine's functions in tests over the real engine, which has nothing to look
+// into. The engine is in a library of its own, as for any application.
 #include "tests/provider/fake_engine.hpp"
 
 namespace mprdma::provider_test {

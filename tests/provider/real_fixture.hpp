@@ -19,7 +19,7 @@ class Real : public Full {
               kAllAccess | int{IBV_ACCESS_REMOTE_ATOMIC} | int{IBV_ACCESS_MW_BIND});
     ASSERT_NE(mr_, nullptr);
   }
-  // So many completions, in order; fewer when they do not come.
+  // Returns `count` completions or more, in order; fewer if they do not come within kLimit.
   static std::vector<ibv_wc> poll(ibv_cq* cq, size_t count) {
     std::vector<ibv_wc> all;
     eventually(

@@ -1,4 +1,4 @@
-// What programs and suites that were written for adapters take for granted, over the real engine.
+// Behaviour that programs and suites written for adapters take for granted, over the real engine.
 // Each case names the standard's clause, or the adapters and drivers that do the same.
 #include <cerrno>
 #include <functional>
@@ -55,7 +55,7 @@ class Semantics : public Real {
     wr.wr.atomic.compare_add = 1;
     return wr;
   }
-  // Sender and receiver, connected; what the receiver receives completes in `receives`.
+  // Connects a sender and a receiver, whose receives complete in `receives`.
   std::pair<ibv_qp*, ibv_qp*> make_receiving_into(ibv_cq* receives) {
     ibv_qp_init_attr attr = init_attr(cq_);
     attr.recv_cq = receives;
@@ -155,7 +155,7 @@ TEST_F(Semantics, ServiceLevelOfADatagramNamesItsIpVersion) {
     for (ibv_wc& wc : poll(cq_, 2)) {
       EXPECT_EQ(wc.sl, wc.opcode == IBV_WC_RECV ? sl : 0);
       if (wc.opcode != IBV_WC_RECV) continue;
-      // Who answers goes by it: udaddy, and rdma_cm's test of rdma-core.
+      // udaddy and rdma-core's test of rdma_cm answer through such an address handle.
       ibv_ah* back = ibv_create_ah_from_wc(pd_, &wc, reinterpret_cast<ibv_grh*>(memory_), 1);
       ASSERT_NE(back, nullptr) << strerror(errno);
       EXPECT_EQ(ibv_destroy_ah(back), 0);
@@ -215,7 +215,7 @@ TEST_F(Semantics, SendWithInvalidateOfAWrongKeyIsNotAnswered) {
   EXPECT_EQ(wait_for_one(cq_).status, IBV_WC_RETRY_EXC_ERR);
 }
 
-// Kernel drivers leave the error number of their system call there, and suites look at it.
+// Kernel drivers leave the error number of their system call in errno, and suites check it.
 TEST_F(Semantics, ErrorNumbersStandInErrnoToo) {
   ibv_port_attr port{};
   ibv_qp_attr attr{};
@@ -303,7 +303,7 @@ TEST_F(Semantics, WallClockOfCompletionsGoesForward) {
     ibv_poll_cq_attr none{};
     ASSERT_TRUE(eventually([&] { return ibv_start_poll(ex, &none) == 0; }, kLimit));
     for (int i = 0; i < 10; ++i) {
-      // Who asks again after ENOENT waits for what is still to come, and misses nothing.
+      // A caller that polls again after ENOENT waits for the next entry, and misses none.
       if (i > 0) {
         ASSERT_TRUE(eventually([&] { return ibv_next_poll(ex) == 0; }, kLimit));
       }
@@ -322,7 +322,7 @@ TEST_F(Semantics, WallClockOfCompletionsGoesForward) {
   EXPECT_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(ex)), 0);
 }
 
-// What ibv_query_device says can be had, and no more.
+// The limits of ibv_query_device can be reached, and not exceeded.
 TEST_F(Semantics, LimitsAreWhatCanBeMade) {
   ibv_device_attr limits{};
   ASSERT_EQ(ibv_query_device(context_, &limits), 0);
@@ -336,7 +336,7 @@ TEST_F(Semantics, LimitsAreWhatCanBeMade) {
   };
   EXPECT_EQ(count([&] { return ibv_alloc_pd(context_); }, ibv_dealloc_pd, 1), limits.max_pd);
   EXPECT_EQ(count([&] { return make_ah(); }, ibv_destroy_ah, 0), limits.max_ah);
-  // Windows share the regions' table, and one region is there.
+  // Windows share the table of regions, in which there is one region already.
   EXPECT_EQ(count([&] { return ibv_alloc_mw(pd_, IBV_MW_TYPE_1); }, ibv_dealloc_mw, 1),
             limits.max_mw);
   EXPECT_EQ(count([&] { return ibv_reg_mr(pd_, memory_, 64, 0); }, ibv_dereg_mr, 1), limits.max_mr);

@@ -278,7 +278,7 @@ TEST_F(Xrc, OpenedAgainItIsTheSameQueuePair) {
   EXPECT_EQ(errno, EINVAL);
 }
 
-// ibv_open_xrcd(3): the domain lives as long as somebody has it open.
+// ibv_open_xrcd(3): a domain lives as long as somebody has it open.
 TEST_F(Xrc, DomainOutlivesTheContextThatMadeIt) {
   ibv_device** list = ibv_get_device_list(nullptr);
   ibv_context* maker = ibv_open_device(list[0]);

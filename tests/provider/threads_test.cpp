@@ -26,7 +26,7 @@ TEST_F(Threads, PostersAndPollersShareOneQueuePair) {
   for (uint64_t poster = 0; poster < kPosters; poster++) {
     threads.emplace_back([&, poster] {
       for (uint64_t i = 0; i < kPerPoster; i++) {
-        // A full queue is the only error; the pollers make room.
+        // A full queue is the only error that may occur; the pollers make room.
         while (post_send(qp, poster * kPerPoster + i, IBV_WR_RDMA_WRITE, mr, 8, mr) != 0) {
           std::this_thread::yield();
         }
@@ -57,7 +57,7 @@ TEST_F(Threads, EventsOfQueuesThatComeAndGoReachTheirOwners) {
   ibv_mr* mr = reg(memory, sizeof(memory));
   std::atomic<bool> stop = false;
   std::thread churn([&] {
-    // Queues whose events nobody reads, on the channel that the other thread uses.
+    // Makes queues whose events nobody reads, on the channel that the other thread uses.
     while (!stop) {
       ibv_cq* cq = ibv_create_cq(context_, 4, nullptr, channel, 0);
       ibv_qp_init_attr attr = init_attr(cq);

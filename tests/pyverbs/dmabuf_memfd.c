@@ -46,7 +46,7 @@ void dmabuf_free(struct dmabuf* buffer) {
   }
 }
 
-/* The descriptor and the offset by which the application maps the buffer. */
+/* Returns the descriptor and the offset with which the application maps the buffer. */
 int dmabuf_get_drm_fd(struct dmabuf* buffer) {
   return buffer->fd;
 }

@@ -76,7 +76,7 @@ def needs_daemon(names):
 
 
 def environment(build, directory):
-    """Of a process that has the device, alone at the end of a wire."""
+    """The environment of a process that has the device, alone at the end of a wire."""
     provider = build / "providers/mprdma"
     preload = (provider / "libmprdma-preload.so", build / "tests/pyverbs/libpyverbs-dmabuf.so")
     engine = build / "dataplane/libmprdma-engine.so"

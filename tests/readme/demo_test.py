@@ -13,7 +13,7 @@ from unittest import mock
 
 sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "scripts/lib")]
+sys.path[:0] = [str(ROOT / "scripts/lib"), str(ROOT / "tests/harness")]
 
 import build_progress  # noqa: E402
 import demo_cases  # noqa: E402

@@ -28,7 +28,7 @@ import time
 
 sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "scripts/lib")]
+sys.path[:0] = [str(ROOT / "tests/harness")]
 
 import tap  # noqa: E402
 from hosts import Failure, Process, Unavailable, wait_until  # noqa: E402

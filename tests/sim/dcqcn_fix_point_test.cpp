@@ -14,7 +14,7 @@
 #include <string>
 
 #include "cc/dcqcn.hpp"
-#include "switchsim/sim/scenario.hpp"
+#include "switchsim/sim/scenario/scenario.hpp"
 #include "switchsim/sim/simulation.hpp"
 #include "tests/sim/dumbbell_pair.hpp"
 
@@ -29,7 +29,8 @@ double seconds(Duration time) {
   return static_cast<double>(time.count_ns()) / 1e9;
 }
 
-// Above zero: marks of this probability cut more than the increases give. `rate`: packets a second.
+// Positive if marks of this probability cut the rate more than the increases raise it. `rate`:
+// packets a second.
 double excess(double p, double rate, double wire_bytes) {
   const cc::DcqcnConstants& c = constants();
   const double stay = std::log1p(-p);  // (1 - p)^n = exp(n stay)
@@ -77,26 +78,25 @@ Scenario flows_at_one_bottleneck(uint32_t flows) {
   for (uint32_t i = 0; i < flows; ++i) {
     FlowSpec flow = flow_of_pair(scenario, i);
     flow.params = transport::Params::roce_with(transport::Congestion::kDcqcnPaper);
-    // Not all at once, so that nothing is in step.
+    // Flows start at different times, so that they are not in step.
     flow.start = SimTime() + SimSpan::us(200) * i;
     scenario.flows.push_back(flow);
   }
   return scenario;
 }
 
-// The model is of means. A flow really cuts by alpha / 2 at once, some 5 %, at random: the queue
+// The model has means only. A flow really cuts by alpha / 2 at once, some 5 %, at random: the queue
 // swings by about its own mean, cannot fall below 0, and so lies above the model's on average (10
-// to 32 % in runs of 0.1 to 0.4 s). With eight flows it also passes Kmax, where all is marked, so
-// the marks are many more.
+// to 32 % in runs of 0.1 to 0.4 s). With eight flows it also exceeds Kmax, where every packet is
+// marked, so there are many more marks.
 constexpr double kQueueLeast = 0.9;
 constexpr double kQueueMost = 1.4;
-// Below Kmax marking is linear in the queue, so that its mean lies where the band of the queue
-// says. Above, each such time counts as up to 1 / Pmax = 100 of others: with eight flows some five
-// times.
+// Below Kmax, marking is linear in the queue, so its mean lies where the band of the queue says.
+// Time above Kmax counts up to 1 / Pmax = 100 times as much: with eight flows some five times.
 constexpr uint32_t kFlowsBelowKmax = 4;
 constexpr double kMarksMostBeyond = 5;
 
-// Marking at some share of the queue, over that at the queue itself.
+// The marking at a share of the queue / the marking at the queue itself.
 double marks_at(double share, double queue_bytes) {
   const double kmin = constants().kmin_bytes;
   return (share * queue_bytes - kmin) / (queue_bytes - kmin);
@@ -133,7 +133,7 @@ TEST_P(DcqcnFixPoint, QueueIsNearTheFluidModels) {
 
 INSTANTIATE_TEST_SUITE_P(Flows, DcqcnFixPoint, testing::Values(2U, 4U, 8U));
 
-// What others computed for this set-up, packets of 1000 B.
+// Values that others computed for this set-up with packets of 1000 B.
 TEST(DcqcnFixPointModel, GivesTheKnownQueues) {
   const LinkRate link = LinkRate::gbps(40);
   EXPECT_NEAR(solve(2, link, 1000).queue_bytes, 20e3, 1e3);

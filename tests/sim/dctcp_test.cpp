@@ -13,7 +13,7 @@
 #include <cstdio>
 #include <string>
 
-#include "switchsim/sim/scenario.hpp"
+#include "switchsim/sim/scenario/scenario.hpp"
 #include "switchsim/sim/simulation.hpp"
 #include "tests/sim/dumbbell_pair.hpp"
 
@@ -66,9 +66,9 @@ Scenario flows_at_one_bottleneck(uint32_t flows, uint32_t wire_bytes) {
   return scenario;
 }
 
-// How far from the analysis, which counts in whole round trips and has all flows in step. Measured
-// were 1.1 packets, and 6 % of the swing and 10 % of the marks (four flows). A second cut for the
-// marks of one round trip makes the swing of one flow 44 % too high.
+// The tolerance: the analysis counts in whole round trips and has all flows in step. Measured were
+// 1.1 packets, and 6 % of the swing and 10 % of the marks (four flows). A second cut for the marks
+// of one round trip makes the swing of one flow 44 % too high.
 constexpr double kPackets = 2;
 constexpr double kShare = 0.15;
 
@@ -86,7 +86,7 @@ TEST_P(Dctcp, QueueSwingsAsTheAnalysisSays) {
   const PortResult& bottleneck = result.ports[2 * scenario.link("bottleneck")];
   const double top = static_cast<double>(bottleneck.queue_max_bytes) / wire_bytes;
   const double mean = bottleneck.queue_mean_bytes / wire_bytes;
-  // Of a saw's teeth every height is equally likely.
+  // In a sawtooth every height is equally likely.
   const double height = bottleneck.queue_sd_bytes / wire_bytes * std::sqrt(12.0);
   std::printf(
       "%u flows: top %.1f (%.1f), mean %.1f (%.1f), swing %.1f (%.1f), marked %.4f (%.4f), "
@@ -104,7 +104,7 @@ TEST_P(Dctcp, QueueSwingsAsTheAnalysisSays) {
 
 INSTANTIATE_TEST_SUITE_P(Flows, Dctcp, testing::Values(1U, 2U, 4U));
 
-// The paper's own form, for large windows.
+// The paper's formula for large windows.
 TEST(DctcpAnalysis, IsThePapersForLargeWindows) {
   for (const uint32_t flows : {1U, 2U}) {
     const double bdp = 10'000;

@@ -1,10 +1,11 @@
-// A flow between the hosts of one pair of a dumbbell (make_dumbbell, switchsim/sim/scenario.hpp).
+// A flow between the hosts of one pair of a dumbbell (make_dumbbell,
+// switchsim/sim/scenario/scenario.hpp).
 #pragma once
 
 #include <cstdint>
 #include <string>
 
-#include "switchsim/sim/scenario.hpp"
+#include "switchsim/sim/scenario/scenario.hpp"
 
 namespace mprdma::switchsim {
 

@@ -50,7 +50,10 @@ def main():
     kinds = []
     for kind, block in BLOCK.findall((ROOT / "docs/extending.md").read_text()):
         kinds.append(kind)
-        wrong += check_code(block) if kind == "cpp" else check_command(block, command)
+        if kind == "cpp":
+            wrong += check_code(block)
+        elif kind == "sh":
+            wrong += check_command(block, command)
     if kinds.count("cpp") < 5 or kinds.count("sh") < 2:
         wrong.append(f"blocks of the page: {kinds}")
     print("\n".join(wrong))

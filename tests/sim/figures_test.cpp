@@ -1,12 +1,12 @@
-// Each figure stops when it is told to, and at its small size every claim that it asserts must
-// hold. What is only reported (comparisons with the paper's letter, targets that are out of reach
-// as stated) is not looked at.
+// Each figure stops when it is told to, and at its small size every asserted claim holds. Claims
+// that are only reported (comparisons with the paper's letter, targets out of reach) are not
+// checked.
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "tools/figures/figure.hpp"
-#include "tools/figures/report.hpp"
+#include "evaluation/figure.hpp"
+#include "evaluation/report.hpp"
 
 namespace mprdma::figures {
 namespace {
@@ -33,7 +33,7 @@ TEST_P(FigureClaims, HoldAtTheSmallSize) {
   }
 }
 
-// Those that simulate nothing never ask.
+// Figures without a simulation never ask.
 TEST_P(FigureClaims, StopWhenTold) {
   const Figure* figure = find_figure(GetParam());
   ASSERT_NE(figure, nullptr);
@@ -58,8 +58,9 @@ std::vector<std::string> ids() {
   return out;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, FigureClaims, testing::ValuesIn(ids()),
-                         [](const auto& one) { return "f" + one.param; });
+INSTANTIATE_TEST_SUITE_P(All, FigureClaims, testing::ValuesIn(ids()), [](const auto& one) {
+  return "f" + one.param.substr(one.param.find('/') + 1);
+});
 
 }  // namespace
 }  // namespace mprdma::figures

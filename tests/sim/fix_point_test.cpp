@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "switchsim/fluid/mp_fluid.hpp"
-#include "switchsim/sim/scenario.hpp"
+#include "switchsim/sim/scenario/scenario.hpp"
 #include "switchsim/sim/simulation.hpp"
 #include "tests/sim/dumbbell_pair.hpp"
 
@@ -20,7 +20,7 @@ Scenario flows_at_one_bottleneck(uint32_t flows, const DumbbellSpec& spec) {
     flow.params.initial_window = 16;
     flow.params.rto_floor = Duration::ms(2);
     flow.params.initial_rtt = Duration::us(100);
-    // A new flow every half millisecond, so that nothing is in step.
+    // Flows start half a millisecond apart, so that they are not in step.
     flow.start = SimTime() + SimSpan::us(500) * i;
     scenario.flows.push_back(flow);
   }

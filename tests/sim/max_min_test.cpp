@@ -1,5 +1,5 @@
-// Max-min fair rates: what the figures hold against draws of ECMP.
-#include "tools/figures/max_min.hpp"
+// Max-min fair rates, which figures compare with draws of ECMP.
+#include "evaluation/max_min.hpp"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ TEST(MaxMin, FlowsOfOneLinkShareIt) {
   EXPECT_EQ(max_min_rates(links, {2}), (std::vector<double>{0.5, 0.5, 0.5, 0.5}));
 }
 
-// What the flow over both links cannot take of the second is the other's.
+// The flow over the second link gets what the flow over both cannot use.
 TEST(MaxMin, WhatAFlowCannotTakeIsLeftToTheOthers) {
   const Links links = {{0}, {0, 1}, {1}};
   EXPECT_EQ(max_min_rates(links, {1, 2}), (std::vector<double>{0.5, 0.5, 1.5}));

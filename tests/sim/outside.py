@@ -7,7 +7,7 @@ import sys
 import tempfile
 
 sys.dont_write_bytecode = True
-sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[2] / "scripts/lib")]
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[2] / "tests/harness")]
 
 import tap  # noqa: E402
 from hosts import Failure  # noqa: E402

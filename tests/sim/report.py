@@ -42,7 +42,7 @@ def interrupt_at(shown, *arguments):
 
 def standard_output_is_json_alone(here):
     done = run("figure", "table1", "--size", "ci", "--out", here, "--json", "-")
-    expect(json.loads(done.stdout)["figure"]["id"] == "table1", done.stdout)
+    expect(json.loads(done.stdout)["figure"]["id"] == "mp/table1", done.stdout)
     expect("packed" in done.stderr, "the claims are not shown")
 
 
@@ -69,14 +69,14 @@ def an_interrupted_figure_keeps_complete_runs(here):
         " 1 of ", "figure", "12a", "--size", "full", "--jobs", "1", "--out", here
     )
     expect(code == 130, f"exit code {code}: {shown}")
-    kept = json.loads((here / "12a.partial.json").read_text())
+    kept = json.loads((here / "mp-12a.partial.json").read_text())
     expect(not kept["complete"] and kept["runs_complete"] == len(kept["runs"]) >= 1, kept.keys())
     expect(kept["runs_complete"] < kept["runs_planned"], "nothing was missing")
     first = kept["runs"][0]
     expect(first["seed"] == 1 and first["totals"]["goodput_bps"] > 0, first["totals"])
     expect(first["flows"][0]["goodput_bps"] > 0 and first["settings"]["links"], "no flow")
-    expect("12a.partial.json" in shown, shown)
-    expect(not (here / "12a.svg").exists(), "it was drawn")
+    expect("mp-12a.partial.json" in shown, shown)
+    expect(not (here / "mp-12a.svg").exists(), "it was drawn")
 
 
 def what_is_there_is_not_replaced_by_a_part(here):
@@ -87,9 +87,9 @@ def what_is_there_is_not_replaced_by_a_part(here):
     for name in ("results.md", "results.ci.md"):
         expect((here / name).read_text() == "before\n", f"{name} was replaced")
     page = (here / "results.ci.partial.md").read_text()
-    expect("## table1" in page and "Not complete" in page, page)
-    expect("(.results.ci/table1.svg)" in page, page)
-    expect((here / ".results.ci/table1.svg").exists(), "no picture")
+    expect("## mp/table1" in page and "Not complete" in page, page)
+    expect("(.results.ci/mp-table1.svg)" in page, page)
+    expect((here / ".results.ci/mp-table1.svg").exists(), "no picture")
 
 
 def a_figure_that_is_there_is_not_run_again(here):
@@ -98,7 +98,7 @@ def a_figure_that_is_there_is_not_run_again(here):
     expect("table1 is there" in run(*report).stderr, "run again")
     expect("table1 ..." in run(*report, "--redo").stderr, "--redo does not")
     expect("table1 ..." in run(*report, "--seed", "2").stderr, "taken for another seed")
-    kept = here / ".results.ci/table1.json"
+    kept = here / ".results.ci/mp-table1.json"
     kept.write_text(kept.read_text().replace('"build": "', '"build": "older'))
     expect("table1 ..." in run(*report, "--seed", "2").stderr, "taken from another build")
     kept.write_text(kept.read_text()[:100])
@@ -109,19 +109,22 @@ def a_page_with_all_figures_replaces_the_one_before(here):
     run("report", "table1", "--size", "ci", "--out", here)
     (here / "results.ci.md").write_text("before\n")
     kept = here / ".results.ci"
-    part = json.loads((kept / "table1.json").read_text())
+    part = json.loads((kept / "mp-table1.json").read_text())
     ids = [line.split()[0] for line in run("list").stdout.splitlines()]
     for name in ids:
-        text = json.dumps(part).replace("table1", name)
-        (kept / f"{name}.json").write_text(text)
-        (kept / f"{name}.svg").write_bytes((kept / "table1.svg").read_bytes())
+        number = name.removeprefix("mp/")
+        text = json.dumps(part).replace("table1", number)
+        (kept / f"mp-{number}.json").write_text(text)
+        (kept / f"mp-{number}.svg").write_bytes((kept / "mp-table1.svg").read_bytes())
     done = run("report", "--size", "ci", "--out", here, "--json", "-")
     expect("results.ci.md has all figures" in done.stderr, done.stderr)
     everything = json.loads(done.stdout)
     expect(len(everything["figures"]) == len(ids) and not everything["missing"], done.stdout)
     page = (here / "results.ci.md").read_text()
-    expect(all(f"(figures.ci/{name}.svg)" in page for name in ids), page)
-    expect(all((here / f"figures.ci/{name}.svg").exists() for name in ids), "a picture is missing")
+    stems = [name.replace("/", "-") for name in ids]
+    expect(all(f"(figures.ci/{stem}.svg)" in page for stem in stems), page)
+    drawn = [(here / f"figures.ci/{stem}.svg").exists() for stem in stems]
+    expect(all(drawn), "a picture is missing")
     expect(not (here / "results.ci.partial.md").exists(), "the part is still there")
 
 
@@ -132,12 +135,12 @@ def an_interrupted_report_keeps_whole_figures(here):
     expect(code == 130 and "results.ci.partial.md has 1 of" in shown, f"{code}: {shown}")
     expect(not (here / "results.ci.md").exists(), "a page of a part")
     done = run(*report)
-    expect("4 is there" in done.stderr and "20 ..." in done.stderr, done.stderr)
+    expect("mp/4 is there" in done.stderr and "mp/20 ..." in done.stderr, done.stderr)
 
 
 def without_gnuplot_nothing_is_begun(here):
     done = run("report", "--size", "ci", "--out", here, code=1, env={"PATH": str(here)})
-    expect("gnuplot" in done.stderr and "1 ..." not in done.stderr, done.stderr)
+    expect("gnuplot" in done.stderr and "mp/1 ..." not in done.stderr, done.stderr)
 
 
 CASES = [

@@ -1,10 +1,11 @@
 // The section of a figure on the page of results: notes.
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <string>
 
-#include "tools/figures/figure.hpp"
-#include "tools/figures/report.hpp"
+#include "evaluation/figure.hpp"
+#include "evaluation/report.hpp"
 
 namespace mprdma::figures {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "switchsim/sim/scenario.hpp"
+#include "switchsim/sim/scenario/scenario.hpp"
 #include "switchsim/sim/simulation.hpp"
 
 namespace mprdma::switchsim {
@@ -32,7 +32,7 @@ TEST(Spraying, GivesEveryPathTheSameShare) {
   EXPECT_GE(result.goodput_bps, 0.8 * result.ceiling_bps);
 }
 
-// .. and so it is as slow as the slowest of them, where acknowledgement clocks are not.
+// Spraying is as slow as the slowest path; ACK clocking is not.
 TEST(Spraying, WaitsForTheSlowestPath) {
   double goodput_bps[2];
   for (const bool spray : {false, true}) {

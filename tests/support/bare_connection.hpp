@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "transport/qp_core.hpp"
+#include "transport/work/qp_core.hpp"
 
 namespace mprdma::transport {
 

@@ -56,7 +56,7 @@ PostResult Endpoint::post(WorkOpcode opcode, uint64_t local, uint32_t length, ui
   return post({.opcode = opcode,
                .flags = flags,
                .imm_or_rkey = 0xabcd,
-               .rkey = key,  // both endpoints use the same one
+               .rkey = key,  // both endpoints have the same key
                .remote_addr = remote,
                .sges = {&sge, 1}});
 }

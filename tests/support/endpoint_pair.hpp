@@ -114,9 +114,9 @@ class EndpointPair {
 
   // Time passes for both; deadlines that come due on the way are served.
   void advance(Duration by);
-  // A perfect wire with this delay, until nobody has anything to say.
+  // Runs a perfect wire with this delay until nothing is in flight and no deadline is left.
   void run(Duration delay = Duration::us(5));
-  // Both ways at once, without delay, until nobody has anything to say now.
+  // Carries packets both ways, without delay, until neither endpoint has anything to send now.
   void exchange();
 
   Endpoint a;

@@ -128,7 +128,7 @@ class RoceHost {
   }
 
   // ---- What a host does
-  // Everything that it wants to send now.
+  // Returns everything that the queue pair wants to send now.
   std::vector<RoceParcel> send() {
     std::vector<RoceParcel> parcels;
     TxPacket out;
@@ -137,7 +137,7 @@ class RoceHost {
     }
     return parcels;
   }
-  // What it sends, and nothing else.
+  // Returns the packet that the queue pair sends now; it must be exactly one.
   RoceParcel send_one() {
     std::vector<RoceParcel> parcels = send();
     CHECK(parcels.size() == 1);
@@ -228,7 +228,7 @@ class RocePair {
  public:
   explicit RocePair(const RoceOptions& options = {}) : a(options, true), b(options, false) {}
 
-  // Both ways at once, without delay, until nobody has anything to say now.
+  // Carries packets both ways, without delay, until neither end has anything to send now.
   void exchange() {
     bool progress = true;
     while (progress) {
@@ -242,7 +242,7 @@ class RocePair {
       }
     }
   }
-  // To the next deadline of anybody, which is served. False: there is none.
+  // Advances time to the next deadline of either end and serves it. False: there is none.
   bool wait() {
     const Time next = std::min(a.qp->next_deadline(), b.qp->next_deadline());
     if (next.is_never()) return false;

@@ -33,7 +33,8 @@ class TemporaryDirectory {
   }
 
  private:
-  // Not below TMPDIR, which may be long: sockets are put here, whose names have 107 characters.
+  // The directory is not below TMPDIR, which may be long: tests put sockets here, and a socket's
+  // path has at most 107 characters.
   std::string path_ = "/tmp/mprdma-test-XXXXXX";
   pid_t owner_;
 };

@@ -67,7 +67,7 @@ std::vector<Sge> World::lay_out(Op& op, const Area& area, uint64_t from, uint64_
     at += length;
     left -= length;
   }
-  // In any order in memory.
+  // Shuffles the pieces, so that they lie in any order in memory.
   for (size_t i = op.pieces.size(); i > 1; --i) {
     std::swap(op.pieces[i - 1], op.pieces[prng.below(i)]);
   }
@@ -78,7 +78,7 @@ std::vector<Sge> World::lay_out(Op& op, const Area& area, uint64_t from, uint64_
   return sges;
 }
 
-// Where a READ or WRITE goes to, and what a READ must bring.
+// Chooses the target of a READ or WRITE, and the data that a READ must bring.
 void World::draw_remote(Node& node, uint32_t q, Op& op) {
   Node& peer = peer_of(node);
   Prng& prng = app(node, q).prng;
@@ -87,7 +87,7 @@ void World::draw_remote(Node& node, uint32_t q, Op& op) {
   const Area& area = constant            ? peer.areas[q].source
                      : window != nullptr ? *window
                                          : peer.areas[q].target;
-  // Close together now and then, so that operations meet.
+  // Targets are close together now and then, so that operations overlap.
   const uint64_t span =
       prng.chance(1, 2) ? std::min<uint64_t>(area.length - op.length, 64) : area.length - op.length;
   op.remote_addr = area.addr + prng.range(0, span);
@@ -101,7 +101,8 @@ void World::draw_remote(Node& node, uint32_t q, Op& op) {
   const Flow& flow = own_flow(node, q);
   for (uint64_t i = flow.completed(); i < flow.posted(); ++i) {
     const Op& before = flow.op(i);
-    // Which of two would be seen in the end?
+    // Either of two overlapping WRITEs to relaxed memory may be seen in the end, unless the later
+    // one has the synchronise flag.
     if (before.is_write() && op.relaxed &&
         overlap(before.remote_addr, before.length, op.remote_addr, op.length)) {
       op.flags |= transport::kSynchronise;
@@ -149,7 +150,7 @@ Op World::draw_op(Node& node, uint32_t q) {
   size_t kind = 0;
   while (pick >= knobs.weights[kind]) pick -= knobs.weights[kind++];
   op.opcode = kOpcodes[kind];
-  // Without a model nobody could tell what happens to windows.
+  // Garbage runs have no model that knows the state of a window.
   const bool windows = op.is_local() || op.invalidates_there();
   if (windows && scenario_.kind == Kind::kGarbage) op.opcode = WorkOpcode::kSend;
   op.wr_id = a.next_wr_id;
@@ -234,7 +235,7 @@ bool World::post_one(Node& node, uint32_t q) {
   if (op.is_atomic()) on_atomic_posted(node, op);
   on_window_posted(node, q, op);
   own_flow(node, q).note_life(now_);
-  // Whatever takes a receive first is what fails for want of one.
+  // In an RNR exhaust run the first operation that takes a receive is the one that fails.
   Ending& ending = own_flow(node, q).ending;
   if (scenario_.kind == Kind::kRnrExhaust && node.number == 0 && q == 0 && op.takes_receive() &&
       ending.at_op == Ending::kAnywhere) {
@@ -260,7 +261,7 @@ void World::run_send_app(Node& node, uint32_t q) {
   const auto pause = Duration::ns(
       static_cast<int64_t>(a.prng.range(1, static_cast<uint64_t>(knobs.pace.count_ns()) + 1)));
   uint64_t count = a.ops_left;
-  Duration next = Duration::zero();  // zero: at the next completion
+  Duration next = Duration::zero();  // zero: continue at the next completion
   switch (knobs.send_pattern) {
     case SendPattern::kPaced:
       count = 1;
@@ -276,7 +277,7 @@ void World::run_send_app(Node& node, uint32_t q) {
     default:
       break;
   }
-  // One more than fits, now and then: the queue must say so.
+  // Posts one more request than fits, now and then: the queue must refuse it.
   while (count > 0 && a.ops_left > 0) {
     const bool full = node.qps[q]->sends_outstanding() >= knobs.send_depth;
     if (full && !a.prng.chance(1, 8)) break;
@@ -298,7 +299,7 @@ void World::on_op_completed(Node& node, uint32_t q, const Op& op) {
     }
   }
   if ((op.flags & transport::kInline) != 0) {
-    // The slot is free: whoever still reads it is found out.
+    // Overwrites the free slot, so that a late reader is found out.
     const uint64_t slot =
         node.areas[q].inlined.addr + op.wr_id % side(node, q).send_depth * kInlineSlotBytes;
     for (uint8_t& byte : node.bytes(slot, kInlineSlotBytes)) byte = static_cast<uint8_t>(~byte);
@@ -328,7 +329,7 @@ bool World::post_one_receive(Node& node, uint32_t q) {
   const std::vector<Sge> sges =
       lay_out(buffer, area, area.addr + number % slots * room, room, knobs.recv_sge, a);
   Recv recv{.wr_id = (uint64_t{1} << 40) + number, .pieces = buffer.pieces};
-  // The model must know it before the post, which may place at once.
+  // The model gets the receive before the post, which may place data at once.
   const bool fits = outstanding < knobs.recv_depth;
   if (fits) flow.post_recv(recv);
   node.actions.clear();
@@ -361,7 +362,7 @@ void World::run_recv_app(Node& node, uint32_t q) {
     post_one_receive(node, q);
     if (node.qps[q]->state() != transport::QpState::kErr) wake_recv_app(node, q, knobs.pace);
   } else {
-    // In the error state each comes back at once.
+    // In the error state every post completes at once.
     for (uint32_t i = 0; i <= knobs.recv_depth; ++i) {
       const bool full = !node.shares_receives && recvs_outstanding(node, q) >= knobs.recv_depth;
       if (full && !a.prng.chance(1, 8)) break;

@@ -46,7 +46,7 @@ void World::make_flows(uint32_t q) {
 
 transport::QpAttributes World::attributes_of(uint32_t n, uint32_t q) const {
   const SideKnobs& knobs = scenario_.sides[q][n];
-  const bool victim = q == 0 && n == 0;  // of an unready peer
+  const bool victim = q == 0 && n == 0;  // requester of the unready peer
   return {.access = transport::kRemoteRead | transport::kRemoteWrite | transport::kRemoteAtomic,
           .path_mtu = scenario_.path_mtu,
           .dest_qpn = nodes_[1 - n]->qpns[q],
@@ -71,7 +71,7 @@ void World::set_state(uint32_t n, uint32_t q, QpState state) {
   do_actions(node, q, nullptr);
 }
 
-// Node 0 at once, node 1 after connect_skew: what arrives there earlier is lost.
+// Node 0 connects at once, node 1 after connect_skew: packets that arrive there earlier are lost.
 void World::connect(uint32_t q) {
   for (uint32_t n = 0; n < 2; ++n) {
     nodes_[n]->qps[q]->set_attributes(attributes_of(n, q));

@@ -33,7 +33,7 @@ WcOpcode completion_opcode(const Op& op) {
   }
 }
 
-// Opcode of packet `at` of `packets` of a message.
+// The opcode of packet `at` of a message of `packets`.
 Opcode request_opcode(const Op& op, uint64_t at) {
   if (op.is_read()) return Opcode::kMpReadRequest;
   if (op.opcode == WorkOpcode::kCompareSwap) return Opcode::kMpCompareSwap;
@@ -145,7 +145,7 @@ void Flow::check_atomic_request(const Op& op, const wire::Packet& packet) const 
          request_name_, packet.mp_data.message_number);
 }
 
-// What must hold before the first packet of an operation leaves.
+// Checks the conditions under which the first packet of an operation may leave.
 void Flow::check_first_copy(const Op& op, uint64_t op_index) {
   const uint64_t reads_done = responses_.placed_messages();
   const bool reads_before = reads_done < reads_ && responses_.message(reads_done).op < op_index;
@@ -165,7 +165,7 @@ void Flow::check_first_copy(const Op& op, uint64_t op_index) {
   }
 }
 
-// READ data says that its request has arrived, and all before it.
+// READ data shows that its request has arrived, and all packets before it.
 void Flow::take_implied_acks() {
   const uint64_t done = responses_.placed_messages();
   if (done > 0) requests_.on_implied_ack(ops_[responses_.message(done - 1).op].first_packet + 1);
@@ -214,7 +214,8 @@ uint64_t Flow::on_response_sent(const wire::Packet& packet, std::span<const uint
   const Opcode opcode =
       op.is_atomic() ? Opcode::kMpAtomicAck : response_opcode(at, message.packets);
   if (packet.opcode == Opcode::kMpResponseError && ending.planned()) return index;
-  // The acknowledgement was lost and the memory closed since: the requester needs it no more.
+  // A retransmitted response may be an error: its acknowledgement was lost, and the memory was
+  // closed since.
   const bool complete = index < before && responses_.placed_messages() > op.read_number;
   if (packet.opcode == Opcode::kMpResponseError && complete && op.in_window) return index;
   expect(packet.opcode == opcode, "{}: opcode {} instead of {}", name,
@@ -239,7 +240,7 @@ uint64_t Flow::on_response_sent(const wire::Packet& packet, std::span<const uint
   return index;
 }
 
-// What the memory held when it was executed, once, whatever happened since.
+// The data that the READ found when it was executed, once, whatever happened since.
 void Flow::check_atomic_response(const Op& op, const wire::Packet& packet) const {
   expect(atomics_executed_ > op.atomic_number, "{}: atomic {} is answered before it is executed",
          response_name_, op.wr_id);
@@ -361,8 +362,8 @@ const Op& Flow::on_send_completion(const Completion& c) {
              static_cast<int>(c.status));
       expect(contains(ending.send_statuses, c.status), "{}: wr {} fails with status {}", name,
              c.wr_id, static_cast<int>(c.status));
-      // By the standard a responder that refused says so once; whatever is not acknowledged then
-      // may be what the requester gives up on.
+      // By the standard a responder sends the NAK of a refusal once. Any unacknowledged request may
+      // therefore be the one that the requester gives up on.
       const bool unheard = config_.roce && c.status == WcStatus::kRetryExceeded;
       expect(ending.at_op == Ending::kAnywhere || ending.at_op == completed_ || unheard,
              "{}: wr {} fails instead of operation {}", name, c.wr_id, ending.at_op);

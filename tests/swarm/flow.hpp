@@ -15,7 +15,7 @@
 
 #include "base/units.hpp"
 #include "tests/swarm/stream_model.hpp"
-#include "transport/types.hpp"
+#include "transport/core/types.hpp"
 
 namespace mprdma::swarm {
 
@@ -86,7 +86,7 @@ struct Ending {
   // Statuses that the one request may get at which things go wrong; empty: none but flush.
   std::vector<transport::WcStatus> send_statuses;
   uint64_t at_op = kAnywhere;
-  bool nothing_placed = false;  // .. and not a byte of it may be placed
+  bool nothing_placed = false;  // and no byte of the message may be placed
   bool flush_allowed = false;   // queued work may come out flushed
   std::vector<transport::WcStatus> recv_statuses;
   [[nodiscard]] bool planned() const { return flush_allowed || !send_statuses.empty(); }
@@ -165,7 +165,7 @@ class Flow {
   [[nodiscard]] bool send_failed() const { return send_failed_; }
   [[nodiscard]] transport::WcStatus send_failure() const { return send_failure_; }
   [[nodiscard]] bool recv_failed() const { return recv_failed_; }
-  // Of the host's clock, for the checks of deadlines.
+  // The host's time, for the checks of deadlines.
   void note_life(Time now) {  // a post, or a packet from the peer
     if (!send_failed_) last_life_ = now;
   }

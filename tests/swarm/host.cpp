@@ -1,4 +1,4 @@
-// What a dataplane does with the transport around every call: completions, events, timers.
+// Does what a dataplane does around every call of the transport: completions, events, timers.
 
 #include <algorithm>
 
@@ -66,7 +66,7 @@ void World::take_completion(Node& node, uint32_t q, const transport::Completion&
     expect((c.shared != nullptr) == node.shares_receives, "n{} qp{}: from the wrong receive queue",
            node.number, q);
     if (node.shares_receives) on_shared_completed(node, c.wr_id);
-    // The other queue pairs wait for its place.
+    // The receive's place in the shared queue is free again; the other queue pairs wait for it.
     if (node.shares_receives && op == nullptr) wake_recv_app(node, q, Duration::zero());
     if (op != nullptr && op->invalidates_there()) on_invalidated(node, q);
     return;

@@ -1,5 +1,5 @@
-// What a dataplane does with a packet that arrives: the transport hears of it, and what it wants
-// done to memory, frames and the wire is done and checked.
+// Does what a dataplane does with a packet that arrives: passes it to the transport, and executes
+// and checks the actions on memory, frames and the wire.
 
 #include <algorithm>
 #include <cstring>
@@ -15,7 +15,7 @@ using wire::PacketStream;
 
 bool takes(const transport::Qp& qp, PacketStream stream) {
   const QpState state = qp.state();
-  // A responder that refused still hears of the READ data that it owes.
+  // A responder that refused a request still gets acknowledgements of the READ data that it owes.
   if (state == QpState::kErr) return stream == PacketStream::kAck && qp.mp()->responder().refused();
   return state == QpState::kRtr || state == QpState::kRts || state == QpState::kSqd;
 }
@@ -24,7 +24,7 @@ bool is_response_ack(const wire::Packet& ack) {
   return (ack.mp_ack.flags & wire::kMpAckResponseStream) != 0;
 }
 
-// .. of whom the acknowledgement speaks.
+// The acknowledgement's stream decides which half gets it.
 const transport::StreamSender& sender_of(const transport::Qp& qp, const wire::Packet& ack) {
   return is_response_ack(ack) ? qp.mp()->responder().response_sender()
                               : qp.mp()->requester().sender();
@@ -96,10 +96,10 @@ void World::deliver(Node& node, uint32_t q, const InFlight& packet, const wire::
   const transport::RxVerdict verdict = node.qps[q]->on_packet(now_, header, frame, node.actions);
   const bool held = verdict == transport::RxVerdict::kHeld;
   check_windows(node, q);
-  must_mark = must_mark && side(node, q).params.sack_map;
+  must_mark = must_mark && side(node, q).params.recovery != transport::Recovery::kPaper;
   expect(!must_mark || fatal() || node.loss_marks() > marks,
          "n{} qp{}: the dropped packet that a NACK names is not marked lost", node.number, q);
-  // Time may have shown other losses.
+  // Losses by age may have been found at the same call.
   expect(!only_too_early || node.loss_marks() > marks ||
              sender_of(qp, header).window().exact() == window,
          "n{} qp{}: a synchronise too early costs window", node.number, q);
@@ -218,7 +218,7 @@ void World::place_payload(Node& node, uint32_t q, const transport::Placement& pl
   std::memcpy(target.data(), bytes.data(), bytes.size());
 }
 
-// Is there nothing that this node may place as it arrives?
+// True if this node may place nothing on arrival.
 bool World::places_in_order(const Node& node, uint32_t q) const {
   const transport::PlacementPolicy policy = side(node, q).params.placement;
   if (policy != transport::PlacementPolicy::kStandard) {

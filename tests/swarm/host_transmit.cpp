@@ -1,4 +1,4 @@
-// What a dataplane sends of what the transport gives it, checked at every packet.
+// Sends the packets of the transport as a dataplane does, and checks each of them.
 
 #include "tests/swarm/world.hpp"
 
@@ -26,7 +26,7 @@ void World::transmit(Node& node, uint32_t q, const wire::Packet& header,
   const bool is_ack = header.info().stream == PacketStream::kAck;
   const auto bytes =
       static_cast<uint32_t>(packet.header_bytes + header.payload_len + kOverheadBytes);
-  if (forged) {  // somebody else's, on a way of its own
+  if (forged) {  // a forged packet does not use the port
     arrivals_.assign(1, {now_ + scenario_.links[node.number].delay, false});
   } else {
     links_[node.number]->send(now_, bytes, is_ack, header.vp, arrivals_);
@@ -54,7 +54,7 @@ void World::transmit(Node& node, uint32_t q, const wire::Packet& header,
 
 bool World::send_one(Node& node, uint32_t q) {
   transport::TxPacket out;
-  // A request whose memory turns out to be closed gives no packet, and the next one may.
+  // A request whose memory was closed gives no packet; the next request may give one.
   for (uint32_t tries = 0; !node.qps[q]->poll_packet(now_, out); ++tries) {
     if (!node.qps[q]->wants_to_send()) return false;
     expect(tries < 300, "n{} qp{}: wants to send and has nothing", node.number, q);
@@ -72,6 +72,9 @@ bool World::send_one(Node& node, uint32_t q) {
   if (is_roce()) {
     check_sent_roce(node, q, header);
     index = 0;
+  } else if (header.opcode == wire::Opcode::kCnp) {
+    expect(side(node, q).params.congestion != transport::Congestion::kNone,
+           "n{} qp{}: a CNP without a rate controller", node.number, q);
   } else if (header.info().stream == PacketStream::kAck) {
     check_ack(node, q, header, nullptr);
   } else {
@@ -86,7 +89,7 @@ bool World::send_one(Node& node, uint32_t q) {
       ++node.data_sent;
       if (static_cast<uint64_t>(index) < before) {
         ++node.data_sent_again;
-      } else if (side(node, q).params.sack_map) {
+      } else if (side(node, q).params.recovery != transport::Recovery::kPaper) {
         const transport::Qp& qp = *node.qps[q];
         const auto& sender =
             request ? qp.mp()->requester().sender() : qp.mp()->responder().response_sender();
@@ -103,8 +106,8 @@ bool World::send_one(Node& node, uint32_t q) {
   return true;
 }
 
-// The path is the one that is configured; or one that an acknowledgement echoed, at most two
-// packets for each; or a random one, and then the sender says so.
+// Checks the path: the configured one; or one that an acknowledgement echoed, at most two packets
+// each; or a random one, which the sender counts as random.
 void World::check_path(Node& node, uint32_t q, const wire::Packet& header) {
   if (side(node, q).params.path_policy == transport::PathPolicy::kSingle) {
     expect(header.vp == side(node, q).vp, "n{} qp{}: on virtual path {}", node.number, q,
@@ -113,8 +116,8 @@ void World::check_path(Node& node, uint32_t q, const wire::Packet& header) {
   }
   expect(header.vp >= wire::kVirtualPathMin, "n{} qp{}: on port {}", node.number, q, header.vp);
   const PacketStream stream = header.info().stream;
-  if (stream == PacketStream::kAck) return;
-  if (side(node, q).params.path_policy == transport::PathPolicy::kSpray) return;  // any
+  if (stream == PacketStream::kAck || header.opcode == wire::Opcode::kCnp) return;
+  if (side(node, q).params.path_policy != transport::PathPolicy::kAckClocked) return;  // any path
   const bool response = stream == PacketStream::kResponse;
   PathModel& model = paths_[q][node.number * 2 + (response ? 1 : 0)];
   const transport::Qp& qp = *node.qps[q];
@@ -132,14 +135,14 @@ void World::check_path(Node& node, uint32_t q, const wire::Packet& header) {
 
 void World::check_windows(const Node& node, uint32_t q) const {
   const transport::Params& params = side(node, q).params;
-  if (!params.sack_map || is_roce()) return;  // the paper's own accounting leaks
+  if (params.recovery == transport::Recovery::kPaper || is_roce()) return;  // its accounting leaks
   const transport::Qp& qp = *node.qps[q];
   for (const auto* sender :
        {&qp.mp()->requester().sender(), &qp.mp()->responder().response_sender()}) {
     const uint32_t window = sender->window().packets();
-    expect(sender->clocks() == 0 || sender->in_flight() + sender->clocks() <= window,
-           "n{} qp{}: {} in flight and {} clocks in a window of {}", node.number, q,
-           sender->in_flight(), sender->clocks(), window);
+    expect(sender->credits() == 0 || sender->in_flight() + sender->credits() <= window,
+           "n{} qp{}: {} in flight and {} credits in a window of {}", node.number, q,
+           sender->in_flight(), sender->credits(), window);
   }
 }
 

@@ -36,7 +36,7 @@ void World::forge() {
     payload = std::make_shared<std::vector<uint8_t>>(lengths[hostile_prng_.below(5)], 0xee);
     packet.payload_len = static_cast<uint32_t>(payload->size());
   }
-  // One that agrees with itself, at the end of the memory that is open, or beyond it.
+  // Makes a range with consistent fields, at the end of the open memory or beyond it.
   const bool garbage = scenario_.kind == Kind::kGarbage;
   if (garbage && packet.opcode == Opcode::kMpWriteOnly && hostile_prng_.chance(3, 4)) {
     const Area& area = victim.areas[q].target;
@@ -77,7 +77,7 @@ wire::Packet World::forge_packet(Node& victim, uint32_t q) {
   packet.ack_req = prng.chance(1, 2);
 
   const uint64_t what = prng.below(8);
-  if (what == 0) {  // another transport's
+  if (what == 0) {  // an opcode of another transport
     packet.opcode = static_cast<Opcode>(prng.below(0xc0));
     packet.psn = Psn(static_cast<uint32_t>(prng.next_u64()));
     if (!packet.info().valid) packet.opcode = Opcode::kRcSendOnly;
@@ -85,11 +85,11 @@ wire::Packet World::forge_packet(Node& victim, uint32_t q) {
   }
   const bool response = prng.chance(1, 2);
   const bool is_ack = what <= 3;
-  // The stream that the victim sends (an ACK speaks of it) or receives.
+  // The PSN space of the stream that the victim sends (for an ACK) or receives.
   Flow& flow = is_ack == response ? peer_flow(victim, q) : own_flow(victim, q);
   StreamModel& stream = response ? flow.responses() : flow.requests();
   const Psn next = flow.config().base + static_cast<uint32_t>(stream.sent());
-  // Far outside: beyond what may be sent or behind what can still be outstanding, up to 2^23 away.
+  // Draws a PSN far outside the windows, up to 2^23 away.
   const uint32_t far = static_cast<uint32_t>(prng.range(600, (1u << 23) - 600));
   Psn psn = prng.chance(1, 2) ? next + far : next - far;
   if (prng.chance(1, 6)) psn = next + (1u << 23);

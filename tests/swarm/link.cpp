@@ -21,7 +21,7 @@ void Link::send(Time now, uint32_t bytes, bool is_ack, uint16_t vp,
   ++stats_.sent;
   const Duration on_port = serialisation(bytes, knobs_.bits_per_us);
   port_free_ = std::max(port_free_, now) + on_port;
-  // Room again once all but port_packets of this size have left.
+  // The time at which the port has room again: all but port_packets of this size have left.
   room_at_ = std::max(now, port_free_ - on_port * knobs_.port_packets);
 
   const Duration on_queue = serialisation(bytes, knobs_.bottleneck_bits_per_us);

@@ -4,6 +4,7 @@
 //   swarm --seed N --verbose     one run, with its trace
 //   swarm --kind K ..            every run of this kind
 //   swarm --roce ..              between connections of the standard, instead of the mode mp
+//   swarm --set KEY=VALUE ..     with a parameter of every queue pair set (docs/parameters.md)
 //   swarm --sabotage S ..        with a harness that is broken on purpose: must find something
 //
 // A finding prints one line with the command that replays it, and the exit status is 1. So does a
@@ -19,6 +20,7 @@
 #include <cstring>
 #include <string>
 
+#include "tests/swarm/overrides.hpp"
 #include "tests/swarm/world.hpp"
 
 namespace {
@@ -26,6 +28,7 @@ namespace {
 using mprdma::swarm::Failure;
 using mprdma::swarm::Kind;
 using mprdma::swarm::Options;
+using mprdma::swarm::override_param;
 using mprdma::swarm::Sabotage;
 using mprdma::swarm::Scenario;
 using mprdma::swarm::World;
@@ -34,7 +37,7 @@ using mprdma::transport::TransportCounters;
 
 constexpr time_t kSecondsPerSeed = 10;
 
-// Ready to be written from a signal handler.
+// The replay line of the current run, ready for a signal handler.
 char g_replay[512];
 
 void on_fatal_signal(int signal) {
@@ -47,15 +50,25 @@ void on_fatal_signal(int signal) {
 void prepare_replay(const std::string& program, uint64_t seed, const std::string& extra) {
   std::snprintf(g_replay, sizeof(g_replay), "replay: %s --seed %llu%s --verbose\n", program.c_str(),
                 static_cast<unsigned long long>(seed), extra.c_str());
-  // Of processor time: a busy machine proves nothing.
+  // Limit of a run, in processor time, so that a busy machine causes no finding.
   const itimerval limit{.it_interval = {}, .it_value = {.tv_sec = kSecondsPerSeed, .tv_usec = 0}};
   setitimer(ITIMER_VIRTUAL, &limit, nullptr);
 }
 
-// True if the run found nothing.
+void print_counters(const TransportCounters& total) {
+  total.for_each(
+      [](std::string_view name, uint64_t value) { fmt::print("{:>12} {}\n", value, name); });
+}
+
+// Runs one seed; true if it found nothing.
 bool run_seed(uint64_t seed, Kind kind, Protocol protocol, const Options& options,
               TransportCounters& total) {
-  const Scenario scenario = draw_scenario(seed, kind, protocol);
+  Scenario scenario = draw_scenario(seed, kind, protocol);
+  for (const std::string& setting : options.settings) {
+    if (override_param(setting, scenario)) continue;
+    fmt::print("swarm: seed {}: --set {} does not fit\n", seed, setting);
+    return false;
+  }
   if (options.verbose) fmt::print("{}", to_string(scenario));
   std::string finding;
   try {
@@ -99,6 +112,14 @@ bool parse_name(const std::string& text, NameOf name_of, Enum& out) {
   return false;
 }
 
+void prepare_process(bool verbose) {
+  if (verbose) setlinebuf(stdout);  // a crash must not swallow the trace
+  // Keeps freed memory, because the next run needs it again.
+  mallopt(M_MMAP_THRESHOLD, 64 << 20);
+  mallopt(M_TRIM_THRESHOLD, 256 << 20);
+  for (const int s : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGVTALRM}) signal(s, on_fatal_signal);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -115,6 +136,7 @@ int main(int argc, char** argv) {
   const auto* one = app.add_option("--seed", seed, "one seed");
   app.add_option("--kind", kind_text, "every run of this kind");
   app.add_option("--sabotage", sabotage_text, "break the harness: must find something");
+  app.add_option("--set", options.settings, "KEY=VALUE: a parameter of every queue pair");
   app.add_flag("--roce", roce, "connections of the standard");
   app.add_flag("--verbose", options.verbose, "print what happens");
   app.add_flag("--keep-going", keep_going, "do not stop at the first finding");
@@ -137,15 +159,11 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "swarm: no sabotage '{}'\n", sabotage_text);
     return 2;
   }
-  std::string extra;
+  std::string extra = roce ? " --roce" : "";
   if (!kind_text.empty()) extra += " --kind " + kind_text;
-  if (roce) extra += " --roce";
   if (!sabotage_text.empty()) extra += " --sabotage " + sabotage_text;
-  if (options.verbose) setlinebuf(stdout);  // a crash must not swallow the trace
-  // A run frees what the next one needs again: keep it.
-  mallopt(M_MMAP_THRESHOLD, 64 << 20);
-  mallopt(M_TRIM_THRESHOLD, 256 << 20);
-  for (const int s : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGVTALRM}) signal(s, on_fatal_signal);
+  for (const std::string& setting : options.settings) extra += " --set " + setting;
+  prepare_process(options.verbose);
 
   uint64_t failed = 0;
   uint64_t runs = 0;
@@ -157,10 +175,7 @@ int main(int argc, char** argv) {
     ++failed;
     if (!keep_going) break;
   }
-  if (counters) {
-    total.for_each(
-        [](std::string_view name, uint64_t value) { fmt::print("{:>12} {}\n", value, name); });
-  }
+  if (counters) print_counters(total);
   fmt::print("[{}] {} runs, {} findings\n", failed == 0 ? "  PASSED  " : "  FAILED  ", runs,
              failed);
   return failed == 0 ? 0 : 1;

@@ -46,7 +46,7 @@ Node::Node(uint32_t node_number, const Scenario& scenario, Prng prng)
   for (uint64_t slot = areas[0].recv.length / room; slot > 0; --slot) {
     shared.free_slots.push_back(slot - 1);
   }
-  // Eight bytes a draw; the tail does not matter.
+  // Fills eight bytes a draw; bytes behind the last whole eight do not matter.
   for (size_t i = 0; i + 8 <= memory_.size(); i += 8) {
     const uint64_t word = prng.next_u64();
     for (size_t b = 0; b < 8; ++b) memory_[i + b] = static_cast<uint8_t>(word >> (8 * b));
@@ -69,7 +69,8 @@ Area Node::make_area(Prng& prng, uint64_t length, uint32_t access, uint32_t pd, 
   area.addr = base_ + memory_.size();
   area.length = length;
   memory_.resize(memory_.size() + length + kGuardBytes);
-  // An address by which requests name it: now and then the very end of the address space.
+  // Draws the address by which requests name the memory; now and then at the very end of the
+  // address space.
   area.iova = prng.chance(1, 8) ? 0 - length - 1 : prng.below(uint64_t{1} << 62);
   area.iova = area.iova / align * align;
   if (access == 0) {  // inline data lies outside of any region

@@ -127,7 +127,7 @@ class Node {
     return counters.retransmitted_nack + counters.retransmitted_trigger +
            counters.retransmitted_early + counters.retransmitted_rto;
   }
-  // .. or wait to be sent again, because a receiver refused them as too early.
+  // loss_marks(), and PSNs that wait to be sent again because a receiver refused them as too early.
   [[nodiscard]] uint64_t resend_marks() const { return loss_marks() + counters.retransmitted_sync; }
 
   uint32_t number;

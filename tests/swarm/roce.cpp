@@ -1,6 +1,5 @@
-// Connections of the standard in the same runs. What packets of theirs look like is the business of
-// the unit tests and of the conformance scripts; here everything is checked that applications and
-// the host see: completions, memory, deadlines, counters.
+// Connections of the standard in the same runs. Unit tests and conformance scripts check their
+// packets; here completions, memory, deadlines and counters are checked.
 
 #include <cstring>
 
@@ -14,7 +13,7 @@ using transport::QpState;
 using wire::Opcode;
 using wire::PacketStream;
 
-// More PSNs than any run uses.
+// A distance of PSNs that no run reaches.
 constexpr uint32_t kFarAway = 1u << 20;
 
 }  // namespace
@@ -65,8 +64,8 @@ void World::place_roce(Node& node, uint32_t q, const transport::Placement& place
               payload->data() + placement.payload_offset, placement.length);
 }
 
-// In normal runs a request long past, an answer to what was never asked or was answered long ago,
-// or a packet of another service.
+// Draws a forged packet. In normal runs: an old request, an answer without a request, or a packet
+// of another service.
 wire::Packet World::forge_roce(Node& victim, uint32_t q) {
   Prng& prng = hostile_prng_;
   wire::Packet packet = forge_packet(victim, q);

@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "base/prng.hpp"
+#include "transport/core/param_visit.hpp"
 #include "wire/constants.hpp"
 #include "wire/rnr_timer.hpp"
 
@@ -19,7 +20,7 @@ static_assert(std::size(kKindNames) == static_cast<size_t>(Kind::kCount));
 
 constexpr uint32_t kMillion = 1'000'000;
 
-// Uniform in the exponent: small values as often as large ones.
+// Draws uniformly in the exponent: small values are as frequent as large ones.
 uint64_t log_uniform(Prng& prng, uint64_t low, uint64_t high) {
   const auto bits_low = static_cast<uint64_t>(std::bit_width(low));
   const auto bits_high = static_cast<uint64_t>(std::bit_width(high));
@@ -43,8 +44,8 @@ uint32_t rate(Prng& prng) {
   return pick<uint32_t>(prng, {0, 0, 1000, 10'000, 50'000, 100'000, 300'000});
 }
 
-// Paths of different length, and some that lose. On a perfect network they differ by less than what
-// eight packets take, so that no packet is overtaken by as many as the smallest delta.
+// Draws paths of different length, and some that lose. On a perfect network they differ by less
+// than the time of eight packets, so that reordering stays below the smallest delta.
 void draw_lanes(Prng prng, bool clean, LinkKnobs& link) {
   link.lane_salt = static_cast<uint32_t>(prng.next_u64());
   if (prng.chance(1, 3)) return;
@@ -86,7 +87,7 @@ LinkKnobs draw_link(Prng prng, bool clean) {
   return link;
 }
 
-// One path, or many with any set of switches; every eighth run is the paper's algorithm.
+// Draws one path, or many with any set of switches; every eighth run has the paper's algorithm.
 void draw_paths(Prng prng, transport::Params& p) {
   using transport::Params;
   using transport::PathPolicy;
@@ -101,7 +102,7 @@ void draw_paths(Prng prng, transport::Params& p) {
     if (prng.split("spray").chance(1, 2)) p.path_policy = PathPolicy::kSpray;
     return;
   }
-  p.sack_map = prng.chance(7, 8);
+  p.recovery = prng.chance(7, 8) ? transport::Recovery::kMp : transport::Recovery::kPaper;
   if (prng.chance(7, 8)) return;
   const Params drawn = p;
   p = Params::mp_paper();
@@ -114,13 +115,22 @@ void draw_paths(Prng prng, transport::Params& p) {
   p.initial_rtt = drawn.initial_rtt;
 }
 
+// Draws windows over their whole ranges, and times from the smallest value to one that a run can
+// wait for.
 transport::Params draw_params(Prng prng, uint32_t window_slots) {
-  transport::Params p;
+  using transport::Params;
+  Params p;
+  const auto low = [](auto member) { return param_range(member).low; };
   p.window_slots = window_slots;
-  p.initial_window = static_cast<uint32_t>(log_uniform(prng, 1, window_slots));
-  p.window_max = static_cast<uint32_t>(prng.range(p.initial_window, 256));
-  p.loss_trigger = prng.chance(1, 4) ? 0 : static_cast<uint32_t>(prng.range(8, window_slots));
-  p.reorder_delta = static_cast<uint32_t>(prng.range(8, window_slots));
+  p.initial_window =
+      static_cast<uint32_t>(log_uniform(prng, low(&Params::initial_window), window_slots));
+  p.window_max =
+      static_cast<uint32_t>(prng.range(p.initial_window, param_range(&Params::window_max).high));
+  p.loss_trigger =
+      prng.chance(1, 4)
+          ? 0
+          : static_cast<uint32_t>(prng.range(low(&Params::loss_trigger), window_slots));
+  p.reorder_delta = static_cast<uint32_t>(prng.range(low(&Params::reorder_delta), window_slots));
   p.limit_growth = prng.chance(3, 4);
   p.loss_shrinks_window = prng.chance(3, 4);
   p.timeout_shrinks_window = prng.chance(3, 4);
@@ -128,16 +138,25 @@ transport::Params draw_params(Prng prng, uint32_t window_slots) {
   p.sync_wait_is_backlog = prng.split("sync wait").chance(3, 4);
   p.early_retransmit = prng.chance(3, 4);
   p.tail_probe = prng.chance(3, 4);
-  p.rto_floor = log_duration(prng, Duration::us(50), Duration::ms(20));
-  p.rto_ceiling = std::max(p.rto_floor, log_duration(prng, Duration::us(50), Duration::s(1)));
-  p.probe_floor = log_duration(prng, Duration::us(5), Duration::ms(5));
-  p.initial_rtt = log_duration(prng, Duration::us(1), Duration::ms(2));
+  const auto least = [&](auto member) { return Duration::us(low(member)); };
+  p.rto_floor = log_duration(prng, least(&Params::rto_floor), Duration::ms(20));
+  p.rto_ceiling =
+      std::max(p.rto_floor, log_duration(prng, least(&Params::rto_ceiling), Duration::s(1)));
+  p.probe_floor = log_duration(prng, least(&Params::probe_floor), Duration::ms(5));
+  p.initial_rtt = log_duration(prng, least(&Params::initial_rtt), Duration::ms(2));
   if (prng.split("window control").chance(1, 8)) p.window_control = cc::WindowControl::kDctcp;
   draw_paths(prng.split("paths"), p);
   return p;
 }
 
-// Near the wrap, near a stream's own start, or anywhere.
+// Draws a power of two of the range.
+uint32_t draw_window_slots(Prng& prng) {
+  constexpr transport::ParamRange kRange = param_range(&transport::Params::window_slots);
+  constexpr auto kPowers = std::bit_width(kRange.high) - std::bit_width(kRange.low) + 1;
+  return kRange.low << prng.below(kPowers);
+}
+
+// Draws a PSN near the wrap, near 0, near 2^23, or anywhere.
 Psn draw_psn(Prng& prng) {
   switch (prng.below(4)) {
     case 0:
@@ -204,8 +223,8 @@ SideKnobs draw_side(Prng prng, const Scenario& scenario, uint32_t window_slots) 
   return side;
 }
 
-// On a perfect network nothing may be sent twice: no timer may be shorter than a round trip
-// through full queues.
+// On a perfect network nothing may be sent twice, so no timer is shorter than a round trip through
+// full queues.
 void keep_timers_above_rtt(Scenario& scenario) {
   const Duration full_queues = Duration::us(256ll * 4500 * 8 * 2 * scenario.queue_pairs / 250);
   const Duration rtt = scenario.links[0].delay + scenario.links[1].delay + full_queues;
@@ -220,7 +239,8 @@ void keep_timers_above_rtt(Scenario& scenario) {
   }
 }
 
-// Bulk through large windows: deep maps, many losses at once, real congestion.
+// Makes a run of bulk traffic through large windows: deep maps, many losses at once, real
+// congestion.
 void make_heavy(Scenario& s, Prng prng) {
   s.path_mtu = pick<uint32_t>(prng, {256, 512});
   s.message_max = 32 * 1024;
@@ -235,12 +255,12 @@ void make_heavy(Scenario& s, Prng prng) {
       side.recv_depth = std::max<uint32_t>(side.recv_depth, 8);
       transport::Params& p = side.params;
       p.initial_window = static_cast<uint32_t>(prng.range(p.window_slots / 2, p.window_slots));
-      p.window_max = 256;
+      p.window_max = param_range(&transport::Params::window_max).high;
     }
   }
 }
 
-// The same run between connections of the standard.
+// Turns the run into one between connections of the standard.
 void make_roce(Scenario& s, Prng prng) {
   s.protocol = transport::Protocol::kRoce;
   for (auto& sides : s.sides) {
@@ -254,8 +274,8 @@ void make_roce(Scenario& s, Prng prng) {
     }
   }
   if (s.timeout > 0 && s.timeout < 20) return;
-  // Nothing else recovers a lost tail. Its retries last until the network is perfect: the first
-  // one once that long, those that follow 1.75 times.
+  // Only the transport timer recovers a lost tail. Its retries last until the network is perfect:
+  // the first takes one timeout, the others 1.75 each.
   s.timeout = static_cast<uint8_t>(prng.range(11, 13));
   s.retry_cnt = 7;
 }
@@ -273,21 +293,48 @@ void draw_retries(Scenario& s, Prng& prng) {
   s.timeout = 0;
   s.retry_cnt = static_cast<uint8_t>(prng.below(8));
   s.rnr_retry = 7;
-  // Code 0 is the longest, 655 ms.
+  // RNR code 0 is the longest, 655 ms.
   s.min_rnr_timer = static_cast<uint8_t>(prng.chance(1, 10) ? prng.below(32) : prng.range(1, 16));
   const bool peer_dies =
       s.kind == Kind::kSilent || s.kind == Kind::kLocalError || s.kind == Kind::kRnrExhaust;
   if (peer_dies) {
-    // Well above what loss alone can hold up.
+    // The timeout is well above the delays that loss alone causes.
     s.timeout = static_cast<uint8_t>(prng.range(13, 17));
     s.retry_cnt = 7;
     s.min_rnr_timer = static_cast<uint8_t>(prng.range(1, 10));
   }
   if (s.kind == Kind::kRnrExhaust) s.rnr_retry = static_cast<uint8_t>(prng.below(7));
-  // Long enough that only silence ends in an error.
+  // Retries last so long that only silence ends in an error.
   if (s.kind == Kind::kNormal && prng.chance(1, 2)) {
     s.timeout = static_cast<uint8_t>(prng.range(20, 31));
-    s.retry_cnt = static_cast<uint8_t>(prng.range(2, 7));  // a lost question to a silent responder
+    s.retry_cnt = static_cast<uint8_t>(prng.range(2, 7));  // a question may be lost
+  }
+}
+
+// Draws what the queue pairs of a host share: its link, the budget for held packets, receives.
+void draw_hosts(Scenario& s, const Prng& root, Prng& prng) {
+  const bool clean = s.kind == Kind::kClean;
+  for (uint32_t n = 0; n < 2; ++n) {
+    s.links[n] = draw_link(root.split("link knobs").split(n), clean);
+    const auto ample = static_cast<uint32_t>(s.queue_pairs * 2 * transport::kWindowSlotsMax);
+    s.held_budget[n] = pick<uint32_t>(prng, {0, 1, 2, 8, 64, ample, ample, ample});
+    // On a perfect network, overtaken packets must find room.
+    if (clean) s.held_budget[n] = ample;
+    // These runs have receives of their own: a post to a shared queue lets a waiting message in
+    // only when its sender asks again, and receives of other queue pairs would count.
+    const bool own = clean || s.kind == Kind::kRnrExhaust || s.kind == Kind::kGarbage;
+    s.shared_receives[n] = !own && root.split("shared receives").split(n).chance(1, 3);
+  }
+}
+
+// A short retry of the queue pair leaves no time for long timers of its streams.
+void shorten_timers(Scenario& s) {
+  for (auto& sides : s.sides) {
+    for (SideKnobs& side : sides) {
+      transport::Params& p = side.params;
+      p.rto_floor = std::min(p.rto_floor, Duration::ms(4));
+      p.rto_ceiling = std::clamp(p.rto_ceiling, p.rto_floor, Duration::ms(8));
+    }
   }
 }
 
@@ -329,17 +376,8 @@ Scenario draw_scenario(uint64_t seed, Kind want, transport::Protocol protocol) {
     s.nap_max = log_duration(prng, Duration::us(5), Duration::ms(3));
   }
   draw_retries(s, prng);
-  const auto window_slots = static_cast<uint32_t>(8u << prng.below(5));
-  for (uint32_t n = 0; n < 2; ++n) {
-    s.links[n] = draw_link(root.split("link knobs").split(n), clean);
-    const auto ample = static_cast<uint32_t>(s.queue_pairs * 2 * transport::kWindowSlotsMax);
-    s.held_budget[n] = pick<uint32_t>(prng, {0, 1, 2, 8, 64, ample, ample, ample});
-    // What is overtaken on a perfect network must find room.
-    if (clean) s.held_budget[n] = ample;
-    // A receive in a shared queue lets nobody in before he asks again; and somebody else's counts.
-    const bool own = clean || s.kind == Kind::kRnrExhaust || s.kind == Kind::kGarbage;
-    s.shared_receives[n] = !own && root.split("shared receives").split(n).chance(1, 3);
-  }
+  const uint32_t window_slots = draw_window_slots(prng);
+  draw_hosts(s, root, prng);
   for (uint32_t q = 0; q < s.queue_pairs; ++q) {
     auto& sides = s.sides.emplace_back();
     for (uint32_t n = 0; n < 2; ++n) {
@@ -349,15 +387,7 @@ Scenario draw_scenario(uint64_t seed, Kind want, transport::Protocol protocol) {
   if (prng.chance(1, 8)) make_heavy(s, root.split("heavy"));
   if (protocol == transport::Protocol::kRoce) make_roce(s, root.split("roce"));
   if (clean) keep_timers_above_rtt(s);
-  const bool short_retry = s.timeout > 0 && s.timeout < 20;
-  for (auto& sides : s.sides) {
-    for (SideKnobs& side : sides) {
-      transport::Params& p = side.params;
-      if (!short_retry) continue;
-      p.rto_floor = std::min(p.rto_floor, Duration::ms(4));
-      p.rto_ceiling = std::clamp(p.rto_ceiling, p.rto_floor, Duration::ms(8));
-    }
-  }
+  if (s.timeout > 0 && s.timeout < 20) shorten_timers(s);
   return s;
 }
 
@@ -404,8 +434,9 @@ std::string to_string(const Scenario& s) {
           "restart {} sync wait {}\n",
           static_cast<int>(p.window_control), static_cast<int>(p.path_policy),
           p.path_probe_per_mille, p.limit_growth, p.loss_shrinks_window, p.timeout_shrinks_window,
-          p.adapt_timeout, p.early_retransmit, p.tail_probe, p.sack_map, p.path_window_reduction,
-          p.window_give_back, static_cast<int>(p.restart), p.sync_wait_is_backlog);
+          p.adapt_timeout, p.early_retransmit, p.tail_probe, p.recovery == transport::Recovery::kMp,
+          p.path_window_reduction, p.window_give_back, static_cast<int>(p.restart),
+          p.sync_wait_is_backlog);
       text += fmt::format(
           "  placement {} relaxed target {} sink {} synchronise {} ppm, policy {} alpha {}/2, "
           "window "

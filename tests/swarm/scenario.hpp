@@ -9,8 +9,8 @@
 
 #include "base/psn.hpp"
 #include "base/units.hpp"
-#include "transport/params.hpp"
-#include "transport/types.hpp"
+#include "transport/core/params.hpp"
+#include "transport/core/types.hpp"
 
 namespace mprdma::swarm {
 
@@ -84,7 +84,7 @@ struct SideKnobs {  // one queue pair at one node
   uint32_t inline_ppm = 0;
   uint32_t sync_ppm = 0;
   bool relaxed_target = false;                  // this node's memory for the peer's WRITEs
-  bool relaxed_sink = false;                    // .. and for its own READs
+  bool relaxed_sink = false;                    // and the targets of its own READs
   std::array<uint32_t, kOperations> weights{};  // in the order of kOpcodes
   bool window_type2 = false;                    // of the window over relaxed_target's memory
   bool window_zero_based = false;

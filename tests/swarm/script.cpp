@@ -17,8 +17,8 @@ using transport::WorkOpcode;
 
 enum Step : uint64_t { kCut, kError, kReset, kReconnect, kBury };
 
-// How long the requester waits for a silent peer: less than twice what was asked for, and long
-// enough for recovery to have a chance.
+// The time after which the requester gives up on a silent peer: less than twice what was asked for,
+// and long enough for recovery.
 Duration retry_time(const Scenario& s, const transport::Qp& qp) {
   const Duration timeout = Duration::ns(4096) * (int64_t{1} << s.timeout);
   if (qp.mp() == nullptr) return std::max(timeout, qp.params().rto_floor) * 2 * (s.retry_cnt + 1);
@@ -35,7 +35,7 @@ void World::start_script() {
   switch (scenario_.kind) {
     case Kind::kAccess:
       own.send_statuses = {WcStatus::kRemoteAccessError};
-      own.recv_statuses = {WcStatus::kLocalAccessError};  // of a WRITE with immediate
+      own.recv_statuses = {WcStatus::kLocalAccessError};  // the receive of a WRITE with immediate
       own.nothing_placed = true;
       other.flush_allowed = true;
       break;
@@ -66,7 +66,7 @@ void World::start_script() {
     ++apps_[0][0].ops_left;
     wake_send_app(*nodes_[0], 0, Duration::zero());
   }
-  // The NAK may be lost, and by the standard it is said once.
+  // The NAK may be lost, and the standard sends it once.
   const bool refused = scenario_.kind == Kind::kAccess || scenario_.kind == Kind::kTooLong;
   if (is_roce() && refused) own.send_statuses.push_back(WcStatus::kRetryExceeded);
   const auto until_clean = static_cast<uint64_t>((scenario_.clean_at - now_).count_ns());
@@ -119,7 +119,7 @@ void World::script_step(uint64_t step) {
                "n{} qp0: is busy after its reset", n);
       }
       const auto pause = static_cast<int64_t>(script_prng_.range(0, 200'000));
-      // No packet of the old connection counts from here on.
+      // From here on packets of the old connection do not count.
       ++incarnation_[0];
       paths_[0] = {};
       events_.push(now_ + Duration::ns(pause), EventKind::kScript, 0, kReconnect);
@@ -136,8 +136,8 @@ void World::script_step(uint64_t step) {
   }
 }
 
-// A new connection of the same queue pairs, far from the PSNs of the old one: its packets may
-// still be under way.
+// Connects the queue pairs anew, with PSNs far from the old ones: old packets may still be under
+// way.
 void World::reconnect(uint32_t q) {
   for (uint32_t n = 0; n < 2; ++n) {
     App& a = apps_[q][n];
@@ -161,7 +161,7 @@ void World::bury(uint32_t q) {
   }
 }
 
-// The n-th request of the victim is the bad one. True if it was posted.
+// Posts the n-th request of the victim as the bad one. True if it was posted.
 bool World::script_post(Node& node, uint32_t q) {
   App& a = app(node, q);
   if (node.number != 0 || q != 0 || a.next_wr_id != bad_op_) return false;
@@ -170,7 +170,7 @@ bool World::script_post(Node& node, uint32_t q) {
   return true;
 }
 
-// Makes `op`, of which the length is drawn, break the rule that the scenario is about.
+// Makes `op`, whose length is drawn, break the rule that the scenario is about.
 void World::break_rule(Node& node, uint32_t q, Op& op, Sge& sge) {
   Prng& prng = script_prng_;
   const Areas& areas = node.areas[q];
@@ -192,7 +192,7 @@ void World::break_rule(Node& node, uint32_t q, Op& op, Sge& sge) {
     if (how == 7) {  // no atomics here
       op.opcode = WorkOpcode::kFetchAdd;
       op.length = sizeof(uint64_t);
-      op.remote_iova &= ~uint64_t{sizeof(uint64_t) - 1};  // else that is what is wrong
+      op.remote_iova &= ~uint64_t{sizeof(uint64_t) - 1};  // alignment is not the error here
     }
     if (how == 4 || how == 5) {  // no such right
       const Area& closed = op.is_read() ? there.sink : there.source;
@@ -215,7 +215,7 @@ void World::break_rule(Node& node, uint32_t q, Op& op, Sge& sge) {
       sge.addr += areas.source.length - op.length + 1;
     }
   }
-  // What of it is sent must not change what READs before it bring.
+  // Packets of the bad request must not change data that earlier READs return.
   if (scenario_.kind == Kind::kLocalError && !op.is_read()) op.flags |= transport::kFence;
   if (op.is_answered() && scenario_.kind == Kind::kAccess) {
     sge = {areas.sink.iova, op.length, areas.sink.key};
@@ -252,7 +252,7 @@ void World::post_bad_request(Node& node, uint32_t q) {
   --a.ops_left;
   Flow& flow = own_flow(node, q);
   if (flow.ending.at_op == Ending::kAnywhere) flow.ending.at_op = flow.posted();
-  // READ data that has nowhere to go is taken all the same.
+  // READ data without a valid place arrives, and is acknowledged, without placement.
   if (scenario_.kind == Kind::kLocalError && op.is_read()) flow.responses().excuse_placement();
   flow.unknown_from = flow.posted();
   flow.post(std::move(op));
@@ -270,7 +270,7 @@ void World::check_script_end() {
       [[fallthrough]];
     case Kind::kLocalError:
     case Kind::kRnrExhaust:
-      // That it fails with what it may fail with is checked at the completion.
+      // The completion's status is checked when it is polled.
       expect(flow.send_failed(), "the bad request does not fail");
       expect(is_roce() || flow.send_failure() == flow.ending.send_statuses[0],
              "the bad request is flushed");

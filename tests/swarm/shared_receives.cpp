@@ -1,4 +1,4 @@
-// A receive queue that all queue pairs of a node share: whoever needs a receive takes the oldest.
+// A receive queue that all queue pairs of a node share: each message takes the oldest receive.
 
 #include <algorithm>
 
@@ -48,7 +48,7 @@ void World::on_shared_completed(Node& node, uint64_t wr_id) {
   node.shared.places.erase(place);
 }
 
-// A reset forgets what the queue pair had taken.
+// A reset forgets the receives that the queue pair had taken.
 void World::reclaim_shared(Node& node, uint32_t q) {
   for (auto place = node.shared.places.begin(); place != node.shared.places.end();) {
     if (place->second.queue_pair != q) {

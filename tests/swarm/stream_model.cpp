@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "transport/params.hpp"
+#include "transport/core/params.hpp"
 #include "wire/rnr_timer.hpp"
 
 namespace mprdma::swarm {
@@ -126,7 +126,7 @@ void StreamModel::on_ack_made(const wire::Packet& ack, int64_t trigger, uint32_t
 
 bool StreamModel::on_ack_delivered(const wire::Packet& ack, Time now, uint64_t marks) {
   const int64_t aack = index_of(ack.psn);
-  // It answers a forged packet: the sender must not believe a word.
+  // The acknowledgement answers a forged packet, so the sender must ignore it.
   const bool names_one = (ack.mp_ack.flags & wire::kMpAckSackValid) != 0;
   const Psn next = base_ + static_cast<uint32_t>(sent_ & kPsnMask);
   if (names_one && ack.mp_ack.sack.at_or_after(next)) return false;

@@ -21,7 +21,7 @@ struct Message {
   uint64_t packets = 1;
   uint64_t bytes = 0;    // to be placed
   bool relaxed = false;  // may be placed as it arrives
-  bool sync = false;     // .. but after everything before it
+  bool sync = false;     // placed after everything before it
 };
 
 class StreamModel {
@@ -72,8 +72,8 @@ class StreamModel {
   }
   // The receiver says so. `trigger`: the packet that it answers, or -1.
   void on_ack_made(const wire::Packet& ack, int64_t trigger, uint32_t window_slots);
-  // .. and the sender hears it. True: the packet that it names was dropped, nothing else has told
-  // the sender so yet, and it must be marked lost now.
+  // The sender receives an acknowledgement. True: the packet that it names was dropped, the sender
+  // has not been told so before, and has to mark it lost now.
   bool on_ack_delivered(const wire::Packet& ack, Time now, uint64_t marks);
   // What lies before has arrived, as something else tells.
   void on_implied_ack(uint64_t index) { acked_ = std::max(acked_, index); }
@@ -100,7 +100,7 @@ class StreamModel {
     uint64_t packet = 0;
     uint64_t message = 0;
   };
-  // Of a packet without bytes only something else can tell: those before `empty_until` have passed.
+  // A packet without bytes leaves no trace in memory; those before `empty_until` have passed.
   void advance(Cursor& cursor, uint64_t empty_until);
   [[nodiscard]] uint64_t bytes_of(const Message& message, uint64_t index) const {
     const uint64_t offset = (index - message.first) * mtu_;
@@ -126,7 +126,7 @@ class StreamModel {
   std::set<uint64_t> held_;
   std::vector<uint32_t> placed_;  // bytes of each packet
   Cursor arrived_;                // empty packets count when they arrive
-  Cursor executed_;               // .. and here when they are acknowledged
+  Cursor executed_;               // empty packets count when they are acknowledged
   size_t excused_ = SIZE_MAX;
   uint64_t ack_made_ = 0;
   uint64_t acked_ = 0;

@@ -1,5 +1,5 @@
-// Atomics, and memory windows over a part of what the peer may write to: what the applications post
-// and what they may expect.
+// Atomics, and memory windows over a part of the memory that the peer may write: requests of the
+// applications and their expected results.
 
 #include <algorithm>
 #include <cstring>
@@ -18,7 +18,7 @@ constexpr uint32_t kWindowAccess = transport::kRemoteRead | transport::kRemoteWr
 
 // ---- Atomics -----------------------------------------------------------------------------------
 
-// Nobody else changes these words, so what each atomic finds is known when it is posted: a lost or
+// Only atomics change these words, so the result of each is known when it is posted: a lost or
 // repeated one breaks the chain.
 void World::draw_atomic(Node& node, uint32_t q, Op& op) {
   Node& peer = peer_of(node);
@@ -51,7 +51,8 @@ void World::on_atomic_posted(Node& node, const Op& op) {
 
 // ---- Windows -----------------------------------------------------------------------------------
 
-// Binds what is free and ends what is open, if the peer is done with it; else it is a plain SEND.
+// Binds a free window or ends an open one with which the peer has finished; otherwise posts a plain
+// SEND.
 void World::draw_window_work(Node& node, uint32_t q, Op& op) {
   const bool type2 = side(node, q).window_type2;
   const Window& window = node.windows[q];
@@ -64,7 +65,7 @@ void World::draw_window_work(Node& node, uint32_t q, Op& op) {
     op.length = 0;
     op.imm = window.key;
     if (type2) return;
-    // What this is for type 1.
+    // An unbinding of a type 1 window: a bind of length 0.
     op.opcode = WorkOpcode::kBindMw;
     op.rkey = window.key;
     op.imm =
@@ -105,14 +106,14 @@ void World::draw_send_invalidate(Node& node, uint32_t q, Op& op) {
     return;
   }
   op.imm = window.key;
-  // A READ by this key goes on until its data is here.
+  // A READ by this key is open until its data has arrived.
   const Flow& flow = own_flow(node, q);
   for (uint64_t i = flow.completed(); i < flow.posted(); ++i) {
     if (flow.op(i).is_read() && flow.op(i).in_window) op.flags |= transport::kFence;
   }
 }
 
-// The peer's window, if it is open and this request fits.
+// Returns the peer's window if it is open and the request fits.
 const Area* World::draw_window(Node& node, uint32_t q, Op& op) {
   Window& window = peer_of(node).windows[q];
   if (window.state != Window::State::kOpen || op.length > window.area.length) return nullptr;
@@ -121,7 +122,7 @@ const Area* World::draw_window(Node& node, uint32_t q, Op& op) {
   return &window.area;
 }
 
-// It was taken: from here on both applications know.
+// The request was accepted: from here on both applications know of it.
 void World::on_window_posted(Node& node, uint32_t q, const Op& op) {
   if (op.in_window) ++peer_of(node).windows[q].users;
   if (op.invalidates_there()) peer_of(node).windows[q].state = Window::State::kClosing;
@@ -146,7 +147,7 @@ bool World::window_opens(const Node& node, uint32_t q, uint32_t key, const Area&
   return true;
 }
 
-// A bind or an invalidation of this queue pair is complete.
+// Called when a bind or an invalidation of this queue pair is complete.
 void World::on_window_work_done(Node& node, uint32_t q) {
   Window& window = node.windows[q];
   const Area before = window.area;

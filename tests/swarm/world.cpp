@@ -133,7 +133,7 @@ void World::handle(const Event& event) {
       break;
     case EventKind::kScript:
       if (event.arg >= kScriptConnect) {
-        // A reset may have come first.
+        // The queue pair may have been reset before.
         if (node.qps[arg - kScriptConnect]->state() != transport::QpState::kInit) break;
         finish_connect(event.node, arg - kScriptConnect);
         service(node, arg - kScriptConnect);
@@ -181,7 +181,7 @@ bool World::finished() const {
 }
 
 bool World::quiet() const {
-  // Half of a broken connection may wait for a peer that is gone.
+  // A side of a broken connection may wait for a peer that is gone.
   if (fatal() && scenario_.kind != Kind::kReset) return true;
   for (const auto& node : nodes_) {
     if (node->asleep) return false;
@@ -192,8 +192,8 @@ bool World::quiet() const {
   return true;
 }
 
-// When everything must be over: so long after the network turned perfect and the applications did
-// something.
+// The time at which everything must be over, counted from the later of a perfect network and the
+// applications' last action.
 Time World::limit() const {
   return std::max(last_activity_, scenario_.clean_at) + slack_;
 }
@@ -209,7 +209,7 @@ Duration World::slack() const {
   }
   slack += wire::rnr_timer(scenario_.min_rnr_timer) * 8;
   slack += scenario_.links[0].delay * 64 + scenario_.links[1].delay * 64 + scenario_.connect_skew;
-  // A responder that fell silent is asked again once in this time.
+  // The time between two questions to a responder that fell silent.
   const Duration retry = Duration::ns(4096) * (int64_t{1} << scenario_.timeout);
   slack += retry * (fatal() ? 64 : 16);
   return slack;
@@ -247,9 +247,9 @@ void World::check_counters(const Node& node) const {
          "n{}: packets_retransmitted says {} instead of {}", node.number,
          counters.packets_retransmitted, node.data_sent_again);
   if (scenario_.kind != Kind::kClean) return;
-  // What a receiver was not ready for is sent again.
+  // Packets that met an unready receiver are sent again.
   if (is_roce() && counters.rnr_received > 0) return;
-  // What the peer sent back for being too early comes again.
+  // Synchronise packets that came too early are sent again.
   expect(counters.packets_retransmitted == counters.retransmitted_sync,
          "n{}: {} retransmissions on a perfect network", node.number,
          counters.packets_retransmitted);

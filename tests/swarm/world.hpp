@@ -24,7 +24,7 @@ enum class Sabotage : uint8_t {
   kNone,
   kFlipByte,         // a byte of a packet changes under way
   kSkipPlacement,    // the host forgets to copy
-  kPlaceTwice,       // .. or copies twice
+  kPlaceTwice,       // copies twice
   kKeepFrame,        // a released frame is not taken back
   kLoseCompletion,   // a completion goes missing
   kSwapCompletions,  // two change places
@@ -56,6 +56,7 @@ struct PathModel {
 struct Options {
   bool verbose = false;
   Sabotage sabotage = Sabotage::kNone;
+  std::vector<std::string> settings;  // KEY=VALUE, overrides.hpp
 };
 
 // What the transport gets as the host of a shared receive queue.
@@ -114,7 +115,7 @@ class World {
   [[nodiscard]] bool places_in_order(const Node& node, uint32_t q) const;
   void check_ack(Node& node, uint32_t q, const wire::Packet& ack, const InFlight* trigger);
 
-  // host_transmit.cpp: .. and with what the transport sends
+  // host_transmit.cpp: sends the packets of the transport
   void pump(Node& node);
   bool send_one(Node& node, uint32_t q);
   void check_path(Node& node, uint32_t q, const wire::Packet& header);
@@ -123,7 +124,7 @@ class World {
                 std::shared_ptr<const std::vector<uint8_t>> payload, int64_t index,
                 bool forged = false);
 
-  // host.cpp: .. and around every call
+  // host.cpp: work around every call of the transport
   void service(Node& node, uint32_t q);  // after any fact: completions, sending, timers
   void drain(Node& node, uint32_t q);
   void take_completion(Node& node, uint32_t q, const transport::Completion& completion);
@@ -234,7 +235,7 @@ class World {
   std::vector<uint64_t> free_slots_;
   std::vector<Arrival> arrivals_;
   std::optional<transport::Completion> delayed_completion_;
-  // Of the script.
+  // State of the script.
   bool script_done_ = false;
   uint64_t bad_op_ = UINT64_MAX;
   Time silent_since_ = Time::never();

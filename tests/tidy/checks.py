@@ -85,12 +85,13 @@ def shape(path, text):
     """Size of files, functions and lines; the include guard."""
     lines = text.count("\n")
     suffix = "." + path.rsplit(".", 1)[-1]
-    if suffix in rules.COLUMNS_SUFFIXES:
+    is_script = "." not in path.rsplit("/", 1)[-1] and text.startswith("#!")
+    if suffix in rules.COLUMNS_SUFFIXES or is_script:
         for number, line in enumerate(text.split("\n"), 1):
             if len(line) > rules.COLUMNS_MAX:
                 yield number, "columns", f"{len(line)} columns, at most {rules.COLUMNS_MAX}"
-        if lines > rules.LINES_MAX:
-            yield lines, "file-length", f"{lines} lines, at most {rules.LINES_MAX}"
+    if (suffix in rules.COLUMNS_SUFFIXES or is_script) and lines > rules.LINES_MAX:
+        yield lines, "file-length", f"{lines} lines, at most {rules.LINES_MAX}"
     if suffix in C_FAMILY:
         for first, length, name in functions(text):
             if length > rules.FUNCTION_LINES_MAX:
@@ -112,6 +113,10 @@ def unbuilt(path, read):
     """A unit test that no meson.build names can never fail. `read(path)` is None for no file."""
     if not (path.startswith("tests/unit/") and path.endswith((".cpp", ".c"))):
         return
-    directory, name = path.rsplit("/", 1)
-    if f"'{name}'" not in (read(directory + "/meson.build") or ""):
-        yield 1, "unbuilt", f"{directory}/meson.build does not name this file"
+    parts = path.split("/")
+    for above in range(len(parts) - 1, 2, -1):
+        build_file = "/".join(parts[:above]) + "/meson.build"
+        text = read(build_file)
+        if text is not None and f"'{'/'.join(parts[above:])}'" in text:
+            return
+    yield 1, "unbuilt", f"no meson.build from {'/'.join(parts[:-1])} up names this file"

@@ -31,7 +31,9 @@ def functions(text):
         if char == "{":
             if inside is None:
                 if _opens_function(header):
-                    inside = (depth, header_line, _name(header))
+                    head = _without_macros(header)
+                    first = header_line + header.count("\n") - head.count("\n")
+                    inside = (depth, first, _name(head))
                 else:
                     header = ""
             depth += 1
@@ -52,6 +54,12 @@ def functions(text):
                 if not header.strip():
                     header, header_line = "", line
                 header += char
+
+
+def _without_macros(header):
+    """The head alone, where macros without a semicolon, and an empty line, stand before it."""
+    parts = re.split(r"\n[ \t]*\n(?=\S)", header)
+    return parts[-1] if _opens_function(parts[-1]) else header
 
 
 def _name(header):

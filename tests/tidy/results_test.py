@@ -7,7 +7,7 @@ import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts" / "lib"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "harness"))
 import results  # noqa: E402
 
 JUNIT = """<testsuites>

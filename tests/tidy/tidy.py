@@ -11,6 +11,7 @@ import pathlib
 import sys
 
 import checks
+import circles
 import compiled
 from source import C_FAMILY, tree_files
 
@@ -39,10 +40,19 @@ def text_findings(root, path):
         yield path, line, rule, message
 
 
+def circle_findings(root, files):
+    """The circles through one of the files; whoever else is in them is looked for in the tree."""
+    texts = {str(f): read(root, f) for f in tree_files(root) if f.suffix in C_FAMILY}
+    for path, line, rule, message in circles.findings({p: t for p, t in texts.items() if t}):
+        if pathlib.PurePosixPath(path) in files:
+            yield path, line, rule, message
+
+
 def all_findings(root, files, fast=False):
     """All findings in the files."""
     for path in files:
         yield from text_findings(root, path)
+    yield from circle_findings(root, files)
     if not fast:
         yield from compiled.headers(root, files)
         yield from compiled.formatting(root, files)

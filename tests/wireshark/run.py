@@ -18,7 +18,7 @@ import tempfile
 
 sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "scripts/lib")]
+sys.path[:0] = [str(ROOT / "tests/harness")]
 
 import capture  # noqa: E402
 import tap  # noqa: E402
@@ -39,7 +39,7 @@ def number(text):
 
 
 def parse(text):
-    """Of write_capture: a dictionary for each frame."""
+    """Parses the output of write_capture: a dictionary for each frame."""
     return [
         {name: int(value) for name, value in (pair.split("=") for pair in line.split("\t"))}
         for line in text.splitlines()

@@ -18,7 +18,7 @@ from collections import Counter
 
 sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "scripts/lib")]
+sys.path[:0] = [str(ROOT / "tests/harness")]
 
 import capture  # noqa: E402
 import tap  # noqa: E402

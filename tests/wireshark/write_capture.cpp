@@ -137,7 +137,7 @@ void expect_pair_mad(const wire::PairMad& mad, Expected& out) {
   out.end();
 }
 
-// The datagrams by which two peers agree on a mode.
+// Writes the datagrams by which two peers agree on a mode.
 void write_pair_mads(std::FILE* file, uint32_t& number, Prng& prng, Expected& expected) {
   for (int i = 0; i < kPairMads; ++i) {
     wire::PairMad mad;
@@ -174,7 +174,7 @@ int run(const char* path, uint64_t seed) {
       packet.vp = static_cast<uint16_t>(prng.range(wire::kVirtualPathMin, wire::kVirtualPathMax));
       // A management datagram's payload has a format of its own.
       if (packet.dest_qpn == wire::kGeneralServicesQpn) packet.dest_qpn++;
-      // Each NACK code once, at least.
+      // Every NACK code occurs at least once.
       if (packet.info().has_mp_ack)
         packet.mp_ack.nack = static_cast<wire::NackCode>(i % kNackCodes);
       const auto address = prng.chance(1, 2) ? test::ipv4_address() : test::ipv6_address();

@@ -17,7 +17,7 @@ uint8_t draw8(Prng& prng, unsigned bits) {
   return static_cast<uint8_t>(draw(prng, bits));
 }
 
-// A REQ as rdma_cm sends it: its header leads the private data.
+// Makes a REQ as rdma_cm does: its header leads the private data.
 wire::CmReq random_req(Prng& prng, wire::CmIpHeader* header) {
   wire::CmReq req;
   req.local_comm_id = draw(prng, 32);
@@ -73,7 +73,7 @@ void expect_req(const wire::CmReq& req, const wire::CmIpHeader& header, Expected
   out.add("infiniband.cm.req.srq", req.srq);
   out.add("infiniband.cm.req.prim_locallid", 0xffff);
   out.add("infiniband.cm.req.prim_remotelid", 0xffff);
-  // Of the word with flow label and packet rate Wireshark 4.0 takes fewer than four bytes, and
+  // Wireshark 4.0 reads fewer than four bytes of the word with flow label and packet rate, and
   // shows something else.
   out.add("infiniband.cm.req.prim_tfcclass", req.traffic_class);
   out.add("infiniband.cm.req.prim_hoplim", req.hop_limit);
@@ -121,8 +121,8 @@ void expect_rep(const wire::CmRep& rep, Expected& out) {
   out.add("infiniband.cm.rep.localcaguid", rep.ca_guid);
 }
 
-// The header, which Wireshark shows of every message; then what it shows of this one: nothing more
-// of an MRA and of SIDR.
+// Prints the header, which Wireshark shows of every message, then the fields that it shows of this
+// one: nothing more of an MRA and of SIDR.
 class Writer {
  public:
   Writer(std::FILE* file, uint32_t& number, Prng& prng, Expected& expected)

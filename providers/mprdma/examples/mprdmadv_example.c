@@ -56,7 +56,7 @@ static int fail(const char* what) {
   return -1;
 }
 
-/* The first device of mprdma, whatever else the host has. */
+/* Finds the first device of mprdma. */
 static struct ibv_context* open_device(void) {
   int count = 0;
   struct ibv_context* context = NULL;
@@ -249,7 +249,7 @@ static int connect_qp(struct endpoint* end) {
   return 0;
 }
 
-/* Data, and behind it the round's number, which must not be seen before the data. */
+/* Writes data, and behind it the round's number, which must not be seen before the data. */
 static int post_round(struct endpoint* end, uint32_t bytes, const uint64_t* round) {
   struct ibv_sge data = {.addr = (uintptr_t)end->memory, .length = bytes, .lkey = end->mr->lkey};
   struct ibv_sge flag = {.addr = (uintptr_t)round, .length = FLAG_BYTES};
@@ -358,7 +358,7 @@ static int parse(int argc, char** argv, struct options* options) {
     } else if (option == 'n') {
       options->rounds = (uint32_t)strtoul(optarg, NULL, 10);
     } else if (option == 's') {
-      /* The flag behind the data has to be aligned. */
+      /* The flag behind the data must be aligned. */
       options->bytes = (uint32_t)strtoul(optarg, NULL, 10) & ~7u;
     } else {
       return -1;

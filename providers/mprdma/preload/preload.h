@@ -61,8 +61,6 @@ struct mprdma_path {
 };
 /* Classifies `path` (may be NULL or relative: plain). Cheap unless it is ours. */
 void mprdma_path_resolve(const char* path, struct mprdma_path* out);
-/* While above zero, this thread sees the host's real files (it builds the tree from them). */
-extern _Thread_local int mprdma_unhooked;
 /* Turns a name inside the private tree back into the name that the application knows. In place. */
 void mprdma_path_unresolve(char* path);
 
@@ -73,13 +71,15 @@ struct mprdma_tree {
   char uverbs_name[32];    /* "uverbs0": a number that no real device uses */
   unsigned int uverbs_minor;
 };
+/* While above zero, this thread sees the host's real files (it builds the tree from them). */
+extern _Thread_local int mprdma_unhooked;
 /* NULL: no device, or no place to build it (said once on standard error). */
 const struct mprdma_tree* mprdma_tree_get(void);
 /* The device number of MPRDMA_PATH_UVERBS and of MPRDMA_PATH_RDMA_CM. */
 dev_t mprdma_path_rdev(enum mprdma_path_kind kind);
 /* Name of the device file in /dev/infiniband. */
 const char* mprdma_path_device(enum mprdma_path_kind kind);
-/* Where the host's own trees are: "/sys" and "/dev"; tests point them elsewhere with
+/* host_trees.c: where the host's own trees are: "/sys" and "/dev"; tests point them elsewhere with
  * MPRDMA_REAL_SYSFS and MPRDMA_REAL_DEV. */
 const char* mprdma_real_sysfs(void);
 const char* mprdma_real_dev(void);
@@ -105,7 +105,7 @@ enum mprdma_fd_kind {
   MPRDMA_FD_PLAIN = 0,
   MPRDMA_FD_UVERBS = 1,  /* backed by /dev/null */
   MPRDMA_FD_CHANNEL = 2, /* read end of a completion channel's pipe; extra = write end */
-  MPRDMA_FD_RDMA_CM = 3, /* an eventfd with the mark; extra = number of the file (ucma_file.c) */
+  MPRDMA_FD_RDMA_CM = 3, /* an eventfd with the mark; extra = number of the file (ucma/file.c) */
 };
 /* By what an eventfd is known to be ours: the signal of F_SETSIG, which no eventfd ever sends. It
  * belongs to the open file, so duplicates have it too. */
@@ -116,19 +116,25 @@ int mprdma_fd_extra(int fd);
 bool mprdma_fd_set(int fd, enum mprdma_fd_kind kind, int extra);
 /* To be called before fd is closed or replaced: forgets it, closes what belongs to it. */
 void mprdma_fd_forget(int fd);
+int mprdma_fd_close(int fd); /* forgets it and closes it, as close(2) */
 void mprdma_fd_forget_range(unsigned int first, unsigned int last); /* both inclusive */
 /* After dup: new_fd is what old_fd is (a channel is not copied, only the original is one). */
 void mprdma_fd_copy(int old_fd, int new_fd);
 /* A descriptor of a kind with that extra, -1: none. */
 int mprdma_fd_find(enum mprdma_fd_kind kind, int extra);
 void mprdma_fd_each(enum mprdma_fd_kind kind, void (*call)(int fd, int extra));
+/* The files of the connection manager's device, which are counted by their descriptors. */
+struct mprdma_fd_files {
+  bool (*copied)(int number);       /* a descriptor of the file was made; false: no such file */
+  void (*gone)(int number, int fd); /* `fd` is one no more */
+};
+/* To be called before the first descriptor of the kind MPRDMA_FD_RDMA_CM is set; for ever. */
+void mprdma_fd_serve(const struct mprdma_fd_files* files);
 
 /* ---- uverbs.c: RDMA_VERBS_IOCTL on a uverbs descriptor; as ioctl(2). */
 int mprdma_uverbs_ioctl(void* argument);
 
-/* ---- ucma.c, ucma_file.c: as open(2) and write(2), of the connection manager's device. */
+/* ---- ucma/file.c, ucma/commands.c: as open(2) and write(2), of the connection manager's device.
+ */
 int mprdma_ucma_open(int flags);
 ssize_t mprdma_ucma_write(int fd, const void* buffer, size_t bytes);
-/* What fd_table.c says: a descriptor of the file was made; `fd` is one no more. */
-bool mprdma_ucma_descriptor_copied(int number);
-void mprdma_ucma_descriptor_gone(int number, int fd);

@@ -15,6 +15,8 @@
 #include "providers/mprdma/preload/preload.h"
 #include "providers/mprdma/preload_link.h"
 
+MPRDMA_REAL(int, fcntl64, int, int, ...)
+
 #define GID_TYPE_ROCE_V2 2u /* enum ib_uverbs_gid_type */
 
 static struct ib_uverbs_attr* find(struct ib_uverbs_ioctl_hdr* header, uint16_t id) {
@@ -114,11 +116,11 @@ static int create_event_pipe(int* read_fd) {
   if (pipe2(fds, O_CLOEXEC) != 0) {
     return errno;
   }
-  int flags = fcntl(fds[1], F_GETFL);
-  if (fcntl(fds[1], F_SETFL, flags | O_NONBLOCK) != 0 ||
+  int flags = fcntl64_real()(fds[1], F_GETFL);
+  if (fcntl64_real()(fds[1], F_SETFL, flags | O_NONBLOCK) != 0 ||
       !mprdma_fd_set(fds[0], MPRDMA_FD_CHANNEL, fds[1])) {
-    close(fds[0]);
-    close(fds[1]);
+    mprdma_fd_close(fds[0]);
+    mprdma_fd_close(fds[1]);
     return EMFILE;
   }
   *read_fd = fds[0];
@@ -140,8 +142,8 @@ static int create_comp_channel(struct ib_uverbs_ioctl_hdr* header) {
   return error;
 }
 
-/* For the asynchronous events of an imported device, which libibverbs asks for after the provider
- * made the context. */
+/* Makes the channel of asynchronous events of an imported device, which libibverbs asks for after
+ * the provider made the context. */
 static int create_async_channel(struct ib_uverbs_ioctl_hdr* header) {
   struct ib_uverbs_attr* out = find(header, UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE);
   int fd = -1;
@@ -160,7 +162,7 @@ static int invoke_write(struct ib_uverbs_ioctl_hdr* header) {
   }
   switch (command) {
     case IB_USER_VERBS_CMD_QUERY_DEVICE:
-      /* libibverbs asks this way, without room for the answer, whether INVOKE_WRITE exists. */
+      /* libibverbs asks for INVOKE_WRITE this way, without room for the answer. */
       return find(header, UVERBS_ATTR_CORE_OUT) == NULL ? ENOSPC : EOPNOTSUPP;
     case IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL:
       return create_comp_channel(header);
@@ -212,17 +214,17 @@ int mprdma_preload_dup_event_pipe(int app_fd, int fds[2]) {
   if (mprdma_fd_kind(app_fd) != MPRDMA_FD_CHANNEL) {
     return ENOENT;
   }
-  fds[0] = fcntl(app_fd, F_DUPFD_CLOEXEC, 0);
-  fds[1] = fcntl(mprdma_fd_extra(app_fd), F_DUPFD_CLOEXEC, 0);
+  fds[0] = fcntl64_real()(app_fd, F_DUPFD_CLOEXEC, 0);
+  fds[1] = fcntl64_real()(mprdma_fd_extra(app_fd), F_DUPFD_CLOEXEC, 0);
   if (fds[0] >= 0 && fds[1] >= 0) {
     return 0;
   }
   int error = errno;
   if (fds[0] >= 0) {
-    close(fds[0]);
+    mprdma_fd_close(fds[0]);
   }
   if (fds[1] >= 0) {
-    close(fds[1]);
+    mprdma_fd_close(fds[1]);
   }
   return error;
 }

@@ -4,7 +4,7 @@
 
 #include "tests/conformance/runner/pattern.hpp"
 #include "tests/conformance/runner/vocabulary.hpp"
-#include "transport/sge_list.hpp"
+#include "transport/work/sge_list.hpp"
 
 namespace mprdma::conformance {
 
@@ -270,7 +270,7 @@ std::vector<transport::Sge> Device::sges_of(const Step& step) const {
   return sges;
 }
 
-// As the queue ABI has it (struct mprdma_abi_send_wqe).
+// The operation's fields, as in the queue ABI (struct mprdma_abi_send_wqe).
 void Device::fill_bind(const Step& step, transport::SendRequest& request) {
   const uint32_t window = key(step, step.text("mw"));
   const uint32_t old_byte = window & 0xff;
@@ -375,7 +375,7 @@ void Device::set_wire(const Step& step) {
   for (auto& [name, queue_pair] : queue_pairs_) collect(queue_pair);
 }
 
-// In the order that RxActions asks for.
+// Executes the actions in the order that RxActions prescribes.
 void Device::do_actions(QueuePair& queue_pair, const transport::RxActions& actions) {
   for (const transport::Placement& placement : actions.placements) place(placement);
   for (const transport::FrameHandle frame : actions.released) CHECK(frames_.erase(frame) == 1);

@@ -23,10 +23,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/revision.hpp"
+#include "evaluation/results.hpp"
 #include "tests/conformance/runner/mutate.hpp"
 #include "tests/conformance/runner/runner.hpp"
 #include "tests/conformance/runner/script.hpp"
-#include "tools/results.hpp"
 
 namespace mprdma::conformance {
 namespace {
@@ -61,7 +61,7 @@ class ScriptTest : public testing::Test {
       return;
     }
     EXPECT_FALSE(known_to_fail_) << "passes: it does not belong in known_failures.txt any more";
-    // A script that holds whatever the device does protects no rule.
+    // A script that no change of a value can break protects no rule.
     for (const Script& mutant : mutants_of(script_)) {
       const Step& changed = mutant.steps.at(mutant_step(script_, mutant));
       EXPECT_THROW(Runner(mutant, mode_of(mode_)).run(), ScriptFailure)
@@ -75,7 +75,7 @@ class ScriptTest : public testing::Test {
   bool known_to_fail_;
 };
 
-// A script that cannot be read.
+// The test of a script that cannot be read: it fails.
 class BrokenScript : public testing::Test {
  public:
   BrokenScript(const std::string& path, const ScriptFailure& failure)
@@ -111,7 +111,7 @@ class Claims : public testing::EmptyTestEventListener {
     return all.dump(2) + "\n";
   }
 
-  std::map<std::string, std::string> rules;  // by script
+  std::map<std::string, std::string> rules;  // rule of each script
 
  private:
   nlohmann::json claims_ = nlohmann::json::array();
@@ -139,7 +139,7 @@ void add_script(const std::string& path, KnownFailures& known,
   }
 }
 
-// 2: nothing was run.
+// Exit status 2: nothing was run.
 int run(const std::filesystem::path& directory, const std::string& json_path) {
   std::vector<std::string> paths;
   std::error_code error;
@@ -159,7 +159,7 @@ int run(const std::filesystem::path& directory, const std::string& json_path) {
   for (const auto& [name, why] : known) {
     std::cerr << "known_failures.txt: there is no script " << name << '\n';
   }
-  auto* claims = new Claims;  // GoogleTest's, as any listener
+  auto* claims = new Claims;  // GoogleTest owns it, as every listener
   for (const auto& script : scripts) claims->rules[script->name] = script->rule;
   testing::UnitTest::GetInstance()->listeners().Append(claims);
   const bool passed = RUN_ALL_TESTS() == 0;

@@ -14,10 +14,11 @@ std::string another(std::string_view word, const Word<Value> (&table)[n]) {
   return std::string(table[table[0].word == word ? 1 : 0].word);
 }
 
-// Another value for a field; nothing for one that expects nothing.
+// Returns another value for a field; nothing if the field expects nothing.
 std::optional<std::string> change(const Step& step, const Field& field) {
   if (field.key == "qp" || field.key == "at" || field.key == "count") return std::nullopt;
-  // A longer stretch of memory may well go on alike.
+  // Memory beyond the expected bytes may continue with the same pattern, so the length is not
+  // changed.
   if (step.kind == "memory" && field.key == "len") return std::nullopt;
   if (field.key == "status") return another(field.value, kStatuses);
   if (field.key == "op") return another(field.value, kWcOpcodes);

@@ -136,7 +136,7 @@ bool is_ack(const Step& step) {
   return step.subject == "ACK" || step.subject == "NAK";
 }
 
-// What both peers would put in the fields that carry the meaning of ACK and NAK.
+// Fills the fields that carry the meaning of an ACK or a NAK in the packets of the mode.
 void set_ack(const Step& step, const Dialect& dialect, Packet& packet) {
   const Psn psn(static_cast<uint32_t>(step.number("psn")));
   const NakWord* nak = step.subject == "NAK" ? &nak_of(step) : nullptr;
@@ -184,7 +184,7 @@ void check_ack(const Step& step, const Dialect& dialect, const WirePacket& got) 
     if (!same) step.fail("expected another NACK code, got " + describe(got));
     return;
   }
-  // Credits are the responder's business.
+  // Credits are left to the responder.
   const bool any_ack = step.subject == "ACK" && header.aeth.kind() == wire::AethKind::kAck;
   if (!any_ack && header.aeth.syndrome != expected.aeth.syndrome) {
     step.fail("expected another syndrome, got " + describe(got));

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "tests/conformance/runner/script.hpp"
-#include "transport/qp_config.hpp"
+#include "transport/core/qp_config.hpp"
 #include "wire/packet.hpp"
 
 namespace mprdma::conformance {

@@ -57,7 +57,7 @@ void Runner::run() {
       execute(step);
     } catch (const ScriptFailure& failure) {
       if (failure.line() != 0) throw;
-      step.fail(failure.what());  // of the device itself
+      step.fail(failure.what());  // the device broke an invariant
     }
   }
   if (!device_.outputs.empty()) {
@@ -75,7 +75,7 @@ void Runner::check_nothing_unclaimed(const Step& step) const {
             device_.outputs.describe());
 }
 
-// Until something happens, at most until then.
+// Runs until the device does something, at most until the given time.
 void Runner::advance(const Step& step, Time until) {
   int idle = 0;
   while (device_.outputs.empty()) {
@@ -91,7 +91,7 @@ void Runner::advance(const Step& step, Time until) {
   }
 }
 
-// The time of a step that does something: nothing else happens on the way.
+// The time of a step that acts: the device must do nothing before it.
 void Runner::reach(const Step& step) {
   const Time at = (step.time.absolute ? start_ : last_) + step.time.from;
   if (at < device_.now) step.fail("time cannot go back: it is " + after(start_, device_.now));
@@ -99,7 +99,7 @@ void Runner::reach(const Step& step) {
   check_nothing_unclaimed(step);
 }
 
-// The time of a step that expects something: that comes not before and not after.
+// The time of a step that expects something, which must come neither before nor after it.
 void Runner::wait_for_output(const Step& step) {
   const Time base = step.time.absolute ? start_ : last_;
   const Time from = base + step.time.from;

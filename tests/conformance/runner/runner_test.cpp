@@ -1,4 +1,4 @@
-// The runner is itself tested: what is wrong in a script, or in a device, is said with its line.
+// Tests of the runner: an error in a script, or in a device, is reported with its line.
 
 #include "tests/conformance/runner/runner.hpp"
 

@@ -33,7 +33,7 @@ constexpr std::string_view kPacketKeys =
     "detail ece ordered held sack_valid stream ah count";
 
 constexpr Kind kKinds[] = {
-    // What the application and its host do.
+    // Actions of the application and its host.
     {"qp", Subject::kOptional, "a name", false,
      MPRDMA_QP_ATTRIBUTES "service state pd sq_depth rq_depth sge signal_all srq xrcd window"},
     {"modify", Subject::kOptional, "a state", false, MPRDMA_QP_ATTRIBUTES "qp result"},
@@ -50,7 +50,7 @@ constexpr Kind kKinds[] = {
     {"<", Subject::kRequired, "an opcode", false, kPacketKeys},
     {"wire", Subject::kRequired, "open or closed", false, ""},
     {"quiet", Subject::kNone, "", false, ""},
-    // What is expected.
+    // Expectations.
     {">", Subject::kRequired, "an opcode", true, kPacketKeys},
     {"send_wc", Subject::kNone, "", true, "qp wr status op len vendor"},
     {"recv_wc", Subject::kNone, "", true,

@@ -54,7 +54,7 @@ class Step {
   [[nodiscard]] std::string text_or(std::string_view key, std::string_view otherwise) const;
   [[nodiscard]] uint64_t number(std::string_view key) const;
   [[nodiscard]] uint64_t number_or(std::string_view key, uint64_t otherwise) const;
-  // The same with a PSN so much later: one of the packets that count= asks for.
+  // This step with a later PSN: one of the packets that count= asks for.
   [[nodiscard]] Step later_by(uint32_t packets) const;
 
  private:

@@ -8,9 +8,9 @@
 #include <string_view>
 
 #include "tests/conformance/runner/script.hpp"
-#include "transport/memory_table.hpp"
+#include "transport/core/memory_table.hpp"
+#include "transport/core/types.hpp"
 #include "transport/qp.hpp"
-#include "transport/types.hpp"
 
 namespace mprdma::conformance {
 

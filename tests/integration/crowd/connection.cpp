@@ -10,10 +10,11 @@ namespace mprdma::crowd {
 
 namespace {
 
-// 4.096 us * 2^16 is 268 ms, eight times: so long it takes to know that a peer is dead.
+// Timeout code: 4.096 us * 2^16 = 268 ms. With eight tries it takes about two seconds to notice a
+// dead peer.
 constexpr uint8_t kAckTimeout = 16;
 
-// Both sides know it: how long a message is, and what stands in it.
+// Length and contents of a message follow from the seed, which both sides know.
 uint32_t length_of(uint64_t number, uint32_t most) {
   const uint64_t mixed = (number + 1) * 0x9E3779B97F4A7C15u;
   return 1 + static_cast<uint32_t>(mixed >> 32) % most;
@@ -50,7 +51,7 @@ Connection::Connection(rdma_cm_id* id, ibv_pd* pd, ibv_cq* cq, uint32_t self, ui
 }
 
 Connection::~Connection() {
-  rdma_disconnect(id_);  // it may have ended before
+  rdma_disconnect(id_);  // the connection may have ended before
   rdma_destroy_qp(id_);
   ibv_dereg_mr(mr_);
   if (rdma_destroy_id(id_) != 0) fail("rdma_destroy_id: %s", std::strerror(errno));
@@ -94,7 +95,7 @@ bool Connection::on_completion(const ibv_wc& wc) {
     const ibv_wc_status due = send ? IBV_WC_RETRY_EXC_ERR : IBV_WC_WR_FLUSH_ERR;
     const bool first = !failed_;
     failed_ = true;
-    // What nobody acknowledges ends first; the receives are flushed then.
+    // Unacknowledged sends end first; then the receives are flushed.
     if (wc.status == due && send == first) return !first;
     fail("%s to %u: %s", send ? "send" : "receive", peer_, ibv_wc_status_str(wc.status));
   }

@@ -14,7 +14,7 @@ class Connection {
  public:
   // Makes the queue pair of the id, and posts receives. `self`, `peer`: numbers of the processes.
   Connection(rdma_cm_id* id, ibv_pd* pd, ibv_cq* cq, uint32_t self, uint32_t peer);
-  // Of a connection that still stands, too.
+  // The connection may still be established: it is then disconnected first.
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;

@@ -1,5 +1,5 @@
-// crowd: many processes on one device, each with connections to several others by rdma_cm and with
-// listeners and further ids of its own. crowd.py, beside, says what they do, and kills some.
+// crowd: many processes on one device. Each has connections to several others by rdma_cm, and
+// listeners and ids of its own. crowd.py tells them what to do, and kills some.
 #include <unistd.h>
 
 #include <cstdio>

@@ -21,7 +21,7 @@ constexpr int kResolveMs = 20000;
 constexpr int kCqEntries = 1024;
 constexpr int kBacklog = 128;
 
-// Whole or not at all.
+// Writes the file under another name and renames it, so that a reader never sees a part.
 void write_file(const std::string& path, const std::string& text) {
   const std::string unfinished = path + ".new";
   std::ofstream(unfinished) << text;
@@ -58,7 +58,7 @@ void Member::open_device(ibv_context* context) {
   if (cq_ == nullptr || ibv_req_notify_cq(cq_, 0) != 0) fail("no completion queue");
 }
 
-// An id that has a port.
+// Makes an id that owns a port.
 void Member::hold(uint16_t space, bool listens) {
   rdma_cm_id* id = nullptr;
   if (rdma_create_id(channel_, &id, nullptr, static_cast<rdma_port_space>(space)) != 0) {
@@ -73,7 +73,7 @@ void Member::hold(uint16_t space, bool listens) {
   if (listens && rdma_listen(id, kBacklog) != 0) fail("rdma_listen: %s", std::strerror(errno));
 }
 
-// For others, of which some claim them when this process is dead.
+// Writes the ports of this process; other members claim some of them when it is dead.
 void Member::write_ports() {
   std::ostringstream text;
   text << args_.address;
@@ -241,7 +241,7 @@ bool Member::step_is_done() const {
   return true;
 }
 
-// What is left of connections to the dead.
+// Cleans up connections to dead members.
 void Member::bury() {
   std::erase_if(connections_, [this](const auto& entry) {
     return entry.second->ended() && step_.dead.contains(entry.second->peer());

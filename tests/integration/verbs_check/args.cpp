@@ -26,6 +26,7 @@ const char* g_role = "";
       "data;\n"
       "                   --synchronise: on the flag; --expect-stale: none is a failure\n"
       "Options: --relaxed (memory with relaxed ordering)\n"
+      "         --active (the port has to be active once the queue pairs exist)\n"
       "         --seed N --ops N --size-max BYTES --qps N --mtu BYTES --events --timeout CODE\n"
       "         --retry-cnt N --stall SECONDS --idle-ms N --cpu-max PERCENT --device NAME\n",
       stderr);
@@ -58,6 +59,8 @@ bool parse_mode(std::string_view option, Args* args) {
     args->expect_stale = true;
   else if (option == "--events")
     args->events = true;
+  else if (option == "--active")
+    args->active = true;
   else
     return false;
   return true;

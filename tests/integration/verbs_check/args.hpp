@@ -8,7 +8,7 @@ namespace mprdma::verbs_check {
 
 enum class Mode : uint8_t { kTraffic, kLastByte, kKillPeer, kBad, kIdle, kOrdering };
 
-// Both processes must be given the same values, except for the role.
+// The two processes must be given the same values, except for the role.
 struct Args {
   bool server = false;      // listens on the socket, the other dials
   std::string socket_path;  // Unix socket over which the two agree, outside the wire under test
@@ -21,6 +21,7 @@ struct Args {
   bool relaxed = false;         // memory is registered with IBV_ACCESS_RELAXED_ORDERING
   bool synchronise = false;     // kOrdering: the flag is written with the synchronise flag
   bool expect_stale = false;    // kOrdering: no stale byte is a failure
+  bool active = false;          // kTraffic: a port without a link is a failure
   bool events = false;          // sleep in completion channels instead of polling
   uint32_t timeout = 14;        // of the QP: 4.096 us * 2^timeout
   uint32_t retry_cnt = 7;       // of the QP

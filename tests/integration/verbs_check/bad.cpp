@@ -38,7 +38,7 @@ struct Case {
   const char* name;
   ibv_wr_opcode opcode;
   Fault fault;
-  ibv_wc_status client;  // of the operation
+  ibv_wc_status client;  // status of the operation
   int server;            // status of the server's receive; kNoStatus: still waiting
   int server_event;      // ibv_event_type
 };
@@ -99,7 +99,7 @@ class Pair {
             it.fault == Fault::kAnotherPd && args.server ? other_pd_ : device.pd(), kBytes,
             access(args, it))) {
     if (args.server && it.fault != Fault::kNoReceive) post_receive();
-    // The addresses of the middle: below and above there is room for what is out of bounds.
+    // The middle of the memory, so that there is room for accesses out of bounds on both sides.
     peer_ = oob.exchange(Target{qp_.address(), memory_->address(), memory_->rkey()});
     qp_.connect(peer_.qp);
     oob.barrier();
@@ -114,7 +114,7 @@ class Pair {
 
   void client() {
     post(1);
-    // Behind the failing one: must be flushed, and must not have been carried out first.
+    // The request behind the failing one: it must be flushed, not executed.
     if (it_.client != IBV_WC_SUCCESS) post(kSecondId);
     expect(1, it_.client);
     if (it_.client == IBV_WC_SUCCESS) return;
@@ -129,7 +129,7 @@ class Pair {
     }
     ibv_event_type type{};
     uint32_t qpn = 0;
-    // That the connection, or the port, came up is no concern here.
+    // Events about a new connection or an active port are ignored.
     do {
       const int patience_ms = it_.server_event == kNoEvent ? 0 : 5000;
       if (device_.async_event(&type, &qpn, patience_ms)) continue;

@@ -50,7 +50,7 @@ class Writer {
     }
   }
 
-  // Goes on until an operation fails; returns the status.
+  // Continues until an operation fails; returns its status.
   ibv_wc_status write_until_failure(const Oob& oob) {
     double dead_s = 0;
     double progress_s = now_s();
@@ -91,7 +91,7 @@ class Writer {
   }
 
   [[nodiscard]] double waited_s() const { return waited_s_; }
-  // Shorter than this cannot have been all retries, even if the last completion was seen late.
+  // The shortest time of all retries, even if the last completion was seen late.
   [[nodiscard]] double least_s() const { return timeout_s() * args_.retry_cnt / 2; }
 
  private:

@@ -27,7 +27,7 @@ QpOptions qp_options(const Args& args) {
   return options;
 }
 
-// PSNs near their wrap as well as anywhere.
+// Draws a PSN, often near the wrap.
 uint32_t first_psn(const Args& args, uint32_t number) {
   Prng prng = Prng(args.seed).split("psn").split((number << 1) | (args.server ? 1 : 0));
   const auto any = static_cast<uint32_t>(prng.below(1U << 24));
@@ -148,7 +148,7 @@ unsigned Lane::send_some() {
   ibv_send_wr* bad = nullptr;
   const int error = ibv_post_send(qp_.get(), wrs, &bad);
   if (error != 0) fail("lane %u: ibv_post_send: %s", number_, std::strerror(error));
-  // Inline data has left the buffer already: a provider that reads it later shows here.
+  // Overwrites inline data at once: a provider that reads it after the post is found out.
   for (unsigned i = 0; i < n; ++i) {
     const auto number = static_cast<uint32_t>(wrs[i].wr_id);
     const Op& op = out_.ops[number];
@@ -186,7 +186,8 @@ void Lane::on_send_completion(const ibv_wc& wc) {
 
 unsigned Lane::post_receives() {
   if (pausing()) {
-    // Slow on purpose: the peer meets a queue without buffers (RNR) until the pause is over.
+    // Refills slowly on purpose: the peer meets a queue without receives (RNR) until the pause is
+    // over.
     if (receives_done_ < receives_posted_ || now_s() < pause_until_s_) return 0;
     pause_until_s_ = 0;
   }
@@ -253,8 +254,8 @@ void Lane::on_receive_completion(const ibv_wc& wc) {
 
 void Lane::check_bytes(const Op& op, uint32_t number, const Layout& layout, unsigned char* base,
                        uint64_t pattern_first, const char* where) {
-  uint32_t end = 0;   // of what was looked at so far, within the slot
-  uint32_t done = 0;  // of the message
+  uint32_t end = 0;   // end of the part of the slot that was compared
+  uint32_t done = 0;  // bytes of the message that were compared
   for (uint32_t i = 0; i < layout.count; ++i) {
     const Layout::Piece& piece = layout.pieces[i];
     const uint32_t used = std::min(piece.length, op.length - done);

@@ -23,13 +23,13 @@ struct Target {
 struct Message {
   uint32_t length = 0;
   uint64_t key = 0;
-  unsigned char flag = 0;  // its last byte; differs from what stood there before
+  unsigned char flag = 0;  // last byte of the message; differs from the byte that was there before
 };
 
 Message message_of(const Args& args, uint32_t number) {
   Prng prng = Prng(args.seed).split(number);
   Message message;
-  // Most of them of several packets.
+  // Draws a length; most messages have several packets.
   const uint32_t low = prng.chance(1, 8) ? 1 : args.size_max / 4 + 1;
   message.length = static_cast<uint32_t>(prng.range(low, args.size_max));
   message.key = prng.next_u64();
@@ -98,14 +98,15 @@ class LastByte {
     }
   }
 
-  // Waits until nothing of ours is under way.
+  // Waits until no WRITE of this side is outstanding.
   void drain() {
     while (outstanding_ > 0) take_completion();
   }
   [[nodiscard]] uint64_t bytes() const { return bytes_; }
 
  private:
-  // A source may change only when its WRITE is complete: never more under way than slots.
+  // A source may change only when its WRITE is complete, so there are never more WRITEs under way
+  // than slots.
   static constexpr uint32_t kDepth = kSlots;
 
   static QpOptions options(const Args& args) {

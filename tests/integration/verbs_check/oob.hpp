@@ -30,7 +30,7 @@ class Oob {
   void send(const void* data, size_t bytes);
   void receive(void* data, size_t bytes);
 
-  // Both ends call this: mine goes there, theirs comes back.
+  // Sends `mine` and returns the peer's value; both ends call it.
   template <typename T>
   T exchange(const T& mine) {
     static_assert(std::is_trivially_copyable_v<T>);

@@ -69,7 +69,7 @@ class Ordering {
       await_word(args_, target_.data() + block_bytes_, round, "its flag did not come");
       if (!whole(round)) {
         ++stale;
-        // The block comes all the same.
+        // Waits for the block, which comes even if it was late.
         const double deadline = now_s() + args_.stall_s;
         while (!whole(round)) {
           sched_yield();
@@ -101,7 +101,7 @@ class Ordering {
       std::memcpy(source_.data() + at, &round, sizeof(round));
     }
   }
-  // The last words first: they come last.
+  // Compares the last words first, because they arrive last.
   [[nodiscard]] bool whole(uint64_t round) const {
     const auto* words = reinterpret_cast<const volatile uint64_t*>(target_.data());
     for (size_t i = block_bytes_ / sizeof(round); i > 0; --i) {

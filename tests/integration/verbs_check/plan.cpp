@@ -14,7 +14,7 @@ uint64_t word_of(uint64_t key, uint64_t index) {
   return z ^ (z >> 31);
 }
 
-// Empty, small, around the borders of packets, anything; large ones more rarely.
+// Draws a length: empty, small, around the boundaries of packets, anything; large ones are rarer.
 uint32_t random_length(Prng& prng, uint32_t size_max) {
   const uint64_t what = prng.below(16);
   if (what == 0) return 0;
@@ -86,7 +86,8 @@ Plan make_plan(const Args& args, uint32_t qp, bool from_server, uint32_t inline_
   for (uint32_t i = 0; i < args.ops; ++i) {
     Op op = random_op(prng, args, inline_max);
     const bool last = i + 1 == args.ops;
-    // Slots come back after something that takes a receive, queue entries after a completion.
+    // A slot is free again after a message that took a receive, an entry of the queue after a
+    // completion.
     if (last || (since_receive + 1 >= kSlots / 2 && !op.takes_receive())) op.kind = Kind::kSend;
     if (last || since_signal + 1 >= kSlots / 2) op.signaled = true;
     if (op.kind == Kind::kRead) {

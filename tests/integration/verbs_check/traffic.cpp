@@ -12,11 +12,11 @@ namespace mprdma::verbs_check {
 
 namespace {
 
-// What the two tell each other beside the wire.
+// The message that the two sides exchange over TCP.
 struct Note {
   static constexpr uint32_t kFinished = UINT32_MAX;
   uint32_t lane = 0;      // or kFinished: everything is sent and verified
-  uint32_t verified = 0;  // of the receiver of this note
+  uint32_t verified = 0;  // messages of the note's receiver that its sender verified
 };
 
 class Traffic {
@@ -24,7 +24,7 @@ class Traffic {
   Traffic(const Args& args, const Device& device, Oob& oob)
       : args_(args),
         oob_(oob),
-        // One CQ for everything or one for each side, as the seed wants it.
+        // Makes one CQ for everything or one for each side, by the seed.
         send_cq_(device, args.qps * 32, args.events),
         recv_cq_(device, args.qps * Lane::kReceives, args.events) {
     const bool one_cq = Prng(args.seed).split("one cq").chance(1, 3);
@@ -34,6 +34,7 @@ class Traffic {
       by_qpn_[lanes_.back()->qpn()] = i;
     }
     credits_.resize(args.qps);
+    if (args.active) device.expect_active();
     for (auto& lane : lanes_) lane->connect(oob.exchange(lane->address()));
     oob.barrier();
   }
@@ -113,14 +114,15 @@ class Traffic {
     }
   }
 
-  // Nothing to do: lets others run, or sleeps until something happens.
+  // Lets other processes run while there is nothing to do, or sleeps until an event.
   void wait() {
     if (!args_.events) {
       sched_yield();
       return;
     }
     if (!armed_) {
-      // What came before the arming has raised no event: look once more, then sleep.
+      // Entries that came before the arming raise no event, so the queue is polled once more before
+      // the sleep.
       send_cq_.arm();
       recv_cq_.arm();
       armed_ = true;
@@ -152,7 +154,7 @@ class Traffic {
   Cq recv_cq_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::unordered_map<uint32_t, uint32_t> by_qpn_;
-  std::vector<uint32_t> credits_;  // what the peer was told
+  std::vector<uint32_t> credits_;  // credits that the peer knows of
   bool finished_here_ = false;
   bool finished_there_ = false;
   bool armed_ = false;

@@ -76,6 +76,12 @@ Device::Device(const Args& args) {
   find_gid();
 }
 
+void Device::expect_active() const {
+  ibv_port_attr port{};
+  must(ibv_query_port(context_, kPort, &port), "ibv_query_port");
+  if (port.state != IBV_PORT_ACTIVE) fail("the port is %s", ibv_port_state_str(port.state));
+}
+
 // The first RoCE v2 GID of an IPv4 address.
 void Device::find_gid() {
   for (uint32_t index = 0; index < 64; ++index) {

@@ -31,6 +31,7 @@ class Device {
   [[nodiscard]] ibv_mtu mtu() const { return mtu_; }
 
   // Waits up to the time given for the next asynchronous event of the device, or returns false.
+  void expect_active() const;
   bool async_event(ibv_event_type* type, uint32_t* qpn, int timeout_ms);
 
  private:

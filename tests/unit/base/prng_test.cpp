@@ -24,7 +24,7 @@ TEST(Prng, BelowReachesEveryValueAboutEquallyOften) {
 }
 
 TEST(Prng, BelowIsUnbiasedWhenTheBoundIsNearTwoToThe64) {
-  // With a plain remainder, the lower half of this range would come twice as often.
+  // A plain remainder would draw the lower half of this range twice as often.
   constexpr uint64_t kBound = (uint64_t{3} << 62);
   Prng prng(2);
   int low = 0;

@@ -27,7 +27,7 @@ TYPED_TEST(WindowBitmapTest, PositionsAreTakenModuloTheSize) {
   EXPECT_FALSE(map.any());
 }
 
-// Every scan and range operation against a vector of bool that does the same one by one.
+// Compares every scan and range operation with a vector of bool, bit by bit.
 TYPED_TEST(WindowBitmapTest, ScansAndRangesAgreeWithAPlainVector) {
   constexpr uint32_t kSize = TypeParam::kSize;
   Prng prng(7);

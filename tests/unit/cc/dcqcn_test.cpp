@@ -165,7 +165,8 @@ TEST(Dcqcn, TimerServedLateComesToTheSame) {
   EXPECT_EQ(often.dcqcn.next_increase(), late.dcqcn.next_increase());
 }
 
-// No byte counter, one step of fast recovery, and constants that grow with the link.
+// The tuned preset has no byte counter, one step of fast recovery, and constants that grow with the
+// link.
 TEST(Dcqcn, TunedPresetHasItsOwnConstants) {
   Flow flow(DcqcnPreset::kTuned, 100'000 * kMega);
   flow.cnp();

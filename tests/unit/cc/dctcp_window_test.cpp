@@ -8,73 +8,80 @@ namespace {
 
 constexpr uint32_t kOne = Fixed16::kOneRaw;
 
-// As many acknowledgements as the window has packets, the first `marked` of them with ECE.
+DctcpWindow make(uint32_t initial, uint32_t max) {
+  return DctcpWindow({.initial_packets = initial, .max_packets = max});
+}
+AckSample ack(bool ece, bool may_grow) {
+  return {.ece = ece, .limited_by = may_grow ? LimitedBy::kWindow : LimitedBy::kApplication};
+}
+
+// Acknowledges as many packets as the window has; the first `marked` with ECE.
 void round_trip(DctcpWindow& window, uint32_t marked, bool may_grow = false) {
-  const uint32_t round = window.exact().floor();
-  for (uint32_t i = 0; i < round; ++i) window.on_ack(i < marked, may_grow);
+  const uint32_t round = window.window().floor();
+  for (uint32_t i = 0; i < round; ++i) window.on_ack(ack(i < marked, may_grow));
 }
 
 TEST(DctcpWindow, GrowsByOnePacketInARoundTrip) {
-  DctcpWindow window(10, 100);
+  DctcpWindow window = make(10, 100);
   round_trip(window, 0, true);
-  EXPECT_NEAR(window.exact().raw(), 11 * kOne, kOne / 10);
+  EXPECT_NEAR(window.window().raw(), 11 * kOne, kOne / 10);
   for (int i = 0; i < 200; ++i) round_trip(window, 0, true);
-  EXPECT_EQ(window.exact().floor(), 100U) << "the bound";
+  EXPECT_EQ(window.window().floor(), 100U) << "the bound";
 }
 
 TEST(DctcpWindow, AMarkCostsHalfOfAlphaOnceInARound) {
-  DctcpWindow window(64, 100);
-  for (int i = 0; i < 10; ++i) window.on_ack(true, true);
-  EXPECT_EQ(window.exact().floor(), 32U) << "alpha is 1 at first, and one cut is enough";
+  DctcpWindow window = make(64, 100);
+  for (int i = 0; i < 10; ++i) window.on_ack(ack(true, true));
+  EXPECT_EQ(window.window().floor(), 32U) << "alpha is 1 at first, and one cut is enough";
 }
 
-// Wherever in a round the cut was: what was in flight then is marked as well, and costs nothing.
+// A cut anywhere in a round: the packets in flight then are marked as well, and cost nothing.
 TEST(DctcpWindow, TheNextCutIsAWholeRoundTripAfterTheLast) {
-  DctcpWindow window(64, 64);
-  for (int i = 0; i < 40; ++i) window.on_ack(false, false);
-  window.on_ack(true, false);
-  const Fixed16 cut = window.exact();
+  DctcpWindow window = make(64, 64);
+  for (int i = 0; i < 40; ++i) window.on_ack(ack(false, false));
+  window.on_ack(ack(true, false));
+  const Fixed16 cut = window.window();
   EXPECT_EQ(cut.floor(), 32U);
-  for (int i = 0; i < 63; ++i) window.on_ack(true, false);
-  EXPECT_EQ(window.exact(), cut);
-  window.on_ack(true, false);
-  EXPECT_LT(window.exact(), cut);
+  for (int i = 0; i < 63; ++i) window.on_ack(ack(true, false));
+  EXPECT_EQ(window.window(), cut);
+  window.on_ack(ack(true, false));
+  EXPECT_LT(window.window(), cut);
 }
 
 TEST(DctcpWindow, AlphaFollowsTheShareOfMarkedPackets) {
-  DctcpWindow window(64, 64);
-  // Without marks alpha decays by 1/16 a round.
+  DctcpWindow window = make(64, 64);
+  // Alpha decays by 1/16 a round without marks.
   round_trip(window, 0);
   EXPECT_EQ(window.alpha_raw(), kOne - kOne / 16);
   for (int i = 0; i < 300; ++i) round_trip(window, 0);
   EXPECT_EQ(window.alpha_raw(), 0U);
-  // .. and then few marks cost little.
+  // Few marks cost little once alpha is small.
   round_trip(window, 16);
-  EXPECT_EQ(window.exact().floor(), 64U) << "alpha was 0";
+  EXPECT_EQ(window.window().floor(), 64U) << "alpha was 0";
   EXPECT_EQ(window.alpha_raw(), kOne / 4 / 16);
   round_trip(window, 1);
-  EXPECT_GE(window.exact().floor(), 63U);
+  EXPECT_GE(window.window().floor(), 63U);
 }
 
 TEST(DctcpWindow, NeverBelowOnePacketWhateverHappens) {
-  DctcpWindow window(4, 8);
+  DctcpWindow window = make(4, 8);
   for (int i = 0; i < 50; ++i) {
-    window.on_hole();
-    window.on_window_drop();
-    window.on_slow_path();
-    window.on_ack(true, false);
-    window.on_timeout();
-    EXPECT_EQ(window.exact().raw(), kOne);
+    window.on_loss({});
+    window.on_loss({.kind = LossKind::kWindowDrop});
+    window.on_slow_path({});
+    window.on_ack(ack(true, false));
+    window.on_timeout(Time());
+    EXPECT_EQ(window.window().raw(), kOne);
   }
   window.reset();
-  EXPECT_EQ(window.exact().floor(), 4U);
+  EXPECT_EQ(window.window().floor(), 4U);
 }
 
 TEST(DctcpWindow, ALossHalvesOnceInARound) {
-  DctcpWindow window(64, 64);
-  window.on_hole();
-  window.on_hole();
-  EXPECT_EQ(window.exact().floor(), 32U);
+  DctcpWindow window = make(64, 64);
+  window.on_loss({});
+  window.on_loss({});
+  EXPECT_EQ(window.window().floor(), 32U);
 }
 
 }  // namespace

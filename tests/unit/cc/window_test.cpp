@@ -1,4 +1,4 @@
-// Which control a window is: every enumerator makes its own, and the window is that one's.
+// Every enumerator of WindowControl makes a window of its own control.
 #include "cc/window.hpp"
 
 #include <gtest/gtest.h>
@@ -9,11 +9,11 @@
 namespace mprdma::cc {
 namespace {
 
-// A hole costs each control something else.
+// Each control answers a hole with another window.
 uint32_t after_a_hole(WindowControl which) {
   Window window(which, 16, 32);
   EXPECT_EQ(window.packets(), 16U);
-  window.on_hole();
+  window.on_loss({.kind = LossKind::kHole});
   return window.exact().raw();
 }
 
@@ -25,28 +25,57 @@ TEST(Window, IsTheControlThatWasAskedFor) {
 TEST(Window, EveryControlHasANameOfItsOwn) {
   const std::set<std::string_view> names = WindowControls::kNames;
   EXPECT_EQ(names.size(), WindowControls::kNames.size());
+  const std::set<std::string_view> rates = RateControls::kNames;
+  EXPECT_EQ(rates.size(), RateControls::kNames.size());
 }
 
 TEST(Window, SaysWhatItsControlSaysAfterEveryEvent) {
   Window window(WindowControl::kMp, 16, 32);
-  MpWindow control(16, 32);
-  const auto same = [&] { return window.exact() == control.exact(); };
+  MpWindow control({.initial_packets = 16, .max_packets = 32});
+  const auto same = [&] { return window.exact() == control.window(); };
   EXPECT_TRUE(same());
-  window.on_ack(false, true), control.on_ack(false, true);
+  window.on_ack({}), control.on_ack({});
   EXPECT_TRUE(same());
-  window.on_window_drop(), control.on_window_drop();
+  const LossSample drop{.kind = LossKind::kWindowDrop};
+  window.on_loss(drop), control.on_loss(drop);
   EXPECT_TRUE(same());
-  window.on_slow_path(), control.on_slow_path();
+  window.on_slow_path({}), control.on_slow_path({});
   EXPECT_TRUE(same());
   window.on_unused_ack(), control.on_unused_ack();
   EXPECT_TRUE(same());
   EXPECT_EQ(window.owed(), control.owed());
   window.give_back(), control.give_back();
   EXPECT_TRUE(same());
-  window.on_timeout(), control.on_timeout();
+  window.on_timeout(Time()), control.on_timeout(Time());
   EXPECT_TRUE(same());
   window.reset(), control.reset();
   EXPECT_TRUE(same());
+}
+
+// Only MP-RDMA has rules for unused windows; every algorithm answers a slow path.
+TEST(Window, AnAlgorithmWithoutTheRulesOfMpRdmaIgnoresThem) {
+  for (const WindowControl which : {WindowControl::kDctcp, WindowControl::kAimd}) {
+    Window window(which, 16, 32);
+    window.on_unused_ack();
+    EXPECT_EQ(window.packets(), 16U);
+    EXPECT_EQ(window.owed(), Fixed16());
+    window.give_back();
+    EXPECT_EQ(window.packets(), 16U);
+    window.on_slow_path({});
+    EXPECT_EQ(window.packets(), 15U);
+  }
+}
+
+TEST(Window, GrowsOnlyWhereItWasTheLimit) {
+  for (const WindowControl which :
+       {WindowControl::kMp, WindowControl::kDctcp, WindowControl::kAimd}) {
+    Window window(which, 16, 32);
+    window.on_ack({.limited_by = LimitedBy::kApplication});
+    window.on_ack({.limited_by = LimitedBy::kWire});
+    EXPECT_EQ(window.exact(), Fixed16::from_int(16));
+    window.on_ack({.limited_by = LimitedBy::kWindow});
+    EXPECT_GT(window.exact(), Fixed16::from_int(16));
+  }
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ class DeviceFacts : public ::testing::Test {
     }
   }
   int read() { return mprdma_device_facts_read(&facts_, &culprit_); }
-  // With a good address and one variable that is not.
+  // Reads the facts with a good address and one bad variable.
   std::string refused(const char* name, const char* value) {
     clear();
     setenv("MPRDMA_ADDRESS", "10.73.0.1/24", 1);

@@ -1,4 +1,4 @@
-// What the progress of simulations looks like.
+// The progress bar of simulations.
 #include "tools/progress_bar.hpp"
 
 #include <gtest/gtest.h>

@@ -17,7 +17,7 @@ PairOptions not_connected() {
   return options;
 }
 
-// The way to a state.
+// Moves a queue pair to a state.
 std::vector<QpState> way_to(QpState state) {
   switch (state) {
     case QpState::kReset:
@@ -270,7 +270,8 @@ TEST(Qp, XrcSpeaksTheStandardWhateverTheDevicesModeIs) {
   EXPECT_EQ(pair.a.qp->params().protocol, Protocol::kRoce);
 }
 
-// The host posts again what did not complete; a bind that ran must not run into itself.
+// The host posts requests again that did not complete; a bind that ran must not conflict with
+// itself.
 TEST(Qp, LocalWorkRunsOnceThoughTheModeIsTakenBack) {
   PairOptions options;
   options.undecided = true;

@@ -1,5 +1,5 @@
-// The reference capture: two Linux Soft-RoCE peers talking to each other. What they send has to
-// decode, and encode again to the same bytes.
+// The reference capture of two Linux Soft-RoCE peers. Their packets have to decode, and encode
+// again to the same bytes.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -32,7 +32,7 @@ class Capture : public ::testing::Test {
     ASSERT_EQ(frames_.size(), 330U);
   }
 
-  // By the number that packet analysers show, which begins at 1.
+  // Finds a frame by the number that packet analysers show, which begins at 1.
   const Packet& packet(size_t number) const { return frames_.at(number - 1).frame.packet; }
 
   std::vector<Captured> frames_;

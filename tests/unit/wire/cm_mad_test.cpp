@@ -1,5 +1,5 @@
-// Messages of communication management: every field in its bits and in no other, nothing of what
-// was in the buffer before, and whatever comes in read without harm.
+// Messages of communication management: every field in its bits and in no other, nothing of the
+// buffer's former contents, and any bytes are read without harm.
 #include "wire/cm_mad.hpp"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ Bytes encoded(const CmBody& body) {
   return encoded(CmMad{.body = body});
 }
 
-// Bits of a message's table: counted from the end of the common header, bit 0 is the highest.
+// A field's bits, counted from the end of the common header; bit 0 is the highest.
 struct Bits {
   size_t byte;
   size_t first;
@@ -160,7 +160,7 @@ TEST(CmMad, ReqFields) {
   });
 }
 
-// What Linux writes for RoCEv2 and no application chooses: the permissive LID twice, the path
+// Fields that Linux fills for RoCEv2 and no application chooses: the permissive LID twice, the path
 // leaves the subnet, and no alternate path.
 TEST(CmMad, ReqOfAnEthernetPath) {
   const Bytes bytes = encoded(CmBody{blank<CmReq>()});

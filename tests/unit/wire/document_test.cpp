@@ -1,5 +1,5 @@
-// docs/wire-format.md is held against the code: its opcode table, its drop reasons and its worked
-// example. A failure prints the text that the page should hold.
+// Compares docs/wire-format.md with the code: opcode tables, drop reasons and worked examples. A
+// failure prints the text that the page should hold.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -64,7 +64,7 @@ TEST(WireFormatPage, ListsEveryDropReason) {
   }
 }
 
-// Eight bytes a line under a label, as the page shows them.
+// Prints eight bytes a line under a label, as the page shows them.
 class Dump {
  public:
   explicit Dump(const std::vector<unsigned char>& frame) : frame_(frame) {}

@@ -104,7 +104,7 @@ TEST(Frame, TruncationAnywhereIsADrop) {
   for (const FrameAddress& address : {test::ipv4_address(), test::ipv6_address()}) {
     const Bytes frame = test::make_frame(address, sample_write());
     for (size_t length = 0; length < frame.size(); ++length) {
-      // A vector of its own, so that the address sanitizer sees a read beyond it.
+      // The frame is a vector of its own, so that the address sanitizer sees a read beyond it.
       const Bytes cut(frame.begin(), frame.begin() + static_cast<long>(length));
       DecodedFrame decoded;
       const DropReason reason = decode_frame(cut, decoded, true);
@@ -135,7 +135,7 @@ DropReason reason_after(const FrameAddress& address, const Spoil& spoil) {
   return decode_frame(frame, decoded, true);
 }
 
-// As above over IPv4, with a right header checksum afterwards.
+// Damages a frame over IPv4 and corrects the header checksum afterwards.
 template <typename Spoil>
 DropReason reason_after_ipv4(const Spoil& spoil) {
   return reason_after(test::ipv4_address(), [&](Bytes& frame) {
@@ -190,7 +190,7 @@ TEST(Frame, Ipv6DropsHaveReasonsOfTheirOwn) {
 
 TEST(Frame, IcrcNoticesEveryByteItCovers) {
   const Bytes frame = test::make_frame(test::ipv4_address(), sample_write());
-  // Payload, pad and ICRC: no other check looks there.
+  // Only the ICRC protects payload, pad and ICRC.
   for (size_t at = frame.size() - 20; at < frame.size(); ++at) {
     Bytes spoilt = frame;
     spoilt[at] ^= 0x40;

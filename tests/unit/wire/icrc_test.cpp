@@ -11,7 +11,7 @@ namespace {
 
 using Bytes = std::vector<unsigned char>;
 
-// Bit by bit, with nothing in common with the implementation but the polynomial.
+// Computes the CRC bit by bit; it shares only the polynomial with the implementation.
 uint32_t crc32_bitwise(uint32_t crc, std::span<const unsigned char> bytes) {
   for (const unsigned char byte : bytes) {
     for (int bit = 0; bit < 8; ++bit) {
@@ -58,7 +58,7 @@ TEST(Icrc, StoredLittleEndian) {
   EXPECT_EQ(load_icrc(bytes.data()), 0x11223344U);
 }
 
-// Bits of the frame, after the Ethernet header, whose flip the ICRC must not notice.
+// Bits of the frame, after the Ethernet header, whose change must not change the ICRC.
 void expect_masked_bytes(const FrameAddress& address, const std::vector<size_t>& variant_bytes,
                          size_t half_byte) {
   Packet packet;

@@ -16,7 +16,7 @@ constexpr MacAddress kPeerMac = {2, 0x4d, 0x52, 0x49, 0, 2};
 const IpAddress kOurs = link_local_of(kOurMac);
 const IpAddress kPeer = link_local_of(kPeerMac);
 
-// The peer asks for us; the checksum was computed elsewhere.
+// A solicitation for us; the checksum was computed elsewhere.
 const Bytes kSolicitation = {
     0x33, 0x33, 0xff, 0x49, 0,   1,    2,    0x4d, 0x52, 0x49, 0,    2,    0x86, 0xdd,  //
     0x60, 0,    0,    0,    0,   32,   58,   255,                                       //
@@ -89,9 +89,9 @@ TEST(Neighbour, WhatTheStandardDoesNotLetPassIsDropped) {
         [](Parts& p) { p.message[1] = 1; },
         [](Parts& p) { p.message[0] = 133; },
         [](Parts& p) { p.message[8] = 0xff; },     // a group as target
-        [](Parts& p) { p.ip.src[0] = 0xff; },      // and as source
+        [](Parts& p) { p.ip.src[0] = 0xff; },      // a group as source
         [](Parts& p) { p.message[25] = 0; },       // an option without length
-        [](Parts& p) { p.message[25] = 2; },       // and one beyond the end
+        [](Parts& p) { p.message[25] = 2; },       // an option beyond the end
         [](Parts& p) { p.message.push_back(0); },  // bytes that are no option
         [](Parts& p) { p.message.resize(23); },
     };

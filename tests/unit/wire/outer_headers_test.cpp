@@ -24,6 +24,26 @@ TEST(Ethernet, BytesAndBack) {
   EXPECT_EQ(stored(ethernet), bytes);
 }
 
+TEST(Ethernet, TheLowestBitOfTheFirstByteMakesAGroup) {
+  EXPECT_TRUE(is_multicast(kBroadcastMac));
+  EXPECT_TRUE(is_multicast(MacAddress{0x33, 0x33, 0, 0, 0, 1}));
+  EXPECT_FALSE(is_multicast(MacAddress{0x02, 0x01, 0x01, 0x01, 0x01, 0x01}));
+}
+
+TEST(IpAddress, GroupsAreOneSixteenthOfIpv4AndTheLastByteOfIpv6) {
+  for (const uint32_t group : {0xe0000000u, 0xefffffffu}) {
+    EXPECT_TRUE(is_multicast(map_ipv4(group)));
+    EXPECT_TRUE(is_multicast_ipv4(group));
+  }
+  // 240.0.0.0/4 is reserved, and the broadcast address is in it: neither is a group.
+  for (const uint32_t other : {0xdfffffffu, 0xf0000000u, 0xffffffffu, 0u}) {
+    EXPECT_FALSE(is_multicast(map_ipv4(other)));
+    EXPECT_FALSE(is_multicast_ipv4(other));
+  }
+  EXPECT_TRUE(is_multicast(IpAddress{0xff, 0x02}));
+  EXPECT_FALSE(is_multicast(IpAddress{0xfe, 0x80}));
+}
+
 // The checksum of this header is a worked example in wide use.
 const Bytes kIpv4Bytes = {0x45, 0x02, 0x00, 0x73, 0x00, 0x00, 0x40, 0x00, 0x40, 0x11,
                           0xb8, 0x5f, 0xc0, 0xa8, 0x00, 0x01, 0xc0, 0xa8, 0x00, 0xc7};

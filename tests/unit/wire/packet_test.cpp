@@ -11,7 +11,7 @@ using Bytes = std::vector<unsigned char>;
 
 constexpr unsigned char kJunk = 0xa5;
 
-// BTH and extensions into junk, followed by the payload (with pad) as zeros.
+// Writes BTH and extensions into a buffer full of junk, then payload (with pad) as zeros.
 Bytes encoded(const Packet& packet) {
   Bytes bytes(header_bytes(packet) + 4, kJunk);
   EXPECT_EQ(encode_transport(packet, bytes.data()), header_bytes(packet));
@@ -29,7 +29,7 @@ TEST(Packet, EveryOpcodeSurvivesEncodingAndDecoding) {
       const Bytes bytes = encoded(packet);
       Packet decoded = test::random_packet(Opcode::kMpCompareSwap, prng, 64);
       ASSERT_EQ(decode_transport(bytes, decoded), DropReason::kNone) << opcode_name(opcode);
-      // These two travel in IP and UDP.
+      // VP and congestion mark travel in IP and UDP.
       packet.ce = false;
       packet.vp = kVirtualPathMin;
       ASSERT_EQ(decoded, packet) << "nothing of the packet decoded before may remain";
@@ -67,7 +67,7 @@ TEST(Packet, PadFollowsFromTheLength) {
   }
 }
 
-// A SEND with eight bytes of payload, and the drop reason after `spoil`.
+// Decodes a SEND with eight bytes of payload after `spoil`; returns the drop reason.
 template <typename Spoil>
 DropReason reason_after(const Spoil& spoil, Opcode opcode = Opcode::kMpSendOnly) {
   Packet packet;

@@ -136,7 +136,7 @@ TEST(RnrTimer, DurationsOfTheStandard) {
   EXPECT_EQ(rnr_timer(14), Duration::us(1'280));
   EXPECT_EQ(rnr_timer(31), Duration::us(491'520));
   EXPECT_EQ(rnr_timer(0xff), rnr_timer(31)) << "five bits count";
-  // From code 4 on, every second code doubles.
+  // From code 4 on, the time doubles with every second code.
   for (uint8_t code = 4; code + 2 < 32; ++code) {
     EXPECT_EQ(rnr_timer(static_cast<uint8_t>(code + 2)), rnr_timer(code) * 2) << int{code};
   }

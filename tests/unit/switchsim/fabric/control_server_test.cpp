@@ -16,7 +16,7 @@ namespace {
 
 class ControlServerTest : public ::testing::Test {
  protected:
-  ControlServerTest() { EXPECT_EQ(server_.open(path_), ""); }
+  ControlServerTest() { EXPECT_EQ(server_.open(path_).text, ""); }
 
   int dial() {
     sockaddr_un address{};
@@ -86,7 +86,7 @@ TEST_F(ControlServerTest, AClientThatDoesNotReadStopsNobody) {
 
 TEST_F(ControlServerTest, ASocketThatAKilledFabricLeftIsReplaced) {
   ControlServer next;
-  EXPECT_EQ(next.open(path_), "");
+  EXPECT_EQ(next.open(path_).text, "");
   const int fd = dial();
   say(fd, "a\n");
   next.poll([](const std::string&) { return "next"; });

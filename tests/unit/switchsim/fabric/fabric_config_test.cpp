@@ -1,4 +1,4 @@
-// Topology files: what they make, and what they say when something is wrong in them.
+// Topology files: the fabric that they describe, and the messages about mistakes in them.
 #include "switchsim/fabric/fabric_config.hpp"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ constexpr const char* kHosts =
     "[[hosts]]\nname = \"h1\"\nip = \"10.73.0.2/24\"\n";
 
 std::string parse(const std::string& text, FabricConfig* out) {
-  return parse_fabric(text, "t.toml", out);
+  return parse_fabric(text, "t.toml", out).text;
 }
 
 std::string error_of(const std::string& text) {
@@ -108,10 +108,12 @@ TEST(FabricConfig, AnErrorNamesFileLineAndKey) {
 
 TEST(FabricConfig, TheSampleTopologiesLoad) {
   FabricConfig config;
-  EXPECT_EQ(load_fabric(MPRDMA_SOURCE_ROOT "/switchsim/scenarios/fabric-four-paths.toml", &config),
-            "");
-  EXPECT_EQ(load_fabric(MPRDMA_SOURCE_ROOT "/switchsim/scenarios/fabric-leaf-spine.toml", &config),
-            "");
+  EXPECT_EQ(
+      load_fabric(MPRDMA_SOURCE_ROOT "/switchsim/scenarios/fabric-four-paths.toml", &config).text,
+      "");
+  EXPECT_EQ(
+      load_fabric(MPRDMA_SOURCE_ROOT "/switchsim/scenarios/fabric-leaf-spine.toml", &config).text,
+      "");
 }
 
 }  // namespace

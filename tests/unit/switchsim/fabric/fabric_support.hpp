@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "switchsim/fabric/fabric.hpp"
-#include "tests/unit/dataplane/memory_port.hpp"
+#include "tests/unit/dataplane/port/memory_port.hpp"
 #include "wire/arp.hpp"
 #include "wire/frame.hpp"
 
@@ -28,7 +28,7 @@ inline std::string topology_text(int paths, const std::string& path_keys = "") {
 
 struct TwoHosts {
   explicit TwoHosts(const std::string& topology = topology_text(4)) {
-    EXPECT_EQ(parse_fabric(topology, "test.toml", &config), "");
+    EXPECT_EQ(parse_fabric(topology, "test.toml", &config).text, "");
     std::vector<std::unique_ptr<dataplane::Port>> ports;
     for (size_t i = 0; i < 2; ++i) {
       wires.push_back(std::make_shared<MemoryWire>());

@@ -1,5 +1,5 @@
-// Frames through the network: which host gets them, when, in what state, and what becomes of those
-// that no host may get.
+// Frames through the network: which host gets them, when and in what state; frames that no host may
+// get.
 #include "switchsim/fabric/fabric.hpp"
 
 #include <gtest/gtest.h>

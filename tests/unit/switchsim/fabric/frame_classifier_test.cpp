@@ -1,4 +1,4 @@
-// What a switch makes of any bytes.
+// The classification of any bytes by a switch.
 #include "switchsim/fabric/frame_classifier.hpp"
 
 #include <gtest/gtest.h>
@@ -129,7 +129,7 @@ TEST(FrameClassifier, ATruncatedFrameIsNeverReadBeyondItsEnd) {
   }
 }
 
-// Random bytes and damaged frames: any class will do, but what follows from it must hold.
+// Random bytes and damaged frames may be of any class, but the consequences of the class must hold.
 TEST(FrameClassifier, AnyBytesEndInAClass) {
   Prng prng(4711);
   for (int round = 0; round < 20'000; ++round) {

@@ -45,9 +45,9 @@ TEST(LinkChange, RedIsThreeNumbersOrOff) {
 
 TEST(LinkChange, AWordSetsOneThing) {
   LinkChange change;
-  EXPECT_EQ(parse_change("down", &change), "");
-  EXPECT_EQ(parse_change("delay=20us", &change), "");
-  EXPECT_EQ(parse_change("queue=400kB", &change), "");
+  EXPECT_EQ(parse_change("down", &change).text, "");
+  EXPECT_EQ(parse_change("delay=20us", &change).text, "");
+  EXPECT_EQ(parse_change("queue=400kB", &change).text, "");
   EXPECT_EQ(change.up, false);
   EXPECT_EQ(change.delay, SimSpan::us(20));
   EXPECT_EQ(change.queue_bytes_max, 400'000u);
@@ -56,9 +56,9 @@ TEST(LinkChange, AWordSetsOneThing) {
 
 TEST(LinkChange, AWrongWordSaysWhatIsRight) {
   LinkChange change;
-  EXPECT_NE(parse_change("rate=fast", &change).find("rate=200Mbps"), std::string::npos);
-  EXPECT_NE(parse_change("speed=1Gbps", &change).find("rate="), std::string::npos);
-  EXPECT_NE(parse_change("", &change), "");
+  EXPECT_NE(parse_change("rate=fast", &change).text.find("rate=200Mbps"), std::string::npos);
+  EXPECT_NE(parse_change("speed=1Gbps", &change).text.find("rate="), std::string::npos);
+  EXPECT_NE(parse_change("", &change).text, "");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The fluid model: what rests at its fix point, what the integrator does around it.
+// The fluid model: its fixed point is at rest, and the integrator approaches it.
 #include "switchsim/fluid/mp_fluid.hpp"
 
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ TEST(MpFluid, OnePathRestsWhereWindowQueueAndMarksAgree) {
   EXPECT_NEAR(rest.cwnd, 2 * (1 - rest.marked) / rest.marked, 1e-6);
   EXPECT_NEAR(queue, 8 * rest.cwnd * kPacketBytes - 10e9 / 8 * 100e-6, 1);
   EXPECT_NEAR(rest.marked, 0.8 * (queue - 20e3) / 180e3, 1e-9);
-  // By hand: W = 18.3, F = 0.0985, q = 42.2 KB.
+  // The fixed point, computed by hand: W = 18.3, F = 0.0985, q = 42.2 KB.
   EXPECT_NEAR(rest.cwnd, 18.36, 0.1);
   EXPECT_NEAR(queue, 42.1e3, 0.3e3);
 }

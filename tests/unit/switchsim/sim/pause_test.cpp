@@ -1,12 +1,12 @@
-// PFC under the real transport: what a scenario says of it, and what the result does.
+// PFC under the real transport: the keys of a scenario, and their effect on the result.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <string>
 
 #include "switchsim/model/buffer_layout.hpp"
-#include "switchsim/sim/result_json.hpp"
-#include "switchsim/sim/scenario_toml.hpp"
+#include "switchsim/sim/result/result_json.hpp"
+#include "switchsim/sim/scenario/scenario_toml.hpp"
 #include "switchsim/sim/simulation.hpp"
 
 namespace mprdma::switchsim {
@@ -33,7 +33,7 @@ messages = 1
 
 Result run_incast(const Overrides& overrides = {}) {
   Scenario scenario;
-  EXPECT_EQ(parse_scenario(kIncast, "s.toml", overrides, &scenario), "");
+  EXPECT_EQ(parse_scenario(kIncast, "s.toml", overrides, &scenario).text, "");
   return simulate(scenario);
 }
 
@@ -56,7 +56,7 @@ std::string bytes_of(const Result& result) {
          ports_csv(result);
 }
 
-// The same work by either table: one flow for each sender.
+// Both tables describe the same work: one flow for each sender.
 std::string incast_of_traffic() {
   std::string text = kIncast;
   const std::string table = "[[flow]]";
@@ -66,8 +66,8 @@ std::string incast_of_traffic() {
 TEST(Pause, TrafficLosesNothingEither) {
   Scenario flows;
   Scenario traffic;
-  ASSERT_EQ(parse_scenario(kIncast, "s.toml", {}, &flows), "");
-  ASSERT_EQ(parse_scenario(incast_of_traffic(), "s.toml", {}, &traffic), "");
+  ASSERT_EQ(parse_scenario(kIncast, "s.toml", {}, &flows).text, "");
+  ASSERT_EQ(parse_scenario(incast_of_traffic(), "s.toml", {}, &traffic).text, "");
   EXPECT_EQ(traffic.topology.pfc, flows.topology.pfc);
   const Result result = simulate(traffic);
   EXPECT_GT(pauses(result), 0U);
@@ -109,7 +109,7 @@ TEST(Pause, TheSameScenarioGivesTheSameBytes) {
   EXPECT_EQ(bytes_of(run_incast()), bytes_of(run_incast()));
 }
 
-// ECN keeps the queues short: PFC that never has to act changes no packet.
+// ECN keeps the queues short, so PFC never acts and changes no packet.
 TEST(Pause, WhereNobodyIsPausedNothingChanges) {
   const Overrides marked = {"topology.red=[1.0, 20_000, 40_000]", "topology.switch_buffer_bytes=0",
                             "flow[0].to=r1..r8", "topology.bottleneck_gbps=100"};
@@ -129,7 +129,7 @@ TEST(Pause, WhereNobodyIsPausedNothingChanges) {
 
 Topology parsed(const Overrides& overrides) {
   Scenario scenario;
-  EXPECT_EQ(parse_scenario(kIncast, "s.toml", overrides, &scenario), "");
+  EXPECT_EQ(parse_scenario(kIncast, "s.toml", overrides, &scenario).text, "");
   return scenario.topology;
 }
 
@@ -179,16 +179,17 @@ TEST(Pause, AMistakeIsNamedWithFileLineAndKey) {
     const std::string found = "pfc = true";
     text.replace(text.find(found), found.size(), c.line);
     Scenario scenario;
-    const std::string error = parse_scenario(text, "s.toml", {}, &scenario);
+    const std::string error = parse_scenario(text, "s.toml", {}, &scenario).text;
     EXPECT_EQ(error.substr(0, std::string(c.expected).size()), c.expected) << error;
   }
   Scenario scenario;
   EXPECT_NE(parse_scenario(kIncast, "s.toml", {"topology.switch_buffer_bytes=0"}, &scenario)
-                .find("switch_buffer_bytes: expected above 0 with pfc, or pause_bytes"),
+                .text.find("switch_buffer_bytes: expected above 0 with pfc, or pause_bytes"),
             std::string::npos);
   EXPECT_EQ(
       parse_scenario(kIncast, "s.toml",
-                     {"topology.switch_buffer_bytes=0", "topology.pause_bytes=50_000"}, &scenario),
+                     {"topology.switch_buffer_bytes=0", "topology.pause_bytes=50_000"}, &scenario)
+          .text,
       "");
 }
 

@@ -1,5 +1,5 @@
-// What has to hold of every simulation: payload is conserved, the same seed gives the same bytes,
-// nothing is sent twice without need, faults are survived.
+// Properties of every simulation: payload is conserved, the same seed gives the same bytes, nothing
+// is sent twice without need, faults are survived.
 #include "switchsim/sim/simulation.hpp"
 
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "switchsim/sim/result_json.hpp"
+#include "switchsim/sim/result/result_json.hpp"
 #include "tests/unit/switchsim/sim/scenarios.hpp"
 
 namespace mprdma::switchsim {
@@ -159,7 +159,7 @@ TEST(CleanNetwork, TheMarkingRatioIsTheFixPointOfTheWindow) {
         static_cast<double>(flow.ce_received) / static_cast<double>(flow.packets_received);
     EXPECT_NEAR(marked * (flow.window_mean + 2) / 2, 1, 0.1) << flow.name;
   }
-  // The queue that marks so much, on the slope of RED.
+  // The queue at which RED marks this share, on its slope.
   const PortResult& port = *result.port_named("bottleneck.ab");
   EXPECT_NEAR(port.queue_mean_bytes, 20'000 + 380'000 * port.mark_ratio, 4000);
 }
@@ -241,6 +241,64 @@ TEST(Traffic, AFlowPinnedToALinkThatItCannotCrossIsAnError) {
   EXPECT_NE(result.errors[0].find("no path crosses"), std::string::npos);
 }
 
+// Hosts 0 and 1 at the ends of a chain of switches; the last link is that of host 1.
+Scenario chain(uint32_t switches) {
+  Scenario scenario;
+  scenario.topology.hosts = 2;
+  scenario.topology.switches = switches;
+  scenario.host_names = {"a", "b"};
+  const auto add = [&scenario](NodeId a, NodeId b) {
+    LinkConfig link;
+    link.a = a;
+    link.b = b;
+    link.name = std::to_string(a) + "-" + std::to_string(b);
+    link.ab.rate = link.ba.rate = LinkRate::gbps(40);
+    scenario.topology.links.push_back(link);
+  };
+  add(0, 2);
+  for (uint32_t i = 1; i < switches; ++i) add(1 + i, 2 + i);
+  add(1 + switches, 1);
+  FlowSpec flow;
+  flow.name = "chain";
+  flow.from = 0;
+  flow.to = 1;
+  flow.message_bytes = 4096;
+  flow.messages = 1;
+  scenario.flows.push_back(flow);
+  scenario.end_when_idle = true;
+  return scenario;
+}
+
+TEST(Traffic, APathMayBeAsLongAsTheNetwork) {
+  Scenario scenario = chain(40);
+  scenario.flows[0].params = transport::Params::mp_single();
+  scenario.flows[0].pinned_link = 40;
+  scenario.paths = {40};
+  ASSERT_EQ(validate(scenario).text, "");
+  const Result result = simulate(scenario);
+  EXPECT_TRUE(result.errors.empty()) << result.errors.front();
+  EXPECT_EQ(result.flows[0].path_bytes.at(0), 4096U);
+}
+
+// Switches take a broken link out of their routes 500 us after it broke. Payload is counted for the
+// path that it takes: for the other ones after that time, not after the break.
+TEST(Traffic, PayloadIsCountedForThePathOfTheRoutesThen) {
+  Scenario scenario = permutation(transport::Params::mp_single());
+  scenario.flows.resize(1);
+  scenario.warm_up = SimSpan();
+  scenario.duration = SimSpan::ms(8);
+  scenario.flows[0].pinned_link = scenario.paths[0];
+  scenario.reroute = true;
+  scenario.reroute_after = SimSpan::us(500);
+  scenario.events.push_back(
+      {.at = SimTime() + SimSpan::ms(1), .link = scenario.paths[0], .up = false});
+  const Result result = simulate(scenario);
+  const auto& bytes = result.flows[0].path_bytes;
+  const uint64_t others = bytes[1] + bytes[2] + bytes[3];
+  // 1 ms on the path before the break, at most 7 ms on another one after it.
+  EXPECT_GT(others, bytes[0]);
+}
+
 TEST(Traffic, FlowsJoinAndLeave) {
   Scenario scenario = permutation();
   scenario.flows.resize(1);
@@ -282,7 +340,7 @@ TEST(Traffic, TimedMessagesArePostedAtTheirTimeHoweverManyWait) {
   for (size_t i = 0; i < messages.size(); ++i) {
     EXPECT_EQ(messages[i].posted, flow.timed_messages[i].at);
   }
-  // Each takes 228 ns of the wire, so they pile up.
+  // Each packet takes 228 ns of the wire, so they pile up.
   EXPECT_GT(messages.back().fct(), SimSpan::us(70));
 }
 
@@ -373,7 +431,7 @@ TEST(Validate, RefusesWhatCannotBe) {
   const auto error_of = [](void (*change)(Scenario&)) {
     Scenario scenario = permutation();
     change(scenario);
-    return validate(scenario);
+    return validate(scenario).text;
   };
   EXPECT_EQ(error_of([](Scenario&) {}), "");
   EXPECT_EQ(error_of([](Scenario& s) { s.flows.clear(); }),

@@ -9,12 +9,12 @@
 namespace mprdma::switchsim {
 namespace {
 
-// By hand, from docs/wire-format.md: Ethernet, IPv4, UDP, BTH, mp data extension, RETH, payload,
-// ICRC, FCS; preamble and gap.
+// A WRITE packet, by hand from docs/wire-format.md: Ethernet, IPv4, UDP, BTH, mp data extension,
+// RETH, payload, ICRC, FCS; preamble and gap.
 constexpr int64_t kDataBytes = 14 + 20 + 8 + 12 + 16 + 16 + 1024 + 4 + 4 + 8 + 12;
-// .. and with the mp acknowledgement extension only.
+// An acknowledgement, with the mp acknowledgement extension instead.
 constexpr int64_t kAckBytes = 14 + 20 + 8 + 12 + 16 + 4 + 4 + 8 + 12;
-// Of a byte at 40 Gb/s.
+// The time of a byte at 40 Gb/s.
 constexpr int64_t kPsPerByte = 200;
 
 int64_t fct_ps(const Scenario& scenario) {

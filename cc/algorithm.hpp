@@ -1,0 +1,152 @@
+// The contract of a congestion control: events in, a window or a rate out; and the defaults that a
+// new one may inherit.
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+
+#include "base/fixed_point.hpp"
+#include "base/units.hpp"
+
+namespace mprdma::cc {
+
+// ---- Events. A field can be added without a change to any algorithm.
+
+// What kept the stream from sending more. A window that was not in use is no measure of the
+// network, so it may not grow.
+enum class LimitedBy : uint8_t { kWindow, kApplication, kWire };
+
+// An acknowledgement of something new.
+struct AckSample {
+  Time now = {};
+  Duration rtt = {};       // of the acknowledged packet; zero: not measured
+  uint32_t packets = 1;    // that it acknowledges for the first time; 0: all were SACKed before
+  uint32_t in_flight = 0;  // after it: sent, and neither acknowledged nor known lost
+  uint16_t vp = 0;         // virtual path of the packet
+  bool ece = false;        // the packet was marked
+  LimitedBy limited_by = LimitedBy::kWindow;
+
+  // True if the window was in use.
+  [[nodiscard]] bool may_grow() const { return limited_by == LimitedBy::kWindow; }
+};
+
+enum class LossKind : uint8_t {
+  kHole,        // the network lost a packet
+  kWindowDrop,  // the receiver dropped a packet because its window was full
+};
+
+// A lost packet; reported once for each. Packets that a timeout marks lost are not reported:
+// on_timeout() is. Nothing is told while Params::loss_shrinks_window is off.
+struct LossSample {
+  Time now = {};
+  LossKind kind = LossKind::kHole;
+  uint16_t vp = 0;  // virtual path of the packet; 0: unknown
+};
+
+// What an algorithm begins with. A stream gives the first two, a connection the last.
+struct Setup {
+  uint32_t initial_packets = 1;
+  uint32_t max_packets = 1;
+  uint64_t link_bps = 0;
+};
+
+inline constexpr Fixed16 kNoWindow = Fixed16::max();
+inline constexpr uint64_t kNoRate = 0;
+
+// An algorithm is a pure class in a file of its own: no clock, no packets, no allocation, integers
+// and fixed point only. A stream (window.hpp) or a connection (rate.hpp) owns an object of it, and
+// tells it what it sees there.
+//
+//   kName               its name in configurations and scenarios
+//   A(setup)
+//   reset()             the connection begins, or restarts
+//   on_ack(sample)      stream: an acknowledgement of something new
+//   on_loss(sample)     stream: a packet is lost
+//   on_timeout(now)     stream: once for each silence
+//   on_cnp(now)         connection: a congestion notification packet came
+//   on_sent(now, bytes) connection: a packet left while there is a limit; bytes of the wire
+//   on_deadline(now)    connection: next_deadline() has come
+//   window()            packets, never below one; kNoWindow: no limit. A stream obeys it
+//   rate_bps()          bits of the wire per second; kNoRate: no limit. A connection obeys it
+//   next_deadline()     never: events are enough
+//   kCnpInterval        shortest time between two CNPs that a receiver sends; infinite: none
+//
+// The rules of MP-RDMA for paths and unused windows are events of a stream, too, for an algorithm
+// that has the member:
+//
+//   on_slow_path(sample)  in place of on_ack(): the path is too slow; without it on_ack() is told
+//   on_unused_ack()       an acknowledgement found nothing to send
+//   give_back()           the application has packets again after on_unused_ack()
+//   owed()                most that give_back() would add, packets
+template <class A>
+concept Algorithm = std::constructible_from<A, const Setup&> &&
+    requires(A a, const A& c, const AckSample& ack, const LossSample& loss, Time now,
+             uint32_t bytes) {
+  { A::kName } -> std::convertible_to<std::string_view>;
+  { A::kCnpInterval } -> std::convertible_to<Duration>;
+  a.reset();
+  a.on_ack(ack);
+  a.on_loss(loss);
+  a.on_timeout(now);
+  a.on_cnp(now);
+  a.on_sent(now, bytes);
+  a.on_deadline(now);
+  { c.window() } -> std::same_as<Fixed16>;
+  { c.rate_bps() } -> std::same_as<uint64_t>;
+  { c.next_deadline() } -> std::same_as<Time>;
+};
+
+// No limit, whatever happens. Algorithms inherit what they do not need.
+struct AlgorithmDefaults {
+  static constexpr Duration kCnpInterval = Duration::infinite();
+
+  void reset() {}
+  void on_ack(const AckSample&) {}
+  void on_loss(const LossSample&) {}
+  void on_timeout(Time) {}
+  void on_cnp(Time) {}
+  void on_sent(Time, uint32_t) {}
+  void on_deadline(Time) {}
+  [[nodiscard]] Fixed16 window() const { return kNoWindow; }
+  [[nodiscard]] uint64_t rate_bps() const { return kNoRate; }
+  [[nodiscard]] Time next_deadline() const { return Time::never(); }
+};
+
+// Which limit an algorithm sets: the other one has the default.
+template <class A>
+inline constexpr bool kSetsWindow =
+    !std::is_same_v<decltype(&A::window), decltype(&AlgorithmDefaults::window)>;
+template <class A>
+inline constexpr bool kSetsRate =
+    !std::is_same_v<decltype(&A::rate_bps), decltype(&AlgorithmDefaults::rate_bps)>;
+
+// A window between one packet and its maximum.
+class PlainWindow : public AlgorithmDefaults {
+ public:
+  explicit PlainWindow(const Setup& setup)
+      : initial_(Fixed16::from_int(setup.initial_packets)),
+        max_(Fixed16::from_int(setup.max_packets)),
+        window_(initial_) {}
+
+  void reset() { window_ = initial_; }
+  // The window gives up the packet of the slow path.
+  void on_slow_path(const AckSample&) { set(window_ - kOne); }
+  [[nodiscard]] Fixed16 window() const { return window_; }
+
+ protected:
+  static constexpr Fixed16 kOne = Fixed16::from_int(1);
+
+  void set(Fixed16 window) { window_ = std::clamp(window, kOne, max_); }
+  // Grows by one packet in a round trip.
+  void grow() { set(window_ + window_.reciprocal()); }
+
+ private:
+  Fixed16 initial_;
+  Fixed16 max_;
+  Fixed16 window_;
+};
+
+}  // namespace mprdma::cc

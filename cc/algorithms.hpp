@@ -1,0 +1,46 @@
+// The congestion controls, for window.hpp and rate.hpp. algorithm.hpp is their contract;
+// docs/extending.md walks through one.
+//
+// A window belongs to a stream and a rate to a connection, and a connection may have both: so there
+// are two choices, and each algorithm is in one of them.
+#pragma once
+
+#include <cstdint>
+
+#include "base/alternatives.hpp"
+#include "cc/aimd_window.hpp"
+#include "cc/algorithm.hpp"
+#include "cc/dcqcn_rate.hpp"
+#include "cc/dctcp_window.hpp"
+#include "cc/mp_window.hpp"
+#include "cc/no_limit.hpp"
+
+namespace mprdma::cc {
+
+// A new algorithm needs its header above and its line here: W if it sets a window, R if it sets a
+// rate.
+#define MPRDMA_ALGORITHMS(W, R) \
+  W(kMp, MpWindow)              \
+  W(kDctcp, DctcpWindow)        \
+  W(kAimd, AimdWindow)          \
+  R(kNone, NoLimit)             \
+  R(kDcqcnPaper, DcqcnPaper)    \
+  R(kDcqcnTuned, DcqcnTuned)
+
+#define MPRDMA_OTHER_(enumerator, type)
+
+enum class WindowControl : uint8_t { MPRDMA_ALGORITHMS(MPRDMA_ENUMERATOR, MPRDMA_OTHER_) };
+using WindowControls = Alternatives<void MPRDMA_ALGORITHMS(MPRDMA_ALTERNATIVE, MPRDMA_OTHER_)>;
+
+enum class RateControl : uint8_t { MPRDMA_ALGORITHMS(MPRDMA_OTHER_, MPRDMA_ENUMERATOR) };
+using RateControls = Alternatives<void MPRDMA_ALGORITHMS(MPRDMA_OTHER_, MPRDMA_ALTERNATIVE)>;
+
+#define MPRDMA_CHECK_WINDOW_(enumerator, type) \
+  static_assert(Algorithm<type> && kSetsWindow<type> && !kSetsRate<type>);
+#define MPRDMA_CHECK_RATE_(enumerator, type) static_assert(Algorithm<type> && !kSetsWindow<type>);
+MPRDMA_ALGORITHMS(MPRDMA_CHECK_WINDOW_, MPRDMA_CHECK_RATE_)
+#undef MPRDMA_CHECK_WINDOW_
+#undef MPRDMA_CHECK_RATE_
+#undef MPRDMA_OTHER_
+
+}  // namespace mprdma::cc

@@ -1,0 +1,56 @@
+// The configuration of mprdmad: a TOML file, and options of the command line that win over it.
+// Page: docs/man/mprdmad.8. No state; any thread.
+//
+//   [device]  name, address, mac, mtu       as everywhere (dataplane/engine/config.hpp)
+//   [port]    spec                          the wire: "ethdev:...", "local:..." or "none"
+//   [daemon]  socket, gateway, allowed_uids, slots
+//   [metrics] listen                        ADDRESS:PORT for Prometheus
+//   [kernel]  tap, shared_address           the host beside us on the port
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.hpp"
+#include "dataplane/sys/environment.hpp"
+#include "wire/ethernet.hpp"
+
+namespace mprdma::dataplane::nic {
+
+inline constexpr const char* kNoWire = "none";
+inline constexpr uint32_t kUidMax = UINT32_MAX - 1;  // UINT32_MAX means "no user"
+
+struct NicConfig {
+  std::string device_name = "mprdma0";
+  uint32_t ipv4 = 0;  // host order; 0: not set
+  uint32_t prefix_bits = 32;
+  wire::MacAddress mac{};
+  bool mac_set = false;  // else 02:4d:52 and the low three bytes of the address
+  uint32_t mtu = 4096;
+  std::string port_spec = kNoWire;
+  std::string socket;    // empty: mprdmad.sock in the runtime directory
+  uint32_t gateway = 0;  // host order; 0: none
+  std::vector<uid_t> uids;
+  uint32_t slots = 512;
+  std::string metrics;          // ADDRESS:PORT; empty: none
+  std::string tap;              // empty: none
+  bool shared_address = false;  // the kernel has the address on the tap, too
+};
+
+// Errors begin with file:line:column.
+Status apply_nic_toml(const std::string& text, const std::string& path, NicConfig* out);
+Status load_nic_file(const std::string& path, NicConfig* out);
+
+// Checks the keys against one another and fills in derived values: call it last.
+Status complete_nic_config(const Environment& environment, unsigned uid, NicConfig* config);
+
+// "127.0.0.1:9473": IPv4, and a port that is not 0.
+bool valid_listen_address(const std::string& text);
+
+// "192.168.7.1"; in host order.
+bool parse_gateway(const std::string& text, uint32_t* ipv4);
+
+}  // namespace mprdma::dataplane::nic

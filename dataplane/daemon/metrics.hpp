@@ -1,0 +1,46 @@
+// The text that Prometheus reads, at http://ADDRESS:PORT/metrics, by prometheus-cpp: its threads
+// and its HTTP, on facts that the loop has put on the board. A hostile or slow reader affects those
+// threads alone.
+//
+// Metric names follow from the counters' names (docs/operations.md): nic_X is mprdma_port_X_total,
+// labelled with the port; every other X is mprdma_X_total.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.hpp"
+#include "dataplane/daemon/status.hpp"
+
+namespace prometheus {
+class Exposer;
+struct MetricFamily;
+}  // namespace prometheus
+
+namespace mprdma::dataplane::nic {
+
+class NicMetrics {
+ public:
+  static constexpr int kThreads = 2;
+  static constexpr int kRequestTimeoutMs = 2000;
+
+  NicMetrics(std::shared_ptr<const FactsBoard> board, std::string version);
+  ~NicMetrics();
+  NicMetrics(const NicMetrics&) = delete;
+  NicMetrics& operator=(const NicMetrics&) = delete;
+
+  // "127.0.0.1:9473". Its threads have the signal mask of the caller.
+  Status listen(const std::string& address);
+
+ private:
+  class Source;
+
+  std::shared_ptr<Source> source_;
+  std::unique_ptr<prometheus::Exposer> exposer_;
+};
+
+// All metrics, for tests.
+std::vector<prometheus::MetricFamily> metrics_of(const NicFacts& facts, const std::string& version);
+
+}  // namespace mprdma::dataplane::nic

@@ -1,0 +1,64 @@
+// Status of mprdmad for its monitoring interfaces: copied by the loop at a regular interval, read
+// by other threads. The loop never waits for a reader: it skips an interval while a reader copies.
+#pragma once
+
+#include <sys/types.h>
+
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dataplane/cm/agent.hpp"
+#include "dataplane/daemon/counters.hpp"
+#include "dataplane/port/port.hpp"
+#include "wire/ethernet.hpp"
+
+namespace mprdma::dataplane::nic {
+
+struct ClientFacts {
+  uint32_t block = 0;
+  pid_t pid = 0;
+  std::string program;  // the process's own claim: printable ASCII
+  NicCounters counters;
+};
+
+struct NicFacts {
+  std::string device_name;
+  uint32_t ipv4 = 0;  // host order
+  uint32_t prefix_bits = 0;
+  wire::MacAddress mac{};
+  uint32_t mtu = 0;
+  bool link_up = false;
+  bool has_wire = false;
+  NicCounters wire;
+  PortCounters wire_port;
+  NicCounters gone;  // of clients that left
+  NicServerCounters server;
+  CmCounters cm;
+  uint32_t cm_ids = 0;
+  std::vector<ClientFacts> clients;  // by block; kBlocks at most
+};
+
+class FactsBoard {
+ public:
+  // The loop's copy, filled again before each publish().
+  NicFacts& draft() { return draft_; }
+  // Never waits.
+  void publish() {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (lock.owns_lock()) std::swap(draft_, shown_);
+  }
+  // Any thread.
+  [[nodiscard]] NicFacts read() const {
+    const std::lock_guard lock(mutex_);
+    return shown_;
+  }
+
+ private:
+  NicFacts draft_;
+  mutable std::mutex mutex_;
+  NicFacts shown_;
+};
+
+}  // namespace mprdma::dataplane::nic

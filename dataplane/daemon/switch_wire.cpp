@@ -1,0 +1,109 @@
+// Frames from the wire.
+#include <utility>
+
+#include "dataplane/daemon/switch.hpp"
+#include "wire/ipv4.hpp"
+#include "wire/ipv6.hpp"
+#include "wire/neighbour.hpp"
+
+namespace mprdma::dataplane::nic {
+
+bool NicSwitch::receive_wire(Time now) {
+  std::array<RxFrame, kBurst> frames;
+  const unsigned count = wire_->port->rx_burst(frames.data(), kBurst);
+  if (count == 0) return false;
+  wire_->counters.nic_frames_in += count;
+  for (unsigned i = 0; i < count; ++i) {
+    if (i + 1 < count) __builtin_prefetch(frames[i + 1].data);
+    wire_->counters.nic_bytes_in += frames[i].length;
+    from_wire(frames[i], now);
+  }
+  release(*wire_, frames.data(), count);
+  wire_->last_moved = now;
+  return true;
+}
+
+void NicSwitch::from_wire(const RxFrame& frame, Time now) {
+  HeaderCopy copy;
+  copy.take(frame.data, frame.length);
+  const FrameClass found = classify(copy);
+  const bool to_us =
+      found.group || (copy.copied >= wire::Ethernet::kBytes &&
+                      std::memcmp(copy.bytes.data(), config_.mac.data(), config_.mac.size()) == 0);
+  if (!to_us) return drop(*wire_, &NicCounters::nic_drop_not_ours);
+  if (copy.copied >= wire::Ethernet::kBytes) resolver_.heard(copy.bytes.data() + 6);
+  switch (found.kind) {
+    case FrameKind::kRoce:
+      return roce_from_wire(copy, found, frame, now);
+    case FrameKind::kArp:
+    case FrameKind::kNeighbour:
+      return neighbour_from_wire(copy, found, frame, now);
+    case FrameKind::kEcho:
+      return answer_ping(copy, found, frame);
+    case FrameKind::kOther:
+      return leave_to_kernel(copy, found, frame);
+    case FrameKind::kMalformed:
+      return drop(*wire_, &NicCounters::nic_drop_malformed);
+  }
+}
+
+void NicSwitch::roce_from_wire(const HeaderCopy& copy, const FrameClass& found,
+                               const RxFrame& frame, Time now) {
+  // No other host sends from our address; a device that returns our own frames would cause a loop.
+  if (is_ours(copy, found, false)) return drop(*wire_, &NicCounters::nic_drop_forged);
+  const unsigned char* const bth = copy.bytes.data() + found.transport_offset;
+  const uint32_t qpn = load_be24(bth + 5);
+  const uint32_t header_bytes =
+      found.transport_offset +
+      static_cast<uint32_t>(wire::opcode_info(static_cast<wire::Opcode>(bth[0])).header_bytes);
+  // An opcode that nobody knows has no headers; one that says more than there is, is cut short.
+  if (header_bytes == found.transport_offset || header_bytes > copy.copied) {
+    return drop(*wire_, &NicCounters::nic_drop_malformed);
+  }
+  if (found.group) {
+    if (qpn != wire::kMulticastQpn) return drop(*wire_, &NicCounters::nic_drop_not_ours);
+    return put_to_clients(*wire_, copy, header_bytes, frame);
+  }
+  if (!is_ours(copy, found, true)) return leave_to_kernel(copy, found, frame);
+  if (qpn == wire::kGeneralServicesQpn) return management_from_wire(frame, now);
+  Station* to =
+      qpn > wire::kGeneralServicesQpn && qpn != wire::kMulticastQpn ? station_of(qpn) : nullptr;
+  if (to == nullptr) return drop(*wire_, &NicCounters::nic_drop_unknown_qp);
+  put(*to, copy, header_bytes, frame);
+}
+
+// The frame is copied into the answer, and turned round there.
+void NicSwitch::answer_ping(const HeaderCopy& copy, const FrameClass& found, const RxFrame& frame) {
+  if (found.group || config_.shared_address || !is_ours(copy, found, true)) {
+    return leave_to_kernel(copy, found, frame);
+  }
+  if (!put(*wire_, copy, copy.copied, frame)) return;
+  // The frame that put() wrote last.
+  TxFrame* out = wire_->outbox.last();
+  unsigned char* const bytes = out->payload - out->header_bytes;
+  unsigned char* const header = bytes + FrameClass::kIpOffset;
+  unsigned char* const icmp = bytes + found.transport_offset;
+  std::memcpy(bytes, bytes + 6, 6);
+  std::memcpy(bytes + 6, config_.mac.data(), config_.mac.size());
+  // RFC 1624: the checksum grows by what the first word of the message loses.
+  uint32_t sum = load_be16(icmp + 2);
+  if (found.is_ipv6) {
+    wire::Ipv6 ip = wire::Ipv6::load(header);
+    std::swap(ip.src, ip.dst);
+    ip.hop_limit = wire::kDefaultTtl;
+    ip.store(header);
+    sum += 0xffff - ((wire::kIcmpv6EchoReply - wire::kIcmpv6EchoRequest) << 8);
+    icmp[0] = wire::kIcmpv6EchoReply;
+  } else {
+    wire::Ipv4 ip = wire::Ipv4::load(header);
+    std::swap(ip.src, ip.dst);
+    ip.ttl = wire::kDefaultTtl;
+    ip.store(header);
+    sum += uint32_t{icmp[0]} << 8;
+    icmp[0] = 0;  // echo reply (RFC 792)
+  }
+  store_be16(icmp + 2, static_cast<uint16_t>((sum & 0xffff) + (sum >> 16)));
+  ++wire_->counters.nic_pings_answered;
+}
+
+}  // namespace mprdma::dataplane::nic

@@ -1,0 +1,157 @@
+// The application's side: polling, commands, and how the lock is given up.
+#include "dataplane/engine/progress.hpp"
+
+#include <sched.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "abi/mprdma_ring.h"
+
+namespace mprdma::dataplane {
+
+namespace {
+
+// After so many polls in a row that found nothing the processor goes to whoever else wants it: with
+// more pollers than cores that is who has the answer.
+constexpr uint32_t kEmptyPollsBeforeYield = 128;
+constexpr Duration kLastCommandWaits = Duration::ms(100);
+// A doorbell that came while the lock was held is served by its holder; so often at most.
+constexpr int kRechecksMax = 4;
+// When the helper finished the last send, so many polls leave the port armed: the application may
+// read that completion after a poll that found nothing, and then wait for a byte in memory.
+constexpr uint32_t kArmedPolls = 2;
+
+}  // namespace
+
+void Progress::poll() {
+  const uint64_t polls = polls_.fetch_add(1, std::memory_order_relaxed);
+  if (commands_waiting_.load(std::memory_order_relaxed) > 0 || !try_lock()) {
+    if (polls % kEmptyPollsBeforeYield == 0) sched_yield();
+    return;
+  }
+  const Time now = clock_now();
+  if (now - last_poll_ >= kNapAfter) polls_in_vain_since_ = now;  // it was elsewhere meanwhile
+  note_poll(now, worker_.doorbells_pending());
+  idle_cancelled_ = idle_requests_.load(std::memory_order_relaxed);
+  if (++polls_since_finish_ > kArmedPolls && !waits_in_memory()) disarm();
+  const bool worked = run_burst(now);
+  const bool finished = polls_since_finish_ == 0;
+  // An armed port wakes nobody for what this burst left to be done.
+  if (armed_ && (worker_.has_pending() || worker_.wants_wire())) disarm();
+  if (waits_in_memory() || (polls_since_finish_ <= kArmedPolls && !worker_.busy())) {
+    arm_or_run(now);
+  }
+  // Whoever sees its last send finish in its own poll has seen it.
+  if (finished) polls_since_finish_ = kArmedPolls;
+  if (worked) polls_in_vain_since_ = now;
+  empty_polls_ = worked ? 0 : empty_polls_ + 1;
+  const bool yield = empty_polls_ >= kEmptyPollsBeforeYield;
+  const bool in_vain = now - polls_in_vain_since_ >= kNapAfter;
+  if (yield) empty_polls_ = 0;
+  leave(now);
+  if (!yield) return;
+  if (in_vain) {
+    nap();
+  } else {
+    sched_yield();
+  }
+}
+
+void Progress::note_poll(Time now, bool posts) {
+  const uint32_t taken = __atomic_load_n(&worker_.doorbells().taken, __ATOMIC_RELAXED);
+  const bool slept = idle_requests_.load(std::memory_order_relaxed) != idle_cancelled_;
+  if (!posts || slept || taken != taken_seen_) {
+    silent_posts_ = 0;
+  } else if (last_poll_posted_ && now - last_poll_ >= kSilence && silent_posts_ < kSilentPosts) {
+    ++silent_posts_;
+  }
+  taken_seen_ = taken;
+  last_poll_posted_ = posts;
+  last_poll_ = now;
+}
+
+void Progress::idle() {
+  // Whoever has the lock sees this before or after giving it up.
+  idle_requests_.fetch_add(1, std::memory_order_seq_cst);
+  if (try_lock()) leave(clock_now());
+}
+
+void Progress::kick() {
+  const uint64_t one = 1;
+  if (kick_fd_ >= 0) (void)!write(kick_fd_, &one, sizeof(one));
+}
+
+void Progress::lock_for_command() {
+  commands_waiting_.fetch_add(1, std::memory_order_relaxed);
+  for (uint32_t tries = 0; !try_lock(); ++tries) give_way(tries);
+  commands_waiting_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+bool Progress::lock_for_last_command() {
+  const Time start = clock_now();
+  for (uint32_t tries = 0; !try_lock(); ++tries) {
+    if (clock_now() - start > kLastCommandWaits) return false;
+    give_way(tries);
+  }
+  return true;
+}
+
+bool Progress::run_burst(Time now) {
+  const uint64_t completions_before = worker_.send_completions();
+  const bool worked = worker_.run(clock_.at(now));
+  if (worker_.send_completions() != completions_before && !worker_.busy()) polls_since_finish_ = 0;
+  return worked;
+}
+
+void Progress::disarm() {
+  // Somebody runs the worker: no doorbell has to kick anybody, no peer has to wake us.
+  uint32_t& sleeping = worker_.doorbells().sleeping;
+  if (__atomic_load_n(&sleeping, __ATOMIC_RELAXED) != 0) {
+    __atomic_store_n(&sleeping, 0, __ATOMIC_RELAXED);
+  }
+  if (!armed_) return;
+  worker_.port().disarm();
+  armed_ = false;
+}
+
+// Arms the port; frames that wait already are taken first, for a few bursts.
+void Progress::arm_or_run(Time now) {
+  for (int i = 0; i < kRechecksMax && !armed_; ++i) {
+    if (!worker_.has_pending()) armed_ = worker_.port().arm();
+    if (!armed_) run_burst(now);
+  }
+}
+
+Time Progress::needed_by(Time now) const {
+  // An armed port tells when there is room on the wire; one that cannot tell is polled anyway.
+  return worker_.wants_wire() && !armed_ ? now : clock_.when(worker_.next_deadline());
+}
+
+// The helper sleeps until helper_wakes_at_ unless the port or a kick wakes it. Is that good enough?
+void Progress::wake_helper_if_needed(Time now) {
+  const bool soon =
+      app_is_idle() && !armed_ ? helper_wakes_at_ <= now : helper_wakes_at_ <= now + kBeat * 2;
+  if (soon) return;
+  const bool port_tells = armed_ || worker_.port().notify_fd() < 0;
+  if (port_tells && needed_by(now) + kBeat >= helper_wakes_at_) return;
+  helper_wakes_at_ = now;
+  kick();
+}
+
+void Progress::leave(Time now) {
+  for (int i = 0; i < kRechecksMax; ++i) {
+    const uint32_t idle_seen = idle_requests_.load(std::memory_order_relaxed);
+    if (idle_seen != idle_cancelled_) arm_or_run(now);
+    wake_helper_if_needed(now);
+    unlock();
+    const bool again =
+        worker_.doorbells_pending() || idle_requests_.load(std::memory_order_seq_cst) != idle_seen;
+    if (!again || !try_lock()) return;
+    if (worker_.doorbells_pending()) run_burst(now);
+  }
+  wake_helper_if_needed(now);
+  unlock();
+  if (worker_.doorbells_pending()) kick();
+}
+
+}  // namespace mprdma::dataplane

@@ -1,0 +1,181 @@
+// Schedules the worker: the application's threads run it while they poll, the engine's own thread
+// (the helper) otherwise.
+//
+// One lock, a flag. An application's poll only tries it: if the lock is taken, another thread is
+// running the worker, and the poll returns. A command waits for the lock; while a command waits,
+// polls do not try it.
+//
+// No wake-up is lost:
+//  - A doorbell is rung before the lock is tried. Who cannot have the lock leaves; who gives it up
+//    looks at the doorbells afterwards. Both sides are sequentially consistent, so one sees the
+//    other.
+//  - While somebody polls, the port's notification is off and the helper only looks every kBeat
+//    whether the last poll is recent. When it is not, the helper takes over: it runs the worker
+//    until nothing is left, arms the port, looks once more, and sleeps until the port, a kick, or
+//    the next deadline wakes it.
+//  - The port is also armed at once when the application says that it may sleep (idle), when
+//    the last send is finished, as the application may now wait for a byte in memory, and when it
+//    posts, if it waited without a poll after its last posts: for memory, as users of riomap do.
+//  - Whoever leaves the worker in a state that the sleeping helper does not expect (port not armed,
+//    an earlier deadline) kicks it.
+//
+// poll(), idle(), kick() and command() may be called by any thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <thread>
+
+#include "base/units.hpp"
+#include "dataplane/engine/link_warning.hpp"
+#include "dataplane/engine/transport_clock.hpp"
+#include "dataplane/sys/clock.hpp"
+#include "dataplane/sys/event_loop.hpp"
+#include "dataplane/sys/poll_pause.hpp"
+#include "dataplane/sys/thread_class.hpp"
+#include "dataplane/worker/worker.hpp"
+
+namespace mprdma::dataplane {
+
+class Progress {
+ public:
+  static constexpr Duration kBeat = Duration::us(200);
+  static constexpr Duration kService = Duration::ms(10);
+  // An application that neither posts nor polls for this time after a post is taken to wait.
+  static constexpr Duration kSilence = Duration::us(10);
+  // After this many such waits in a row, the next post is taken to start another one.
+  static constexpr uint32_t kSilentPosts = 2;
+  // An application that polled less than this ago is expected to poll again.
+  static constexpr Duration kPolling = Duration::us(60);
+  // An application whose polls found nothing for this time naps between polls
+  // (sys/thread_class.hpp).
+  static constexpr Duration kNapAfter = Duration::ms(10);
+  // The helper keeps looking for this time after it last found work, then sleeps.
+  static constexpr Duration kSpin = Duration::us(15);
+
+  // `away_max`: longest time that the transport's clock stands still while mprdmad is away.
+  // `real_time`: the helper may be in a real-time class (sys/thread_class.hpp).
+  explicit Progress(Worker& worker, Duration away_max = Duration::s(60), bool real_time = true)
+      : worker_(worker), clock_(away_max), real_time_(real_time) {}
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  // Starts the helper; 0 or an errno value.
+  int start();
+  void stop();
+  // Sets a job beside the worker: the helper calls it without the lock when `fd` is readable, and
+  // now and then while it runs the worker without a pause. The job may use command(). Call once,
+  // after start().
+  void add_side_job(int fd, std::function<void()> job);
+  // Called in a child after fork: the helper does not exist there, and its descriptors are the
+  // parent's.
+  void abandon_in_child();
+
+  void poll();
+  void idle();
+  void kick();
+
+  // Runs f(transport's time) with the lock held, waiting for it.
+  template <class F>
+  auto command(F&& f) {
+    lock_for_command();
+    const Time now = clock_now();
+    auto result = f(clock_.at(now));
+    leave(now);
+    return result;
+  }
+
+  // Runs f(transport's time) at the end of a process, where the lock's holder may no longer exist:
+  // false if the lock stays taken for a while.
+  template <class F>
+  bool last_command(F&& f) {
+    if (!lock_for_last_command()) return false;
+    const Time now = clock_now();
+    f(clock_.at(now));
+    leave(now);
+    return true;
+  }
+
+ private:
+  bool try_lock() {
+    return !locked_.load(std::memory_order_seq_cst) &&
+           !locked_.exchange(true, std::memory_order_seq_cst);
+  }
+  void unlock() { locked_.store(false, std::memory_order_seq_cst); }
+  void lock_for_command();
+  bool lock_for_last_command();
+
+  // With the lock held; leave() gives it up, and runs the worker again if doorbells came meanwhile.
+  bool run_burst(Time now);
+  void leave(Time now);
+  void note_poll(Time now, bool posts);
+  void arm_or_run(Time now);
+  void disarm();
+  void wake_helper_if_needed(Time now);
+  // No thread polled since the application said that it may sleep.
+  [[nodiscard]] bool app_is_idle() const {
+    return idle_requests_.load(std::memory_order_relaxed) != idle_cancelled_;
+  }
+  [[nodiscard]] Time needed_by(Time now) const;
+
+  // The port is armed for the answer to a post: the application is not expected to poll for it.
+  [[nodiscard]] bool waits_in_memory() const {
+    return last_poll_posted_ && silent_posts_ >= kSilentPosts;
+  }
+
+  [[nodiscard]] bool app_polls(Time now) const {
+    return now - last_poll_ < kPolling && !app_is_idle();
+  }
+
+  // The helper, progress_helper.cpp.
+  void helper_main();
+  bool helper_lock();
+  Duration helper_turn();
+  bool take_over(Time* now);
+  Duration prepare_sleep(Time now);
+  void wait(Duration pause);
+  void run_side_job();
+  bool service_if_due(Time now);
+
+  Worker& worker_;
+  TransportClock clock_;  // under the lock
+  const bool real_time_;
+
+  alignas(64) std::atomic<bool> locked_{false};
+  alignas(64) std::atomic<uint64_t> polls_{0};
+  alignas(64) std::atomic<uint32_t> commands_waiting_{0};
+  std::atomic<uint32_t> idle_requests_{0};
+  std::atomic<bool> stopping_{false};
+  std::atomic<bool> started_{false};
+
+  // Under the lock.
+  alignas(64) bool armed_ = false;
+  uint32_t idle_cancelled_ = 0;  // idle requests cancelled by a later poll
+  Time helper_wakes_at_;         // epoch: it is awake
+  uint32_t empty_polls_ = 0;
+  Time polls_in_vain_since_;
+  uint32_t polls_since_finish_ = UINT32_MAX / 2;  // since nothing of ours was outstanding any more
+  Time last_poll_;
+  bool last_poll_posted_ = false;  // it came with a doorbell
+  uint32_t silent_posts_ = 0;      // waits in a row without a poll
+  uint32_t taken_seen_ = 0;        // mprdma_abi_doorbell_page.taken
+
+  // The helper's own.
+  std::optional<PromptThread> prompt_;
+  bool app_waits_in_memory_ = false;
+  bool notified_ = false;
+  bool side_job_due_ = false;
+  std::function<void()> side_job_;
+  std::atomic<bool> has_side_job_{false};
+  Time last_service_;
+  LinkWatch link_watch_;
+  Duration poll_pause_ = kPollPauseMin;
+  std::thread thread_;
+  std::optional<EventLoop> events_;  // from start() to stop()
+  int kick_fd_ = -1;
+};
+
+}  // namespace mprdma::dataplane

@@ -1,0 +1,216 @@
+// The helper: the engine's own thread, which runs the worker when no application does.
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <span>
+#include <system_error>
+
+#include "dataplane/engine/progress.hpp"
+#include "dataplane/sys/thread_class.hpp"
+
+namespace mprdma::dataplane {
+
+namespace {
+
+constexpr uint64_t kTagPort = 1;
+constexpr uint64_t kTagKick = 2;
+constexpr uint64_t kTagSideJob = 3;
+
+}  // namespace
+
+Progress::~Progress() {
+  stop();
+}
+
+int Progress::start() {
+  events_.emplace();
+  kick_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (kick_fd_ < 0 || !events_->watch(kick_fd_, kTagKick)) return errno;
+  const int port_fd = worker_.port().notify_fd();
+  // Edge-triggered: a frame that an application's poll took in time wakes us once, not for ever.
+  if (port_fd >= 0 && !events_->watch(port_fd, kTagPort, EventLoop::Trigger::kEdge)) return errno;
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  // A fault of the thread's own must reach its handler (sys/memory_fault.hpp).
+  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP}) sigdelset(&all, fault);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  int error = 0;
+  try {
+    thread_ = std::thread([this] { helper_main(); });
+  } catch (const std::system_error& failure) {
+    error = failure.code().value();
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return error;
+}
+
+void Progress::add_side_job(int fd, std::function<void()> job) {
+  side_job_ = std::move(job);
+  has_side_job_.store(true, std::memory_order_release);
+  if (!events_->watch(fd, kTagSideJob)) has_side_job_.store(false);
+}
+
+void Progress::run_side_job() {
+  side_job_due_ = false;
+  if (has_side_job_.load(std::memory_order_acquire)) side_job_();
+}
+
+void Progress::stop() {
+  stopping_.store(true);
+  if (thread_.joinable()) {
+    kick();
+    thread_.join();
+  }
+  events_.reset();
+  if (kick_fd_ >= 0) close(kick_fd_);
+  kick_fd_ = -1;
+}
+
+void Progress::abandon_in_child() {
+  worker_.port().close_after_fork();
+  events_.reset();
+  if (kick_fd_ >= 0) close(kick_fd_);
+  kick_fd_ = -1;
+}
+
+void Progress::helper_main() {
+  pthread_setname_np(pthread_self(), "mprdma-worker");
+  prompt_.emplace(clock_now(), real_time_);
+  while (!stopping_.load(std::memory_order_relaxed)) {
+    const Duration pause = helper_lock() ? helper_turn() : kBeat;
+    wait(pause);
+    if (side_job_due_) run_side_job();
+  }
+}
+
+// False: somebody else keeps the worker running, look again in a beat.
+bool Progress::helper_lock() {
+  for (uint32_t attempt = 0; attempt < 20; ++attempt) {
+    if (commands_waiting_.load(std::memory_order_relaxed) == 0 && try_lock()) return true;
+    prompt_->give_way(attempt);
+  }
+  return false;
+}
+
+// With the lock held, and given up on return. How long to sleep.
+Duration Progress::helper_turn() {
+  Time now = clock_now();
+  helper_wakes_at_ = Time();
+  app_waits_in_memory_ = waits_in_memory();
+  ++worker_.counters().helper_wakeups;
+  // The service may have read the very message that would wake us, or found a new peer that knows
+  // nothing of our being asleep: look at an armed port again.
+  const bool stale = service_if_due(now) && armed_ && !worker_.port().arm();
+  const bool polled = app_polls(now);
+  const bool due = armed_ && (stale || notified_ || needed_by(now) <= now);
+  notified_ = false;
+  if (polled && !due) {
+    // The application drives, or did a moment ago and left the port armed: look again in a beat.
+    helper_wakes_at_ = now + kBeat;
+    leave(now);
+    return kBeat;
+  }
+  const bool quiet = armed_ && !due && worker_.port().notify_fd() >= 0;
+  if (!quiet && !take_over(&now)) {
+    helper_wakes_at_ = now + kBeat;
+    leave(now);
+    return kBeat;
+  }
+  const Duration pause = prepare_sleep(now);
+  helper_wakes_at_ = now + pause;
+  unlock();
+  return pause;
+}
+
+// Runs the worker until it finds nothing for a while. False: the application polls again.
+bool Progress::take_over(Time* now) {
+  disarm();
+  const Time poll_before = last_poll_;
+  Time idle_since = *now;
+  bool worked_at_all = false;
+  for (;;) {
+    const bool worked = run_burst(*now);
+    worked_at_all |= worked;
+    ++worker_.counters().bursts_helper;
+    unlock();
+    *now = clock_now();
+    prompt_->ran_until(*now);
+    for (uint32_t tries = 0; !try_lock(); ++tries) prompt_->give_way(tries);
+    if (worked) idle_since = *now;
+    if (last_poll_ != poll_before && !app_is_idle()) {
+      if (polls_since_finish_ == 0 || waits_in_memory()) arm_or_run(*now);
+      return false;
+    }
+    if (stopping_.load(std::memory_order_relaxed)) return false;
+    if (commands_waiting_.load(std::memory_order_relaxed) > 0) {
+      unlock();
+      for (uint32_t tries = 0; commands_waiting_.load(std::memory_order_relaxed) > 0; ++tries) {
+        prompt_->give_way(tries);
+      }
+      for (uint32_t tries = 0; !try_lock(); ++tries) prompt_->give_way(tries);
+    }
+    if (service_if_due(*now) && has_side_job_.load(std::memory_order_relaxed)) {
+      unlock();
+      run_side_job();
+      *now = clock_now();
+      for (uint32_t tries = 0; !try_lock(); ++tries) prompt_->give_way(tries);
+    }
+    if (*now - idle_since >= kSpin) break;
+  }
+  poll_pause_ = worked_at_all ? kPollPauseMin : std::min(poll_pause_ * 2, kPollPauseMax);
+  return true;
+}
+
+// Arms the port and looks once more. Zero: something came in between, do not sleep.
+Duration Progress::prepare_sleep(Time now) {
+  if (!armed_) armed_ = worker_.port().arm();
+  if (!armed_) return Duration::zero();
+  __atomic_store_n(&worker_.doorbells().sleeping, 1, __ATOMIC_SEQ_CST);
+  if (worker_.has_pending()) {
+    disarm();
+    return Duration::zero();
+  }
+  Duration pause = last_service_ + kService - now;
+  if (worker_.port().notify_fd() < 0) pause = std::min(pause, poll_pause_);
+  pause = std::min(pause, clock_.when(worker_.next_deadline()) - now);
+  return std::max(pause, Duration::us(1));
+}
+
+bool Progress::service_if_due(Time now) {
+  if (!notified_ && now - last_service_ < kService) return false;
+  last_service_ = now;
+  worker_.service(now, clock_.at(now));
+  if (worker_.nic_is_away()) {
+    clock_.stop(now);
+  } else {
+    clock_.go(now);
+  }
+  link_watch_.look(worker_, now);
+  return true;
+}
+
+void Progress::wait(Duration pause) {
+  if (pause <= Duration::zero()) return;
+  prompt_->ran_until(clock_now());
+  std::array<epoll_event, 3> room;
+  const std::span<epoll_event> ready = events_->wait(pause, room);
+  prompt_->slept_until(clock_now(), app_waits_in_memory_);
+  for (const epoll_event& event : ready) {
+    if (event.data.u64 == kTagPort) {
+      notified_ = true;
+    } else if (event.data.u64 == kTagSideJob) {
+      side_job_due_ = true;
+    } else {
+      uint64_t ignored = 0;
+      (void)!read(kick_fd_, &ignored, sizeof(ignored));
+    }
+  }
+}
+
+}  // namespace mprdma::dataplane

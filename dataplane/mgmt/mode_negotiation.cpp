@@ -1,0 +1,193 @@
+#include "dataplane/mgmt/mode_negotiation.hpp"
+
+#include <algorithm>
+
+namespace mprdma::dataplane {
+
+using wire::PairInfo;
+using wire::PairMode;
+using wire::PairPhase;
+
+Agreement agree(const PairInfo& own, const PairInfo& peer) {
+  const Agreement roce{PairMode::kRoce, std::min(own.window_slots, peer.window_slots)};
+  if (own.wire_version != peer.wire_version) return {PairMode::kRoce, own.window_slots};
+  // A fixed mode stays: the other side follows if it can.
+  for (const auto& [fixed, other] : {std::pair{&own, &peer}, std::pair{&peer, &own}}) {
+    if (fixed->phase != PairPhase::kFixed) continue;
+    if (fixed == &own || other->able(fixed->mode)) return {fixed->mode, fixed->window_slots};
+    return roce;
+  }
+  if (own.able(PairMode::kMp) && peer.able(PairMode::kMp)) {
+    return {PairMode::kMp, roce.window_slots};
+  }
+  return roce;
+}
+
+PairNegotiation::PairNegotiation(const Facts& facts) : facts_(facts) {
+  reset();
+}
+
+void PairNegotiation::reset() {
+  const bool pinned = facts_.pinned != PairMode::kNone;
+  info_ = {.phase = pinned ? PairPhase::kFixed : PairPhase::kUndecided,
+           .ordered = facts_.ordered,
+           .pinned = facts_.pinned,
+           .mode = facts_.pinned,
+           .abilities = facts_.abilities,
+           .window_slots = facts_.window_slots};
+  next_ask_ = Time::never();
+  next_reminder_ = Time();
+  reminder_ = kFirstReminder;
+  asked_ = doubts_left_ = 0;
+  begun_ = remembers_ = false;
+}
+
+PairNegotiation::Step PairNegotiation::begin(Time now, uint64_t transaction, bool silent) {
+  begun_ = facts_.negotiates;
+  transaction_ = transaction;
+  if (!begun_ || decided()) return {};
+  if (silent) return give_up(now);
+  next_ask_ = now;
+  return {};
+}
+
+void PairNegotiation::remember(const wire::IpAddress& gid, const PairInfo& peer) {
+  remembered_ = peer;
+  remembered_gid_ = gid;
+  remembers_ = true;
+}
+
+bool PairNegotiation::recall(const wire::IpAddress& gid, uint32_t qpn) {
+  if (!begun_ || decided() || !remembers_ || remembered_gid_ != gid ||
+      remembered_.sender_qpn != qpn) {
+    return false;
+  }
+  decide(agree(info_, remembered_));
+  return true;
+}
+
+PairNegotiation::Step PairNegotiation::decide_here(const PairInfo& peer) {
+  if (!begun_ || decided()) return {};
+  const Step step = decide(agree(info_, peer));
+  info_.phase = PairPhase::kFixed;
+  return step;
+}
+
+PairNegotiation::Step PairNegotiation::decide(const Agreement& agreement) {
+  next_ask_ = Time::never();
+  doubts_left_ = 0;
+  // The standard's mode has no window to agree on: nothing that was sent has to be sent anew.
+  const bool same_window =
+      agreement.mode == PairMode::kRoce || agreement.window_slots == info_.window_slots;
+  if (decided() && agreement.mode == info_.mode && same_window) return {};
+  info_.phase = PairPhase::kTentative;
+  info_.mode = agreement.mode;
+  info_.window_slots = agreement.window_slots;
+  reminder_ = kFirstReminder;
+  next_reminder_ = Time();
+  return {.changed = true};
+}
+
+PairNegotiation::Step PairNegotiation::on_info(Time now, const PairInfo& peer) {
+  (void)now;
+  if (!begun_ || info_.phase == PairPhase::kFixed) return {};
+  // L of an earlier decision is not a fact of ours.
+  PairInfo own = info_;
+  own.window_slots = facts_.window_slots;
+  return decide(agree(own, peer));
+}
+
+PairNegotiation::Step PairNegotiation::on_refusal(Time now) {
+  (void)now;
+  if (!begun_) return {};
+  if (decided()) {
+    if (doubts_left_ > 0) next_ask_ = Time::never();
+    doubts_left_ = 0;
+    return {};
+  }
+  return decide({.mode = PairMode::kRoce, .window_slots = facts_.window_slots});
+}
+
+// Nobody answers.
+PairNegotiation::Step PairNegotiation::give_up(Time now) {
+  const Step step = on_refusal(now);
+  if (!step.changed) return step;
+  doubts_left_ = kDoubts;
+  doubt_ = kFirstDoubt;
+  next_ask_ = now + doubt_;
+  return step;
+}
+
+PairNegotiation::Step PairNegotiation::on_impatience(Time now) {
+  const Time last_asked = next_ask_ - kPatience.back();
+  const bool heard_nothing = asked_ == kPatience.size() && last_asked + kFairTime <= now;
+  Step step = give_up(now);
+  step.silent = step.changed && heard_nothing;
+  return step;
+}
+
+PairNegotiation::Step PairNegotiation::on_packet(Time now, bool mp) {
+  if (!wants_packet(mp)) return {};
+  if (!decided() && !mp) {
+    // Whoever speaks the standard's mode has decided for it.
+    const Step step = decide({.mode = PairMode::kRoce, .window_slots = facts_.window_slots});
+    info_.phase = PairPhase::kFixed;
+    return step;
+  }
+  if (decided() && mp == speaks_mp()) {
+    info_.phase = PairPhase::kFixed;
+    next_ask_ = Time::never();
+    return {};
+  }
+  return remind(now);
+}
+
+// The other side speaks something else: what each knows has to be said again.
+PairNegotiation::Step PairNegotiation::remind(Time now) {
+  if (now < next_reminder_) return {};
+  next_reminder_ = now + reminder_;
+  reminder_ = std::min(reminder_ * 2, kLastReminder);
+  return {.ask = true};
+}
+
+PairNegotiation::Step PairNegotiation::on_deadline(Time now) {
+  if (now < next_ask_) return {};
+  next_ask_ = Time::never();
+  if (!begun_) return {};
+  if (decided()) {
+    if (doubts_left_ == 0) return {};
+    doubt_ = std::min(doubt_ * 2, kLastDoubt);
+    if (--doubts_left_ > 0) next_ask_ = now + doubt_;
+    return {.ask = true};
+  }
+  if (asked_ == kPatience.size()) {
+    Step step = give_up(now);
+    step.silent = true;
+    return step;
+  }
+  next_ask_ = now + kPatience[asked_++];
+  return {.ask = true};
+}
+
+void PairNegotiation::postpone(Time until) {
+  next_ask_ = until;
+  if (!decided()) {
+    asked_ -= asked_ > 0 ? 1 : 0;
+    return;
+  }
+  ++doubts_left_;
+  doubt_ = std::max(doubt_ / 2, kFirstDoubt);
+}
+
+void SilentPeers::add(const wire::IpAddress& gid, Time now) {
+  for (Entry& entry : entries_) {
+    if (entry.gid == gid) {
+      entry.until = now + kFor;
+      return;
+    }
+  }
+  entries_[next_] = {gid, now + kFor};
+  next_ = (next_ + 1) % kMax;
+}
+
+}  // namespace mprdma::dataplane

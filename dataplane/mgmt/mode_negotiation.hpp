@@ -1,0 +1,160 @@
+// Negotiation of the mode that a pair of queue pairs speaks, so that both sides come to the same
+// answer (design 3.4; docs/algorithms.md, "Who talks what to whom"). One object for each queue
+// pair; the worker sends and receives the management datagrams (wire/mad.hpp) and does what a Step
+// asks for.
+//
+// A side asks when it knows its peer (RTR). It decides by agree(), a function of both sides' facts
+// that is the same from either side; a peer that does not answer, or does not know the question,
+// speaks roce. A decision is tentative until a packet of the peer arrives in that mode: until then
+// nothing that was sent has had an effect, so that it can be taken back and sent anew.
+// A packet of the other mode makes a side ask again, and a fixed mode of one side is taken over by
+// the other; so the sides disagree no longer than one datagram takes to arrive.
+//
+// Pure: no clock, no I/O. Called by the holder of the worker's lock.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "base/units.hpp"
+#include "wire/ip_address.hpp"
+#include "wire/mad.hpp"
+
+namespace mprdma::dataplane {
+
+struct Agreement {
+  wire::PairMode mode = wire::PairMode::kRoce;
+  uint16_t window_slots = 0;
+
+  constexpr bool operator==(const Agreement&) const = default;
+};
+
+// Symmetric: agree(a, b) == agree(b, a), unless both have pinned different modes.
+Agreement agree(const wire::PairInfo& own, const wire::PairInfo& peer);
+
+class PairNegotiation {
+ public:
+  // Waits for an answer before the question is sent again; after the last one the peer is taken to
+  // be no mprdma device. If one of four paths is dead, 7 of 16 questions stay unanswered.
+  static constexpr std::array<Duration, 5> kPatience = {
+      Duration::ms(20), Duration::ms(30), Duration::ms(50), Duration::ms(80), Duration::ms(320)};
+  // Time for an answer to the last question, as long as for the second one: requests that stop
+  // waiting after it take the peer for silent.
+  static constexpr Duration kFairTime = Duration::ms(30);
+  // A decision that the peer is no mprdma device is questioned again this often, after this time
+  // (doubled each time), until a packet arrives: the standard's mode has one path, which may be the
+  // dead one.
+  static constexpr uint32_t kDoubts = 8;
+  static constexpr Duration kFirstDoubt = Duration::ms(50);
+  static constexpr Duration kLastDoubt = Duration::s(1);
+  // Shortest time between questions that packets of the wrong mode cause: doubled each time.
+  static constexpr Duration kFirstReminder = Duration::ms(5);
+  static constexpr Duration kLastReminder = Duration::s(1);
+
+  // Facts of a queue pair that never change.
+  struct Facts {
+    bool negotiates = false;  // RC and XRC
+    wire::PairMode pinned = wire::PairMode::kNone;
+    uint32_t abilities = 0;
+    uint16_t window_slots = 0;
+    bool ordered = false;
+  };
+  struct Step {
+    bool changed = false;  // mode() is new
+    bool ask = false;      // send info() to the peer as a question
+    bool silent = false;   // the peer said nothing at all
+  };
+
+  PairNegotiation() { reset(); }
+  explicit PairNegotiation(const Facts& facts);
+
+  // Called on the transition to RTR, when the peer is known. `silent`: other queue pairs just found
+  // that the peer does not answer.
+  Step begin(Time now, uint64_t transaction, bool silent);
+  // Called on the transition to RESET: forgets the peer.
+  void reset();
+
+  // Takes the peer's facts from a question or an answer.
+  Step on_info(Time now, const wire::PairInfo& peer);
+  // Takes facts that arrive before begin(), from a sender that may turn out to be the peer.
+  void remember(const wire::IpAddress& gid, const wire::PairInfo& peer);
+  // begin() for a peer that has asked before: true if its facts decided the mode, so that no
+  // question is needed.
+  bool recall(const wire::IpAddress& gid, uint32_t qpn);
+  // The peer answered that it does not know the question, or cannot be reached.
+  Step on_refusal(Time now);
+  // Called when requests stop waiting: the standard's mode, until the peer says otherwise.
+  Step on_impatience(Time now);
+  // A packet of a reliable service arrived, in mode mp (`mp`) or in the standard's.
+  [[nodiscard]] bool wants_packet(bool mp) const {
+    return begun_ && !(info_.phase == wire::PairPhase::kFixed && mp == speaks_mp());
+  }
+  Step on_packet(Time now, bool mp);
+  Step on_deadline(Time now);
+  // The peer is on our own device and its facts are known: no packet is needed.
+  Step decide_here(const wire::PairInfo& peer);
+  // The question that a Step asked for could not be sent: it is not counted, and is due at this
+  // time.
+  void postpone(Time until);
+
+  [[nodiscard]] Time next_deadline() const { return next_ask_; }
+  [[nodiscard]] bool decided() const { return info_.phase != wire::PairPhase::kUndecided; }
+  [[nodiscard]] wire::PairMode mode() const { return info_.mode; }
+  [[nodiscard]] uint16_t window_slots() const { return info_.window_slots; }
+  [[nodiscard]] uint64_t transaction() const { return transaction_; }
+  [[nodiscard]] bool begun() const { return begun_; }
+  [[nodiscard]] const Facts& facts() const { return facts_; }
+  // Without the numbers of the queue pairs.
+  [[nodiscard]] const wire::PairInfo& info() const { return info_; }
+
+ private:
+  [[nodiscard]] bool speaks_mp() const { return info_.mode != wire::PairMode::kRoce; }
+  Step decide(const Agreement& agreement);
+  Step remind(Time now);
+  Step give_up(Time now);
+
+  Facts facts_;
+  wire::PairInfo info_;
+  wire::PairInfo remembered_;
+  wire::IpAddress remembered_gid_{};
+  uint64_t transaction_ = 0;
+  Time next_ask_ = Time::never();
+  Time next_reminder_;
+  Duration reminder_ = kFirstReminder;
+  uint32_t asked_ = 0;
+  uint32_t doubts_left_ = 0;  // > 0: decided for want of an answer, and no packet came since
+  Duration doubt_ = kFirstDoubt;
+  bool begun_ = false;
+  bool remembers_ = false;
+};
+
+// Peers that did not answer: only the first queue pair to such a peer waits.
+class SilentPeers {
+ public:
+  static constexpr Duration kFor = Duration::s(10);
+  static constexpr size_t kMax = 64;
+
+  [[nodiscard]] bool contains(const wire::IpAddress& gid, Time now) const {
+    for (const Entry& entry : entries_) {
+      if (entry.gid == gid && now < entry.until) return true;
+    }
+    return false;
+  }
+  void add(const wire::IpAddress& gid, Time now);
+  // Removes a peer that sent a datagram of our class.
+  void remove(const wire::IpAddress& gid) {
+    for (Entry& entry : entries_) {
+      if (entry.gid == gid) entry.until = Time();
+    }
+  }
+
+ private:
+  struct Entry {
+    wire::IpAddress gid{};
+    Time until;
+  };
+  std::array<Entry, kMax> entries_;
+  size_t next_ = 0;
+};
+
+}  // namespace mprdma::dataplane

@@ -1,0 +1,461 @@
+#include "dataplane/port/local_port.hpp"
+
+#include <poll.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/check.hpp"
+#include "dataplane/port/atomic_counters.hpp"
+#include "dataplane/sys/async_close.hpp"
+#include "dataplane/sys/clock.hpp"
+
+namespace mprdma::dataplane {
+
+using local::Descriptor;
+using local::Geometry;
+using local::PeerRegion;
+
+namespace {
+
+// Frames in flight before a reservation looks for returned ones: small, so that few frames are in
+// use and stay in the cache; not zero, so that a lone frame does not cost a cache miss.
+constexpr size_t kReapAbove = 64;
+// Frames that an engine must leave to the peer, so that the one it waits for can come.
+constexpr uint32_t kFramesLeftToPeer = 2 * kBurst;
+// Frames that data leaves to acknowledgements: what two bursts need, and the reservation of data
+// that was let in just before.
+constexpr size_t kFramesForAnswers = 3 * kBurst;
+static_assert(kFramesForAnswers < local::kSlotsMin);
+// Regions of dead peers that are kept for borrowed frames; beyond it no new peer is attached.
+constexpr size_t kDepartedMax = 64;
+// How long open() waits for a peer that has accepted, and for one that refuses.
+constexpr Duration kAnswerTakes = Duration::ms(250);
+constexpr Duration kRefusalLasts = Duration::s(1);
+// The frames of a peer that went away are taken within this time, or never.
+constexpr Duration kLeftFramesLast = Duration::ms(100);
+// Comings and goings that one service() follows: who dials without end must not hold it for ever.
+constexpr int kEventsPerService = 8;
+
+std::array<unsigned char, 6> mac_or_random(std::array<unsigned char, 6> mac) {
+  if (mac != std::array<unsigned char, 6>{}) return mac;
+  // Short reads do not happen at this size; a failure leaves a valid, if common, address.
+  if (getrandom(mac.data(), mac.size(), 0) < 0) mac[5] = 1;
+  mac[0] = 0x02;  // locally administered, unicast
+  return mac;
+}
+
+}  // namespace
+
+PortResult LocalPort::open(const Options& options) {
+  const Geometry geometry{options.slots, local::kStrideDefault};
+  if (!geometry.sane()) {
+    if (options.socket >= 0) close(options.socket);
+    return PortResult::failure(EINVAL, "slots=" + std::to_string(options.slots) +
+                                           " is not a power of two from 256 to 4096");
+  }
+  auto region = local::OwnRegion::create(geometry);
+  if (region == nullptr) {
+    const int error = errno;
+    if (options.socket >= 0) close(options.socket);
+    return PortResult::failure(error, std::string("no shared memory for the local port (") +
+                                          std::strerror(error) + "); it takes " +
+                                          std::to_string(geometry.bytes() >> 10) +
+                                          " KiB: free some, or use fewer slots");
+  }
+  auto port = std::make_unique<LocalPort>(options, std::move(region));
+  if (Status status = port->start(); !status.ok()) return PortResult::failure(std::move(status));
+  return PortResult::success(std::move(port));
+}
+
+Status LocalPort::start() {
+  if (Status status = control_.start(); !status.ok()) return status;
+  if (control_.adopted()) {
+    service(clock_now());
+    return {};
+  }
+  await_answer();
+  if (!control_.refused() || link_up()) return {};
+  return {EBUSY, control_.text()};
+}
+
+// A process that leaves a wire may need a moment, so only a lasting refusal counts.
+void LocalPort::await_answer() {
+  const Time start = clock_now();
+  for (Time now = start;; now = clock_now()) {
+    service(now);
+    const Duration patience = control_.refused() ? kRefusalLasts : kAnswerTakes;
+    if (link_up() || !(control_.agreeing() || control_.refused()) || now - start > patience) return;
+    pollfd waiting{control_.notify_fd(), POLLIN, 0};
+    ::poll(&waiting, 1, 5);
+  }
+}
+
+LocalPort::LocalPort(const Options& options, std::unique_ptr<local::OwnRegion> region)
+    : own_(std::move(region)),
+      control_(options.path, options.role, own_->fd(), options.socket, options.stranger),
+      mac_(mac_or_random(options.mac)),
+      can_corrupt_(options.can_corrupt),
+      stranger_(options.stranger),
+      slot_state_(own_->geometry().slots, SlotState::kFree) {
+  free_slots_.reserve(own_->geometry().slots);
+  reset_own_rings();
+}
+
+LocalPort::~LocalPort() = default;
+
+PortInfo LocalPort::info() const {
+  PortInfo info;
+  info.mac = mac_;
+  info.frame_bytes_max = own_->geometry().stride;
+  const uint32_t peer_slots =
+      peer_.region != nullptr ? peer_.region->geometry().slots : own_->geometry().slots;
+  info.rx_frames = peer_slots - kFramesLeftToPeer;
+  info.can_corrupt = can_corrupt_;
+  return info;
+}
+
+// ---- Sending
+
+unsigned LocalPort::tx_reserve(TxFrame* frames, unsigned n) {
+  n = std::min(n, kBurst);
+  if (slot_state_.size() - free_slots_.size() > kReapAbove || free_slots_.size() < n) {
+    reap_returned();
+  }
+  const unsigned count_reserved = std::min<unsigned>(n, static_cast<unsigned>(free_slots_.size()));
+  const uint32_t capacity = own_->geometry().stride - kFrameHeadroom;
+  for (unsigned i = 0; i < count_reserved; ++i) {
+    const uint32_t slot = free_slots_.back();
+    free_slots_.pop_back();
+    slot_state_[slot] = SlotState::kReserved;
+    unsigned char* payload = own_->frame(slot) + kFrameHeadroom;
+    __builtin_prefetch(payload - 64, 1);
+    __builtin_prefetch(payload, 1);
+    frames[i] = {payload, capacity, 0, 0, slot};
+  }
+  tx_starved_ = count_reserved < n;
+  if (tx_starved_) count(counters_.tx_back_pressure);
+  return count_reserved;
+}
+
+bool LocalPort::tx_tight() {
+  if (free_slots_.size() < kFramesForAnswers) reap_returned();
+  if (free_slots_.size() >= kFramesForAnswers) return false;
+  tx_starved_ = true;
+  count(counters_.tx_back_pressure);
+  return true;
+}
+
+void LocalPort::tx_commit(const TxFrame* frames, unsigned n) {
+  if (!link_up()) {
+    tx_abandon(frames, n);
+    count(counters_.tx_dropped, n);
+    return;
+  }
+  const uint32_t mask = own_->geometry().slots - 1;
+  std::atomic<uint64_t>* ring = own_->tx_ring();
+  uint64_t bytes = 0;
+  for (unsigned i = 0; i < n; ++i) {
+    const TxFrame& frame = frames[i];
+    const auto slot = static_cast<uint16_t>(frame.cookie);
+    DCHECK(slot_state_[slot] == SlotState::kReserved);
+    DCHECK(frame.header_bytes <= kFrameHeadroom);
+    DCHECK(frame.frame_bytes <= frame.header_bytes + frame.capacity);
+    slot_state_[slot] = SlotState::kInFlight;
+    const Descriptor descriptor{slot, static_cast<uint16_t>(frame.frame_bytes),
+                                static_cast<uint16_t>(kFrameHeadroom - frame.header_bytes),
+                                static_cast<uint16_t>(tx_sequence_ + 1)};
+    tx_newest_ = descriptor.pack();
+    ring[tx_sequence_ & mask].store(tx_newest_, std::memory_order_relaxed);
+    ++tx_sequence_;
+    bytes += frame.frame_bytes;
+  }
+  tx_published_ = tx_published_ && n == 0;
+  count(counters_.tx_frames, n);
+  count(counters_.tx_bytes, bytes);
+}
+
+void LocalPort::tx_abandon(const TxFrame* frames, unsigned n) {
+  for (unsigned i = n; i-- > 0;) {
+    const auto slot = static_cast<uint16_t>(frames[i].cookie);
+    DCHECK(slot_state_[slot] == SlotState::kReserved);
+    free_slot(slot);
+  }
+}
+
+void LocalPort::free_slot(uint32_t slot) {
+  slot_state_[slot] = SlotState::kFree;
+  free_slots_.push_back(static_cast<uint16_t>(slot));
+}
+
+void LocalPort::flush() {
+  if (!link_up() || (tx_published_ && returns_announced_)) return;
+  const bool frames_published = !tx_published_;
+  if (frames_published) {
+    own_->header().newest.store(tx_newest_, std::memory_order_release);
+    tx_published_ = true;
+  }
+  returns_announced_ = true;
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  const uint32_t wakeup = peer_.region->header().need_wakeup.load(std::memory_order_relaxed);
+  if (wakeup == 0 || wakeup == last_wakeup_) return;
+  if (!frames_published && (wakeup & 1) == 0) return;
+  last_wakeup_ = wakeup;
+  control_.wake_peer();
+  count(counters_.wakeups_sent);
+}
+
+// Takes our slots back that the peer is done with.
+void LocalPort::reap_returned() {
+  if (!link_up()) return;
+  const auto cursor =
+      static_cast<uint16_t>(peer_.region->header().returned.load(std::memory_order_acquire));
+  const auto waiting = static_cast<uint16_t>(cursor - tx_returns_taken_);
+  if (waiting > slot_state_.size()) {
+    return protocol_violation("the process at the other end returned more than it ever got");
+  }
+  const std::atomic<uint16_t>* ring = peer_.region->return_ring();
+  const size_t mask = slot_state_.size() - 1;
+  for (uint16_t i = 0; i < waiting; ++i) {
+    const uint16_t slot =
+        ring[static_cast<uint16_t>(tx_returns_taken_ + i) & mask].load(std::memory_order_relaxed);
+    if (slot < slot_state_.size() && slot_state_[slot] == SlotState::kInFlight) {
+      free_slot(slot);
+    } else {
+      count(counters_.rx_malformed);
+    }
+  }
+  tx_returns_taken_ = cursor;
+}
+
+// ---- Receiving
+
+unsigned LocalPort::rx_burst(RxFrame* frames, unsigned n) {
+  if (!link_up()) return 0;
+  uint16_t waiting = rx_waiting();
+  if (waiting < n) {
+    rx_newest_ = peer_.region->header().newest.load(std::memory_order_acquire);
+    waiting = rx_waiting();
+    if (waiting == 0) return 0;
+  }
+  if (waiting > peer_.borrowed.size()) {
+    protocol_violation("the process at the other end sent more than its ring holds");
+    return 0;
+  }
+  const std::atomic<uint64_t>* ring = peer_.region->tx_ring();
+  const size_t mask = peer_.borrowed.size() - 1;
+  unsigned taken = 0;
+  uint64_t bytes = 0;
+  while (waiting > 0 && taken < n) {
+    const uint64_t word =
+        waiting == 1 ? rx_newest_ : ring[rx_taken_ & mask].load(std::memory_order_relaxed);
+    ++rx_taken_;
+    --waiting;
+    if (!take(Descriptor::unpack(word), &frames[taken])) continue;
+    bytes += frames[taken].length;
+    ++taken;
+  }
+  count(counters_.rx_frames, taken);
+  count(counters_.rx_bytes, bytes);
+  return taken;
+}
+
+// How many frames the peer has announced, as far as we know, and we have not taken.
+uint16_t LocalPort::rx_waiting() const {
+  return static_cast<uint16_t>(Descriptor::unpack(rx_newest_).sequence - rx_taken_);
+}
+
+// Borrows one frame, if the peer had a right to send it.
+bool LocalPort::take(Descriptor descriptor, RxFrame* frame) {
+  const uint32_t stride = peer_.region->geometry().stride;
+  const bool known = descriptor.slot < peer_.borrowed.size() && !peer_.borrowed[descriptor.slot];
+  if (!known || descriptor.length < local::kEthernetHeaderBytes ||
+      uint32_t{descriptor.offset} + descriptor.length > stride) {
+    count(counters_.rx_malformed);
+    if (known) give_back(descriptor.slot);
+    return false;
+  }
+  peer_.borrowed[descriptor.slot] = 1;
+  ++peer_.borrowed_count;
+  frame->data = peer_.region->frame(descriptor.slot) + descriptor.offset;
+  frame->length = descriptor.length;
+  frame->cookie = uint64_t{peer_.generation} << 32 | descriptor.slot;
+  __builtin_prefetch(frame->data);
+  __builtin_prefetch(frame->data + 64);
+  return true;
+}
+
+// Writes one entry of the return ring, and publishes it.
+void LocalPort::give_back(uint32_t slot) {
+  const size_t mask = peer_.borrowed.size() - 1;
+  own_->return_ring()[rx_returned_ & mask].store(static_cast<uint16_t>(slot),
+                                                 std::memory_order_relaxed);
+  ++rx_returned_;
+  own_->header().returned.store(rx_returned_, std::memory_order_release);
+  returns_announced_ = false;
+}
+
+void LocalPort::rx_release(const uint64_t* cookies, unsigned n) {
+  for (unsigned i = 0; i < n; ++i) {
+    const auto slot = static_cast<uint32_t>(cookies[i]);
+    if (cookies[i] >> 32 != peer_.generation || peer_.region == nullptr) {
+      release_departed(cookies[i]);
+      continue;
+    }
+    DCHECK(slot < peer_.borrowed.size() && peer_.borrowed[slot]);
+    peer_.borrowed[slot] = 0;
+    --peer_.borrowed_count;
+    give_back(slot);
+  }
+}
+
+// A frame of a peer that is gone. Its memory goes with the last one, in service().
+void LocalPort::release_departed(uint64_t cookie) {
+  const auto slot = static_cast<uint32_t>(cookie);
+  for (Peer& peer : departed_) {
+    if (peer.generation != cookie >> 32) continue;
+    DCHECK(slot < peer.borrowed.size() && peer.borrowed[slot]);
+    peer.borrowed[slot] = 0;
+    --peer.borrowed_count;
+  }
+}
+
+void LocalPort::protocol_violation(const char* text) {
+  count(counters_.rx_malformed);
+  violated_ = true;
+  violation_ = text;
+  up_.store(false, std::memory_order_relaxed);
+}
+
+// ---- Sleeping
+
+bool LocalPort::arm() {
+  // The control socket alone wakes while the link is down.
+  if (!link_up()) return violation_ == nullptr;
+  arm_serial_ = (arm_serial_ + 1) & 0x7fffffff;
+  if (arm_serial_ == 0) arm_serial_ = 1;
+  own_->header().need_wakeup.store(arm_serial_ << 1 | (tx_starved_ ? 1U : 0U),
+                                   std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  const local::RegionHeader& peer = peer_.region->header();
+  rx_newest_ = peer.newest.load(std::memory_order_acquire);
+  const bool returned =
+      tx_starved_ &&
+      (static_cast<uint16_t>(peer.returned.load(std::memory_order_acquire)) != tx_returns_taken_ ||
+       free_slots_.size() >= kFramesForAnswers);
+  if (rx_waiting() == 0 && !returned) return true;
+  if (returned) tx_starved_ = false;  // told once; the next reservation decides anew
+  disarm();
+  return false;
+}
+
+void LocalPort::disarm() {
+  own_->header().need_wakeup.store(0, std::memory_order_relaxed);
+}
+
+// ---- Peers come and go
+
+void LocalPort::service(Time now) {
+  flush();
+  if (violation_ != nullptr) {
+    control_.hang_up(violation_);
+    detach();
+  }
+  std::erase_if(departed_, [](const Peer& peer) { return peer.borrowed_count == 0; });
+  if (departed_.size() >= kDepartedMax && peer_.region == nullptr) return;
+  if (peer_left_) {
+    if (frames_wait() && now < left_frames_until_) return;
+    detach();
+  }
+  for (int i = 0; i < kEventsPerService; ++i) {
+    const local::Control::Event event = control_.poll(now);
+    if (event.kind == local::Control::Event::Kind::kNone) return;
+    if (event.kind == local::Control::Event::Kind::kUp) {
+      attach(event.memfd);
+    } else if (link_up() && frames_wait()) {
+      // The peer's last frames may hold the acknowledgement that a queue pair waits for.
+      peer_left_ = true;
+      left_frames_until_ = now + kLeftFramesLast;
+      return;
+    } else {
+      detach();
+    }
+  }
+}
+
+// Looks at the peer's ring.
+bool LocalPort::frames_wait() {
+  rx_newest_ = peer_.region->header().newest.load(std::memory_order_acquire);
+  return rx_waiting() > 0;
+}
+
+void LocalPort::adopt(int socket) {
+  if (!control_.over()) control_.hang_up("another socket was handed over");
+  if (peer_.region != nullptr) detach();
+  control_.hand_over(socket);
+}
+
+void LocalPort::attach(int memfd) {
+  const char* reason = "";
+  auto region = PeerRegion::attach(memfd, own_->seals(), stranger_, &reason);
+  if (stranger_) {
+    close_elsewhere(memfd);
+  } else {
+    close(memfd);
+  }
+  if (region == nullptr) {
+    count(counters_.rx_malformed);
+    violated_ = true;
+    control_.hang_up(reason);
+    return;
+  }
+  generation_ = generation_ + 1 == 0 ? 1 : generation_ + 1;
+  peer_.borrowed.assign(region->geometry().slots, 0);
+  peer_.borrowed_count = 0;
+  peer_.generation = generation_;
+  peer_.region = std::move(region);
+  rx_newest_ = 0;
+  rx_taken_ = 0;
+  tx_returns_taken_ = 0;
+  last_wakeup_ = 0;
+  count(counters_.link_ups);
+  up_.store(true, std::memory_order_relaxed);
+}
+
+void LocalPort::detach() {
+  up_.store(false, std::memory_order_relaxed);
+  peer_left_ = false;
+  violation_ = nullptr;
+  count(counters_.link_downs);
+  if (peer_.borrowed_count > 0) departed_.push_back(std::move(peer_));
+  peer_ = Peer{};
+  reset_own_rings();
+}
+
+// Before a peer can see our memory: it finds cursors at zero. Frames that the engine has reserved
+// stay its own.
+void LocalPort::reset_own_rings() {
+  own_->header().newest.store(0, std::memory_order_relaxed);
+  own_->header().returned.store(0, std::memory_order_release);
+  tx_newest_ = 0;
+  tx_sequence_ = 0;
+  tx_published_ = true;
+  tx_starved_ = false;
+  rx_returned_ = 0;
+  returns_announced_ = true;
+  free_slots_.clear();
+  for (uint32_t slot = static_cast<uint32_t>(slot_state_.size()); slot-- > 0;) {
+    if (slot_state_[slot] == SlotState::kInFlight) count(counters_.tx_dropped);
+    if (slot_state_[slot] != SlotState::kReserved) free_slot(slot);
+  }
+}
+
+PortCounters LocalPort::stats() const {
+  return read_counters(counters_);
+}
+
+}  // namespace mprdma::dataplane

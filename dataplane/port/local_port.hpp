@@ -1,0 +1,146 @@
+// LocalPort: the default wire between two processes of one machine, over shared memory.
+//
+// Two memory regions, one per side, each written by its owner alone (local_port_region.hpp), and
+// one socket (local_port_control.hpp). A frame is a slot of the sender's region: the receiver reads
+// it where it is, and gives the slot number back when it is done. The port itself copies nothing.
+//
+// Slots of our own region are free, reserved (between tx_reserve and tx_commit or tx_abandon), or
+// in flight (published and not given back). The free list is a stack, because the frame used last
+// is still in the cache. When the peer goes away, slots in flight become free.
+//
+// Frames borrowed from a peer that went away stay readable: its region stays mapped until the last
+// one is released. A cookie is generation << 32 | slot, so a late release finds its own region.
+//
+// Wake-ups: arm() writes a serial number into need_wakeup, then looks at the peer's ring once more;
+// flush() publishes, then looks at the peer's need_wakeup. A full fence between the two steps on
+// either side means that at least one of them sees the other. One wake-up is sent per serial.
+//
+// Slots and lengths from the peer are checked; a cursor that jumps further than the ring is long
+// takes the link down. Memory order: contents before cursor (release), cursor before contents
+// (acquire); the cursors that a side consumes with are its own and never shared.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.hpp"
+#include "dataplane/port/local_port_control.hpp"
+#include "dataplane/port/local_port_region.hpp"
+#include "dataplane/port/port.hpp"
+#include "dataplane/port/port_result.hpp"
+
+namespace mprdma::dataplane {
+
+class LocalPort final : public Port {
+ public:
+  struct Options {
+    std::string path;                       // of the socket: the name of the wire
+    uint32_t slots = local::kSlotsDefault;  // power of two in [256, 4096]
+    local::Role role = local::Role::kAuto;  // who listens
+    std::array<unsigned char, 6> mac{};     // all zero: random, locally administered
+    int socket = -1;  // Role::kAdopted: connected, the port's from here on; `path` is not used
+    bool can_corrupt = false;  // beyond the other end: our frames need an ICRC
+    // Role::kAdopted: the other end is untrusted. Descriptors from it are closed on another thread,
+    // and its memory must be allocated already.
+    bool stranger = false;
+  };
+
+  // Does not wait for a peer to appear, which is service()'s work. If there is a peer, waits until
+  // it accepts or refuses: a wire that two others use gives EBUSY.
+  static PortResult open(const Options& options);
+
+  LocalPort(const Options& options, std::unique_ptr<local::OwnRegion> region);
+  ~LocalPort() override;
+
+  [[nodiscard]] PortInfo info() const override;
+  [[nodiscard]] bool link_up() const override { return up_.load(std::memory_order_relaxed); }
+  [[nodiscard]] const char* link_text() const override { return control_.text(); }
+  // Role::kAdopted: goes on over another connected socket, the port's from here on; the link comes
+  // up in service(). Frames borrowed from the peer before stay readable.
+  void adopt(int socket);
+  // Role::kAdopted: the link is down, for good unless adopt() is called.
+  [[nodiscard]] bool over() const { return control_.over() && !link_up(); }
+  // True if a peer was disconnected because of its memory or its cursors.
+  [[nodiscard]] bool violated() const { return violated_; }
+
+  unsigned tx_reserve(TxFrame* frames, unsigned n) override;
+  bool tx_tight() override;
+  void tx_commit(const TxFrame* frames, unsigned n) override;
+  void tx_abandon(const TxFrame* frames, unsigned n) override;
+  void flush() override;
+  unsigned rx_burst(RxFrame* frames, unsigned n) override;
+  void rx_release(const uint64_t* cookies, unsigned n) override;
+  [[nodiscard]] int notify_fd() const override { return control_.notify_fd(); }
+  bool arm() override;
+  void disarm() override;
+  void service(Time now) override;
+  void close_after_fork() override { control_.close_after_fork(); }
+  [[nodiscard]] PortCounters stats() const override;
+
+ private:
+  enum class SlotState : uint8_t { kFree, kReserved, kInFlight };
+
+  // A peer's region and the state of its slots.
+  struct Peer {
+    std::unique_ptr<local::PeerRegion> region;
+    uint32_t generation = 0;
+    uint32_t borrowed_count = 0;
+    std::vector<uint8_t> borrowed;  // by slot: 1 while we hold it
+  };
+
+  Status start();
+  void await_answer();
+  bool frames_wait();
+  void reap_returned();
+  void free_slot(uint32_t slot);
+  bool take(local::Descriptor descriptor, RxFrame* frame);
+  [[nodiscard]] uint16_t rx_waiting() const;
+  void give_back(uint32_t slot);
+  void release_departed(uint64_t cookie);
+  void protocol_violation(const char* text);
+  void attach(int memfd);
+  void detach();
+  void reset_own_rings();
+
+  std::unique_ptr<local::OwnRegion> own_;
+  local::Control control_;
+  std::array<unsigned char, 6> mac_;
+  bool can_corrupt_;
+  bool stranger_;
+  Peer peer_;
+  std::vector<Peer> departed_;  // regions of former peers from which frames are still borrowed
+  std::atomic<bool> up_ = false;
+  // The peer went away and left unread frames; the link counts as up until they are taken.
+  bool peer_left_ = false;
+  Time left_frames_until_;
+  const char* violation_ = nullptr;  // why the link has to go; for service()
+  bool violated_ = false;
+  uint32_t generation_ = 0;
+
+  // Sending.
+  std::vector<SlotState> slot_state_;
+  std::vector<uint16_t> free_slots_;  // the stack; never grows beyond its first capacity
+  uint64_t tx_newest_ = 0;            // last descriptor committed
+  uint16_t tx_sequence_ = 0;
+  uint16_t tx_returns_taken_ = 0;  // cursor into the peer's return ring
+  bool tx_published_ = true;       // newest_ is in the shared header
+  bool tx_starved_ = false;        // the last reservation fell short, or data had to wait
+
+  // Receiving.
+  uint64_t rx_newest_ = 0;  // last seen descriptor that the peer published
+  uint16_t rx_taken_ = 0;   // cursor into the peer's TX ring
+  uint16_t rx_returned_ = 0;
+  bool returns_announced_ = true;  // no frame was given back since the last flush()
+
+  // Waking.
+  uint32_t arm_serial_ = 0;
+  uint32_t last_wakeup_ = 0;  // the peer's need_wakeup word that was answered last
+
+  PortCounters counters_;  // written through count(), read by any thread
+};
+
+}  // namespace mprdma::dataplane

@@ -1,0 +1,371 @@
+#include "dataplane/port/local_port_control.hpp"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "dataplane/sys/async_close.hpp"
+#include "dataplane/sys/passed_fd.hpp"
+
+namespace mprdma::dataplane::local {
+
+namespace {
+
+constexpr uint32_t kMessageMagic = 0x4c503031;  // "LP01"; changes with the messages
+constexpr Duration kHandshakeTimeout = Duration::s(2);
+// A generous time, because a process that starts among many others may be slow, and no other
+// process waits for the wire.
+constexpr Duration kHandshakeTimeoutAdopted = Duration::s(10);
+constexpr Duration kDialInterval = Duration::ms(5);
+constexpr Duration kDialIntervalRefused = Duration::ms(50);
+constexpr Duration kListenerCheckInterval = Duration::ms(100);
+// Bounds what a flooding peer can cost in one call.
+constexpr int kMessagesPerPoll = 64;
+
+enum class MessageType : uint32_t { kHello = 1, kWake = 2, kRefused = 3 };
+enum class Refusal : uint32_t { kBusy = 1, kUser = 2, kRegion = 3 };
+
+struct Message {
+  uint32_t magic;
+  MessageType type;
+  Refusal refusal;
+  uint32_t reserved;
+};
+
+void close_fd(int* fd) {
+  if (*fd >= 0) close(*fd);
+  *fd = -1;
+}
+
+// Never blocks, never signals. A peer that does not read its socket loses wake-ups of which many
+// wait already.
+bool send_message(int socket, MessageType type, Refusal refusal, int passed_fd) {
+  const Message message{kMessageMagic, type, refusal, 0};
+  return send_with_fd(socket, &message, sizeof message, passed_fd) == sizeof message;
+}
+
+bool same_user(int socket) {
+  ucred peer{};
+  socklen_t length = sizeof peer;
+  return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid();
+}
+
+// Requires: the path fits; start() has checked it.
+sockaddr_un address_of(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  return address;
+}
+
+int new_socket() {
+  return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+
+// 0 where there is no such file.
+uint64_t inode_of(const std::string& path) {
+  struct stat status {};
+  return lstat(path.c_str(), &status) == 0 ? status.st_ino : 0;
+}
+
+const char* refusal_text(Refusal refusal) {
+  switch (refusal) {
+    case Refusal::kBusy:
+      return "two other processes use this wire; choose another path or end one of them";
+    case Refusal::kUser:
+      return "the process at the other end runs as another user; run both as the same user";
+    case Refusal::kRegion:
+      return "the process at the other end refuses our memory; run the same version at both ends";
+  }
+  return "the process at the other end refuses the link";
+}
+
+}  // namespace
+
+Control::Control(std::string path, Role role, int own_memfd, int connected, bool stranger)
+    : path_(std::move(path)),
+      role_(role),
+      stranger_(stranger),
+      own_memfd_(own_memfd),
+      given_fd_(connected) {}
+
+Control::~Control() {
+  close_connection();
+  close_fd(&given_fd_);
+  // The file is ours as long as the lock is; both go, in an order that lets a newcomer lock anew.
+  if (listen_fd_ >= 0 && inode_of(path_) == socket_inode_) {
+    unlink(path_.c_str());
+    unlink((path_ + ".lock").c_str());
+  }
+  stop_listening();
+  close_fd(&epoll_fd_);
+}
+
+Status Control::start() {
+  if (role_ != Role::kAdopted) {
+    if (Status status = check_path(); !status.ok()) return status;
+  }
+  epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
+  if (epoll_fd_ < 0) {
+    Status status = system_status("epoll_create1", errno);
+    status.text += "; raise `ulimit -n`";
+    return status;
+  }
+  set_text("waiting for a process at the other end of the wire");
+  return {};
+}
+
+Status Control::check_path() const {
+  if (path_.empty() || path_.size() >= sizeof(sockaddr_un::sun_path)) {
+    return {ENAMETOOLONG,
+            "the socket path '" + path_ + "' is empty or longer than 107 bytes; shorten it"};
+  }
+  const size_t slash = path_.rfind('/');
+  const std::string directory =
+      slash == std::string::npos ? "." : path_.substr(0, slash == 0 ? 1 : slash);
+  if (access(directory.c_str(), F_OK) != 0) {
+    const int error = errno;
+    return {error, "the directory '" + directory + "' of the socket path cannot be used (" +
+                       std::strerror(error) + "); create it or choose another path"};
+  }
+  if (role_ != Role::kDial && access(directory.c_str(), W_OK | X_OK) != 0) {
+    return {EACCES, "no permission to create a socket in '" + directory +
+                        "'; choose a directory that this user may write"};
+  }
+  struct stat status {};
+  if (lstat(path_.c_str(), &status) == 0 && !S_ISSOCK(status.st_mode)) {
+    return {EEXIST, "'" + path_ + "' exists and is not a socket; remove it or choose another path"};
+  }
+  return {};
+}
+
+Control::Event Control::poll(Time now) {
+  if (connection_fd_ >= 0) {
+    const Event event = receive();
+    if (event.kind != Event::Kind::kNone) return event;
+    if (state_ == State::kHandshake && now >= handshake_deadline_) {
+      return closed("the process at the other end did not answer in time");
+    }
+  }
+  if (connection_fd_ >= 0) {
+    turn_away_others();
+    return {};
+  }
+  if (role_ == Role::kAdopted) {
+    if (given_fd_ >= 0) adopt(std::exchange(given_fd_, -1), now);
+  } else if (listen_fd_ >= 0) {
+    accept_one(now);
+    check_listener(now);
+  } else if (now >= next_dial_) {
+    next_dial_ = now + dial_interval_;
+    dial(now);
+  }
+  // Messages that came with the connection are read at once.
+  return connection_fd_ >= 0 ? receive() : Event{};
+}
+
+void Control::dial(Time now) {
+  if (role_ != Role::kListen) {
+    const sockaddr_un address = address_of(path_);
+    int fd = new_socket();
+    if (fd < 0) return set_text("no descriptor for a socket; raise `ulimit -n`");
+    if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
+      return adopt(fd, now);
+    }
+    const int error = errno;
+    close_fd(&fd);
+    if (error == EACCES) {
+      return set_text("no permission to connect to the socket; run both ends as the same user");
+    }
+    if (error != ENOENT && error != ECONNREFUSED) return;  // a full backlog: later
+  }
+  if (role_ != Role::kDial && try_lock() && !try_listen()) stop_listening();
+}
+
+// Whoever has the lock is the one that listens. False: somebody else is, or is about to.
+bool Control::try_lock() {
+  const std::string name = path_ + ".lock";
+  lock_fd_ = open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (lock_fd_ < 0) {
+    set_text("the lock file beside the socket cannot be opened; check its owner");
+    return false;
+  }
+  struct stat status {};
+  // A holder that leaves removes the file: a lock on a file without a name locks nobody out.
+  if (flock(lock_fd_, LOCK_EX | LOCK_NB) != 0 || fstat(lock_fd_, &status) != 0 ||
+      status.st_ino != inode_of(name)) {
+    close_fd(&lock_fd_);
+    return false;
+  }
+  return true;
+}
+
+bool Control::try_listen() {
+  struct stat status {};
+  if (lstat(path_.c_str(), &status) == 0) {
+    if (!S_ISSOCK(status.st_mode)) {
+      set_text("the socket path exists and is not a socket; remove it");
+      return false;
+    }
+    unlink(path_.c_str());  // left by a process that was killed: we have its lock
+  }
+  listen_fd_ = new_socket();
+  if (listen_fd_ < 0) return false;
+  fchmod(listen_fd_, 0600);  // the mode that bind() gives the file
+  const sockaddr_un address = address_of(path_);
+  epoll_event event{};
+  event.events = EPOLLIN;
+  if (bind(listen_fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+      listen(listen_fd_, 8) != 0 || epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, listen_fd_, &event) != 0) {
+    set_text("the socket cannot be created; check permissions of its directory");
+    return false;
+  }
+  socket_inode_ = inode_of(path_);
+  refused_ = false;
+  return true;
+}
+
+// Somebody may have removed the file: then nobody can find us, and we start over.
+void Control::check_listener(Time now) {
+  if (now < next_listener_check_) return;
+  next_listener_check_ = now + kListenerCheckInterval;
+  if (connection_fd_ < 0 && inode_of(path_) != socket_inode_) stop_listening();
+}
+
+void Control::stop_listening() {
+  close_fd(&listen_fd_);
+  close_fd(&lock_fd_);
+}
+
+void Control::accept_one(Time now) {
+  const int fd = accept4(listen_fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (fd >= 0) adopt(fd, now);
+}
+
+// A wire has two ends.
+void Control::turn_away_others() {
+  if (listen_fd_ < 0) return;
+  int fd = accept4(listen_fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (fd < 0) return;
+  send_message(fd, MessageType::kRefused, Refusal::kBusy, -1);
+  close_fd(&fd);
+}
+
+void Control::adopt(int fd, Time now) {
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLRDHUP;
+  if (role_ != Role::kAdopted && !same_user(fd)) {
+    send_message(fd, MessageType::kRefused, Refusal::kUser, -1);
+    set_text(refusal_text(Refusal::kUser));
+    dial_interval_ = kDialIntervalRefused;
+    close_fd(&fd);
+    return;
+  }
+  // A peer that refused at once has closed the socket already: receive() reads the reason.
+  const bool greeted = send_message(fd, MessageType::kHello, Refusal{}, own_memfd_) ||
+                       errno == EPIPE || errno == ECONNRESET;
+  if (!greeted || epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) != 0) {
+    close_fd(&fd);
+    return;
+  }
+  connection_fd_ = fd;
+  state_ = State::kHandshake;
+  handshake_deadline_ =
+      now + (role_ == Role::kAdopted ? kHandshakeTimeoutAdopted : kHandshakeTimeout);
+}
+
+Control::Event Control::receive() {
+  for (int i = 0; i < kMessagesPerPoll && connection_fd_ >= 0; ++i) {
+    Message message{};
+    PassedFds passed;
+    const ssize_t count = receive_with_fds(connection_fd_, &message, sizeof message, &passed);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) return {};
+    const int passed_fd = keep_last(passed, [this](int fd) { close_passed(fd); });
+    const Event event = on_message(&message, count, passed_fd);
+    if (event.kind != Event::Kind::kNone) return event;
+  }
+  return {};
+}
+
+// Requires: count is what receive_with_fds() gave, and not "nothing there".
+Control::Event Control::on_message(const void* bytes, long count, int passed_fd) {
+  Message message{};
+  if (count == sizeof message) std::memcpy(&message, bytes, sizeof message);
+  if (count > 0 && message.magic == kMessageMagic) {
+    if (message.type == MessageType::kHello && state_ == State::kHandshake && passed_fd >= 0) {
+      state_ = State::kUp;
+      dial_interval_ = kDialInterval;
+      refused_ = false;
+      set_text("up");
+      return {Event::Kind::kUp, passed_fd};
+    }
+    close_passed(passed_fd);
+    if (message.type == MessageType::kWake && state_ == State::kUp) return {};
+    if (message.type == MessageType::kRefused) {
+      refused_ = true;
+      dial_interval_ = kDialIntervalRefused;
+      return closed(refusal_text(message.refusal));
+    }
+    return closed("the process at the other end sent a message out of turn");
+  }
+  close_passed(passed_fd);
+  if (count > 0) return closed("the process at the other end speaks another version");
+  return closed(role_ == Role::kAdopted ? "the process at the other end is gone"
+                                        : "waiting for a process at the other end of the wire");
+}
+
+Control::Event Control::closed(const char* text) {
+  const bool was_up = state_ == State::kUp;
+  close_connection();
+  set_text(text);
+  return {was_up ? Event::Kind::kDown : Event::Kind::kNone, -1};
+}
+
+void Control::hang_up(const char* reason) {
+  if (connection_fd_ < 0) return;
+  send_message(connection_fd_, MessageType::kRefused, Refusal::kRegion, -1);
+  close_connection();
+  dial_interval_ = kDialIntervalRefused;
+  set_text(reason);
+}
+
+void Control::close_passed(int fd) const {
+  if (fd < 0) return;
+  if (stranger_) return close_elsewhere(fd);
+  close(fd);
+}
+
+void Control::close_connection() {
+  if (stranger_ && connection_fd_ >= 0) {
+    epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, connection_fd_, nullptr);
+    shutdown(connection_fd_, SHUT_RDWR);
+    close_elsewhere(std::exchange(connection_fd_, -1));
+  }
+  close_fd(&connection_fd_);
+  state_ = State::kIdle;
+}
+
+void Control::wake_peer() {
+  if (connection_fd_ >= 0) send_message(connection_fd_, MessageType::kWake, Refusal{}, -1);
+}
+
+void Control::close_after_fork() {
+  close_fd(&connection_fd_);
+  close_fd(&given_fd_);
+  close_fd(&listen_fd_);
+  close_fd(&lock_fd_);
+  close_fd(&epoll_fd_);
+  own_memfd_ = -1;
+  state_ = State::kIdle;
+}
+
+}  // namespace mprdma::dataplane::local

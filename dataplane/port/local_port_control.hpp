@@ -1,0 +1,117 @@
+// The control socket of a LocalPort: finds the peer, exchanges the memory, carries wake-ups, and is
+// the only sign that the peer is alive.
+//
+// A wire is a path in the file system. Whoever holds the lock file beside it listens there; the
+// other dials. Both roles are symmetrical otherwise: each side sends its Hello with its memfd as
+// soon as the socket stands, and the link is up when the peer's has come. The kernel releases the
+// lock and hangs the socket up when a process dies, so a stale socket file harms nobody.
+//
+// Between a process and mprdmad a connected socket is handed over instead of a path: a wire that
+// went down stays down until another socket is handed over.
+//
+// A wake-up is a message of this socket and not an eventfd, because a descriptor that a peer
+// passes in may be made to block at any time by that peer; a send() with MSG_DONTWAIT never does.
+//
+// The other end of a handed-over socket may be untrusted (a client of mprdmad). Descriptors from it
+// are then closed on another thread, and so is the socket, whose queue may hold more of them.
+//
+// Only the port's thread calls this. Nothing here blocks.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/status.hpp"
+#include "base/units.hpp"
+
+namespace mprdma::dataplane::local {
+
+enum class Role : uint8_t {
+  kAuto,     // dial, or listen where nobody does
+  kListen,   // only ever listen
+  kDial,     // only ever dial
+  kAdopted,  // neither: the connected socket was given
+};
+
+class Control {
+ public:
+  // Result of poll(). The caller owns the peer's memfd, if there is one.
+  struct Event {
+    enum class Kind : uint8_t { kNone, kUp, kDown } kind = Kind::kNone;
+    int memfd = -1;  // with kUp
+  };
+
+  // `connected`: the socket of Role::kAdopted, which belongs to this object from here on; its other
+  // end is somebody whom the caller trusts, or a `stranger`. Else -1.
+  Control(std::string path, Role role, int own_memfd, int connected = -1, bool stranger = false);
+  ~Control();
+  Control(const Control&) = delete;
+  Control& operator=(const Control&) = delete;
+
+  // Checks that the path can work at all.
+  Status start();
+
+  // Moves on: one step of dialling, accepting, handshake, or draining. Call until it gives kNone.
+  Event poll(Time now);
+  // Drops the peer, with an optional reason for it. Dialling or listening goes on.
+  void hang_up(const char* reason);
+  void wake_peer();
+  // Role::kAdopted: another connected socket, for the next life. Requires: over().
+  void hand_over(int connected) { given_fd_ = connected; }
+
+  [[nodiscard]] int notify_fd() const { return epoll_fd_; }
+  // Static text: what the wire waits for, or "up".
+  [[nodiscard]] const char* text() const { return __atomic_load_n(&text_, __ATOMIC_RELAXED); }
+
+  // Connected, but the other end has neither accepted nor refused yet.
+  [[nodiscard]] bool agreeing() const { return state_ == State::kHandshake; }
+  [[nodiscard]] bool adopted() const { return role_ == Role::kAdopted; }
+  // Role::kAdopted: the other end is gone, and no other peer can connect.
+  [[nodiscard]] bool over() const {
+    return role_ == Role::kAdopted && connection_fd_ < 0 && given_fd_ < 0;
+  }
+  // The last peer refused; it is asked again at intervals.
+  [[nodiscard]] bool refused() const { return refused_; }
+
+  // In a forked child: closes its copies, leaves the parent's socket, file and lock alone.
+  void close_after_fork();
+
+ private:
+  enum class State : uint8_t { kIdle, kHandshake, kUp };
+
+  void set_text(const char* text) { __atomic_store_n(&text_, text, __ATOMIC_RELAXED); }
+  [[nodiscard]] Status check_path() const;
+  void dial(Time now);
+  bool try_lock();
+  bool try_listen();
+  void check_listener(Time now);
+  void stop_listening();
+  void accept_one(Time now);
+  void turn_away_others();
+  void adopt(int fd, Time now);
+  Event receive();
+  Event on_message(const void* bytes, long count, int passed_fd);
+  void close_passed(int fd) const;
+  Event closed(const char* text);
+  void close_connection();
+
+  std::string path_;
+  Role role_;
+  State state_ = State::kIdle;
+  bool refused_ = false;
+  bool stranger_;
+  int own_memfd_;
+  int epoll_fd_ = -1;
+  int lock_fd_ = -1;
+  int listen_fd_ = -1;
+  int connection_fd_ = -1;
+  int given_fd_ = -1;          // Role::kAdopted, before the first poll()
+  uint64_t socket_inode_ = 0;  // of the file that we listen at
+  Time handshake_deadline_ = Time::never();
+  Time next_dial_;
+  Duration dial_interval_ = Duration::ms(5);
+  Time next_listener_check_;
+  const char* text_ = "not started";
+};
+
+}  // namespace mprdma::dataplane::local

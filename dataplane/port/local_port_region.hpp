@@ -1,0 +1,187 @@
+// The memory of a LocalPort: what one process shows to the other, and how it looks at the other's.
+//
+// Each side owns one memfd and is its only writer: the other maps it read-only, and the seal
+// against future writable mappings keeps it so. The seals are what protects the reader from SIGBUS:
+// the file can neither be truncated nor get holes (fallocate(2), EPERM with the seal against
+// writing), which would be filled with the reader's memory, or could not be filled. So a region
+// without the seals is refused.
+//
+//   0                 RegionHeader: identity, geometry, the three words that the owner publishes
+//   4096              TX ring: `slots` descriptors (Descriptor) of the owner's frames
+//   then              return ring: kSlotsMax slot numbers of the *peer's* frames, given back;
+//                     used modulo the peer's number of slots
+//   next page         frames: `slots` times `stride` bytes
+//
+// A ring cannot overflow between honest processes: it has as many entries as there are slots, and
+// a slot has at most one entry in it. Hence no side publishes what it has consumed.
+// Everything that is read from a peer's region may be garbage and may change between two reads.
+//
+// A kernel before Linux 5.1 does not know the seal against writing, and asks for it in vain: there
+// holes read as zeros, in pages that the kernel makes for the reader, if it has any left. On huge
+// pages it may have none, so memory of another kind is refused. The file is as long as its geometry
+// says, no longer: who unmaps it last frees it all.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "dataplane/port/port.hpp"
+
+namespace mprdma::dataplane::local {
+
+inline constexpr uint64_t kRegionMagic = 0x4c6f63616c506f72;  // "LocalPor"
+inline constexpr uint32_t kRegionVersion = 1;
+
+inline constexpr uint32_t kSlotsMin = 256;
+inline constexpr uint32_t kSlotsMax = 4096;  // cursors have 16 bits: at most 2^15
+inline constexpr uint32_t kSlotsDefault = 1024;
+// Headroom, 4096 bytes of payload, and room for pad, ICRC and whatever a header block spills.
+inline constexpr uint32_t kStrideDefault = kFrameHeadroom + 4096 + 128;
+inline constexpr uint32_t kStrideMin = kFrameHeadroom + 256;
+inline constexpr uint32_t kStrideMax = 16384;
+inline constexpr uint32_t kEthernetHeaderBytes = 14;
+
+// Two cache lines: adjacent-line prefetch pairs them.
+inline constexpr size_t kSharingBytes = 128;
+
+// Describes a frame in flight in one word, so that it is read and written whole.
+struct Descriptor {
+  uint16_t slot;
+  uint16_t length;    // bytes of the frame
+  uint16_t offset;    // of its first byte in the slot
+  uint16_t sequence;  // number of frames sent, including this one, modulo 2^16
+
+  static constexpr Descriptor unpack(uint64_t word) {
+    return {static_cast<uint16_t>(word), static_cast<uint16_t>(word >> 16),
+            static_cast<uint16_t>(word >> 32), static_cast<uint16_t>(word >> 48)};
+  }
+  [[nodiscard]] constexpr uint64_t pack() const {
+    return uint64_t{slot} | uint64_t{length} << 16 | uint64_t{offset} << 32 |
+           uint64_t{sequence} << 48;
+  }
+};
+
+struct Identity {
+  uint64_t magic;
+  uint32_t version;
+  uint32_t slots;
+  uint32_t stride;
+  uint32_t reserved;
+};
+
+struct RegionHeader {
+  Identity identity;
+  // The newest descriptor of the TX ring. Its sequence is the ring's producer cursor; a reader
+  // that finds exactly one new frame needs no look at the ring, which is a cache miss less.
+  alignas(kSharingBytes) std::atomic<uint64_t> newest;
+  // Producer cursor of the return ring, modulo 2^16.
+  alignas(kSharingBytes) std::atomic<uint32_t> returned;
+  // 0: awake. Otherwise a serial number, new at every arm(), shifted left by one; bit 0: returned
+  // frames also wake the owner, which has none left to send with.
+  alignas(kSharingBytes) std::atomic<uint32_t> need_wakeup;
+};
+static_assert(std::atomic<uint64_t>::is_always_lock_free);
+static_assert(std::atomic<uint32_t>::is_always_lock_free);
+static_assert(std::atomic<uint16_t>::is_always_lock_free && sizeof(std::atomic<uint16_t>) == 2);
+static_assert(sizeof(RegionHeader) <= 4096);
+
+struct Geometry {
+  uint32_t slots = kSlotsDefault;
+  uint32_t stride = kStrideDefault;
+
+  [[nodiscard]] constexpr bool sane() const {
+    return slots >= kSlotsMin && slots <= kSlotsMax && (slots & (slots - 1)) == 0 &&
+           stride >= kStrideMin && stride <= kStrideMax && stride % 64 == 0;
+  }
+  [[nodiscard]] static constexpr size_t tx_ring_offset() { return 4096; }
+  [[nodiscard]] constexpr size_t return_ring_offset() const {
+    return tx_ring_offset() + size_t{slots} * sizeof(uint64_t);
+  }
+  [[nodiscard]] constexpr size_t frames_offset() const {
+    const size_t end = return_ring_offset() + size_t{kSlotsMax} * sizeof(uint16_t);
+    return (end + 4095) / 4096 * 4096;
+  }
+  [[nodiscard]] constexpr size_t bytes() const { return frames_offset() + size_t{slots} * stride; }
+};
+
+// A mapping, unmapped at the end of its life. Not inherited by a forked child.
+class Mapping {
+ public:
+  Mapping() = default;
+  Mapping(void* address, size_t bytes)
+      : address_(static_cast<unsigned char*>(address)), bytes_(bytes) {}
+  Mapping(Mapping&& other) noexcept;
+  Mapping& operator=(Mapping&& other) noexcept;
+  ~Mapping();
+
+  [[nodiscard]] unsigned char* at(size_t offset) const { return address_ + offset; }
+
+ private:
+  unsigned char* address_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+// Our own region, the only one that this process writes.
+class OwnRegion {
+ public:
+  // Null, and errno set, when the kernel refuses.
+  static std::unique_ptr<OwnRegion> create(Geometry geometry);
+  ~OwnRegion();
+  OwnRegion(const OwnRegion&) = delete;
+  OwnRegion& operator=(const OwnRegion&) = delete;
+
+  [[nodiscard]] int fd() const { return fd_; }
+  // The requested seals that this kernel knows; a peer on this kernel has at least these.
+  [[nodiscard]] int seals() const { return seals_; }
+  [[nodiscard]] const Geometry& geometry() const { return geometry_; }
+  [[nodiscard]] RegionHeader& header() const { return *header_; }
+  [[nodiscard]] std::atomic<uint64_t>* tx_ring() const { return tx_ring_; }
+  [[nodiscard]] std::atomic<uint16_t>* return_ring() const { return return_ring_; }
+  [[nodiscard]] unsigned char* frame(uint32_t slot) const {
+    return frames_ + size_t{slot} * geometry_.stride;
+  }
+
+ private:
+  OwnRegion(int fd, int seals, Mapping mapping, Geometry geometry);
+
+  int fd_;
+  int seals_;
+  Mapping mapping_;
+  Geometry geometry_;
+  RegionHeader* header_;
+  std::atomic<uint64_t>* tx_ring_;
+  std::atomic<uint16_t>* return_ring_;
+  unsigned char* frames_;
+};
+
+// The peer's region, read only.
+class PeerRegion {
+ public:
+  // Maps the peer's memfd. Null, and a static text in *reason, when the region cannot be read
+  // safely. The caller keeps fd. `seals`: the required seals (OwnRegion::seals()). `all_there`:
+  // also refuses memory that the peer has not written to yet, which would be allocated at our cost.
+  static std::unique_ptr<PeerRegion> attach(int fd, int seals, bool all_there, const char** reason);
+
+  [[nodiscard]] const Geometry& geometry() const { return geometry_; }
+  [[nodiscard]] const RegionHeader& header() const { return *header_; }
+  [[nodiscard]] const std::atomic<uint64_t>* tx_ring() const { return tx_ring_; }
+  [[nodiscard]] const std::atomic<uint16_t>* return_ring() const { return return_ring_; }
+  [[nodiscard]] const unsigned char* frame(uint32_t slot) const {
+    return frames_ + size_t{slot} * geometry_.stride;
+  }
+
+ private:
+  PeerRegion(Mapping mapping, Geometry geometry);
+
+  Mapping mapping_;
+  Geometry geometry_;  // private copy: checked once, never read again from shared memory
+  const RegionHeader* header_;
+  const std::atomic<uint64_t>* tx_ring_;
+  const std::atomic<uint16_t>* return_ring_;
+  const unsigned char* frames_;
+};
+
+}  // namespace mprdma::dataplane::local

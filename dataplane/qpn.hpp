@@ -1,0 +1,31 @@
+// Layout of queue pair numbers, for code that allocates them or steers packets by them: the low 14
+// bits are a slot (which is also its doorbell bit), the high 10 bits the slot's generation.
+#pragma once
+
+#include <cstdint>
+
+#include "abi/mprdma_abi.h"
+
+namespace mprdma::dataplane {
+
+inline constexpr uint32_t kSlotBits = 14;
+inline constexpr uint32_t kSlots = 1u << kSlotBits;
+inline constexpr uint32_t kGenerations = 1u << (24 - kSlotBits);
+static_assert(kSlots == MPRDMA_ABI_MAX_QPS);
+
+// The numbers that a process may allocate: a range of generations of every slot.
+struct QpBlock {
+  uint32_t first_generation = 0;
+  uint32_t generations = kGenerations;
+  bool operator==(const QpBlock&) const = default;
+
+  [[nodiscard]] constexpr bool valid() const {
+    return generations > 0 && generations <= kGenerations &&
+           first_generation <= kGenerations - generations;
+  }
+  [[nodiscard]] constexpr bool owns(uint32_t qpn) const {
+    return (qpn >> kSlotBits) - first_generation < generations;
+  }
+};
+
+}  // namespace mprdma::dataplane

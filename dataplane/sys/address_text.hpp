@@ -1,0 +1,22 @@
+// Parsing and printing of addresses, and a host's default Ethernet address. Shared by the
+// configuration of a device and by the fabric, which must expect the same default. Any thread; no
+// state.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "wire/ethernet.hpp"
+
+namespace mprdma::dataplane {
+
+// "10.73.0.1" or "10.73.0.1/24", the address of a host; in host order.
+bool parse_address(const std::string& text, uint32_t* ipv4, uint32_t* prefix_bits);
+// "02:4d:52:49:00:01", unicast.
+bool parse_mac(const std::string& text, wire::MacAddress* mac);
+std::string address_text(uint32_t ipv4);
+std::string mac_text(const wire::MacAddress& mac);
+// 02:4d:52 and the low three bytes of the address.
+wire::MacAddress derived_mac(uint32_t ipv4);
+
+}  // namespace mprdma::dataplane

@@ -1,0 +1,80 @@
+#include "dataplane/sys/thread_class.hpp"
+
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <ctime>
+
+namespace mprdma::dataplane {
+
+namespace {
+
+// The layout of the kernel's struct sched_attr, version 0 (sched_setattr(2)).
+struct SchedAttr {
+  uint32_t size = sizeof(SchedAttr);
+  uint32_t policy = SCHED_OTHER;
+  uint64_t flags = 0;
+  int32_t nice = 0;
+  uint32_t priority = 0;
+  uint64_t runtime_ns = 0;
+  uint64_t deadline_ns = 0;
+  uint64_t period_ns = 0;
+};
+
+// A lock is held for less than these take, unless its holder is not running.
+constexpr uint32_t kYields = 32;
+
+}  // namespace
+
+void make_prompt() {
+  prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+  SchedAttr attr;
+  if (syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0) != 0) return;
+  if (attr.policy != SCHED_OTHER) return;
+  attr.runtime_ns = 100'000;
+  (void)syscall(SYS_sched_setattr, 0, &attr, 0);
+}
+
+PromptThread::PromptThread(Time now, bool real_time)
+    : budget_(now), allowed_(real_time && sched_getscheduler(0) == SCHED_OTHER) {
+  make_prompt();
+}
+
+// Threads that it makes are ordinary ones.
+void PromptThread::change_class(bool real_time) {
+  sched_param param{};
+  param.sched_priority = real_time ? 1 : 0;
+  const int policy = real_time ? SCHED_FIFO : SCHED_OTHER;
+  if (sched_setscheduler(0, policy | SCHED_RESET_ON_FORK, &param) != 0) {
+    allowed_ = false;
+    return;
+  }
+  real_time_ = real_time;
+  if (!real_time) make_prompt();  // the slice went with the class
+}
+
+void nap() {
+  const int slack = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
+  if (slack > 1) prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+  const timespec pause{0, static_cast<long>(kNap.count_ns())};
+  nanosleep(&pause, nullptr);
+  if (slack > 1) prctl(PR_SET_TIMERSLACK, slack, 0, 0, 0);
+}
+
+void give_way(uint32_t tries) {
+  if (tries < kYields) {
+    sched_yield();
+  } else {
+    nap();
+  }
+}
+
+// Yielding lets in nobody of a lower class.
+void PromptThread::give_way(uint32_t tries) const {
+  mprdma::dataplane::give_way(real_time_ ? kYields : tries);
+}
+
+}  // namespace mprdma::dataplane

@@ -1,0 +1,66 @@
+// The frames that the engine has borrowed from its ports: a handle of the transport names one.
+//
+// A frame enters when it was decoded, stays while the transport holds it, and leaves once its
+// payload is copied. The table's size is the largest number of borrowed frames: the held-frame
+// budget and one burst.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/check.hpp"
+#include "transport/core/types.hpp"
+
+namespace mprdma::dataplane {
+
+class Port;
+
+struct BorrowedFrame {
+  const unsigned char* payload = nullptr;
+  uint64_t cookie = 0;
+  Port* port = nullptr;
+  uint32_t next_free = 0;
+};
+
+class FrameTable {
+ public:
+  explicit FrameTable(uint32_t capacity)
+      : capacity_(capacity), frames_(std::make_unique<BorrowedFrame[]>(capacity)) {
+    for (uint32_t i = 0; i < capacity; ++i) frames_[i].next_free = i + 1;
+  }
+
+  transport::FrameHandle borrow(const unsigned char* payload, uint64_t cookie, Port* port) {
+    CHECK(free_ < capacity_);
+    const uint32_t index = free_;
+    BorrowedFrame& frame = frames_[index];
+    free_ = frame.next_free;
+    frame.payload = payload;
+    frame.cookie = cookie;
+    frame.port = port;
+    ++in_use_;
+    return index;
+  }
+
+  const BorrowedFrame& operator[](transport::FrameHandle handle) const {
+    DCHECK(handle < capacity_);
+    return frames_[handle];
+  }
+
+  void give_back(transport::FrameHandle handle) {
+    CHECK(handle < capacity_ && in_use_ > 0);
+    frames_[handle].port = nullptr;
+    frames_[handle].next_free = free_;
+    free_ = static_cast<uint32_t>(handle);
+    --in_use_;
+  }
+
+  [[nodiscard]] uint32_t in_use() const { return in_use_; }
+
+ private:
+  uint32_t capacity_;
+  uint32_t free_ = 0;
+  uint32_t in_use_ = 0;
+  std::unique_ptr<BorrowedFrame[]> frames_;
+};
+
+}  // namespace mprdma::dataplane

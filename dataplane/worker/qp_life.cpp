@@ -1,0 +1,307 @@
+// Addresses, neighbours and the link; the life of a queue pair inside the worker.
+#include <algorithm>
+
+#include "abi/mprdma_ring.h"
+#include "dataplane/worker/qp_params.hpp"
+#include "dataplane/worker/worker.hpp"
+#include "wire/neighbour.hpp"
+
+namespace mprdma::dataplane {
+
+namespace {
+
+// Half of the frames that the port can lend stay free for arriving packets.
+uint32_t held_limit(const PortInfo& port) {
+  return std::max(port.rx_frames / 2, 1u);
+}
+
+void empty_ring(WorkRing& ring) {
+  if (ring.depth == 0) return;
+  ring.next = ring.completed = mprdma_abi_load_acquire(&ring.dbr->producer);
+  mprdma_abi_store_release(&ring.dbr->consumer, ring.next);
+}
+
+}  // namespace
+
+Worker::Worker(const WorkerConfig& config, std::unique_ptr<Port> port, Time now)
+    : config_(config),
+      port_(std::move(port)),
+      nic_(port_->nic()),
+      port_info_(port_->info()),
+      loop_(config.mtu),
+      gids_{wire::link_local_of(config.mac), wire::map_ipv4(config.ipv4)},
+      prng_(config.seed),
+      doorbells_(std::make_unique<mprdma_abi_doorbell_page>()),
+      qps_(prng_.split("qp numbers"), nic_ != nullptr ? nic_->block() : QpBlock{}),
+      mrs_(kMaxMrs, prng_.split("keys")),
+      nic_part_({.mac = config.mac,
+                 .ipv4 = config.ipv4,
+                 .mtu = config.mtu,
+                 .port = port_.get(),
+                 .loop = &loop_,
+                 .prng = &prng_,
+                 .counters = &counters_,
+                 .drops = &wire_drops_,
+                 .worker = this,
+                 .on_neighbour = &Worker::on_neighbour,
+                 .on_pair_mad = &Worker::on_pair_mad}),
+      held_(std::max(config.held_frames, 1u)),
+      frames_(held_.budget() + kBurst),
+      wheel_(now),
+      cq_wheel_(now),
+      placements_(std::make_unique<transport::Placement[]>(transport::kMaxPlacements)),
+      released_(std::make_unique<transport::FrameHandle[]>(transport::kMaxReleased)),
+      actions_(std::span(placements_.get(), transport::kMaxPlacements),
+               std::span(released_.get(), transport::kMaxReleased)),
+      now_(now) {
+  device_.memory = &mrs_.memory();
+  device_.held = &held_;
+  device_.counters = &transport_counters_;
+  device_.host = this;
+  device_.find_xrc_srq = &find_xrc_srq;
+  mrs_.memory().set_presence(&memory_there, this);
+  link_up_ = link_seen_ = port_->link_up();
+  held_.set_limit(held_limit(port_info_));
+  uint32_t& link_mbps = config_.params.link_mbps;
+  if (link_mbps == 0) link_mbps = link_mbps_of(port_info_);
+}
+
+Worker::~Worker() = default;
+
+const transport::SharedReceives* Worker::find_xrc_srq(void* host, uint32_t xrcd, uint32_t srqn) {
+  const Srq* srq = static_cast<Worker*>(host)->srqs_.find(srqn);
+  return srq != nullptr && srq->is_xrc() && srq->xrcd() == xrcd ? srq->shared() : nullptr;
+}
+
+Time Worker::next_deadline() const {
+  return std::min({wheel_.next_deadline(), cq_wheel_.next_deadline(), nic_part_.next_deadline()});
+}
+
+bool Worker::doorbells_pending() const {
+  uint64_t bits = 0;
+  for (const uint64_t& summary : doorbells_->summary) {
+    bits |= __atomic_load_n(&summary, __ATOMIC_SEQ_CST);
+  }
+  return bits != 0;
+}
+
+void Worker::attach(QpContext* qp) {
+  qps_.set(qp->qp.qpn(), qp);
+}
+
+void Worker::detach(QpContext* qp, Time now) {
+  qp->qp.set_state(now, transport::QpState::kReset, actions_);
+  perform(*qp, nullptr);
+  flush_released();
+  scheduler_.remove(*qp);
+  wheel_.cancel(qp->timer);
+  for (QpContext** link = &touched_qps_; *link != nullptr; link = &(*link)->next_touched) {
+    if (*link == qp) {
+      *link = qp->next_touched;
+      break;
+    }
+  }
+  mcast_.forget(qp);
+  end_negotiation(*qp);
+  if (qp->busy) --busy_qps_;
+  mrs_.memory().forget_queue_pair(qp->qp.qpn());
+  qps_.release(qp->qp.qpn());
+}
+
+void Worker::forget_cq(Cq* cq) {
+  cq_wheel_.cancel(cq->timer);
+  for (Cq** link = &touched_cqs_; *link != nullptr; link = &(*link)->next_touched) {
+    if (*link == cq) {
+      *link = cq->next_touched;
+      return;
+    }
+  }
+}
+
+void Worker::remove_client(const mprdma_abi_client* client) {
+  std::erase(clients_, client);
+}
+
+bool Worker::set_state(QpContext& qp, Time now, transport::QpState state) {
+  const transport::QpState from = qp.qp.state();
+  const bool done = qp.qp.set_state(now, state, actions_);
+  perform(qp, nullptr);
+  flush_released();
+  touch(qp);
+  if (!done) return false;
+  if (state == transport::QpState::kRtr) begin_negotiation(qp, now);
+  if (state == transport::QpState::kReset) end_negotiation(qp);
+  if (state == transport::QpState::kReset || from == transport::QpState::kReset) {
+    // Posted requests are dropped: the rings are empty, whatever indices the provider starts from.
+    qp.path = PathState::kNone;
+    qp.backlog = qp.completion_lost = qp.goes_without_link = false;
+    empty_ring(qp.sq);
+    empty_ring(qp.rq);
+  } else {
+    // Requests may have been posted that the previous state did not admit.
+    mprdma_abi_ring_doorbell(doorbells_.get(), QpTable::slot_of(qp.qp.qpn()));
+  }
+  return true;
+}
+
+int Worker::set_path(QpContext& qp, Time now) {
+  mprdma_abi_create_ah to{};
+  to.sgid_index = qp.attr.sgid_index;
+  to.traffic_class = qp.attr.traffic_class;
+  to.hop_limit = qp.attr.hop_limit;
+  std::memcpy(to.dgid, qp.attr.dgid, sizeof(to.dgid));
+  AddressHandle found;
+  const int error = nic_part_.resolve_address(to, now, &found);
+  if (error != 0) return error;
+  if (found.group) return EINVAL;
+  qp.address = found.address;
+  // A sender that reacts to congestion marks its packets as ECT.
+  if (answers_marks(qp)) qp.address.ecn = wire::Ecn::kEct0;
+  qp.path = found.path;
+  // On a shared device, our address may also mean another process.
+  qp.loop = is_own(found.address.dst_ip) && (nic_ == nullptr || qps_.owns(qp.attr.dest_qpn));
+  touch(qp);
+  return 0;
+}
+
+void Worker::on_neighbour(void* worker, const wire::IpAddress& ip) {
+  static_cast<Worker*>(worker)->path_changed(ip);
+}
+
+// What is known of a neighbour changed: its queue pairs go on, or learn that it is gone.
+void Worker::path_changed(const wire::IpAddress& peer) {
+  const ArpTable::Entry* entry = nic_part_.table().find(peer);
+  if (entry == nullptr) return;
+  qps_.for_each([&](QpContext& qp) {
+    if (qp.path == PathState::kNone || qp.loop || qp.address.dst_ip != peer) return;
+    apply_neighbour(qp, *entry);
+    touch(qp);
+  });
+  ah_path_changed(peer, *entry);
+}
+
+void Worker::touch(QpContext& qp) {
+  if (qp.touched) return;
+  qp.touched = true;
+  qp.next_touched = touched_qps_;
+  touched_qps_ = &qp;
+}
+
+void Worker::settle(Time now) {
+  now_ = now;
+  finish_touched();
+  if (negotiate(now)) port_->flush();
+  fire_events();
+}
+
+void Worker::finish_touched() {
+  while (touched_qps_ != nullptr) {
+    QpContext* qp = touched_qps_;
+    touched_qps_ = qp->next_touched;
+    qp->touched = false;
+    finish(*qp);
+  }
+}
+
+// Requests still in the ring (the mode was not agreed yet) are flushed as well.
+void Worker::fail(QpContext& qp) {
+  qp.qp.set_state(now_, transport::QpState::kErr, actions_);
+  perform(qp, nullptr);
+  mprdma_abi_ring_doorbell(doorbells_.get(), QpTable::slot_of(qp.qp.qpn()));
+}
+
+// A completion that its queue could not take is lost, and with it the order of work: the queue pair
+// can't go on (IBTA 11.6.3.1: the CQ error; 10.10.2: its queue pairs).
+void Worker::fail_if_cq_lost(QpContext& qp) {
+  const transport::QpState state = qp.qp.state();
+  if (state == transport::QpState::kErr || state == transport::QpState::kReset) return;
+  const bool overrun = (qp.send_cq != nullptr && qp.send_cq->overrun()) ||
+                       (qp.recv_cq != nullptr && qp.recv_cq->overrun());
+  if (!overrun && !qp.completion_lost) return;
+  qp.completion_lost = false;
+  fail(qp);
+  drain_completions(qp);
+  raise_event(qp.client, MPRDMA_ABI_EVENT_QP_FATAL, qp.cookie);
+}
+
+// Called after any change: writes completions and events, and sets what the queue pair waits for.
+void Worker::finish(QpContext& qp) {
+  const bool completed = drain_completions(qp);
+  drain_events(qp);
+  fail_if_cq_lost(qp);
+  if (qp.backlog && completed) {
+    mprdma_abi_ring_doorbell(doorbells_.get(), QpTable::slot_of(qp.qp.qpn()));
+  }
+  if (qp.qp.wants_to_send() && can_send(qp)) scheduler_.push(qp);
+  note_waiting(qp);
+  // A timer that stands too early costs one look when it fires; only an earlier deadline moves it.
+  const Time pair_deadline_at = pair_deadline(qp);
+  if (pair_deadline_at <= now_) push_negotiating(qp);
+  const Time next = pair_deadline_at <= now_ ? Time::never() : pair_deadline_at;
+  wheel_.schedule_no_later(qp.timer, std::min(qp.qp.next_deadline(), next));
+  const bool busy = qp.qp.busy();
+  if (busy != qp.busy) {
+    qp.busy = busy;
+    busy_qps_ += busy ? 1u : ~0u;
+  }
+}
+
+void Worker::service(Time clock, Time now) {
+  port_->service(clock);
+  follow_block(now);
+  const bool up = port_->link_up();
+  if (up == link_up_) return;
+  set_link(up, now);
+  settle(now);
+}
+
+// A daemon that could not return the same numbers has given the old ones to another process.
+void Worker::follow_block(Time now) {
+  if (nic_ == nullptr || nic_->block() == qps_.block()) return;
+  now_ = now;
+  qps_.for_each([this](QpContext& qp) {
+    if (qp.qp.state() == transport::QpState::kReset) return;
+    fail(qp);
+    raise_event(qp.client, MPRDMA_ABI_EVENT_QP_FATAL, qp.cookie);
+  });
+  qps_.move_to(nic_->block());
+  settle(now);
+}
+
+// Neighbours that could not be reached are asked for again: the requests may have been lost on a
+// wire without a link.
+void Worker::ask_failed_paths(Time now) {
+  const auto ask = [&](auto& of) {
+    if (of.path != PathState::kFailed) return false;
+    const ArpTable::Entry* entry = nic_part_.table().resolve(of.address.dst_ip, now);
+    if (entry == nullptr) return false;
+    of.path = PathState::kResolving;
+    apply_neighbour(of, *entry);
+    return true;
+  };
+  qps_.for_each([&](QpContext& qp) {
+    if (ask(qp)) touch(qp);
+  });
+  ahs_.for_each([&](uint32_t, AddressHandle& ah) { ask(ah); });
+  touch_datagram_qps();
+}
+
+void Worker::set_link(bool up, Time now) {
+  link_up_ = up;
+  if (up) {
+    link_seen_ = true;
+    link_up_since_ = now;
+    held_.set_limit(held_limit(port_->info()));  // it is the peer that lends
+    nic_part_.on_link_up(now);
+    ask_failed_paths(now);
+  }
+  // Whoever waited for the link to ask its peer does so now, or does not wait for ever.
+  qps_.for_each([this](QpContext& qp) {
+    if (!qp.pair.next_deadline().is_never() || !qp.waiting_since.is_never()) touch(qp);
+  });
+  for (const mprdma_abi_client* client : clients_) {
+    raise_event(client, up ? MPRDMA_ABI_EVENT_PORT_ACTIVE : MPRDMA_ABI_EVENT_PORT_ERR, 1);
+  }
+}
+
+}  // namespace mprdma::dataplane

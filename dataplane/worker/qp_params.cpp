@@ -1,0 +1,200 @@
+#include "dataplane/worker/qp_params.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "transport/core/param_check.hpp"
+
+namespace mprdma::dataplane {
+
+using transport::Params;
+using transport::Preset;
+using transport::StreamStats;
+
+namespace {
+
+constexpr uint32_t kUnknownLinkMbps = 100'000;
+
+// A mode is the algorithm and its numbers; what the device was told of its network's times, of
+// placement and of its link stays.
+Params preset_on(const Params& configured, Preset which) {
+  Params out = Params::of(which);
+  transport::for_each_param([&](const transport::Param& param, auto member) {
+    if (param.scope != transport::ParamScope::kMode) out.*member = configured.*member;
+  });
+  return out;
+}
+
+int choose_preset(uint32_t mode, const Params& configured, Params* out) {
+  switch (mode) {
+    case MPRDMA_ABI_MODE_DEFAULT:
+      *out = configured;
+      return 0;
+    case MPRDMA_ABI_MODE_MP:
+      *out = preset_on(configured, Preset::kMp);
+      return 0;
+    case MPRDMA_ABI_MODE_MP_PAPER:
+      *out = preset_on(configured, Preset::kMpPaper);
+      return 0;
+    case MPRDMA_ABI_MODE_MP_SINGLE:
+      *out = preset_on(configured, Preset::kMpSingle);
+      return 0;
+    case MPRDMA_ABI_MODE_ROCE:
+      *out = preset_on(configured, Preset::kRoce);
+      return 0;
+    case MPRDMA_ABI_MODE_IRN:
+      return EOPNOTSUPP;
+    default:
+      return EINVAL;
+  }
+}
+
+mprdma_abi_stream_stats to_abi(const StreamStats& from) {
+  mprdma_abi_stream_stats to{};
+  to.window_q16 = from.window_raw;
+  to.in_flight = from.in_flight;
+  to.srtt_ns = from.srtt_ns > 0 ? static_cast<uint64_t>(from.srtt_ns) : 0;
+  to.paths_in_use = from.paths_in_use;
+  to.ooo_degree = from.ooo_degree;
+  to.ooo_degree_max = from.ooo_degree_max;
+  to.packets_sent = from.packets_sent;
+  to.retransmitted = from.retransmitted;
+  to.retransmitted_nack = from.retransmitted_nack;
+  to.retransmitted_trigger = from.retransmitted_trigger;
+  to.retransmitted_early = from.retransmitted_early;
+  to.retransmitted_rto = from.retransmitted_rto;
+  to.retransmitted_probe = from.retransmitted_probe;
+  to.rto_expired = from.rto_expired;
+  to.ece_received = from.ece_received;
+  to.acks_pruned = from.acks_pruned;
+  to.path_probes = from.path_probes;
+  to.random_paths = from.random_paths;
+  to.restarts = from.restarts;
+  to.window_reductions = from.window_reductions;
+  return to;
+}
+
+}  // namespace
+
+int choose_params(const mprdma_abi_qp_transport& wanted, const Params& configured, Params* out) {
+  for (const uint32_t reserved : wanted.reserved) {
+    if (reserved != 0) return EINVAL;
+  }
+  const bool as_configured = wanted.mode == MPRDMA_ABI_MODE_DEFAULT && wanted.initial_window == 0 &&
+                             wanted.window_max == 0 && wanted.reorder_delta == 0 &&
+                             wanted.window_slots == 0;
+  if (as_configured) {
+    *out = configured;
+    return 0;
+  }
+  Params params;
+  const int error = choose_preset(wanted.mode, configured, &params);
+  if (error != 0) return error;
+  if (wanted.window_slots != 0) {
+    params.window_slots = wanted.window_slots;
+    // A smaller window brings down what has to lie within it, unless that was named as well.
+    params.initial_window = std::min(params.initial_window, params.window_slots);
+    const uint32_t delta_min = transport::param_range(&Params::reorder_delta).low;
+    params.reorder_delta =
+        std::min(params.reorder_delta, std::max(params.window_slots / 2, delta_min));
+    if (params.loss_trigger >= params.window_slots) params.loss_trigger = 0;
+  }
+  if (wanted.window_max != 0) {
+    params.window_max = wanted.window_max;
+    params.initial_window = std::min(params.initial_window, params.window_max);
+  }
+  if (wanted.initial_window != 0) {
+    params.initial_window = wanted.initial_window;
+    if (wanted.window_max == 0) {
+      params.window_max = std::max(params.window_max, params.initial_window);
+    }
+  }
+  if (wanted.reorder_delta != 0) params.reorder_delta = wanted.reorder_delta;
+  if (!find_fault(params).key.empty()) return EINVAL;
+  *out = params;
+  return 0;
+}
+
+int agreed_params(const mprdma_abi_qp_transport& wanted, const Params& configured, uint32_t mode,
+                  uint32_t window_slots, Params* out) {
+  using transport::Protocol;
+  // How many paths are used, and what answers to congestion, is the sender's business: to the peer
+  // mp with one path is still mp, and RoCE with DCQCN still roce.
+  const bool as_configured =
+      (configured.protocol == Protocol::kMp && mode == MPRDMA_ABI_MODE_MP) ||
+      (configured.protocol == Protocol::kRoce && mode == MPRDMA_ABI_MODE_ROCE);
+  if (mode == MPRDMA_ABI_MODE_ROCE) {
+    *out = as_configured ? configured : preset_on(configured, Preset::kRoce);
+    return 0;
+  }
+  mprdma_abi_qp_transport agreed = wanted;
+  agreed.mode = as_configured ? uint32_t{MPRDMA_ABI_MODE_DEFAULT} : mode;
+  Params preset;
+  const int error = choose_preset(agreed.mode, configured, &preset);
+  if (error != 0) return error;
+  agreed.window_slots = window_slots != preset.window_slots ? window_slots : 0;
+  // The requested value fits our own window; the peer's may be smaller.
+  agreed.initial_window = std::min<uint32_t>(agreed.initial_window, window_slots);
+  agreed.reorder_delta = std::min<uint32_t>(agreed.reorder_delta, window_slots);
+  return choose_params(agreed, configured, out);
+}
+
+PairNegotiation::Facts pair_facts(const Params& params, bool agrees) {
+  PairNegotiation::Facts facts;
+  facts.negotiates = true;
+  facts.abilities = 1u << MPRDMA_ABI_MODE_MP | 1u << MPRDMA_ABI_MODE_MP_PAPER |
+                    1u << MPRDMA_ABI_MODE_MP_SINGLE | 1u << MPRDMA_ABI_MODE_ROCE;
+  facts.pinned = agrees ? wire::PairMode::kNone : static_cast<wire::PairMode>(mode_of(params));
+  facts.window_slots = static_cast<uint16_t>(params.window_slots);
+  facts.ordered = params.placement == transport::PlacementPolicy::kOrdered;
+  return facts;
+}
+
+mprdma_abi_transport_mode mode_of(const Params& params) {
+  switch (params.preset) {
+    case Preset::kMp:
+    case Preset::kMpFigures:
+      return MPRDMA_ABI_MODE_MP;
+    case Preset::kMpSingle:
+      return MPRDMA_ABI_MODE_MP_SINGLE;
+    case Preset::kMpPaper:
+      return MPRDMA_ABI_MODE_MP_PAPER;
+    case Preset::kRoce:
+    case Preset::kDcqcnPaper:
+    case Preset::kDcqcnTuned:
+      return MPRDMA_ABI_MODE_ROCE;
+  }
+  return MPRDMA_ABI_MODE_MP;
+}
+
+bool answers_marks(const QpContext& qp) {
+  if (qp.mode != MPRDMA_ABI_MODE_ROCE) return true;
+  const bool reliable = qp.type != MPRDMA_ABI_QP_UC && qp.type != MPRDMA_ABI_QP_UD;
+  return reliable && qp.qp.params().congestion != transport::Congestion::kNone;
+}
+
+uint32_t link_mbps_of(const PortInfo& port) {
+  if (port.link_mbps == 0) return kUnknownLinkMbps;
+  const uint32_t most = transport::param_range(&Params::link_mbps).high;
+  return static_cast<uint32_t>(std::min<uint64_t>(port.link_mbps, most));
+}
+
+void fill_qp_stats(const QpContext& qp, Time now, mprdma_abi_qp_stats* out) {
+  *out = mprdma_abi_qp_stats{};
+  out->time_ns = static_cast<uint64_t>(now.ns());
+  out->qpn = qp.qp.qpn();
+  out->dest_qpn = qp.attr.dest_qpn;
+  out->state = static_cast<uint32_t>(qp.qp.state());
+  out->mode = qp.mode;
+  std::memcpy(out->dgid, qp.attr.dgid, sizeof(out->dgid));
+  out->bytes_out = qp.bytes_out;
+  out->bytes_in = qp.bytes_in;
+  out->bytes_retransmitted = qp.bytes_retransmitted;
+  out->sends_outstanding = qp.qp.sends_outstanding();
+  out->path_mtu = qp.attr.path_mtu;
+  out->requests = to_abi(qp.qp.request_stats());
+  out->responses = to_abi(qp.qp.response_stats());
+}
+
+}  // namespace mprdma::dataplane

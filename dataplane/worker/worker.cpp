@@ -1,0 +1,54 @@
+#include "dataplane/worker/worker.hpp"
+
+namespace mprdma::dataplane {
+
+bool Worker::run(Time now) {
+  now_ = now;
+  ++counters_.bursts;
+  // Doorbells come before messages, so that a receive posted before its message arrived is found.
+  bool worked = take_doorbells(now);
+  {
+    TxBatch answers(port_.get());
+    worked |= receive(*port_, answers, now) > 0;
+  }
+  if (loop_.pending()) {
+    TxBatch answers(&loop_);
+    worked |= receive(loop_, answers, now) > 0;
+  }
+  wheel_.advance(now, [this, now, &worked](TimerNode& node) {
+    auto& qp = *static_cast<QpContext*>(node.owner);
+    if (qp.qp.next_deadline() <= now) {
+      qp.qp.on_deadline(now, actions_);
+      perform(qp, nullptr);
+    }
+    touch(qp);
+    worked = true;
+  });
+  cq_wheel_.advance(now, [this, &worked](TimerNode& node) {
+    static_cast<Cq*>(node.owner)->expire(counters_);
+    worked = true;
+  });
+  flush_released();
+  worked |= nic_part_.serve_neighbours(now);
+  finish_touched();
+  worked |= negotiate(now);
+  worked |= nic_part_.serve_cm(now);
+  worked |= transmit(now);
+  // A request that fails while it is being sent completes without a packet: its event is due, too.
+  worked |= touched_cqs_ != nullptr;
+  if (worked) {
+    port_->flush();
+    fire_events();
+  } else {
+    ++counters_.bursts_idle;
+  }
+  return worked;
+}
+
+void Worker::catch_up(Time now) {
+  constexpr int kBursts = 32;
+  for (int i = 0; i < kBursts && run(now); ++i) {
+  }
+}
+
+}  // namespace mprdma::dataplane

@@ -1,0 +1,278 @@
+// The worker: everything between a port and the transport's queue pairs, one burst at a time.
+//
+// The holder of the engine's lock calls it: an application's thread that polls, or the engine's own
+// thread. It reads no clock, takes no lock, makes no system call (except for on-demand memory) and
+// allocates nothing in run(); time is an argument. Implemented in
+//   worker.cpp           the loop, and only the loop
+//   worker_receive.cpp   frame -> decode -> queue pair -> placements
+//   worker_transmit.cpp  scheduler -> packet -> frame; acknowledgements
+//   worker_queues.cpp    doorbells, work requests in, completions out
+//   worker_datagrams.cpp what is different about UD: addresses of packets, groups, the GRH
+//   worker_negotiation.cpp  the mode of a queue pair is agreed with the peer
+//   qp_life.cpp          addresses, neighbours, link state, life of a queue pair
+// Neighbours, queue pair 1 and the CM agent are in nic_part.hpp.
+//
+// Ownership: a borrowed frame belongs to the port and stands in frames_ until its payload is
+// copied; a work request belongs to the provider's ring until the transport took it over (inline
+// data: until it completed); an entry of a completion queue belongs to the provider once its
+// sequence is stored.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "abi/mprdma_abi.h"
+#include "base/handle_table.hpp"
+#include "base/prng.hpp"
+#include "base/timing_wheel.hpp"
+#include "dataplane/client/daemon.hpp"
+#include "dataplane/port/loop_port.hpp"
+#include "dataplane/port/port.hpp"
+#include "dataplane/port/tx_batch.hpp"
+#include "dataplane/worker/address_handle.hpp"
+#include "dataplane/worker/cq.hpp"
+#include "dataplane/worker/engine_counters.hpp"
+#include "dataplane/worker/frame_table.hpp"
+#include "dataplane/worker/mcast_table.hpp"
+#include "dataplane/worker/mr_table.hpp"
+#include "dataplane/worker/nic_part.hpp"
+#include "dataplane/worker/qp_context.hpp"
+#include "dataplane/worker/qp_table.hpp"
+#include "dataplane/worker/scheduler.hpp"
+#include "dataplane/worker/srq.hpp"
+#include "transport/core/held_pool.hpp"
+#include "transport/qp.hpp"
+#include "wire/frame.hpp"
+
+namespace mprdma::dataplane {
+
+inline constexpr uint32_t kMaxMrs = 65536;
+
+struct WorkerConfig {
+  wire::MacAddress mac{};
+  uint32_t ipv4 = 0;
+  uint32_t mtu = 4096;
+  uint32_t held_frames = 1024;  // most frames that wait for their turn
+  uint64_t seed = 0;            // queue pair numbers, keys, virtual paths
+  // True: an RC queue pair that names no mode agrees one with its peer; false: it uses that of
+  // params.
+  bool agree_modes = false;
+  transport::Params params;
+};
+
+class Worker {
+ public:
+  Worker(const WorkerConfig& config, std::unique_ptr<Port> port, Time now);
+  ~Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  // ---- Progress
+  // Runs one burst: receive, doorbells, timers, send, events. True if there was work.
+  bool run(Time now);
+  // Calls run() until no work is left, a thousand frames at most. Needed before a command ends a
+  // queue pair because of an event (a disconnection, say): an adapter would have processed the
+  // acknowledgements that came before that event.
+  void catch_up(Time now);
+  // Runs the port's slow path and follows the link's state; at least every 10 ms. `clock`: the
+  // port's time, which goes on while the transport's stands still.
+  void service(Time clock, Time now);
+  void service(Time now) { service(now, now); }
+  // True while mprdmad, which owns the device, is away and expected back.
+  [[nodiscard]] bool nic_is_away() const { return nic_ != nullptr && nic_->away(); }
+  // When run() has to be called though nothing arrives.
+  [[nodiscard]] Time next_deadline() const;
+  // True if an answer of the peer, room on the wire or a neighbour's address is outstanding.
+  [[nodiscard]] bool busy() const { return busy_qps_ > 0 || !scheduler_.empty(); }
+  // True if queue pairs wait for room on the wire.
+  [[nodiscard]] bool wants_wire() const { return !scheduler_.empty(); }
+  // True if run() would find work at once, in the rings or the loopback, or has more to send than
+  // one burst takes.
+  [[nodiscard]] bool has_pending() const {
+    return doorbells_pending() || loop_.pending() || burst_was_full_;
+  }
+  // True if a doorbell was rung; may be called without the lock.
+  [[nodiscard]] bool doorbells_pending() const;
+  // Completions that answered a send request, for the progress engine's heuristics.
+  [[nodiscard]] uint64_t send_completions() const { return send_completions_; }
+
+  // ---- Life of objects
+  // Takes the queue pair into the tables; its number is qp->qp.qpn().
+  void attach(QpContext* qp);
+  // Removes the queue pair from all tables; held frames go back to the port.
+  void detach(QpContext* qp, Time now);
+  // Sets address and neighbour from qp->attr; EINVAL: an address that cannot be reached from here.
+  int set_path(QpContext& qp, Time now);
+  // Called when address handles were created or destroyed: checks waiting datagrams again.
+  void touch_datagram_qps();
+  bool set_state(QpContext& qp, Time now, transport::QpState state);
+  // Called after a command changed a queue pair: completions, events, timers, sending.
+  void settle(Time now);
+  void touch(QpContext& qp);
+  void add_client(const mprdma_abi_client* client) { clients_.push_back(client); }
+  void remove_client(const mprdma_abi_client* client);
+  void forget_cq(Cq* cq);
+
+  // ---- Getters
+  [[nodiscard]] Port& port() { return *port_; }
+  [[nodiscard]] QpTable& qps() { return qps_; }
+  [[nodiscard]] MrTable& mrs() { return mrs_; }
+  [[nodiscard]] HandleTable<Srq>& srqs() { return srqs_; }
+  [[nodiscard]] AddressHandleTable& ahs() { return ahs_; }
+  [[nodiscard]] McastTable& mcast() { return mcast_; }
+  [[nodiscard]] NicPart& nic_part() { return nic_part_; }
+  [[nodiscard]] Prng& prng() { return prng_; }
+  [[nodiscard]] const WorkerConfig& config() const { return config_; }
+  [[nodiscard]] const wire::IpAddress& gid(unsigned index) const { return gids_[index]; }
+  [[nodiscard]] mprdma_abi_doorbell_page& doorbells() { return *doorbells_; }
+  [[nodiscard]] const transport::Device& device() const { return device_; }
+  [[nodiscard]] EngineCounters& counters() { return counters_; }
+  [[nodiscard]] const WireDrops& wire_drops() const { return wire_drops_; }
+  [[nodiscard]] const transport::TransportCounters& transport_counters() const {
+    return transport_counters_;
+  }
+  [[nodiscard]] uint32_t frames_borrowed() const { return frames_.in_use(); }
+  [[nodiscard]] bool link_up() const { return link_up_; }
+
+ private:
+  static constexpr unsigned kQuantum = 8;            // packets of a queue pair's turn
+  static constexpr unsigned kTxPerBurst = 64;        // packets of a burst
+  static constexpr unsigned kWqesPerDoorbell = 128;  // work requests taken at once
+
+  // worker_receive.cpp
+  unsigned receive(Port& port, TxBatch& answers, Time now);
+  bool receive_frame(Port& port, const RxFrame& frame, TxBatch& answers, Time now);
+  bool addressed_to_us(const wire::FrameAddress& address);
+  QpContext* accept(const wire::DecodedFrame& decoded, bool from_loop);
+  void perform(QpContext& qp, TxBatch* answers);
+  void place(QpContext& qp, const transport::Placement& placement);
+  static bool memory_there(void* host, uint64_t addr, uint64_t bytes, bool writes);
+  void release(transport::FrameHandle handle);
+  void flush_released();
+
+  // worker_transmit.cpp
+  bool transmit(Time now);
+  void take_turn(QpContext& qp, TxBatch& batch, unsigned* budget, Time now);
+  void send_packet(QpContext& qp, const wire::FrameAddress& address, bool loop,
+                   const transport::TxPacket& packet, TxFrame& frame);
+  void send_ack(QpContext& qp, TxBatch& answers);
+
+  // worker_datagrams.cpp
+  void ah_path_changed(const wire::IpAddress& peer, const ArpTable::Entry& entry);
+  [[nodiscard]] bool can_send(const QpContext& qp) const;
+  bool take_datagram_turn(QpContext& qp, TxBatch& wire_batch, TxBatch& loop_batch, unsigned* budget,
+                          Time now);
+  bool receive_group(const RxFrame& frame, Port& port, TxBatch& answers, Time now);
+  void place_grh(const transport::Placement& placement);
+
+  // worker_negotiation.cpp
+  void begin_negotiation(QpContext& qp, Time now);
+  void end_negotiation(QpContext& qp);
+  [[nodiscard]] PairNegotiation default_pair() const;
+  void apply_mode(QpContext& qp);
+  void do_step(QpContext& qp, const PairNegotiation::Step& step, Time now, TxBatch& batch);
+  [[nodiscard]] Time pair_deadline(const QpContext& qp) const;
+  [[nodiscard]] Time waits_until(const QpContext& qp) const;
+  void note_waiting(QpContext& qp);
+  // mprdmad delivers frames between its clients whatever the state of the wire.
+  [[nodiscard]] bool needs_link(const QpContext& qp) const { return !is_own(qp.address.dst_ip); }
+  // Only for reliable services: datagrams are lost as on any wire.
+  [[nodiscard]] bool waits_for_link(const QpContext& qp) const {
+    return !link_seen_ && !qp.goes_without_link && needs_link(qp) && qp.pair.facts().negotiates;
+  }
+  void push_negotiating(QpContext& qp);
+  bool negotiate(Time now);
+  bool send_question(QpContext& qp, TxBatch& batch);
+  void answer_question(const wire::PairMad& question, Time now, TxBatch& answers);
+  void take_answer(const wire::PairMad& answer, Time now, TxBatch& answers);
+  static void on_pair_mad(void* worker, const wire::PairMad& mad, Time now, TxBatch& answers);
+  void receive_pair_mad(const wire::PairMad& mad, Time now, TxBatch& answers);
+  void note_packet_mode(QpContext& qp, bool mp, Time now, TxBatch& answers);
+  void warn_of_wrong_mode(const QpContext& qp, bool mp);
+
+  // worker_queues.cpp
+  bool take_doorbells(Time now);
+  void take_work(QpContext& qp, Time now);
+  bool take_receives(QpContext& qp, Time now);
+  bool take_sends(QpContext& qp, Time now);
+  transport::PostResult post_wqe(QpContext& qp, const mprdma_abi_send_wqe& wqe, void* slot,
+                                 Time now);
+  void refuse_wqe(QpContext& qp, const mprdma_abi_send_wqe& wqe, Time now);
+  bool drain_completions(QpContext& qp);
+  Cq* cq_of(QpContext& qp, const transport::Completion& completion);
+  void write_completion(QpContext& qp, const transport::Completion& completion);
+  void drain_events(QpContext& qp);
+  void fire_events();
+
+  // qp_life.cpp
+  static const transport::SharedReceives* find_xrc_srq(void* host, uint32_t xrcd, uint32_t srqn);
+  void finish(QpContext& qp);
+  void fail(QpContext& qp);
+  void fail_if_cq_lost(QpContext& qp);
+  void finish_touched();
+  static void on_neighbour(void* worker, const wire::IpAddress& ip);
+  void path_changed(const wire::IpAddress& peer);
+  void set_link(bool up, Time now);
+  void ask_failed_paths(Time now);
+  void follow_block(Time now);
+  [[nodiscard]] bool is_own(const wire::IpAddress& ip) const {
+    return ip == gids_[0] || ip == gids_[1];
+  }
+
+  WorkerConfig config_;
+  std::unique_ptr<Port> port_;
+  NicLink* nic_;  // from the port; non-null: other processes share the device
+  PortInfo port_info_;
+  LoopPort loop_;
+  std::array<wire::IpAddress, 2> gids_{};
+  Prng prng_;
+  std::unique_ptr<mprdma_abi_doorbell_page> doorbells_;
+  QpTable qps_;
+  MrTable mrs_;
+  HandleTable<Srq> srqs_;
+  AddressHandleTable ahs_;
+  McastTable mcast_;
+  SilentPeers silent_peers_;
+  QpContext* negotiating_ = nullptr;  // queue pairs that are due to ask their peer
+  bool said_wrong_mode_ = false;
+  NicPart nic_part_;
+  transport::HeldPool held_;
+  FrameTable frames_;
+  TimingWheel wheel_;     // of queue pairs
+  TimingWheel cq_wheel_;  // of completion queues whose event waits
+  Scheduler<QpContext> scheduler_;
+  transport::TransportCounters transport_counters_;
+  transport::Device device_;
+  EngineCounters counters_;
+  WireDrops wire_drops_;
+  std::vector<const mprdma_abi_client*> clients_;
+
+  // State of one call of the transport.
+  std::unique_ptr<transport::Placement[]> placements_;
+  std::unique_ptr<transport::FrameHandle[]> released_;
+  transport::RxActions actions_;
+  wire::DecodedFrame decoded_;
+  const unsigned char* rx_frame_ =
+      nullptr;  // source of decoded_; nullptr: no frame is being processed
+  transport::TxPacket tx_packet_;
+
+  // State of one burst.
+  Time now_;
+  QpContext* touched_qps_ = nullptr;
+  Cq* touched_cqs_ = nullptr;
+  Port* release_port_ = nullptr;
+  unsigned release_count_ = 0;
+  std::array<uint64_t, kBurst> release_cookies_{};
+
+  uint32_t busy_qps_ = 0;
+  uint64_t send_completions_ = 0;
+  bool link_up_ = false;
+  bool link_seen_ = false;  // the link has been up before
+  Time link_up_since_;      // last time that the link came up
+  bool said_memory_absent_ = false;
+  bool burst_was_full_ = false;  // the last one ended by its budget, not by the wire
+};
+
+}  // namespace mprdma::dataplane

@@ -1,0 +1,204 @@
+// Each deviation from the paper switched off alone, in the cases of ablation_cases.hpp.
+#include "evaluation/mp_rdma/ablation_cases.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "evaluation/batch.hpp"
+#include "evaluation/list.hpp"
+
+namespace mprdma::figures {
+
+namespace {
+
+using switchsim::Result;
+using switchsim::Scenario;
+using transport::Params;
+
+struct Mend {
+  const char* id;
+  const char* tick;  // label below the axis
+  const char* name;
+  void (*switch_off)(Params*);
+};
+
+// Every deviation that has a switch (docs/algorithms.md).
+constexpr std::array<Mend, 14> kMends = {{
+    {"all", "all\non", "all on", [](Params*) {}},
+    {"growth", "growth\nlimit", "growth limit", [](Params* p) { p->limit_growth = false; }},
+    {"cap", "win.\ncap", "window cap", [](Params* p) { p->window_max = transport::kSendSpanMax; }},
+    {"loss", "loss\ncounts", "loss counts", [](Params* p) { p->loss_shrinks_window = false; }},
+    {"timeout", "RTO\ncounts", "timeout counts",
+     [](Params* p) { p->timeout_shrinks_window = false; }},
+    {"adapt", "RTO\nadapts", "timeout adapts", [](Params* p) { p->adapt_timeout = false; }},
+    {"trigger", "trig-\nger", "sender's trigger", [](Params* p) { p->loss_trigger = 0; }},
+    {"early", "early\nretr.", "early retransmission",
+     [](Params* p) { p->early_retransmit = false; }},
+    {"probe", "tail\nprobe", "tail probe", [](Params* p) { p->tail_probe = false; }},
+    {"give-back", "give-\nback", "give-back", [](Params* p) { p->window_give_back = false; }},
+    {"sync-wait", "sync\nwait", "wait is backlog",
+     [](Params* p) { p->sync_wait_is_backlog = false; }},
+    {"restart", "re-\nstart", "restart rule",
+     [](Params* p) { p->restart = transport::RestartRule::kIdle; }},
+    // Early retransmission and the trigger need the map of SACKed packets.
+    {"map", "SACK\nmap", "SACK map",
+     [](Params* p) {
+       p->recovery = transport::Recovery::kPaper;
+       p->early_retransmit = false;
+       p->loss_trigger = 0;
+     }},
+    {"l64", "L =\n64", "L = 128 (64 instead)",
+     [](Params* p) {
+       p->window_slots = 64;
+       p->loss_trigger = 0;
+     }},
+}};
+
+// A case, and the batch's group of each deviation that was run in it.
+struct Study {
+  AblationCase what;
+  std::map<size_t, size_t> groups = {};
+};
+
+Summary value_of(const Batch& batch, const Study& study, size_t mend) {
+  return batch.over(study.groups.at(mend), study.what.value);
+}
+
+double all_on(const Batch& batch, const Study& study) {
+  return value_of(batch, study, 0).mean;
+}
+
+// Returns goodput / ceiling or, for a case without a target, the value relative to the run with
+// everything on.
+Summary shown(const Batch& batch, const Study& study, size_t mend) {
+  Summary out = value_of(batch, study, mend);
+  if (!study.what.target.empty()) return out;
+  const double base = all_on(batch, study);
+  if (base == 0) return {};
+  out.mean /= base;
+  out.deviation /= base;
+  return out;
+}
+
+void add_claims(const Batch& batch, const Study& study, FigureResult* out) {
+  const AblationCase& what = study.what;
+  double best = 0;  // best run with a deviation off
+  for (const auto& [mend, group] : study.groups) {
+    const Summary value = shown(batch, study, mend);
+    const Summary timeouts =
+        batch.over(group, [](const Result& r) { return static_cast<double>(r.timeouts()); });
+    const std::string id = fmt::format("ablation.{}.{}", kMends[mend].id, what.id);
+    const std::string text =
+        fmt::format("{}: {}{}", what.name, mend == 0 ? "" : "without ", kMends[mend].name);
+    if (mend > 0) best = std::max(best, value.mean);
+    const bool absolute = !what.target.empty();
+    if (mend == 0 && absolute) {
+      out->claim(id, text, what.target, value.mean, value.deviation, "");
+    } else {
+      out->report(id, text, "", value.mean, value.deviation, absolute ? "" : "x all on", "");
+    }
+    out->report(id + ".rto", text + ", timeouts", "", timeouts.mean, timeouts.deviation, "/run",
+                "");
+  }
+  // Claims that no deviation does harm.
+  const std::string id = "ablation.all-against-best." + what.id;
+  const std::string text = what.name + ": all on / the best with one off";
+  const double value = shown(batch, study, 0).mean / best;
+  if (what.id == kSynchroniseCase) {
+    out->explain(id, text, ">= 0.98", value, 0, "x",
+                 "without the growth limit the window grows during a delay, to more than the "
+                 "network holds, and a delay of alpha delta / w round trips shrinks with it: as a "
+                 "smaller alpha would, which lets messages come too early (figure 18)");
+  } else {
+    out->claim(id, text, ">= 0.98", value, 0, "x");
+  }
+}
+
+// Reports what switching each deviation off costs in the case where it costs most.
+void add_worth(const Batch& batch, const std::vector<Study>& studies, FigureResult* out) {
+  Panel panel{"What a mend is worth where it is worth most", "", "share lost without it", {}};
+  Curve curve{"", {}, {}, {}, Stroke::kBars, 1};
+  for (size_t mend = 1; mend < kMends.size(); ++mend) {
+    double most = 0;
+    std::string where = "nowhere here";
+    for (const Study& study : studies) {
+      if (!study.groups.contains(mend)) continue;
+      const double base = all_on(batch, study);
+      const double lost = base == 0 ? 0 : 1 - value_of(batch, study, mend).mean / base;
+      if (lost <= most) continue;
+      most = lost;
+      where = study.what.name;
+    }
+    out->report(fmt::format("ablation.worth.{}", kMends[mend].id),
+                fmt::format("most that is lost without {}: {}", kMends[mend].name, where), "", most,
+                0, "", "");
+    curve.x.push_back(static_cast<double>(mend - 1));
+    curve.y.push_back(most);
+    panel.categories.emplace_back(kMends[mend].tick);
+  }
+  panel.curves = {curve};
+  panel.legend = false;
+  panel.ymax = 1.05;
+  out->panels.push_back(panel);
+}
+
+Panel case_panel(const Batch& batch, const Study& study) {
+  const bool absolute = !study.what.target.empty();
+  Panel panel{study.what.name, "", absolute ? "goodput / ceiling" : "relative to all on", {}};
+  Curve curve{"", {}, {}, {}, Stroke::kBars, absolute ? 0 : 2};
+  for (const auto& [mend, group] : study.groups) {
+    const Summary value = shown(batch, study, mend);
+    curve.x.push_back(static_cast<double>(curve.x.size()));
+    curve.y.push_back(value.mean);
+    curve.error.push_back(value.deviation);
+    panel.categories.emplace_back(kMends[mend].tick);
+  }
+  panel.legend = false;
+  panel.ymax = 1.1;
+  panel.curves = {curve};
+  return panel;
+}
+
+bool is_run(const AblationCase& what, size_t mend, bool ci) {
+  if (!ci || mend == 0 || what.mends.empty()) return true;
+  return std::find(what.mends.begin(), what.mends.end(), kMends[mend].id) != what.mends.end();
+}
+
+}  // namespace
+
+FigureResult ablation(const Figure& figure, const RunOptions& options) {
+  FigureResult out;
+  Batch batch(options);
+  std::vector<Study> studies;
+  const uint32_t seeds = options.ci() ? 1 : 2;
+  for (const AblationCase& what : ablation_cases(figure, options.ci())) {
+    Study study{what};
+    for (size_t mend = 0; mend < kMends.size(); ++mend) {
+      if (!is_run(what, mend, options.ci())) continue;
+      Scenario scenario = what.scenario;
+      for (switchsim::FlowSpec& flow : scenario.flows) kMends[mend].switch_off(&flow.params);
+      study.groups[mend] = batch.add(scenario, seeds);
+    }
+    studies.push_back(study);
+  }
+  batch.run();
+  for (const Study& study : studies) {
+    add_claims(batch, study, &out);
+    out.panels.push_back(case_panel(batch, study));
+  }
+  add_worth(batch, studies, &out);
+  batch.claim_sound("ablation", &out);
+  const Scenario& first = batch.scenario(0);
+  out.constants = constants_of(first, first.paths[0], seeds);
+  out.setup = fmt::format(
+      "Networks and traffic that the mends are for, with one mend switched off at a time (L = 64: "
+      "the paper's window instead of 128 slots); {}; {} seeds",
+      describe(first, first.paths[0]), seeds);
+  out.seen = "What each mend is worth: each is switched off alone";
+  return out;
+}
+
+}  // namespace mprdma::figures

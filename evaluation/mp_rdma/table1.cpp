@@ -1,0 +1,73 @@
+// Table 1: what multi-path adds to the state of a connection, itemised from the list of
+// transport/mp/offload_context.hpp.
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "evaluation/list.hpp"
+#include "transport/mp/offload_context.hpp"
+
+namespace mprdma::figures {
+
+namespace {
+
+using transport::OffloadContext;
+
+struct Field {
+  const char* name;
+  size_t bytes;
+  const char* what;
+};
+
+#define MPRDMA_FIELD(name, type, bytes, what) {#name, bytes, what},
+constexpr Field kFields[] = {MPRDMA_OFFLOAD_CONTEXT(MPRDMA_FIELD)};
+#undef MPRDMA_FIELD
+
+bool is_mend(const Field& field) {
+  return std::strstr(field.what, "[mend]") != nullptr;
+}
+
+}  // namespace
+
+FigureResult extra_state(const Figure& /*figure*/, const RunOptions& /*options*/) {
+  FigureResult out;
+  double sum = 0;
+  double mends = 0;
+  Panel panel{"", "", "bytes", {}};
+  Curve curve{"", {}, {}, {}, Stroke::kBars, 0};
+  for (const Field& field : kFields) {
+    const auto bytes = static_cast<double>(field.bytes);
+    sum += bytes;
+    mends += is_mend(field) ? bytes : 0;
+    out.report(fmt::format("table1.{}", field.name), fmt::format("{}: {}", field.name, field.what),
+               "", bytes, 0, "bytes", "");
+    curve.x.push_back(static_cast<double>(curve.x.size()));
+    curve.y.push_back(bytes);
+    panel.categories.emplace_back(field.name);
+    // The names stand in two rows, because they would overlap in one.
+    if (panel.categories.size() % 2 == 0) panel.categories.back().insert(0, "\n");
+  }
+  const auto packed = static_cast<double>(OffloadContext().pack().size());
+  out.claim("table1.bytes", "state that multi-path adds to a connection, packed", "<= 66", packed,
+            0, "bytes");
+  out.claim("table1.sum", "packed / sum of the fields", "== 1", packed / sum, 0, "");
+  out.report("table1.mends", "of that, for what the paper does not have (the mends)", "", mends, 0,
+             "bytes", "");
+  curve.x.push_back(static_cast<double>(curve.x.size()));
+  curve.y.push_back(sum);
+  panel.categories.emplace_back(panel.categories.size() % 2 == 0 ? "all" : "\nall");
+  panel.marks = {{66, "paper: 66 in all", true}};
+  panel.ymax = 75;
+  panel.curves = {curve};
+  panel.legend = false;
+  out.panels.push_back(panel);
+  out.constants.set("paper_bytes", uint64_t{66});
+  out.setup =
+      "The offload context: one sending and one receiving half at L = 64, asserted at compile "
+      "time; "
+      "what is in it and what is not: docs/algorithms.md";
+  out.seen = "Multi-path costs 66 bytes a connection, whatever the number of paths";
+  return out;
+}
+
+}  // namespace mprdma::figures

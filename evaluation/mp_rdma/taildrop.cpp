@@ -1,0 +1,115 @@
+// A tail-drop bottleneck without ECN: loss is the only signal.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "evaluation/batch.hpp"
+#include "evaluation/list.hpp"
+
+namespace mprdma::figures {
+
+namespace {
+
+using switchsim::Result;
+using switchsim::Scenario;
+
+constexpr std::array<uint32_t, 2> kSenders = {2, 8};
+// The first buffer is half a bandwidth-delay product; its results are shown, and no claim is made
+// of them.
+constexpr std::array<uint32_t, 5> kBufferKb = {30, 60, 150, 400, 1000};
+constexpr uint32_t kBdpKb = 60;
+// More timeouts than this, per flow and second, are a storm: at a floor of 500 us a flow that does
+// nothing else has up to 2000.
+constexpr const char* kStorm = "<= 100";
+
+Scenario scenario_for(const Figure& figure, const Variant& variant, uint32_t senders,
+                      uint32_t buffer_kb, bool ci) {
+  Scenario scenario = load(figure.scenario, variant.overrides);
+  scenario.flows.resize(senders);
+  scenario.topology.links[scenario.link("bottleneck")].ab.queue_bytes_max = buffer_kb * 1000ULL;
+  if (ci) shorten(&scenario, 4);
+  return scenario;
+}
+
+void add_claims(const Batch& batch, size_t group, const Variant& variant, uint32_t senders,
+                uint32_t buffer_kb, double ceiling, FigureResult* out) {
+  const double seconds =
+      static_cast<double>(batch.scenario(group).duration.count_ps()) / 1e12 * senders;
+  const Summary share = batch.over(group, [&](const Result& r) { return r.goodput_bps / ceiling; });
+  const Summary timeouts = batch.over(
+      group, [&](const Result& r) { return static_cast<double>(r.timeouts()) / seconds; });
+  const Summary fair = batch.over(group, [](const Result& r) { return r.jain; });
+  const std::string id = fmt::format(
+      "taildrop.{}.n{}.{}kb", &variant == &kMp ? "mp" : (&variant == &kMp128 ? "mp128" : "paper"),
+      senders, buffer_kb);
+  const std::string what = fmt::format("{}: {} senders, {} KB", variant.name, senders, buffer_kb);
+  if (&variant == &kMp128 && buffer_kb >= kBdpKb) {
+    out->claim(id, what + ", goodput / ceiling", ">= 0.93", share.mean, share.deviation, "");
+    out->claim(id + ".rto", what + ", timeouts", kStorm, timeouts.mean, timeouts.deviation,
+               "/flow/s");
+  } else {
+    const bool ours = &variant != &kPaper;
+    const char* note = buffer_kb < kBdpKb ? "less than one BDP: only reported"
+                       : ours ? "L = 64 hardly exceeds one BDP: every loss overflows the bitmap; "
+                                "software's default is L = 128"
+                              : "the paper's letter, to compare";
+    out->report(id, what + ", goodput / ceiling", ours ? ">= 0.93" : "", share.mean,
+                share.deviation, "", note);
+    out->report(id + ".rto", what + ", timeouts", ours ? kStorm : "", timeouts.mean,
+                timeouts.deviation, "/flow/s", note);
+  }
+  out->report(id + ".jain", what + ", Jain's index", "", fair.mean, fair.deviation, "", "");
+}
+
+}  // namespace
+
+FigureResult tail_drop(const Figure& figure, const RunOptions& options) {
+  FigureResult out;
+  Batch batch(options);
+  const std::array<const Variant*, 3> variants = {&kMp128, &kMp, &kPaper};
+  const uint32_t seeds = options.ci() ? 1 : 3;
+  for (const Variant* variant : variants) {
+    for (const uint32_t senders : kSenders) {
+      for (const uint32_t buffer_kb : kBufferKb) {
+        batch.add(scenario_for(figure, *variant, senders, buffer_kb, options.ci()), seeds);
+      }
+    }
+  }
+  batch.run();
+  const Scenario& first = batch.scenario(0);
+  const switchsim::LinkId bottleneck = first.link("bottleneck");
+  const double ceiling = ceiling_bps(first, bottleneck);
+  for (const uint32_t senders : kSenders) {
+    Panel panel{
+        fmt::format("{} senders", senders), "buffer of the bottleneck", "goodput / ceiling", {}};
+    for (const uint32_t kb : kBufferKb) panel.categories.push_back(fmt::format("{} KB", kb));
+    panel.marks = {{0.93, "0.93"}};
+    panel.ymax = 1.1;
+    out.panels.push_back(panel);
+  }
+  size_t group = 0;
+  for (const Variant* variant : variants) {
+    for (size_t n = 0; n < kSenders.size(); ++n) {
+      Curve curve{variant->name, {}, {}, {}, Stroke::kBars, variant->colour};
+      for (size_t b = 0; b < kBufferKb.size(); ++b, ++group) {
+        const Summary share =
+            batch.over(group, [&](const Result& r) { return r.goodput_bps / ceiling; });
+        curve.x.push_back(static_cast<double>(b));
+        curve.y.push_back(share.mean);
+        curve.error.push_back(share.deviation);
+        add_claims(batch, group, *variant, kSenders[n], kBufferKb[b], ceiling, &out);
+      }
+      out.panels[n].curves.push_back(curve);
+    }
+  }
+  batch.claim_sound("taildrop", &out);
+  out.constants = constants_of(first, bottleneck, seeds);
+  out.setup =
+      fmt::format("Senders of their own hosts share one link that drops what does not fit; {}; {}",
+                  describe(first, bottleneck), describe_times(first, seeds));
+  out.seen = "Without ECN, loss is signal enough: no collapse at any buffer of one BDP or more";
+  return out;
+}
+
+}  // namespace mprdma::figures

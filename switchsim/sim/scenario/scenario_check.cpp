@@ -1,0 +1,277 @@
+// Checks of a scenario: its flows, traffic, events and times.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <numeric>
+#include <unordered_set>
+#include <utility>
+
+#include "switchsim/sim/scenario/checks.hpp"
+#include "switchsim/sim/scenario/traffic.hpp"
+#include "switchsim/sim/scenario/traffic_rules.hpp"
+#include "transport/core/param_check.hpp"
+#include "transport/core/types.hpp"
+
+namespace mprdma::switchsim {
+
+namespace {
+
+using Of = Mistake::Of;
+
+Wrong check_messages(const FlowSpec& flow) {
+  if (flow.post_depth == 0 || flow.post_depth > 4096) {
+    return {"post_depth", "post_depth is not in 1..4096"};
+  }
+  if (flow.message_bytes == 0 || flow.message_bytes > transport::kMaxMessageBytes) {
+    return {"message_bytes", "message_bytes is not in 1..2^30"};
+  }
+  for (size_t i = 0; i < flow.timed_messages.size(); ++i) {
+    const TimedMessage& message = flow.timed_messages[i];
+    if (message.bytes == 0 || message.bytes > transport::kMaxMessageBytes) {
+      return {"at", "a message's size is not in 1..2^30"};
+    }
+    if (i > 0 && message.at < flow.timed_messages[i - 1].at) return {"at", "messages out of order"};
+  }
+  if (flow.synchronise_ppm > 1'000'000) {
+    return {"synchronise_share", "a synchronise share above 1"};
+  }
+  if (flow.turn_packets == 0 || flow.turn_packets > 4096) {
+    return {"turn_packets", "turn_packets is not in 1..4096"};
+  }
+  if (flow.think > SimSpan() && flow.post_depth != 1) {
+    return {"think_us", "think needs a post_depth of 1"};
+  }
+  return {};
+}
+
+Wrong check_flow(const Scenario& scenario, const FlowSpec& flow) {
+  if (flow.from >= scenario.topology.hosts || flow.to >= scenario.topology.hosts) {
+    return {"to", "no such host"};
+  }
+  if (flow.from == flow.to) return {"to", "from a host to itself"};
+  if (flow.path_mtu < 256 || flow.path_mtu > 4096) {
+    return {"transport", "path_mtu is not in 256..4096"};
+  }
+  Wrong wrong = check_messages(flow);
+  if (!wrong.what.empty()) return wrong;
+  if (flow.pinned_link && *flow.pinned_link >= scenario.topology.links.size()) {
+    return {"pinned", "pinned to a link that is not there"};
+  }
+  if (flow.pinned_link && flow.params.path_policy != transport::PathPolicy::kSingle) {
+    return {"pinned", "pinned, and not on a single path"};
+  }
+  return {"transport", check_params(flow.params).what};
+}
+
+std::string flow_name(const Scenario& scenario, size_t i) {
+  const std::string& name = scenario.flows[i].name;
+  return name.empty() ? fmt::format("flow{}", i) : name;
+}
+
+// The sets of nodes that links connect when the run begins.
+class Islands {
+ public:
+  explicit Islands(const Topology& topology) : above_(topology.nodes()) {
+    std::iota(above_.begin(), above_.end(), 0);
+    for (const LinkConfig& link : topology.links) above_[root(link.a)] = root(link.b);
+  }
+  bool joined(NodeId a, NodeId b) { return root(a) == root(b); }
+
+ private:
+  NodeId root(NodeId node) {
+    while (above_[node] != node) node = above_[node] = above_[above_[node]];
+    return node;
+  }
+  std::vector<NodeId> above_;
+};
+
+std::string no_way(const Scenario& scenario, NodeId from, NodeId to) {
+  return fmt::format("no way from '{}' to '{}': no links join them", scenario.host_names[from],
+                     scenario.host_names[to]);
+}
+
+Mistake check_flows(const Scenario& scenario, Islands& islands) {
+  std::unordered_set<std::string> names;
+  for (size_t i = 0; i < scenario.flows.size(); ++i) {
+    const FlowSpec& flow = scenario.flows[i];
+    const std::string name = flow_name(scenario, i);
+    Wrong wrong = check_flow(scenario, flow);
+    if (wrong.what.empty() && !islands.joined(flow.from, flow.to)) {
+      wrong = {"to", no_way(scenario, flow.from, flow.to)};
+    }
+    if (wrong.what.empty() && !names.insert(name).second) {
+      wrong = {"name", "another flow has this name"};
+    }
+    if (wrong.what.empty()) continue;
+    return {Of::kFlow, i, wrong.key, fmt::format("flow '{}': {}", name, wrong.what)};
+  }
+  return {};
+}
+
+// True if a generated flow, named by the stem and a number, may get the other name.
+bool names_collide(std::string_view stem, std::string_view other) {
+  return other.starts_with(stem) &&
+         other.find_first_not_of("0123456789", stem.size()) == std::string_view::npos;
+}
+
+// Checks that the hosts of the traffic are connected. Only pairs are known before the draw; for all
+// other kinds every host has to reach every other one.
+Wrong check_ways(const Scenario& scenario, const TrafficSpec& traffic, Islands& islands) {
+  const bool pairs =
+      traffic.kind == TrafficKind::kPairs ||
+      (traffic.kind == TrafficKind::kPoisson && traffic.partners == PartnerRule::kPairs);
+  const size_t from = traffic.from.size();
+  const size_t to = traffic.to.size();
+  for (size_t i = 0; i < std::max(from, to); ++i) {
+    const NodeId a = traffic.from[pairs ? (from == 1 ? 0 : i) : std::min(i, from - 1)];
+    const NodeId b = traffic.to[pairs ? (to == 1 ? 0 : i) : std::min(i, to - 1)];
+    const NodeId hub = pairs ? a : traffic.from[0];
+    if (!islands.joined(hub, b)) return {"to", no_way(scenario, hub, b)};
+    if (!islands.joined(hub, a)) return {"from", no_way(scenario, hub, a)};
+  }
+  return {};
+}
+
+Wrong check_names(const Scenario& scenario, size_t i) {
+  const std::string& stem = scenario.traffic[i].flow.name;
+  for (size_t j = 0; j < scenario.traffic.size(); ++j) {
+    const std::string& other = scenario.traffic[j].flow.name;
+    if (i == j || !names_collide(stem, other)) continue;
+    return {"name", fmt::format("traffic '{}' and '{}': their flows would have the same names",
+                                stem, other)};
+  }
+  for (size_t j = 0; j < scenario.flows.size(); ++j) {
+    const std::string other = flow_name(scenario, j);
+    if (!names_collide(stem, other)) continue;
+    return {"name",
+            fmt::format("traffic '{}': its flows would be named like flow '{}'", stem, other)};
+  }
+  return {};
+}
+
+Mistake check_all_traffic(const Scenario& scenario, Islands& islands) {
+  for (size_t i = 0; i < scenario.traffic.size(); ++i) {
+    const TrafficSpec& traffic = scenario.traffic[i];
+    Wrong wrong = check_traffic(scenario, traffic);
+    if (wrong.what.empty()) {
+      FlowSpec flow = traffic.flow;  // for any two hosts
+      flow.from = 0;
+      flow.to = 1;
+      wrong = check_flow(scenario, flow);
+    }
+    if (wrong.what.empty()) wrong = check_ways(scenario, traffic, islands);
+    if (!wrong.what.empty()) {
+      return {Of::kTraffic, i, wrong.key,
+              fmt::format("traffic '{}': {}", traffic.flow.name, wrong.what)};
+    }
+    wrong = check_names(scenario, i);
+    if (!wrong.what.empty()) return {Of::kTraffic, i, wrong.key, wrong.what};
+  }
+  return {};
+}
+
+Wrong check_event(const Scenario& scenario, const LinkEvent& event) {
+  if (event.link >= scenario.topology.links.size()) return {"link", "no such link"};
+  if (event.at < SimTime()) return {"at_us", "before the beginning"};
+  if (event.at > SimTime() + scenario.duration) return {"at_us", "after the end"};
+  if (event.rate && event.rate->bits_per_second() == 0) {
+    return {"rate_gbps", "a rate of 0 (take the link down instead)"};
+  }
+  if (event.loss_ppm && *event.loss_ppm > 1'000'000) return {"loss", "a loss above 1"};
+  if (event.delay && *event.delay < SimSpan()) return {"delay_us", "a delay below 0"};
+  return {"red", event.red ? check_red(*event.red).text : std::string()};
+}
+
+double all_flows(const Scenario& scenario) {
+  auto flows = static_cast<double>(scenario.flows.size());
+  for (const TrafficSpec& traffic : scenario.traffic) flows += flows_of(scenario, traffic);
+  return flows;
+}
+
+Wrong check_times(const Scenario& scenario) {
+  if (scenario.duration <= SimSpan()) return {"duration_us", "duration_us is not above 0"};
+  if (scenario.warm_up < SimSpan() || scenario.warm_up >= scenario.duration) {
+    return {"warm_up_us", "expected at least 0, and below duration_us"};
+  }
+  if (scenario.sample <= SimSpan()) return {"sample_us", "a sampling interval of 0"};
+  if (scenario.queue_sample <= SimSpan()) return {"queue_sample_us", "a sampling interval of 0"};
+  if (scenario.ack_delay < SimSpan()) return {"ack_delay_us", "a delay below 0"};
+  if (scenario.ack_jitter < SimSpan()) return {"ack_jitter_us", "a delay below 0"};
+  for (const LinkId path : scenario.paths) {
+    if (path >= scenario.topology.links.size()) {
+      return {"paths", "a path is a link that is not there"};
+    }
+  }
+  if (scenario.flows.empty() && scenario.traffic.empty()) {
+    return {"flow", "no flow: a table [[flow]] or [[traffic]] is missing"};
+  }
+  return {};
+}
+
+}  // namespace
+
+Wrong check_params(const transport::Params& params) {
+  const transport::ParamFault fault = find_fault(params);
+  if (fault.key.empty()) return {};
+  return {std::string(fault.key), fmt::format("{} {}{}{}", fault.key, fault.what,
+                                              fault.other.empty() ? "" : " ", fault.other)};
+}
+
+Wrong check_sampling(const Scenario& scenario) {
+  const auto duration_us = static_cast<double>(scenario.duration.count_ps()) / 1e6;
+  const auto points = duration_us / (static_cast<double>(scenario.sample.count_ps()) / 1e6);
+  const double flows = all_flows(scenario);
+  if (flows > static_cast<double>(kFlowsMax)) {
+    return {"", fmt::format("{:.6g} flows, more than {}", flows, kFlowsMax)};
+  }
+  const double ports = scenario.topology.ports();
+  // The number of series that the meter keeps.
+  const double series = flows * (6 + static_cast<double>(scenario.paths.size())) +
+                        ports * (scenario.topology.pfc.on ? 5 : 3) + 1;
+  // Every series has at least a first and a last point.
+  if (std::max(points, 2.0) * series > kSeriesValuesMax) {
+    return {"sample_us", fmt::format("expected at least {:.6g}: {:.6g} points of {:.6g} series "
+                                     "are more than {:.6g} values",
+                                     std::ceil(duration_us * series / kSeriesValuesMax), points,
+                                     series, kSeriesValuesMax)};
+  }
+  const auto looks = duration_us / (static_cast<double>(scenario.queue_sample.count_ps()) / 1e6);
+  if (looks * (ports + kLookOverhead) > kQueueLooksMax) {
+    const double least = duration_us * (ports + kLookOverhead) / kQueueLooksMax;
+    return {"queue_sample_us", fmt::format("expected at least {:.3g}: {:.6g} looks at {} queues "
+                                           "would take minutes",
+                                           least * 1.01, looks, ports)};
+  }
+  return {};
+}
+
+std::optional<Mistake> find_mistake(const Scenario& scenario) {
+  Mistake mistake = check_topology(scenario);
+  if (!mistake.what.empty()) return mistake;
+  Wrong wrong = check_times(scenario);
+  if (!wrong.what.empty()) return Mistake{Of::kScenario, 0, wrong.key, wrong.what};
+  Islands islands(scenario.topology);
+  mistake = check_flows(scenario, islands);
+  if (mistake.what.empty()) mistake = check_all_traffic(scenario, islands);
+  if (!mistake.what.empty()) return mistake;
+  for (size_t i = 0; i < scenario.events.size(); ++i) {
+    const LinkEvent& event = scenario.events[i];
+    wrong = check_event(scenario, event);
+    if (wrong.what.empty()) continue;
+    return Mistake{Of::kEvent, i, wrong.key,
+                   fmt::format("event at {:.6g} us: {}", event.at.ps() / 1e6, wrong.what)};
+  }
+  wrong = check_sampling(scenario);
+  if (!wrong.what.empty()) return Mistake{Of::kScenario, 0, wrong.key, wrong.what};
+  return std::nullopt;
+}
+
+Status validate(const Scenario& scenario) {
+  const std::optional<Mistake> mistake = find_mistake(scenario);
+  if (!mistake) return {};
+  return {EINVAL, mistake->what};
+}
+
+}  // namespace mprdma::switchsim

@@ -1,0 +1,27 @@
+// A daemon behind a MemoryPort, as far as an engine knows of it; a test is its hand.
+#pragma once
+
+#include <atomic>
+#include <cerrno>
+
+#include "dataplane/client/daemon.hpp"
+
+namespace mprdma::dataplane::testing {
+
+struct ScriptedNic final : NicLink {
+  [[nodiscard]] NicDevice device() const override { return its_device; }
+  [[nodiscard]] QpBlock block() const override { return its_block; }
+  [[nodiscard]] bool away() const override { return is_away.load(); }
+  int cm_open(const mprdma_abi_client*, const mprdma_abi_cm_open&) override { return 0; }
+  void cm_forget(const mprdma_abi_client*) override {}
+  int cm_execute(const mprdma_abi_client*, const mprdma_abi_cm_command&,
+                 mprdma_abi_cm_result*) override {
+    return ENOTCONN;
+  }
+
+  NicDevice its_device;
+  QpBlock its_block{16, 8};
+  std::atomic<bool> is_away{false};
+};
+
+}  // namespace mprdma::dataplane::testing

@@ -1,0 +1,170 @@
+// The table of neighbours: what it asks for, whom it learns, and what it costs.
+#include "dataplane/mgmt/neighbour_table.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <ctime>
+#include <set>
+#include <vector>
+
+#include "base/prng.hpp"
+
+namespace mprdma::dataplane {
+namespace {
+
+constexpr uint64_t kSecret = 77;
+
+struct Asked {
+  std::vector<Time> requests;
+  std::vector<Time> failures;
+  void run(ArpTable& table, Time until) {
+    while (table.next_deadline() <= until) {
+      const Time now = table.next_deadline();
+      table.on_deadline(
+          now, [&](const wire::IpAddress&) { requests.push_back(now); },
+          [&](const wire::IpAddress&) { failures.push_back(now); });
+    }
+  }
+};
+
+TEST(ArpTable, AsksAtOnceThenBacksOffThenGivesUpButGoesOnAsking) {
+  ArpTable table(kSecret);
+  const Time start = Time::from_ns(5'000'000'000);
+  table.resolve(7, start);
+  Asked asked;
+  asked.run(table, start + Duration::s(10));
+  ASSERT_GT(asked.requests.size(), 10u);
+  EXPECT_EQ(asked.requests[0], start);
+  EXPECT_EQ(asked.requests[1], start + Duration::ms(10));
+  EXPECT_EQ(asked.requests[2], start + Duration::ms(30));
+  EXPECT_LE(asked.requests.size(), 20u);
+  ASSERT_EQ(asked.failures.size(), 1u);
+  EXPECT_GE(asked.failures[0] - start, ArpTable::kGiveUpAfter);
+  EXPECT_TRUE(table.learn(7, {2, 0, 0, 0, 0, 1}, false)) << "a late answer mends it";
+  EXPECT_EQ(table.find(7)->state, ArpTable::State::kReachable);
+}
+
+TEST(ArpTable, AnswerEndsTheAsking) {
+  ArpTable table(kSecret);
+  table.resolve(7, Time{});
+  EXPECT_TRUE(table.learn(7, {2, 0, 0, 0, 0, 1}, false));
+  EXPECT_FALSE(table.learn(7, {2, 0, 0, 0, 0, 1}, false)) << "no news";
+  EXPECT_TRUE(table.learn(7, {2, 0, 0, 0, 0, 2}, false)) << "it moved";
+  Asked asked;
+  asked.run(table, Time{} + Duration::s(10));
+  EXPECT_TRUE(asked.requests.empty());
+}
+
+TEST(ArpTable, StrangersAreLearntOnlyWhenTheyAskForUsAndKeepNobodyOut) {
+  ArpTable table(kSecret);
+  EXPECT_FALSE(table.learn(9, {2, 0, 0, 0, 0, 9}, false));
+  EXPECT_EQ(table.find(9), nullptr);
+  ASSERT_NE(table.resolve(0x7ffffffe, Time{}), nullptr);
+  for (uint32_t ip = 1; ip < 2 * ArpTable::kCapacity; ++ip) {
+    table.learn(ip, {2, 0, 0, 0, 0, 9}, true);
+  }
+  EXPECT_NE(table.find(0x7ffffffe), nullptr) << "in use, pushed out by strangers";
+  EXPECT_NE(table.resolve(0x7fffffff, Time{}), nullptr);
+}
+
+// RFC 4861, 7.2.5: which advertisements change an entry.
+TEST(ArpTable, AnAdvertisementAddsNobodyAndLeavesWhatIsKnownUnlessItOverrides) {
+  ArpTable table(kSecret);
+  const wire::IpAddress ip = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9};
+  EXPECT_FALSE(table.learn_advertised(ip, {2, 0, 0, 0, 0, 1}, true));
+  table.resolve(ip, Time{});
+  EXPECT_TRUE(table.learn_advertised(ip, {2, 0, 0, 0, 0, 1}, false));
+  EXPECT_FALSE(table.learn_advertised(ip, {2, 0, 0, 0, 0, 2}, false));
+  EXPECT_EQ(table.find(ip)->mac[5], 1);
+  EXPECT_TRUE(table.learn_advertised(ip, {2, 0, 0, 0, 0, 2}, true));
+  EXPECT_EQ(table.find(ip)->mac[5], 2);
+}
+
+TEST(ArpTable, HoldsNoMoreThanItsCapacity) {
+  ArpTable table(kSecret);
+  for (uint32_t ip = 1; ip <= ArpTable::kCapacity; ++ip) {
+    ASSERT_NE(table.resolve(ip, Time{}), nullptr);
+  }
+  EXPECT_EQ(table.resolve(0x7fffffff, Time{}), nullptr);
+}
+
+// Compares the table with a list of wanted and learnt addresses, while strangers and silent
+// addresses displace each other.
+TEST(ArpTable, FindsWhatIsWantedHoweverManyComeAndGo) {
+  constexpr uint32_t kWanted = 300;
+  constexpr uint32_t kSilent = 0x1000;
+  ArpTable table(kSecret);
+  Prng prng(5);
+  Time now;
+  std::map<uint32_t, wire::MacAddress> macs;
+  for (int i = 0; i < 60'000; ++i) {
+    const auto low = static_cast<uint8_t>(prng.below(250));
+    const auto wanted = static_cast<uint32_t>(1 + prng.below(kWanted));
+    const auto stranger = static_cast<uint32_t>(0x10000 + prng.below(3 * ArpTable::kCapacity));
+    table.learn(stranger, {2, 0, 0, 0, 1, low}, true);
+    if (prng.chance(1, 4)) {
+      ASSERT_NE(table.resolve(wanted, now), nullptr) << i;
+      macs[wanted] = {2, 0, 0, 0, 0, low};
+      table.learn(wanted, macs[wanted], false);
+    }
+    if (prng.chance(1, 100)) {
+      ASSERT_NE(table.resolve(stranger, now), nullptr);
+    }
+    if (prng.chance(1, 500)) {
+      ASSERT_NE(table.resolve(kSilent + wanted, now), nullptr);
+    }
+    if (prng.chance(1, 2000)) {
+      now += Duration::s(2);
+      const auto ignore = [](const wire::IpAddress&) {};
+      for (int k = 0; k < 3; ++k) table.on_deadline(now + Duration::s(k), ignore, ignore);
+      now += Duration::s(3);
+      table.forget_failed();
+      EXPECT_EQ(table.find(kSilent + wanted), nullptr) << "nobody answered";
+    }
+  }
+  for (const auto& [ip, mac] : macs) {
+    ASSERT_NE(table.find(ip), nullptr) << ip;
+    EXPECT_EQ(table.find(ip)->mac, mac) << ip;
+  }
+  uint32_t found = 0;
+  for (uint32_t ip = 1; ip < 0x10000 + 3 * ArpTable::kCapacity; ++ip) {
+    found += table.find(ip) != nullptr ? 1 : 0;
+  }
+  EXPECT_LE(found, ArpTable::kCapacity);
+  EXPECT_GT(found, ArpTable::kCapacity / 2);
+}
+
+// If a full table were slow, a stranger who sends ARP packets from many addresses could stop the
+// thread that reads them.
+TEST(ArpTable, AFullOneCostsAboutAsMuchAsOneWithAFewEntries) {
+  constexpr uint32_t kLooks = 4096;
+  const auto cpu_ns = [] {
+    timespec t{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return t.tv_sec * 1'000'000'000LL + t.tv_nsec;
+  };
+  // Times look-ups, then strangers each of which displaces the one before. The least of several
+  // times counts, because the machine does other things, too.
+  const auto cost_with = [&](uint32_t wanted, bool strangers) {
+    ArpTable table(kSecret);
+    for (uint32_t ip = 1; ip <= wanted; ++ip) table.resolve(ip, Time{});
+    long long least = INT64_MAX;
+    for (uint32_t round = 0; round < 5; ++round) {
+      const long long start = cpu_ns();
+      for (uint32_t i = 0; i < kLooks; ++i) {
+        EXPECT_NE(table.find(1 + i % wanted), nullptr);
+        EXPECT_EQ(table.learn(0x1000000 * (round + 1) + i, {2, 0, 0, 0, 0, 1}, strangers),
+                  strangers);
+      }
+      least = std::min(least, cpu_ns() - start);
+    }
+    return least;
+  };
+  const long long few = cost_with(4, false);
+  EXPECT_LT(cost_with(ArpTable::kCapacity, false), 30 * few);
+  EXPECT_LT(cost_with(ArpTable::kCapacity - 1, true), 30 * few);
+}
+
+}  // namespace
+}  // namespace mprdma::dataplane

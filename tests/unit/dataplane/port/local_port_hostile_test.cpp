@@ -1,0 +1,321 @@
+// A LocalPort against a peer that breaks the rules: the worst is a counted drop or link down.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <memory>
+#include <new>
+#include <set>
+#include <string>
+
+#include "base/prng.hpp"
+#include "dataplane/open_port.hpp"
+#include "dataplane/port/local_port.hpp"
+#include "tests/unit/dataplane/port/port_test_support.hpp"
+
+namespace mprdma::dataplane {
+namespace {
+
+using local::Descriptor;
+using local::Geometry;
+using local::RegionHeader;
+using testing::now;
+using testing::until;
+
+constexpr int kGoodSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | F_SEAL_FUTURE_WRITE;
+
+// Speaks the control protocol by hand and writes what it likes into its region.
+class HostilePeer {
+ public:
+  struct Claim {
+    uint64_t magic = local::kRegionMagic;
+    uint32_t version = local::kRegionVersion;
+    uint32_t slots = 256;
+    uint32_t stride = local::kStrideDefault;
+    int seals = kGoodSeals;
+    size_t file_bytes = 0;  // 0: as the geometry says
+  };
+
+  explicit HostilePeer(const std::string& path) {
+    socket_ = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+    EXPECT_EQ(::connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  }
+  ~HostilePeer() {
+    if (region_ != nullptr) munmap(region_, bytes_);
+    close(socket_);
+  }
+  HostilePeer(const HostilePeer&) = delete;
+  HostilePeer& operator=(const HostilePeer&) = delete;
+
+  void hello(const Claim& claim) {
+    geometry_ = {claim.slots, claim.stride};
+    bytes_ = claim.file_bytes != 0 ? claim.file_bytes : geometry_.bytes();
+    const int fd = memfd_create("hostile", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    ASSERT_EQ(ftruncate(fd, static_cast<off_t>(bytes_)), 0);
+    region_ = static_cast<unsigned char*>(
+        mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
+    ASSERT_NE(region_, MAP_FAILED);
+    const local::Identity identity{claim.magic, claim.version, claim.slots, claim.stride, 0};
+    std::memcpy(region_, &identity, std::min(bytes_, sizeof identity));
+    ASSERT_EQ(fcntl(fd, F_ADD_SEALS, claim.seals), 0);
+    send_hello(fd);
+    close(fd);
+  }
+
+  void send_hello(int fd) {
+    const uint32_t message[4] = {0x4c503031, 1, 0, 0};
+    send_bytes(message, sizeof message, fd);
+  }
+
+  void send_bytes(const void* bytes, size_t count, int fd) {
+    iovec vector{const_cast<void*>(bytes), count};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+    msghdr header{};
+    header.msg_iov = &vector;
+    header.msg_iovlen = 1;
+    if (fd >= 0) {
+      header.msg_control = control;
+      header.msg_controllen = sizeof control;
+      cmsghdr* rights = CMSG_FIRSTHDR(&header);
+      rights->cmsg_level = SOL_SOCKET;
+      rights->cmsg_type = SCM_RIGHTS;
+      rights->cmsg_len = CMSG_LEN(sizeof(int));
+      std::memcpy(CMSG_DATA(rights), &fd, sizeof fd);
+    }
+    sendmsg(socket_, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
+
+  [[nodiscard]] RegionHeader& header() const { return *reinterpret_cast<RegionHeader*>(region_); }
+  void put(uint16_t position, Descriptor descriptor) {
+    auto* ring = reinterpret_cast<std::atomic<uint64_t>*>(region_ + Geometry::tx_ring_offset());
+    descriptor.sequence = static_cast<uint16_t>(position + 1);
+    ring[position % geometry_.slots].store(descriptor.pack());
+    header().newest.store(descriptor.pack());
+  }
+  [[nodiscard]] std::atomic<uint16_t>* return_ring() const {
+    return reinterpret_cast<std::atomic<uint16_t>*>(region_ + geometry_.return_ring_offset());
+  }
+
+ private:
+  int socket_ = -1;
+  Geometry geometry_;
+  size_t bytes_ = 0;
+  unsigned char* region_ = nullptr;
+};
+
+class HostilePeerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    port_ = open_port("local:" + directory_.wire() + ",slots=256").port;
+    ASSERT_NE(port_, nullptr);
+    port_->service(now());
+    peer_ = std::make_unique<HostilePeer>(directory_.wire());
+  }
+  void attach() {
+    peer_->hello({});
+    ASSERT_TRUE(until([&] {
+      port_->service(now());
+      return port_->link_up();
+    }));
+  }
+  // After every attack a well-behaved process can have the wire.
+  void expect_next_peer_works() {
+    peer_.reset();
+    auto next = open_port("local:" + directory_.wire()).port;
+    EXPECT_TRUE(until([&] {
+      port_->service(now());
+      next->service(now());
+      return port_->link_up() && next->link_up();
+    }));
+    EXPECT_EQ(testing::send_patterns(*next, 5, 1), 1u);
+    RxFrame frame{};
+    ASSERT_EQ(port_->rx_burst(&frame, 1), 1u);
+    EXPECT_EQ(testing::read_pattern(frame), 5u);
+    port_->rx_release(&frame.cookie, 1);
+  }
+
+  testing::WireDirectory directory_;
+  std::unique_ptr<Port> port_;
+  std::unique_ptr<HostilePeer> peer_;
+};
+
+TEST_F(HostilePeerTest, ARegionThatIsNotWhatItClaimsIsRefused) {
+  using Claim = HostilePeer::Claim;
+  const size_t good = Geometry{256, local::kStrideDefault}.bytes();
+  const Claim claims[] = {
+      {.seals = 0},
+      {.seals = kGoodSeals & ~F_SEAL_SHRINK},
+      {.seals = kGoodSeals & ~F_SEAL_FUTURE_WRITE},
+      {.file_bytes = good - 1},
+      {.file_bytes = 4096},
+      {.file_bytes = 8},
+      {.magic = 1},
+      {.version = 99},
+      {.slots = 0},
+      {.slots = 255},
+      {.slots = 128},
+      {.slots = 1U << 20},
+      {.stride = 0},
+      {.stride = 4353},
+      {.stride = 0xffffffc0, .file_bytes = good},
+  };
+  for (const Claim& claim : claims) {
+    peer_ = std::make_unique<HostilePeer>(directory_.wire());
+    Claim c = claim;
+    if (!Geometry{c.slots, c.stride}.sane() && c.file_bytes == 0) c.file_bytes = good;
+    const uint64_t before = port_->stats().rx_malformed;
+    peer_->hello(c);
+    EXPECT_TRUE(until([&] {
+      port_->service(now());
+      return port_->stats().rx_malformed > before;
+    })) << &claim - claims;
+    EXPECT_FALSE(port_->link_up());
+  }
+  expect_next_peer_works();
+}
+
+TEST_F(HostilePeerTest, ADescriptorThatIsNoMemoryFileIsRefused) {
+  const int fd = open("/dev/zero", O_RDWR | O_CLOEXEC);
+  peer_->send_hello(fd);
+  close(fd);
+  EXPECT_TRUE(until([&] {
+    port_->service(now());
+    return port_->stats().rx_malformed == 1;
+  }));
+  EXPECT_FALSE(port_->link_up());
+  expect_next_peer_works();
+}
+
+TEST_F(HostilePeerTest, GarbageOnTheSocketEndsTheHandshake) {
+  peer_->send_bytes("nonsense", 8, 0);
+  for (int i = 0; i < 3; ++i) port_->service(now());
+  EXPECT_FALSE(port_->link_up());
+  expect_next_peer_works();
+}
+
+TEST_F(HostilePeerTest, APeerThatNeverSpeaksIsDroppedAfterTheTimeout) {
+  Time t = now();
+  port_->service(t);
+  auto next = open_port("local:" + directory_.wire() + ",role=dial").port;
+  EXPECT_TRUE(until([&] {
+    t += Duration::ms(100);  // the port's clock is what it is told
+    port_->service(t);
+    next->service(t);
+    return next->link_up() && port_->link_up();
+  }));
+}
+
+TEST_F(HostilePeerTest, BadDescriptorsAreCountedAndGoodOnesBetweenThemArrive) {
+  attach();
+  const Descriptor bad[] = {
+      {.slot = 256, .length = 100, .offset = 64, .sequence = 0},
+      {.slot = 0xffff, .length = 100, .offset = 64, .sequence = 0},
+      {.slot = 1, .length = 13, .offset = 64, .sequence = 0},
+      {.slot = 2, .length = 0, .offset = 0, .sequence = 0},
+      {.slot = 3, .length = 4352, .offset = 1, .sequence = 0},
+      {.slot = 4, .length = 0xffff, .offset = 0xffff, .sequence = 0},
+  };
+  uint16_t position = 0;
+  for (const Descriptor& descriptor : bad) peer_->put(position++, descriptor);
+  peer_->put(position++, {.slot = 9, .length = 4352, .offset = 0, .sequence = 0});
+  // The peer sends the same slot while we hold it.
+  peer_->put(position++, {.slot = 9, .length = 100, .offset = 0, .sequence = 0});
+  RxFrame frames[kBurst];
+  ASSERT_EQ(port_->rx_burst(frames, kBurst), 1u);
+  EXPECT_EQ(frames[0].length, 4352u);
+  EXPECT_EQ(port_->stats().rx_malformed, 7u);
+  EXPECT_TRUE(port_->link_up());
+  port_->rx_release(&frames[0].cookie, 1);
+  expect_next_peer_works();
+}
+
+TEST_F(HostilePeerTest, ACursorThatJumpsTakesTheLinkDown) {
+  attach();
+  peer_->header().newest.store(Descriptor{0, 64, 0, 257}.pack());
+  RxFrame frames[kBurst];
+  EXPECT_EQ(port_->rx_burst(frames, kBurst), 0u);
+  EXPECT_FALSE(port_->link_up());
+  EXPECT_FALSE(port_->arm());
+  port_->service(now());
+  EXPECT_EQ(port_->stats().link_downs, 1u);
+  expect_next_peer_works();
+}
+
+TEST_F(HostilePeerTest, FramesReturnedTwiceOrNeverSentAreIgnored) {
+  attach();
+  ASSERT_EQ(testing::send_patterns(*port_, 0, kBurst), kBurst);
+  ASSERT_EQ(testing::send_patterns(*port_, 0, kBurst), kBurst);
+  ASSERT_EQ(testing::send_patterns(*port_, 0, kBurst), kBurst);
+  // We hold the slots 0..95.
+  const uint16_t returned[] = {5, 5, 200, 0xffff, 5, 6};
+  for (uint16_t i = 0; i < 6; ++i) peer_->return_ring()[i].store(returned[i]);
+  peer_->header().returned.store(6);
+  uint64_t sent = 0;
+  std::set<uint64_t> slots;
+  TxFrame frames[kBurst];
+  while (const unsigned n = port_->tx_reserve(frames, kBurst)) {
+    for (unsigned i = 0; i < n; ++i) {
+      EXPECT_TRUE(slots.insert(frames[i].cookie).second) << "a frame handed out twice";
+      testing::write_pattern(&frames[i], i);
+    }
+    port_->tx_commit(frames, n);
+    sent += n;
+  }
+  EXPECT_EQ(sent, 256u - 96 + 2);
+  EXPECT_EQ(port_->stats().rx_malformed, 4u);
+  peer_->header().returned.store(6 + 257);
+  EXPECT_EQ(port_->tx_reserve(frames, 1), 0u);
+  EXPECT_FALSE(port_->link_up());
+  expect_next_peer_works();
+}
+
+TEST_F(HostilePeerTest, NoGarbageInTheRegionDoesHarm) {
+  attach();
+  Prng prng(42);
+  uint64_t taken_total = 0;
+  uint16_t position = 0;
+  uint32_t returned = 0;
+  for (int round = 0; round < 20'000; ++round) {
+    if (!port_->link_up()) {
+      port_->service(now());
+      peer_ = std::make_unique<HostilePeer>(directory_.wire());
+      attach();
+      position = 0;
+      returned = 0;
+    }
+    // Values are often nearly right, so that every check is reached.
+    for (int i = 0; i < 8; ++i) {
+      const auto d = Descriptor::unpack(prng.next_u64());
+      peer_->put(position++,
+                 {static_cast<uint16_t>(d.slot & 511), static_cast<uint16_t>(d.length & 8191),
+                  static_cast<uint16_t>(d.offset & 255), 0});
+      peer_->return_ring()[returned++ % 256].store(static_cast<uint16_t>(prng.next_u64() & 511));
+    }
+    peer_->header().returned.store(returned);
+    if (prng.below(256) == 0) peer_->header().newest.store(prng.next_u64());
+    if (prng.below(256) == 0) peer_->header().returned.store(static_cast<uint32_t>(position) * 77);
+    RxFrame frames[kBurst];
+    uint64_t sum = 0;
+    const unsigned taken = port_->rx_burst(frames, kBurst);
+    for (unsigned i = 0; i < taken; ++i) {
+      for (uint32_t k = 0; k < frames[i].length; k += 64) sum += frames[i].data[k];
+      sum += frames[i].data[frames[i].length - 1];
+      port_->rx_release(&frames[i].cookie, 1);
+    }
+    EXPECT_EQ(sum, 0u);
+    taken_total += taken;
+    testing::send_patterns(*port_, 0, 4);
+  }
+  EXPECT_GT(taken_total, 0u);
+  expect_next_peer_works();
+}
+
+}  // namespace
+}  // namespace mprdma::dataplane

@@ -1,0 +1,118 @@
+// No wake-up of a LocalPort is lost: a process that sleeps after arm() is woken by the next frame.
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "base/prng.hpp"
+#include "dataplane/open_port.hpp"
+#include "tests/unit/dataplane/port/port_test_support.hpp"
+
+namespace mprdma::dataplane {
+namespace {
+
+using testing::now;
+using testing::send_patterns;
+using testing::until;
+using testing::WireDirectory;
+
+constexpr int kLostAfterMs = 5000;
+
+class LocalPortWakeup : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    a_ = open_port("local:" + directory_.wire() + ",slots=256").port;
+    b_ = open_port("local:" + directory_.wire() + ",slots=256").port;
+    ASSERT_TRUE(until([&] {
+      a_->service(now());
+      b_->service(now());
+      return a_->link_up() && b_->link_up();
+    }));
+  }
+
+  // Sleeps as an engine does; false if nothing woke it.
+  static bool wait_for_wakeup(Port& port) {
+    if (!port.arm()) return true;
+    pollfd entry{port.notify_fd(), POLLIN, 0};
+    const bool woken = poll(&entry, 1, kLostAfterMs) == 1;
+    port.disarm();
+    port.service(now());
+    return woken;
+  }
+
+  static unsigned take_all(Port& port) {
+    unsigned total = 0;
+    RxFrame frames[kBurst];
+    while (const unsigned taken = port.rx_burst(frames, kBurst)) {
+      for (unsigned i = 0; i < taken; ++i) port.rx_release(&frames[i].cookie, 1);
+      total += taken;
+    }
+    port.flush();
+    return total;
+  }
+
+  WireDirectory directory_;
+  std::unique_ptr<Port> a_;
+  std::unique_ptr<Port> b_;
+};
+
+// Waits a little, so that arming and sending meet in every order.
+void dawdle(Prng* prng) {
+  for (uint64_t i = prng->below(400); i > 0; --i)
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+}
+
+TEST_F(LocalPortWakeup, NoneIsLostWhenBothEndsSleepBetweenFrames) {
+  constexpr uint64_t kRounds = 20'000;
+  std::atomic<bool> lost = false;
+  const auto play = [&](Port& port, uint64_t seed, bool serves) {
+    Prng prng(seed);
+    if (serves) send_patterns(port, 0, 1);
+    for (uint64_t round = 0; round < kRounds && !lost;) {
+      const unsigned taken = take_all(port);
+      if (taken == 0) {
+        dawdle(&prng);
+        if (!wait_for_wakeup(port)) lost = true;
+        continue;
+      }
+      round += taken;
+      dawdle(&prng);
+      send_patterns(port, round, taken);
+    }
+  };
+  std::thread other([&] { play(*b_, 1, false); });
+  play(*a_, 2, true);
+  other.join();
+  EXPECT_FALSE(lost);
+}
+
+TEST_F(LocalPortWakeup, NoneIsLostWhenTheSenderSleepsForRoomAndTheReaderForFrames) {
+  constexpr uint64_t kFrames = 300'000;
+  std::atomic<bool> lost = false;
+  std::thread reader([&] {
+    Prng prng(3);
+    for (uint64_t taken = 0; taken < kFrames && !lost;) {
+      const unsigned now_taken = take_all(*b_);
+      taken += now_taken;
+      dawdle(&prng);
+      if (now_taken == 0 && !wait_for_wakeup(*b_)) lost = true;
+    }
+  });
+  Prng prng(4);
+  for (uint64_t sent = 0; sent < kFrames && !lost;) {
+    const auto wanted = static_cast<unsigned>(std::min<uint64_t>(kBurst, kFrames - sent));
+    const unsigned n = send_patterns(*a_, sent, wanted);
+    sent += n;
+    dawdle(&prng);
+    if (n < wanted && !wait_for_wakeup(*a_)) lost = true;
+  }
+  reader.join();
+  EXPECT_FALSE(lost);
+}
+
+}  // namespace
+}  // namespace mprdma::dataplane

@@ -1,0 +1,66 @@
+// A thread that has to run at once may not take the core from those whom it serves.
+#include "dataplane/sys/thread_class.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+
+namespace mprdma::dataplane {
+namespace {
+
+TEST(PromptBudget, AThreadThatMostlySleepsMayRunAtOnceEachTime) {
+  Time now;
+  PromptBudget budget(now);
+  EXPECT_FALSE(budget.slept_until(now += Duration::us(150))) << "not worth a system call yet";
+  EXPECT_TRUE(budget.slept_until(now += Duration::us(150)));
+  for (int i = 0; i < 1000; ++i) {
+    EXPECT_TRUE(budget.ran_until(now += Duration::us(20)));
+    EXPECT_TRUE(budget.slept_until(now += Duration::us(100)));
+  }
+}
+
+TEST(PromptBudget, AThreadThatHardlySleepsIsAnOrdinaryOne) {
+  Time now;
+  PromptBudget budget(now);
+  budget.slept_until(now += Duration::s(1));
+  Duration real_time;
+  Duration all;
+  for (int i = 0; i < 1000; ++i) {
+    const bool granted = budget.slept_until(now += Duration::us(10));
+    budget.ran_until(now += Duration::us(90));
+    if (granted) real_time += Duration::us(90);
+    all += Duration::us(100);
+  }
+  EXPECT_LE(real_time, all / 5);
+  EXPECT_FALSE(budget.ran_until(now += PromptBudget::kBurst));
+}
+
+// The thread belongs to the application.
+TEST(Nap, LeavesTheSlackOfTimersAsItWas) {
+  const int before = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
+  prctl(PR_SET_TIMERSLACK, 77'000, 0, 0, 0);
+  nap();
+  EXPECT_EQ(prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0), 77'000);
+  prctl(PR_SET_TIMERSLACK, before, 0, 0, 0);
+}
+
+// A thread that yields is switched from, but not of its own will.
+int64_t sleeps_of(uint32_t tries) {
+  const auto sleeps = [] {
+    rusage usage{};
+    getrusage(RUSAGE_THREAD, &usage);
+    return usage.ru_nvcsw;
+  };
+  const int64_t before = sleeps();
+  for (int i = 0; i < 10; ++i) give_way(tries);
+  return sleeps() - before;
+}
+
+TEST(GiveWay, YieldsAtFirstAndSleepsLater) {
+  EXPECT_EQ(sleeps_of(0), 0);
+  // A nap may be over before the thread sleeps, if another thread had its core that long.
+  EXPECT_GT(sleeps_of(1000), 0);
+}
+
+}  // namespace
+}  // namespace mprdma::dataplane

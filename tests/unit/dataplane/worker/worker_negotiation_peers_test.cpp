@@ -1,0 +1,222 @@
+// Which peers an engine asks for the mode, and which it believes: silent ones, peers of the
+// standard, the same device; datagrams that answer nothing.
+#include "tests/unit/dataplane/mgmt/negotiation_support.hpp"
+#include "wire/frame.hpp"
+
+namespace mprdma::dataplane {
+namespace {
+
+using testing::Bytes;
+using testing::Host;
+using testing::is_mad;
+using testing::mad_of;
+using testing::make_frame;
+using testing::WorkerNegotiationTest;
+
+TEST_F(WorkerNegotiationTest, SilenceMeansTheStandardAndOnlyTheFirstQueuePairWaits) {
+  make();
+  wire->on_frame = [](int from, const Bytes& frame) { return from == 0 || !is_mad(frame); };
+  connect_a();
+  run(Duration::ms(450));
+  EXPECT_EQ(a->mode(), MPRDMA_ABI_MODE_DEFAULT);
+  run(Duration::ms(100));
+  EXPECT_EQ(a->mode(), MPRDMA_ABI_MODE_ROCE);
+  EXPECT_EQ(a->counters().pair_questions_sent, 5u);
+  EXPECT_EQ(a->counters().pair_peers_silent, 1u);
+  const auto second = a->host.make_qp(*a->cq);
+  a->host.connect(*second, Host::ip(1), b->qp->qpn + 1);
+  EXPECT_EQ(a->mode(*second), MPRDMA_ABI_MODE_ROCE);
+}
+
+// Half of what the verbs' timeout and retries allow (8 times 67 ms) is for the question.
+TEST_F(WorkerNegotiationTest, WorkWaitsForASilentPeersModeForHalfOfItsPatience) {
+  make();
+  wire->on_frame = [](int from, const Bytes& frame) { return from == 0 || !is_mad(frame); };
+  connect_a();
+  a->write(*b);
+  run(Duration::ms(260));
+  EXPECT_EQ(a->mode(), MPRDMA_ABI_MODE_DEFAULT);
+  run(Duration::ms(20));
+  EXPECT_EQ(a->mode(), MPRDMA_ABI_MODE_ROCE);
+  EXPECT_EQ(a->counters().pair_questions_sent, 5u);
+  EXPECT_EQ(a->counters().pair_peers_silent, 1u) << "the next queue pair does not wait";
+}
+
+TEST_F(WorkerNegotiationTest, WhoDoesNotKnowTheQuestionIsOfTheStandard) {
+  make();
+  // Answers as a kernel does: the question comes back with response bit and status.
+  wire->on_frame = [&](int from, const Bytes& frame) {
+    if (from != 0 || !is_mad(frame)) return true;
+    wire::DecodedFrame decoded;
+    EXPECT_EQ(wire::decode_frame(frame, decoded, true), wire::DropReason::kNone);
+    Bytes payload(frame.begin() + decoded.payload_offset,
+                  frame.begin() + decoded.payload_offset + wire::kMadBytes);
+    payload[3] |= wire::kMadResponse;
+    payload[5] = wire::kMadStatusUnsupportedAttribute;
+    std::swap(decoded.address.src_ip, decoded.address.dst_ip);
+    std::swap(decoded.address.src_mac, decoded.address.dst_mac);
+    wire->deliver(0, make_frame(decoded.address, decoded.packet, payload));
+    return false;
+  };
+  connect_a();
+  run(Duration::ms(1));
+  EXPECT_EQ(a->mode(), MPRDMA_ABI_MODE_ROCE);
+  EXPECT_EQ(a->counters().pair_peers_silent, 0u);
+}
+
+TEST_F(WorkerNegotiationTest, AnAnswerOfAnotherQueuePairThanTheAskedOneIsNone) {
+  make();
+  Bytes true_answer;
+  wire->on_frame = [&](int from, const Bytes& frame) {
+    if (from != 1 || !is_mad(frame)) return true;
+    true_answer = frame;
+    return false;
+  };
+  connect_a();
+  run(Duration::ms(1));
+  ASSERT_FALSE(true_answer.empty());
+  wire::DecodedFrame decoded;
+  ASSERT_EQ(wire::decode_frame(true_answer, decoded, true), wire::DropReason::kNone);
+  Bytes payload(true_answer.begin() + decoded.payload_offset,
+                true_answer.begin() + decoded.payload_offset + wire::kMadBytes);
+  payload[55] ^= 1;  // the sender's queue pair
+  const uint64_t before = a->counters().drop_bad_mad;
+  wire->inject(0, make_frame(decoded.address, decoded.packet, payload));
+  run(Duration::us(100));
+  EXPECT_EQ(a->counters().drop_bad_mad, before + 1);
+  EXPECT_EQ(a->mode(), MPRDMA_ABI_MODE_DEFAULT) << "not decided";
+  wire->inject(0, true_answer);
+  run(Duration::us(100));
+  EXPECT_EQ(a->mode(), MPRDMA_ABI_MODE_MP);
+}
+
+TEST_F(WorkerNegotiationTest, APacketOfTheStandardDecidesForIt) {
+  make(nullptr, pin(transport::Params::roce()));
+  // No datagram gets through: the peer is no mprdma device, and speaks first.
+  wire->on_frame = [](int, const Bytes& frame) { return !is_mad(frame); };
+  connect_a();
+  connect_b();
+  auto& wqe = b->host.begin_send(*b->qp, MPRDMA_ABI_WRITE, 1, {{b->mr->addr(), 100, b->mr->key}});
+  wqe.remote_addr = a->mr->addr();
+  wqe.rkey = a->mr->key;
+  b->host.end_send(*b->qp);
+  run(Duration::ms(2));
+  EXPECT_TRUE(completed(*b));
+  EXPECT_EQ(a->mode(), MPRDMA_ABI_MODE_ROCE);
+}
+
+TEST_F(WorkerNegotiationTest, LostQuestionsAndAnswersOnlyCostTime) {
+  for (const int lost_from : {0, 1}) {
+    wire->on_frame = nullptr;
+    make();
+    int left = 2;
+    wire->on_frame = [&, lost_from](int from, const Bytes& frame) {
+      return from != lost_from || !is_mad(frame) || left-- <= 0;
+    };
+    connect_a();
+    a->write(*b);
+    run(Duration::ms(150));
+    connect_b();
+    run(Duration::ms(700), Duration::us(100));
+    EXPECT_TRUE(completed(*a));
+    EXPECT_EQ(a->mode(), MPRDMA_ABI_MODE_MP);
+    EXPECT_EQ(b->mode(), MPRDMA_ABI_MODE_MP);
+  }
+}
+
+TEST_F(WorkerNegotiationTest, OurOwnDeviceIsNotAsked) {
+  make();
+  const auto other = a->host.make_qp(*a->cq);
+  a->host.connect(*a->qp, Host::ip(0), other->qpn);
+  a->host.connect(*other, Host::ip(0), a->qp->qpn);
+  EXPECT_EQ(a->mode(), MPRDMA_ABI_MODE_MP);
+  EXPECT_EQ(a->mode(*other), MPRDMA_ABI_MODE_MP);
+  auto& wqe = a->host.begin_send(*a->qp, MPRDMA_ABI_WRITE, 1, {{a->mr->addr(), 100, a->mr->key}});
+  wqe.remote_addr = a->mr->addr() + 4096;
+  wqe.rkey = a->mr->key;
+  a->host.end_send(*a->qp);
+  run(Duration::ms(1));
+  EXPECT_TRUE(completed(*a));
+  EXPECT_EQ(a->counters().pair_questions_sent, 0u);
+}
+
+// A queue pair that took the question for its own device's would wait for ever for a decision that
+// nobody makes.
+TEST_F(WorkerNegotiationTest, AQuestionInOurOwnNameIsNotThatOfOurOwnDevice) {
+  make();
+  const auto other = a->host.make_qp(*a->cq);
+  wire::PairMad mad;
+  mad.info.abilities = 1u << MPRDMA_ABI_MODE_MP | 1u << MPRDMA_ABI_MODE_ROCE;
+  mad.info.window_slots = 128;
+  mad.info.sender_qpn = other->qpn;
+  mad.info.receiver_qpn = a->qp->qpn;
+  Bytes payload(wire::kMadBytes);
+  wire::encode_pair_mad(mad,
+                        std::span<unsigned char, wire::kMadBytes>(payload.data(), wire::kMadBytes));
+  const WorkerConfig& own = a->host.worker->config();
+  wire::FrameAddress address;
+  address.src_mac = b->host.worker->config().mac;
+  address.dst_mac = own.mac;
+  address.src_ip = address.dst_ip = a->host.worker->gid(1);
+  wire::Packet packet;
+  packet.opcode = wire::Opcode::kUdSendOnly;
+  packet.vp = wire::kVirtualPathMin;
+  packet.dest_qpn = wire::kGeneralServicesQpn;
+  packet.payload_len = wire::kMadBytes;
+  packet.deth = {.q_key = wire::kGeneralServicesQKey, .src_qpn = wire::kGeneralServicesQpn};
+  wire->inject(0, make_frame(address, packet, payload));
+  run(Duration::us(100));
+  ASSERT_EQ(a->counters().pair_questions_received, 1u);
+  a->host.connect(*a->qp, Host::ip(0), other->qpn);
+  a->host.connect(*other, Host::ip(0), a->qp->qpn);
+  EXPECT_EQ(a->mode(), MPRDMA_ABI_MODE_MP);
+}
+
+TEST_F(WorkerNegotiationTest, ModeOfAPeerIsNotGuessedFromItsPackets) {
+  make(pin(transport::Params::mp_paper()), pin(transport::Params::roce()));
+  connect_a();
+  connect_b();
+  ::testing::internal::CaptureStderr();
+  a->write(*b);
+  run(Duration::ms(20));
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("sends packets of a mode mp, mp-single or mp-paper"), std::string::npos)
+      << said;
+}
+
+TEST_F(WorkerNegotiationTest, StrangeDatagramsAreCountedDrops) {
+  make();
+  Bytes question;
+  wire->on_frame = [&](int from, const Bytes& frame) {
+    if (from == 0 && is_mad(frame)) question = frame;
+    return true;
+  };
+  connect_a();
+  run(Duration::ms(1));
+  ASSERT_FALSE(question.empty());
+  EXPECT_EQ(mad_of(question).info.sender_qpn, a->qp->qpn);
+  wire::DecodedFrame decoded;
+  ASSERT_EQ(wire::decode_frame(question, decoded, true), wire::DropReason::kNone);
+  const auto inject = [&](const std::function<void(wire::Packet&, Bytes&)>& change) {
+    wire::Packet packet = decoded.packet;
+    Bytes payload(question.begin() + decoded.payload_offset,
+                  question.begin() + decoded.payload_offset + 256);
+    change(packet, payload);
+    packet.payload_len = static_cast<uint32_t>(payload.size());
+    wire->inject(1, make_frame(decoded.address, packet, payload));
+    const uint64_t before = b->counters().drop_bad_mad;
+    run(Duration::us(100));
+    return b->counters().drop_bad_mad - before;
+  };
+  EXPECT_EQ(inject([](wire::Packet& packet, Bytes&) { packet.deth.q_key = 1; }), 1u);
+  EXPECT_EQ(inject([](wire::Packet& packet, Bytes&) { packet.opcode = wire::Opcode::kRcSendOnly; }),
+            1u);
+  EXPECT_EQ(inject([](wire::Packet&, Bytes& payload) { payload.resize(100); }), 1u);
+  EXPECT_EQ(inject([](wire::Packet&, Bytes& payload) { payload[1] = 0x06; }), 1u);
+  EXPECT_EQ(inject([](wire::Packet&, Bytes& payload) { payload[3] = 0x81; }), 1u)
+      << "an answer to nothing";
+  EXPECT_EQ(inject([](wire::Packet&, Bytes&) {}), 0u);
+}
+
+}  // namespace
+}  // namespace mprdma::dataplane

@@ -1,0 +1,58 @@
+#include "transport/mp/offload_context.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "base/prng.hpp"
+
+namespace mprdma::transport {
+namespace {
+
+TEST(OffloadContext, HasAtMostSixtySixBytes) {
+  EXPECT_LE(OffloadContext::kBytes, 66u);
+  EXPECT_EQ(OffloadContext().pack().size(), OffloadContext::kBytes);
+}
+
+TEST(OffloadContext, EveryFieldSurvivesPackingAndNoneRunsIntoAnother) {
+  Prng prng(1);
+  for (int i = 0; i < 100; ++i) {
+    OffloadContext context;
+#define DRAW(name, type, bytes, what) \
+  context.name = static_cast<type>(prng.next_u64() >> (64 - 8 * (bytes)));
+    MPRDMA_OFFLOAD_CONTEXT(DRAW)
+#undef DRAW
+    const auto packed = context.pack();
+    EXPECT_EQ(OffloadContext::unpack(packed), context);
+  }
+}
+
+TEST(OffloadContext, BytesAreLittleEndianInTheOrderOfTheList) {
+  OffloadContext context;
+  context.window_raw = 0x04030201;
+  context.owed_raw = 0x070605;
+  context.received_high = uint64_t{0x99} << 56;
+  const auto packed = context.pack();
+  for (uint8_t i = 0; i < 7; ++i) EXPECT_EQ(packed[i], i + 1);
+  EXPECT_EQ(packed.back(), 0x99);
+}
+
+// A failure prints the rows that the page should hold.
+TEST(OffloadContext, IsItemisedInTheDocument) {
+  std::ifstream file(MPRDMA_SOURCE_ROOT "/docs/algorithms.md");
+  const std::string page{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  std::string missing;
+  const auto want = [&](const std::string& row) {
+    if (page.find(row) == std::string::npos) missing += row;
+  };
+#define ROW(name, type, bytes, what) want("| `" #name "` | " #bytes " | " what " |\n");
+  MPRDMA_OFFLOAD_CONTEXT(ROW)
+#undef ROW
+  want("| **all** | **" + std::to_string(OffloadContext::kBytes) + "** | |\n");
+  EXPECT_EQ(missing, "");
+}
+
+}  // namespace
+}  // namespace mprdma::transport

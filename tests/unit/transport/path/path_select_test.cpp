@@ -1,0 +1,130 @@
+// What a path policy is told, and that the sender of a stream tells it.
+#include "transport/path/path_select.hpp"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "base/alternatives.hpp"
+#include "tests/unit/transport/stream/many_path_sender.hpp"
+
+namespace mprdma::transport {
+namespace {
+
+constexpr uint16_t kFixed = 50'000;
+
+// Its next path is a code for the last thing that it was told.
+class Listener {
+ public:
+  static constexpr std::string_view kName = "listener";
+  static constexpr bool kClocked = false;
+
+  void reset(uint16_t fixed_vp) { said_ = fixed_vp; }
+  uint16_t next(Time, Prng&) const { return said_; }
+  void on_ack(const PathSample& sample) { said_ = sample.vp; }
+  void on_loss(uint16_t vp) { said_ = vp; }
+  void on_timeout(Time) { said_ = 1; }
+  void on_round(bool congested) { said_ = congested ? 3 : 2; }
+
+ private:
+  uint16_t said_ = 0;
+};
+static_assert(PathChoice<Listener> && Listener::kName == "listener");
+
+enum class Which : uint8_t { kDeaf, kListener };
+using Selector = BasicPathSelector<Alternatives<void, SinglePath, Listener>>;
+
+Selector make(Which which) {
+  Selector paths(which);
+  paths.reset(kFixed, Prng(1));
+  return paths;
+}
+
+TEST(PathSelector, APolicyHearsWhatItHasMembersFor) {
+  Selector paths = make(Which::kListener);
+  const Time now = Time::from_ns(1'000);
+  EXPECT_EQ(paths.draw(now), kFixed);
+  paths.on_ack({.now = now, .vp = 60'000});
+  EXPECT_EQ(paths.draw(now), 60'000);
+  paths.on_loss(60'001);
+  EXPECT_EQ(paths.draw(now), 60'001);
+  paths.on_timeout(now);
+  EXPECT_EQ(paths.draw(now), 1);
+}
+
+TEST(PathSelector, ADeafPolicyIsToldNothing) {
+  Selector paths = make(Which::kDeaf);
+  const Time now = Time::from_ns(1'000);
+  paths.on_ack({.now = now, .vp = 60'000, .ece = true});
+  paths.on_loss(60'000);
+  paths.on_timeout(now);
+  paths.on_round();
+  EXPECT_EQ(paths.draw(now), kFixed);
+}
+
+TEST(PathSelector, ARoundIsCongestedIfHalfOfItsAcknowledgementsHadAMark) {
+  Selector paths = make(Which::kListener);
+  const Time now = Time::from_ns(1'000);
+  const auto round = [&](int marked, int clean) {
+    for (int i = 0; i < marked + clean; ++i) paths.on_ack({.now = now, .ece = i < marked});
+    paths.on_round();
+    return paths.draw(now) == 3;
+  };
+  EXPECT_FALSE(round(0, 0)) << "silence is no congestion";
+  EXPECT_FALSE(round(1, 2));
+  EXPECT_TRUE(round(2, 2));
+  EXPECT_FALSE(round(0, 4)) << "each round counts anew";
+}
+
+// ---- The sender of a stream tells its policy
+
+using many_paths::Stream;
+
+Stream repathing() {
+  Params params = many_paths::params_with(8);
+  params.path_policy = PathPolicy::kRepath;
+  return Stream(params);
+}
+// The path of the next packet; an acknowledgement has made room for one.
+uint16_t next_path(Stream& s) {
+  const std::vector<uint16_t> paths = s.send(1);
+  return paths.empty() ? 0 : paths[0];
+}
+
+TEST(PathSelector, AStreamStaysOnItsPathWhileNothingIsWrong) {
+  Stream s = repathing();
+  for (const uint16_t vp : s.send()) EXPECT_EQ(vp, kFixed);
+  for (int i = 0; i < 20; ++i) {
+    s.pass(Duration::us(10));
+    s.ack(i + 1, i, kFixed);
+    EXPECT_EQ(next_path(s), kFixed);
+  }
+}
+
+TEST(PathSelector, ALossIsHeardWithThePathThatANackNames) {
+  Stream s = repathing();
+  s.send();
+  s.overflow(0, 7, kFixed);
+  EXPECT_NE(next_path(s), kFixed);
+}
+
+TEST(PathSelector, ATimeoutIsHeard) {
+  Stream s = repathing();
+  s.send();
+  s.time_out();
+  EXPECT_NE(next_path(s), kFixed);
+}
+
+TEST(PathSelector, ACongestedRoundIsHeard) {
+  Stream s = repathing();
+  s.send();
+  s.pass(Duration::us(10));
+  for (int i = 0; i < 6; ++i) s.ack(i + 1, i, kFixed, wire::kMpAckEce);
+  for (const uint16_t vp : s.send()) EXPECT_EQ(vp, kFixed) << "the round is not over";
+  s.pass(Duration::us(20));
+  s.ack(7, 6, kFixed);
+  EXPECT_NE(next_path(s), kFixed);
+}
+
+}  // namespace
+}  // namespace mprdma::transport

@@ -1,0 +1,228 @@
+// Send credits and path selection: stream_sender_credits.cpp, gate_ack_clock.hpp in
+// transport/stream, transport/path/path_select.hpp.
+#include <gtest/gtest.h>
+
+#include <set>
+#include <vector>
+
+#include "tests/support/print.hpp"
+#include "tests/unit/transport/stream/many_path_sender.hpp"
+
+namespace mprdma::transport {
+namespace {
+
+using many_paths::kOne;
+using many_paths::params_with;
+using many_paths::Stream;
+using Kind = StreamSender::Choice::Kind;
+using Paths = std::vector<uint16_t>;
+
+// ---- Start, clocking ---------------------------------------------------------------------------
+
+TEST(AckClocking, TheInitialWindowLeavesOnRandomPaths) {
+  Stream s(params_with(32));
+  const Paths paths = s.send();
+  ASSERT_EQ(paths.size(), 32u);
+  const std::set<uint16_t> distinct(paths.begin(), paths.end());
+  EXPECT_GE(distinct.size(), 31u);
+  EXPECT_GE(*distinct.begin(), wire::kVirtualPathMin);
+  EXPECT_EQ(s.sends(), 0) << "and no more";
+  EXPECT_EQ(s.sender.stats().random_paths, 32u);
+}
+
+TEST(AckClocking, TheSeedGivesThePaths) {
+  Stream a(params_with(8), 1);
+  Stream b(params_with(8), 1);
+  Stream c(params_with(8), 2);
+  const Paths paths = a.send();
+  EXPECT_EQ(paths, b.send());
+  EXPECT_NE(paths, c.send());
+}
+
+TEST(AckClocking, AnAckClocksOnThePathThatItEchoes) {
+  Stream s(params_with(4));
+  s.send();
+  s.ack(1, 0, 50'001);
+  s.ack(1, 2, 50'002);
+  EXPECT_EQ(s.send(), (Paths{50'001, 50'002}));
+  EXPECT_EQ(s.sends(), 0);
+}
+
+TEST(AckClocking, AnAckClocksTwoPacketsAtMost) {
+  Stream s(params_with(8));
+  s.send();
+  s.ack(5, 4, 50'001);  // four acknowledgements before it were lost
+  EXPECT_EQ(s.send(), (Paths{50'001, 50'001}));
+  s.ack(6, 5, 50'002);
+  EXPECT_EQ(s.send(), (Paths{50'002, 50'002})) << "later ones clock out the rest";
+}
+
+TEST(AckClocking, WhatBurstControlHoldsBackLeavesOnRandomPathsAfterHalfAnRtt) {
+  Stream s(params_with(8));
+  s.send();
+  s.ack(5, 4, 50'001);
+  s.send();
+  EXPECT_EQ(s.sender.next_deadline(true) - s.now, Duration::us(5));
+  EXPECT_GT(s.sender.next_deadline(false) - s.now, Duration::us(5)) << "nothing waits";
+  s.time_out();
+  const Paths paths = s.send();
+  EXPECT_EQ(paths.size(), 3u);
+  for (const uint16_t vp : paths) EXPECT_NE(vp, 50'001);
+  EXPECT_EQ(s.sender.in_flight(), 8u);
+}
+
+TEST(AckClocking, ACreditThatFoundTheWireBusyKeepsItsPath) {
+  Stream s(params_with(4));
+  s.send();
+  s.ack(1, 0, 50'001);
+  s.ack(2, 1, 50'002);
+  EXPECT_EQ(s.send(1), (Paths{50'001}));
+  s.ack(3, 2, 50'003);
+  EXPECT_EQ(s.sender.in_flight() + s.sender.credits(), 4u);
+  EXPECT_EQ(s.send(), (Paths{50'002, 50'003}));
+}
+
+TEST(AckClocking, AClockThatWaitedThreeRttsLosesItsPathButNotItsRight) {
+  Stream s(params_with(4));
+  s.send();
+  s.ack(1, 0, 50'001);
+  s.pass(Duration::us(31));
+  const Paths paths = s.send();
+  ASSERT_EQ(paths.size(), 1u);
+  EXPECT_NE(paths[0], 50'001);
+}
+
+TEST(AckClocking, APortThatIsNoPathIsNotUsed) {
+  Stream s(params_with(4));
+  s.send();
+  s.ack(1, 0, 53);
+  const Paths paths = s.send();
+  ASSERT_EQ(paths.size(), 1u);
+  EXPECT_GE(paths[0], wire::kVirtualPathMin);
+}
+
+TEST(AckClocking, AShrunkenWindowTakesClocksBackTheOldestFirst) {
+  Stream s(params_with(8));
+  s.send();
+  s.ack(1, 0, 50'001);
+  s.ack(2, 1, 50'002);
+  s.ack(3, 2, 50'003);
+  // Two lost PSNs cost 3/4 each and make room; every mark that follows closes it.
+  for (int i = 3; i < 7; ++i) s.ack(i + 1, i, 50'000, wire::kMpAckEce);
+  EXPECT_EQ(s.window(), 6u);
+  EXPECT_LE(s.sender.in_flight() + s.sender.credits(), 6u);
+  s.sender.pause(s.now + Duration::us(1));
+  EXPECT_EQ(s.sends(), 0);
+}
+
+TEST(AckClocking, ATimeoutLeavesOldPathsAndTriesRandomOnes) {
+  Stream s(params_with(8));
+  s.send();
+  s.ack(1, 0, 50'001);
+  s.time_out();
+  const Paths paths = s.send();
+  EXPECT_EQ(paths.size(), 4u) << "half of the window";
+  for (const uint16_t vp : paths) EXPECT_NE(vp, 50'001);
+  EXPECT_EQ(s.last.kind, Kind::kRetransmit);
+}
+
+TEST(AckClocking, TheTailProbeTakesARandomPathAndNoClock) {
+  Params p = params_with(4);
+  p.tail_probe = true;
+  p.probe_floor = Duration::us(20);
+  Stream s(p);
+  s.send();
+  s.ack(1, 0, 50'001);
+  s.time_out();
+  const Paths paths = s.send(1, false);
+  ASSERT_EQ(paths.size(), 1u);
+  EXPECT_EQ(s.last.kind, Kind::kProbe);
+  EXPECT_NE(paths[0], 50'001);
+  EXPECT_EQ(s.send(1), (Paths{50'001})) << "the credit is still there";
+}
+
+TEST(AckClocking, OnePathNeedsNoClock) {
+  Params p = params_with(4);
+  p.path_policy = PathPolicy::kSingle;
+  Stream s(p);
+  EXPECT_EQ(s.send(), (Paths{50'000, 50'000, 50'000, 50'000}));
+  s.ack(3, 2, 60'000);
+  EXPECT_EQ(s.sends(), 3) << "no burst control on one path";
+}
+
+// ---- Slow paths, probing -----------------------------------------------------------------------
+
+TEST(PathSelection, AnAckFarBehindCostsAPacketAndClocksNothing) {
+  Params p = params_with(64);
+  p.reorder_delta = 8;
+  Stream s(p);
+  s.send();
+  for (int i = 1; i <= 9; ++i) s.ack(0, i, 50'001);
+  s.send();
+  const uint32_t in_flight = s.sender.in_flight();
+  s.ack(10, 0, 50'002);  // nine behind the furthest
+  EXPECT_EQ(s.window_raw(), 63 * kOne);
+  EXPECT_EQ(s.sender.in_flight(), in_flight - 1) << "what it acknowledges counts all the same";
+  EXPECT_EQ(s.sends(), 0);
+  EXPECT_EQ(s.counters.acks_pruned, 1u);
+}
+
+TEST(PathSelection, ASlowPathGetsNothingThoughTheWindowHasRoom) {
+  Params p = params_with(64);
+  p.reorder_delta = 8;
+  Stream s(p);
+  s.send();
+  for (const int i : {1, 2, 9}) s.ack(0, i, 50'001);
+  s.send();
+  s.ack(10, 0, 50'002);  // the acknowledgements of 3 to 8 were lost
+  EXPECT_LT(s.sender.in_flight(), s.window());
+  EXPECT_EQ(s.sends(), 0);
+}
+
+TEST(PathSelection, AnAckWithinDeltaOrOfARetransmissionIsNotJudged) {
+  for (const bool retransmitted : {false, true}) {
+    Params p = params_with(64);
+    p.reorder_delta = 8;
+    Stream s(p);
+    s.send();
+    for (int i = 1; i <= (retransmitted ? 20 : 8); ++i) s.ack(0, i, 50'001);
+    s.send();
+    s.ack(9, 0, 50'002, retransmitted ? wire::kMpAckReTx : 0);
+    EXPECT_EQ(s.window_raw(), 64 * kOne);
+    EXPECT_EQ(s.send(1), (Paths{50'002}));
+  }
+}
+
+TEST(PathSelection, TheFurthestSackNeverLiesBehindSndUna) {
+  Params p = params_with(16);
+  p.reorder_delta = 8;
+  Stream s(p);
+  s.send();
+  s.ack(0, 3);
+  s.ack(16, 15);  // passes it
+  EXPECT_EQ(s.sender.stats().ooo_degree, 0u);
+  s.send();
+  s.ack(17, 16, 50'001);
+  EXPECT_EQ(s.counters.acks_pruned, 0u) << "a stale mark would invert the comparison";
+}
+
+TEST(PathSelection, OncePerRoundTripAPacketProbesANewPath) {
+  Params p = params_with(8);
+  p.path_probe_per_mille = 1000;
+  Stream s(p);
+  s.send();
+  int strange = 0;
+  int acked = 0;
+  for (int round = 0; round < 10; ++round) {
+    s.pass(Duration::us(10));
+    for (int i = 0; i < 8; ++i, ++acked) {
+      s.ack(acked + 1, acked, 50'001);
+      for (const uint16_t vp : s.send()) strange += vp == 50'001 ? 0 : 1;
+    }
+  }
+  EXPECT_EQ(strange, 10);
+  EXPECT_EQ(s.counters.path_probes, 10u);
+}
+
+}  // namespace
+}  // namespace mprdma::transport

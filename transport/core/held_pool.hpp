@@ -1,0 +1,71 @@
+// The budget for frames that wait for their turn (design 3.2): one pool for all queue pairs of a
+// port. An out-of-order packet that finds no entry is dropped unacknowledged; the head of line
+// never needs one. A budget of one works. Entries above the high-water mark are never touched.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+
+#include "base/check.hpp"
+#include "transport/core/types.hpp"
+
+namespace mprdma::transport {
+
+struct HeldPacket {
+  wire::Packet packet;
+  FrameHandle frame = 0;
+  uint32_t next_free = 0;
+};
+
+class HeldPool {
+ public:
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  explicit HeldPool(uint32_t budget)
+      : budget_(budget),
+        limit_(budget),
+        entries_(std::make_unique_for_overwrite<Entry[]>(budget)) {}
+
+  // An entry's index, or kNone when the budget is spent.
+  uint32_t take(const wire::Packet& packet, FrameHandle frame) {
+    if (in_use_ >= limit_) return kNone;
+    uint32_t index = free_;
+    if (index != kNone) {
+      free_ = entries_[index].held.next_free;
+    } else {
+      index = touched_++;  // no touched entry is free
+    }
+    std::construct_at(&entries_[index].held, HeldPacket{packet, frame, kNone});
+    ++in_use_;
+    return index;
+  }
+  void give_back(uint32_t index) {
+    CHECK(index < touched_ && in_use_ > 0);
+    entries_[index].held.next_free = free_;
+    free_ = index;
+    --in_use_;
+  }
+  const HeldPacket& operator[](uint32_t index) const { return entries_[index].held; }
+  // A port may lend fewer frames than the budget; frames that are held already stay.
+  void set_limit(uint32_t limit) { limit_ = limit < budget_ ? limit : budget_; }
+  [[nodiscard]] uint32_t in_use() const { return in_use_; }
+  [[nodiscard]] uint32_t budget() const { return budget_; }
+
+ private:
+  static_assert(std::is_trivially_destructible_v<HeldPacket>);
+  // A union, so that construction does not initialise, and so touch, the entries.
+  union Entry {
+    Entry() {}
+    HeldPacket held;
+  };
+
+  uint32_t budget_;
+  uint32_t limit_;
+  uint32_t in_use_ = 0;
+  uint32_t touched_ = 0;  // high-water mark: entries that have ever been taken
+  uint32_t free_ = kNone;
+  std::unique_ptr<Entry[]> entries_;
+};
+
+}  // namespace mprdma::transport

@@ -1,0 +1,133 @@
+// Every tunable of the transport that one side may choose alone, and every named set of them. What
+// both peers must agree on lives in wire/ or is negotiated.
+//
+// One row of MPRDMA_PARAMS makes the member of Params (params.hpp), its key in the configuration of
+// the engine and in scenarios, its check (param_check.hpp), its entry in results, what the swarm
+// draws from, and the row that docs/parameters.md has to have:
+//
+//   X(type, member, key, default, scope, range, source, meaning)
+//
+//   scope    ParamScope: mode, device or link decides the value when a queue pair asks for another
+//            mode
+//   range    ParamRange (param_visit.hpp): unit, bounds, and other demands on the value
+//   source   of the value or the rule: paper, RFC; D1..D11: a deviation from the MP-RDMA paper
+//            (docs/algorithms.md), switched off in the preset mp-paper; "own value": no source
+#pragma once
+
+#include <cstdint>
+
+namespace mprdma::transport {
+
+// kWindowSlotsMax: largest receive window, slots (design 3.1); the bitmap's width.
+// kSendSpanMax: most packets of a stream between snd_una and snd_nxt; the width of the maps.
+// MPRDMA_WIDE_WINDOWS is set in a second build for the simulator alone (evaluation/mp_rdma/wide),
+// which measures how far out of order packets arrive without the limit of a window.
+#ifdef MPRDMA_WIDE_WINDOWS
+inline constexpr uint32_t kWindowSlotsMax = 2048;
+inline constexpr uint32_t kSendSpanMax = 4096;
+#else
+inline constexpr uint32_t kWindowSlotsMax = 128;
+inline constexpr uint32_t kSendSpanMax = 256;
+#endif
+
+// Most packets of a connection of the mode `roce` that may be unacknowledged.
+inline constexpr uint32_t kRoceSpanMax = 65'536;
+
+}  // namespace mprdma::transport
+
+#define MPRDMA_PARAMS(X)                                                                           \
+  X(Protocol, protocol, "mode", Protocol::kMp, kMode, Range::choice(),                             \
+    "`mp`: paper; `roce`: IBTA 9.7", "the protocol of a reliable connection")                      \
+  X(uint32_t, window_slots, "window_slots", 128, kMode,                                            \
+    Range::packets(8, kWindowSlotsMax).power_of_two(), "paper 3.3; 128: D6",                       \
+    "L: slots of the receive window, the same at both ends; 64 in the paper")                      \
+  X(uint32_t, initial_window, "initial_window", 54, kMode, Range::packets(1, kWindowSlotsMax),     \
+    "paper 3.2", "window at the start of a connection, one bandwidth-delay product; at most L")    \
+  X(uint32_t, window_max, "window_max", 108, kMode,                                                \
+    Range::packets(1, kSendSpanMax).of_roce(kRoceSpanMax), "D11",                                  \
+    "largest window, two bandwidth-delay products; in mode `roce`: most unacknowledged packets")   \
+  X(uint32_t, loss_trigger, "loss_trigger", 64, kMode,                                             \
+    Range::packets(8, kWindowSlotsMax).or_zero(), "D6",                                            \
+    "a PSN this far below the highest SACKed one is lost unless it is SACKed; 0: off; at most L, " \
+    "and clearly above `reorder_delta`")                                                           \
+  X(uint32_t, reorder_delta, "reorder_delta", 32, kMode, Range::packets(8, kWindowSlotsMax),       \
+    "paper 3.4",                                                                                   \
+    "delta: a path whose packets arrive this far below the highest SACKed PSN is slow, and an "    \
+    "un-SACKed PSN this far below it is lost if a NACK comes; at most L")                          \
+  X(bool, limit_growth, "limit_growth", true, kMode, Range::flag(), "D2",                          \
+    "the window grows only while it is the limit, not the application or the wire")                \
+  X(bool, loss_shrinks_window, "loss_shrinks_window", true, kMode, Range::flag(), "D3",            \
+    "a hole takes 1/2 packet from the window, a packet that the receiver's window dropped 1/4")    \
+  X(bool, timeout_shrinks_window, "timeout_shrinks_window", true, kMode, Range::flag(), "D4",      \
+    "the first timeout since the last progress sets the window to min(window / 2, initial "        \
+    "window)")                                                                                     \
+  X(bool, adapt_timeout, "adapt_timeout", true, kMode, Range::flag(),                              \
+    "D5: RFC 6298, RFC 3522, RFC 4015",                                                            \
+    "timeout and tail probe allow for the variance of the RTT, and a timeout that proves too "     \
+    "early is undone, because hosts in software stop for milliseconds")                            \
+  X(bool, early_retransmit, "early_retransmit", true, kMode, Range::flag(), "D7: FUSO",            \
+    "an un-SACKed packet older than 5/4 SRTT is retransmitted when there is nothing better to "    \
+    "send; `recovery` = `mp` only")                                                                \
+  X(bool, tail_probe, "tail_probe", true, kMode, Range::flag(), "D7: RFC 8985",                    \
+    "one packet is retransmitted to ask for an acknowledgement when none comes")                   \
+  X(Recovery, recovery, "recovery", Recovery::kMp, kMode, Range::choice(),                         \
+    "`mp`: D1; `paper`: paper 3.2, 3.4",                                                           \
+    "the loss detector: which packets are lost, in flight, retransmitted; `paper` counts with "    \
+    "`inflate` and retransmits every PSN from a hole on")                                          \
+  X(Duration, rto_floor, "rto_floor_us", Duration::ms(4), kDevice,                                 \
+    Range::microseconds(50, 1'000'000), "RFC 6298",                                                \
+    "floor of the retransmission timeout, max(this, 4 SRTT, SRTT + 4 RTTVAR); the verbs' timeout " \
+    "limits it")                                                                                   \
+  X(Duration, rto_ceiling, "rto_ceiling_us", Duration::ms(500), kDevice,                           \
+    Range::microseconds(50, 10'000'000), "RFC 6298",                                               \
+    "ceiling of the retransmission timeout, which doubles at each expiry; the verbs' timeout "     \
+    "limits it, too")                                                                              \
+  X(Duration, probe_floor, "probe_floor_us", Duration::us(500), kDevice,                           \
+    Range::microseconds(5, 1'000'000), "D7: RFC 8985",                                             \
+    "the tail probe leaves after max(this, 2 SRTT, SRTT + 4 RTTVAR) without a new "                \
+    "acknowledgement")                                                                             \
+  X(Duration, initial_rtt, "initial_rtt_us", Duration::us(50), kDevice,                            \
+    Range::microseconds(1, 100'000), "own value", "SRTT before the first sample")                  \
+  X(cc::WindowControl, window_control, "window_control", cc::WindowControl::kMp, kMode,            \
+    Range::choice(), "`mp`: paper 3.2; `dctcp`: RFC 8257",                                         \
+    "the congestion control of the window; mode `roce` has no such window")                        \
+  X(PathPolicy, path_policy, "path_policy", PathPolicy::kAckClocked, kMode, Range::choice(),       \
+    "`ack-clocked`: paper 3.2",                                                                    \
+    "the choice of each packet's virtual path; mode `roce` has only `single`")                     \
+  X(uint32_t, path_probe_per_mille, "path_probe_per_mille", 10, kMode, Range::per_mille(),         \
+    "paper 3.5", "p: chance, drawn once per SRTT, that a packet explores a new random path")       \
+  X(bool, path_window_reduction, "path_window_reduction", true, kMode, Range::flag(), "paper 3.5", \
+    "an acknowledgement that finds nothing to send takes one packet from the window")              \
+  X(bool, window_give_back, "window_give_back", true, kMode, Range::flag(), "D8",                  \
+    "what path window reduction took returns when the application has packets again, on random "   \
+    "paths and up to the initial window")                                                          \
+  X(RestartRule, restart, "restart", RestartRule::kNoBacklog, kMode, Range::choice(),              \
+    "`idle`: paper 3.5; `no-backlog`: D9",                                                         \
+    "a connection restarts with the initial window on random paths after 3 SRTT without an "       \
+    "outstanding packet (`idle`) or without a backlog")                                            \
+  X(bool, sync_wait_is_backlog, "sync_wait_is_backlog", true, kMode, Range::flag(), "D10",         \
+    "packets that wait only for the delay of a synchronise operation count as backlog")            \
+  X(PlacementPolicy, placement, "placement", PlacementPolicy::kStandard, kDevice, Range::choice(), \
+    "`relaxed`: paper 3.5", "when WRITE and READ data reaches memory")                             \
+  X(SyncPolicy, sync_policy, "sync_policy", SyncPolicy::kOptimistic, kDevice, Range::choice(),     \
+    "paper 3.5", "how an operation with the synchronise flag stays behind earlier operations")     \
+  X(Fixed16, sync_alpha, "sync_alpha", Fixed16::from_int(1), kDevice, Range::number(0, 16),        \
+    "paper 3.5",                                                                                   \
+    "alpha: an optimistic synchronise operation leaves alpha * delta * SRTT / cwnd after the "     \
+    "packets before it")                                                                           \
+  X(Congestion, congestion, "congestion", Congestion::kNone, kMode, Range::choice(), "DCQCN",      \
+    "the congestion control that limits the rate of a connection; in mode `mp` beside the "        \
+    "windows")                                                                                     \
+  X(uint32_t, link_mbps, "link_mbps", 0, kLink, Range::mbps(1, 1'000'000).or_zero(), "DCQCN 3.1",  \
+    "rate of the host's link, at which DCQCN begins; 0: the rate that the port reports")
+
+// The presets of design 3: X(enumerator, name, expression that makes it). The functions of Params
+// (params.hpp) that the expressions call hold each preset's differences.
+#define MPRDMA_PRESETS(X)                                           \
+  X(kMp, "mp", mp())                                                \
+  X(kMpSingle, "mp-single", mp_single())                            \
+  X(kMpFigures, "mp-figures", mp_figures())                         \
+  X(kMpPaper, "mp-paper", mp_paper())                               \
+  X(kRoce, "roce", roce_with(Congestion::kNone))                    \
+  X(kDcqcnPaper, "dcqcn-paper", roce_with(Congestion::kDcqcnPaper)) \
+  X(kDcqcnTuned, "dcqcn-tuned", roce_with(Congestion::kDcqcnTuned))

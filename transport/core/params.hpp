@@ -1,0 +1,146 @@
+// The parameters of a queue pair's transport, and the presets that set them. Unit, range and source
+// of each stand in param_list.hpp.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "base/fixed_point.hpp"
+#include "base/units.hpp"
+#include "transport/core/param_list.hpp"
+#include "transport/core/param_words.hpp"
+
+namespace mprdma::transport {
+
+// Most packets of a stream between the oldest that is still open and the newest: well below 2^23,
+// where serial numbers wrap.
+inline constexpr uint32_t kStreamSpanMax = 1u << 22;
+
+// Most packets that one acknowledgement clocks out (burst control, paper 3.5).
+inline constexpr uint32_t kBurstPackets = 2;
+// Packets of a stream that wait for the wire, above which its window does not grow [mend].
+inline constexpr uint32_t kWireBacklogMax = 8;
+// Idle time before a restart, in SRTT (paper 3.5).
+inline constexpr int64_t kRestartRtts = 3;
+// A transport timer of the verbs below this does not shorten the retransmission timeout further.
+inline constexpr Duration kTimeoutLimitMin = Duration::ms(64);
+
+#define MPRDMA_PRESET_ENUMERATOR_(enumerator, name, make) enumerator,
+#define MPRDMA_PRESET_NAME_(enumerator, name, make) name ""sv,
+#define MPRDMA_PRESET_CASE_(enumerator, name, make) \
+  case Preset::enumerator:                          \
+    return make;
+#define MPRDMA_PARAM_MEMBER_(type, member, key, initial, scope, range, source, meaning) \
+  type member = initial;
+
+enum class Preset : uint8_t { MPRDMA_PRESETS(MPRDMA_PRESET_ENUMERATOR_) };
+inline constexpr Words kPresetWords = {MPRDMA_PRESETS(MPRDMA_PRESET_NAME_)};
+template <>
+inline constexpr Words kWordsOf<Preset> = kPresetWords;
+
+struct Params {
+  static constexpr Params of(Preset preset);
+  // mp_paper() is the paper's algorithm to the letter. mp_figures() has the deviations from the
+  // paper (docs/algorithms.md) except the trigger, and the paper's L.
+  static constexpr Params mp() { return {}; }
+  static constexpr Params mp_single();
+  static constexpr Params mp_figures();
+  static constexpr Params mp_paper();
+  static constexpr Params roce();
+  // RoCE with congestion control: the limit is the rate, not the window.
+  static constexpr Params roce_with(Congestion congestion);
+
+  // Sets the congestion control. In the mode roce it also sets the preset, and raises window_max to
+  // kDcqcnWindow unless `which` is kNone, so a caller sets its own window_max afterwards; nothing
+  // lowers the window again. The mode mp allows kNone only (param_check.hpp).
+  constexpr void set_congestion(Congestion which);
+  // Sets the values that follow from single parameters; called after those were set.
+  constexpr void settle();
+
+  // The preset that these parameters began as; peers are told the mode that it belongs to. Only
+  // set_congestion() and settle() change it, no single parameter does.
+  Preset preset = Preset::kMp;
+  MPRDMA_PARAMS(MPRDMA_PARAM_MEMBER_)
+};
+
+constexpr Params Params::mp_single() {
+  Params p;
+  p.preset = Preset::kMpSingle;
+  p.path_policy = PathPolicy::kSingle;
+  return p;
+}
+
+constexpr Params Params::mp_figures() {
+  Params p;
+  p.preset = Preset::kMpFigures;
+  p.window_slots = 64;
+  p.loss_trigger = 0;
+  return p;
+}
+
+constexpr Params Params::mp_paper() {
+  Params p = mp_figures();
+  p.preset = Preset::kMpPaper;
+  p.window_max = kSendSpanMax;
+  p.limit_growth = false;
+  p.loss_shrinks_window = false;
+  p.timeout_shrinks_window = false;
+  p.adapt_timeout = false;
+  p.early_retransmit = false;
+  p.tail_probe = false;
+  p.recovery = Recovery::kPaper;
+  p.window_give_back = false;
+  p.sync_wait_is_backlog = false;
+  p.restart = RestartRule::kIdle;
+  return p;
+}
+
+// RoCE uses only these numbers: window_max (packets that may be unacknowledged), rto_floor (the
+// shortest transport timer) and link_mbps.
+constexpr Params Params::roce() {
+  Params p;
+  p.preset = Preset::kRoce;
+  p.protocol = Protocol::kRoce;
+  p.path_policy = PathPolicy::kSingle;
+  p.window_max = 64;
+  p.initial_window = 64;
+  return p;
+}
+
+// DCQCN's paper has no window. This one, in packets, exceeds what a network holds of one flow (a
+// bandwidth-delay product and a port's buffer of 1 MB), so that the rate stays the limit.
+inline constexpr uint32_t kDcqcnWindow = 1024;
+
+constexpr Params Params::roce_with(Congestion congestion) {
+  Params p = roce();
+  p.set_congestion(congestion);
+  return p;
+}
+
+constexpr void Params::set_congestion(Congestion which) {
+  congestion = which;
+  if (protocol != Protocol::kRoce) return;
+  if (which != Congestion::kNone && window_max < kDcqcnWindow) window_max = kDcqcnWindow;
+  preset = which == Congestion::kNone         ? Preset::kRoce
+           : which == Congestion::kDcqcnPaper ? Preset::kDcqcnPaper
+                                              : Preset::kDcqcnTuned;
+}
+
+constexpr void Params::settle() {
+  if (protocol == Protocol::kRoce) {
+    // RoCE has no initial window.
+    if (initial_window > window_max) initial_window = window_max;
+  } else if (preset != Preset::kMpPaper) {
+    // The number of paths is what distinguishes the two presets.
+    const bool single = path_policy == PathPolicy::kSingle;
+    if (single) preset = Preset::kMpSingle;
+    if (!single && preset == Preset::kMpSingle) preset = Preset::kMp;
+  }
+}
+
+constexpr Params Params::of(Preset preset) {
+  switch (preset) { MPRDMA_PRESETS(MPRDMA_PRESET_CASE_) }
+  return mp();
+}
+
+}  // namespace mprdma::transport

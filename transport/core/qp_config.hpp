@@ -1,0 +1,89 @@
+// The configuration of a queue pair: Device is shared by the pairs of a device, QpConfig is fixed
+// at creation, modify_qp sets QpAttributes.
+#pragma once
+
+#include <cstdint>
+
+#include "base/psn.hpp"
+#include "transport/core/counters.hpp"
+#include "transport/core/held_pool.hpp"
+#include "transport/core/memory_table.hpp"
+#include "transport/core/params.hpp"
+#include "wire/constants.hpp"
+
+namespace mprdma::transport {
+
+struct SharedReceives;
+
+// Largest max_rd_atomic: READs and atomics outstanding in either direction.
+inline constexpr uint32_t kMaxRdAtomic = 128;
+
+enum class QpService : uint8_t { kRc, kUc, kUd, kXrcSend, kXrcReceive };
+
+// State that the queue pairs of a device share. Outlives them.
+struct Device {
+  MemoryTable* memory = nullptr;  // BIND_MW and invalidation change it
+  HeldPool* held = nullptr;
+  TransportCounters* counters = nullptr;
+  // XRC: looks up a shared receive queue by its number and domain; nullptr if there is none.
+  void* host = nullptr;
+  const SharedReceives* (*find_xrc_srq)(void* host, uint32_t xrcd, uint32_t srqn) = nullptr;
+};
+
+struct QpConfig {
+  uint32_t qpn = 0;
+  uint32_t pd = 0;
+  uint32_t send_depth = 0;  // work requests
+  uint32_t recv_depth = 0;
+  uint32_t max_send_sge = 1;
+  uint32_t max_recv_sge = 1;
+  // READs and atomics in either direction for which memory is reserved. Range 1..kMaxRdAtomic.
+  uint32_t max_rd_atomic = kMaxRdAtomic;
+  bool signal_all = false;
+  QpService service = QpService::kRc;
+  uint32_t xrcd = 0;                       // XRC receive
+  const SharedReceives* shared = nullptr;  // replaces the queue pair's own receive queue
+  // RC: the mode (params) is unknown until set_mode(), see NoConnection. XRC is always `roce`.
+  bool mode_undecided = false;
+  Params params;
+
+  [[nodiscard]] bool shares_receives() const {
+    return shared != nullptr || service == QpService::kXrcReceive;
+  }
+};
+
+// Attributes as modify_qp sets them. The attributes that a transition needs are set before it; the
+// host has checked the standard's masks.
+struct QpAttributes {
+  uint32_t access = 0;  // kRemote*
+  uint32_t qkey = 0;    // UD
+  uint32_t path_mtu = 1024;
+  uint32_t dest_qpn = 0;
+  Psn rq_psn;
+  Psn sq_psn;
+  uint16_t vp = wire::kVirtualPathMin;  // the fixed path of PathPolicy::kSingle
+  uint64_t path_seed = 0;               // seeds the random paths of PathPolicy::kAckClocked
+  uint8_t timeout = 14;                 // 4.096 us * 2^timeout; 0: no limit
+  uint8_t retry_cnt = 7;
+  uint8_t rnr_retry = 7;  // 7: no limit
+  uint8_t min_rnr_timer = 0;
+  uint8_t max_rd_atomic = 1;
+  uint8_t max_dest_rd_atomic = 1;
+  bool sqd_notify = true;  // raise QpEvent::kSqDrained (en_sqd_async_notify)
+};
+
+// The timeout of a code: 4.096 us * 2^code (IBTA 9.9.2.1). Callers handle code 0, "for ever".
+constexpr Duration ack_timeout(uint8_t code) {
+  return Duration::ns(4096) * (int64_t{1} << code);
+}
+
+// The time without a sign of the peer after which a request ends in "transport retry counter
+// exceeded". The verbs ask for (retry_cnt + 1) timeouts; the standard lets each take up to four
+// times its value (IBTA 9.9.2.1), and rdma_rxe takes one. Here each takes less than two, so that
+// the application learns of it in time, and more than one, because a peer in software may be
+// stopped for a while. Callers handle timeout code 0.
+constexpr Duration retry_patience(uint8_t timeout_code, uint8_t retry_cnt) {
+  return ack_timeout(timeout_code) * (int64_t{retry_cnt} + 1) * 7 / 4;
+}
+
+}  // namespace mprdma::transport

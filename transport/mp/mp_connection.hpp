@@ -1,0 +1,74 @@
+// RC between mprdma peers (design 3.1 to 3.3): a stream of requests and a stream of responses in
+// each direction, both in the extended opcodes. A Connection as qp_core.hpp describes it. Both
+// streams share a rate if a rate controller is chosen (connection_pace.hpp).
+#pragma once
+
+#include "transport/core/stats.hpp"
+#include "transport/mp/requester.hpp"
+#include "transport/mp/responder.hpp"
+#include "transport/pace/connection_pace.hpp"
+#include "transport/work/connection_defaults.hpp"
+#include "transport/work/qp_core.hpp"
+
+namespace mprdma::transport {
+
+class MpConnection : public ConnectionDefaults {
+ public:
+  explicit MpConnection(QpCore& core) : core_(core), requester_(core), responder_(core) {}
+
+  void enter_rtr() {
+    responder_.connect();
+    pace_.reset(core_.config.params);
+  }
+  void enter_rts() { requester_.connect(); }
+  void follow_attributes() { requester_.follow_attributes(), responder_.follow_attributes(); }
+  void reset(RxActions& actions);
+  void fail();
+  void clean_up(RxActions& actions);
+  void set_draining(bool draining) { requester_.set_draining(draining); }
+  [[nodiscard]] bool drained() const { return requester_.drained(); }
+  bool post_send(Time now, const SendRequest& request) {
+    return requester_.post_send(now, request);
+  }
+  bool resume(Time now, RxActions& actions) {
+    return receives_packets(core_.state) && responder_.resume(now, actions);
+  }
+
+  RxVerdict on_packet(Time now, const wire::Packet& packet, FrameHandle frame, RxActions& actions);
+  void on_deadline(Time now, RxActions& actions);
+  void on_back_pressure() { requester_.on_back_pressure(), responder_.on_back_pressure(); }
+
+  [[nodiscard]] bool wants_to_send() const;
+  bool poll_packet(Time now, TxPacket& out);
+  bool poll_completion(Completion& out) { return requester_.poll_completion(out); }
+  [[nodiscard]] bool sends_failed() const { return requester_.failed(); }
+  [[nodiscard]] Time next_deadline() const;
+  [[nodiscard]] bool busy() const;
+  [[nodiscard]] uint32_t outstanding() const { return requester_.outstanding(); }
+  [[nodiscard]] StreamStats request_stats() const { return with_rate(requester_.sender()); }
+  [[nodiscard]] StreamStats response_stats() const {
+    return with_rate(responder_.response_sender());
+  }
+
+  [[nodiscard]] const Requester& requester() const { return requester_; }
+  [[nodiscard]] const Responder& responder() const { return responder_; }
+
+ private:
+  [[nodiscard]] bool accepts(wire::PacketStream stream, const wire::Packet& packet) const;
+  [[nodiscard]] bool responder_sends() const;
+  void notify_congestion(Time now, const wire::Packet& packet);
+  [[nodiscard]] StreamStats with_rate(const StreamSender& sender) const {
+    StreamStats stats = sender.stats();
+    stats.rate_bps = pace_.rate_bps();
+    return stats;
+  }
+
+  QpCore& core_;
+  Requester requester_;
+  Responder responder_;
+  ConnectionPace pace_;
+  bool responses_first_ = false;
+  bool cnp_due_ = false;
+};
+
+}  // namespace mprdma::transport

@@ -1,0 +1,100 @@
+// Rate control of a connection: the reaction point, a controller that gives the rate (cc/rate.hpp)
+// and the pacer that keeps it; and the notification point, the CNPs that the connection sends when
+// marked packets arrive. Params::congestion switches it on; while it is off, a packet costs a few
+// predictable branches.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/units.hpp"
+#include "cc/rate.hpp"
+#include "transport/core/params.hpp"
+#include "transport/core/qp_config.hpp"
+#include "transport/pace/pacer.hpp"
+#include "wire/packet.hpp"
+
+namespace mprdma::transport {
+
+// Bytes of the wire that a packet takes over IPv4 besides the transport's headers and its payload,
+// as its rate counts them: preamble and start delimiter 8, Ethernet 14, IPv4 20, UDP 8, ICRC 4, FCS
+// 4, gap 12.
+inline constexpr uint32_t kOuterWireBytes = 8 + 14 + 20 + 8 + 4 + 4 + 12;
+
+class ConnectionPace {
+ public:
+  // Removes the limit: the queue pair connects or is reset.
+  void reset(const Params& params) {
+    pacer_ = Pacer();
+    on_ = params.congestion != Congestion::kNone;
+    rate_ = cc::Rate(params.congestion, {.link_bps = uint64_t{params.link_mbps} * 1'000'000});
+    cnp_interval_ = rate_.cnp_interval();
+    next_cnp_ = cnp_interval_ == Duration::infinite() ? Time::never() : Time();
+  }
+  // True if a rate controller was chosen.
+  [[nodiscard]] bool controlled() const { return on_; }
+
+  // ---- Reaction point. Immediate acknowledgements and CNPs are not paced; the keep-alive
+  // acknowledgement of the mode mp waits for its turn, but takes none of the rate.
+  [[nodiscard]] bool open() const { return pacer_.open(); }
+  // The time at which paced packets may leave, or the rate may change.
+  [[nodiscard]] Time deadline() const { return std::min(pacer_.deadline(), rate_.next_deadline()); }
+  void on_time(Time now) {
+    pacer_.on_time(now);
+    if (rate_.next_deadline() <= now) [[unlikely]]
+      follow_deadline(now);
+  }
+  void on_cnp(Time now) {
+    rate_.on_cnp(now);
+    pacer_.follow(now, rate_.bps());
+  }
+  // Accounts for any packet that has left.
+  void on_sent(Time now, const wire::Packet& packet) {
+    if (pacer_.limited()) [[unlikely]]
+      pace(now, packet);
+  }
+  // The rate limit; 0: no limit.
+  [[nodiscard]] uint64_t rate_bps() const { return pacer_.rate_bps(); }
+
+  // ---- Notification point (DCQCN 3.1)
+  // Called for a marked packet that is no acknowledgement, because the sender of those could not
+  // send fewer: true if a CNP is to leave at once.
+  bool take_cnp(Time now) {
+    if (now < next_cnp_) return false;
+    next_cnp_ = now + cnp_interval_;
+    return true;
+  }
+
+ private:
+  void follow_deadline(Time now) {
+    rate_.on_deadline(now);
+    pacer_.follow(now, rate_.bps());
+  }
+
+  void pace(Time now, const wire::Packet& packet) {
+    if (packet.info().operation == wire::Operation::kAck) return;
+    const auto bytes = static_cast<uint32_t>(kOuterWireBytes + wire::header_bytes(packet)) +
+                       packet.payload_len + wire::pad_bytes(packet.payload_len);
+    rate_.on_sent(now, bytes);
+    pacer_.follow(now, rate_.bps());
+    if (pacer_.limited()) pacer_.on_sent(now, bytes);
+  }
+
+  Pacer pacer_;
+  cc::Rate rate_;
+  Duration cnp_interval_ = Duration::infinite();
+  bool on_ = false;
+  Time next_cnp_ = Time::never();  // no CNP is made before; off: never
+};
+
+// A CNP to the sender of marked packets, on the queue pair's own path.
+inline wire::Packet make_cnp(const QpAttributes& attributes) {
+  wire::Packet cnp;
+  cnp.opcode = wire::Opcode::kCnp;
+  cnp.becn = true;
+  cnp.dest_qpn = attributes.dest_qpn;
+  cnp.vp = attributes.vp;
+  return cnp;
+}
+
+}  // namespace mprdma::transport

@@ -1,0 +1,66 @@
+// The contract of a path policy: *where* a packet leaves. *When* it may leave is the business of a
+// send gate (transport/stream/send_gate.hpp).
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <string_view>
+
+#include "base/prng.hpp"
+#include "base/units.hpp"
+
+namespace mprdma::transport {
+
+// An acknowledgement of something new, as a path policy hears it.
+struct PathSample {
+  Time now = {};
+  Duration rtt = {};  // of the acknowledged packet; zero: not measured
+  uint16_t vp = 0;    // path that the packet took; 0: the peer echoed no valid one
+  bool ece = false;
+};
+
+// A policy is a pure class in a file of its own; each stream has an object of it.
+//
+//   kName                its name in configurations and scenarios
+//   kClocked             true: the gate is the ACK clock (gate_ack_clock.hpp), and next() is asked
+//                        only for a packet whose credit has no path; false: the window alone
+//                        decides when, and next() is asked for every packet
+//   reset(fixed_vp)      begins a connection, which got `fixed_vp` when it was set up
+//   next(now, prng)      the virtual path of a packet
+//
+// A policy that wants to learn has one or more of these members, too; a policy without a member is
+// not told, at no cost:
+//
+//   on_ack(sample)       an acknowledgement of something new
+//   on_loss(vp)          a packet is lost; 0: its path is unknown, because the sender keeps the
+//                        path of no packet. Only a NACK names a path: that of the packet which the
+//                        receiver's window dropped. This packet arrived; the hole before it did not
+//   on_timeout(now)      silence has lasted for a retransmission timeout
+//   on_round(congested)  a round trip ends; true: half of its acknowledgements or more had a mark
+template <class P>
+concept PathChoice = std::default_initializable<P> &&
+    requires(P p, uint16_t vp, Time now, Prng& prng) {
+  { P::kName } -> std::convertible_to<std::string_view>;
+  { P::kClocked } -> std::convertible_to<bool>;
+  p.reset(vp);
+  { p.next(now, prng) } -> std::same_as<uint16_t>;
+};
+
+template <class P>
+concept HearsAcks = requires(P p, const PathSample& sample) {
+  p.on_ack(sample);
+};
+template <class P>
+concept HearsLosses = requires(P p, uint16_t vp) {
+  p.on_loss(vp);
+};
+template <class P>
+concept HearsTimeouts = requires(P p, Time now) {
+  p.on_timeout(now);
+};
+template <class P>
+concept HearsRounds = requires(P p, bool congested) {
+  p.on_round(congested);
+};
+
+}  // namespace mprdma::transport

@@ -1,0 +1,91 @@
+// The path policy of a stream: chosen when the stream is made, told what it wants to hear, asked
+// for the virtual path (UDP source port) of a packet. A tag dispatches, nothing is virtual.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+#include <variant>
+
+#include "base/prng.hpp"
+#include "base/units.hpp"
+#include "transport/path/path_policies.hpp"
+
+namespace mprdma::transport {
+
+// `Policies`: the alternatives, an Alternatives<..>. Tests have policies of their own.
+template <class Policies>
+class BasicPathSelector {
+ public:
+  template <class Which>
+  explicit BasicPathSelector(Which which)
+      : policy_(Policies::make(which)),
+        clocked_(visit([](const auto& p) { return std::decay_t<decltype(p)>::kClocked; })),
+        hears_(visit([](const auto& p) {
+          using P = std::decay_t<decltype(p)>;
+          return HearsAcks<P> || HearsLosses<P> || HearsTimeouts<P> || HearsRounds<P>;
+        })) {}
+
+  // `fixed_vp` is the path that the connection got when it was set up; random paths are drawn from
+  // `prng`.
+  void reset(uint16_t fixed_vp, const Prng& prng) {
+    visit([fixed_vp](auto& p) { p.reset(fixed_vp); });
+    prng_ = prng;
+    acks_ = marks_ = 0;
+  }
+
+  // True if the policy's gate is the ACK clock.
+  [[nodiscard]] bool clocked() const { return clocked_; }
+  // The path of a packet that has none from a credit.
+  uint16_t draw(Time now) {
+    return visit([this, now](auto& p) { return p.next(now, prng_); });
+  }
+  [[nodiscard]] bool chance(uint32_t per_mille) { return prng_.chance(per_mille, 1000); }
+
+  // ---- Events (path_policy.hpp). While the policy hears none, each costs a predictable branch.
+  void on_ack(const PathSample& sample) {
+    if (!hears_) return;
+    ++acks_;
+    marks_ += sample.ece ? 1 : 0;
+    visit([&](auto& p) {
+      if constexpr (HearsAcks<std::decay_t<decltype(p)>>) p.on_ack(sample);
+    });
+  }
+  void on_loss(uint16_t vp) {
+    if (!hears_) return;
+    visit([=](auto& p) {
+      if constexpr (HearsLosses<std::decay_t<decltype(p)>>) p.on_loss(vp);
+    });
+  }
+  void on_timeout(Time now) {
+    if (!hears_) return;
+    visit([=](auto& p) {
+      if constexpr (HearsTimeouts<std::decay_t<decltype(p)>>) p.on_timeout(now);
+    });
+  }
+  // A round trip ends.
+  void on_round() {
+    if (!hears_) return;
+    const bool congested = marks_ > 0 && marks_ * 2 >= acks_;
+    acks_ = marks_ = 0;
+    visit([=](auto& p) {
+      if constexpr (HearsRounds<std::decay_t<decltype(p)>>) p.on_round(congested);
+    });
+  }
+
+ private:
+  template <class Call>
+  decltype(auto) visit(Call&& call) {
+    return std::visit(std::forward<Call>(call), policy_);
+  }
+
+  typename Policies::Any policy_;
+  bool clocked_;
+  bool hears_;
+  Prng prng_{0};
+  uint32_t acks_ = 0;   // in this round
+  uint32_t marks_ = 0;  // of them with ECE
+};
+
+using PathSelector = BasicPathSelector<PathPolicies>;
+
+}  // namespace mprdma::transport

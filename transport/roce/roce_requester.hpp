@@ -1,0 +1,120 @@
+// The requester half of a reliable connection by the standard's rules (IBTA volume 1, 9.7.3, 9.7.5,
+// 9.7.6, 9.7.7 and 9.9.2): one PSN space, go-back-N.
+//
+// A work request (work/send_queue.hpp) takes one PSN for each packet that it sends, a READ one for
+// each packet of its response. The oldest PSN that is not acknowledged is `una`. An ACK
+// acknowledges everything up to its PSN, except READs and atomics, which only their responses
+// acknowledge; an ACK that reaches beyond such a request says that the response was lost (implied
+// NAK). After any loss, sending goes back to `una` and continues from there. A repeated READ asks
+// only for the rest of its data.
+//
+// End-to-end credits (9.7.7.2) are ignored: a receiver that is not ready sends an RNR NAK.
+#pragma once
+
+#include <cstdint>
+
+#include "transport/core/stats.hpp"
+#include "transport/work/qp_core.hpp"
+#include "transport/work/send_queue.hpp"
+
+namespace mprdma::transport {
+
+class RoceRequester {
+ public:
+  explicit RoceRequester(QpCore& core);
+
+  void enter_rts();
+  void reset();
+  // Entering ERR: poll_completion hands out the posted requests as flushed.
+  void fail() { sends_.flush(); }
+  // SQD: work requests that have not begun have to wait.
+  void set_draining(bool draining) {
+    sends_.set_draining(draining);
+    sends_.run_local_work(snd_max_);
+  }
+  // True if every work request that has begun is complete.
+  [[nodiscard]] bool drained() const { return sends_.drained(); }
+
+  // Takes over a work request that the caller has checked; false when the queue is full.
+  bool post_send(Time now, const SendRequest& request);
+  // Takes an ACK, a NAK, a READ response or an atomic response.
+  void on_packet(Time now, const wire::Packet& packet, FrameHandle frame, RxActions& actions);
+  void on_deadline(Time now);
+
+  [[nodiscard]] bool wants_to_send() const {
+    return rnr_until_.is_never() && !sends_.stopped() && (has_again() || has_new());
+  }
+  bool poll_packet(Time now, TxPacket& out);
+  // True: `out` is the next completion. A completion with an error makes failed() true.
+  bool poll_completion(Completion& out);
+  [[nodiscard]] bool failed() const { return sends_.failed(); }
+  [[nodiscard]] Time next_deadline() const;
+
+  [[nodiscard]] uint32_t outstanding() const { return sends_.size(); }
+  // Outstanding local work that has run.
+  [[nodiscard]] uint32_t local_work_done() const { return sends_.local_work_done(); }
+  [[nodiscard]] StreamStats stats() const;
+
+ private:
+  struct Work : SendWork {
+    // READ and atomic
+    uint32_t responses = 0;   // response packets taken
+    uint32_t resumed_at = 0;  // first response packet of the latest (repeated) request
+  };
+  enum class Cause : uint8_t { kNak, kTimeout, kRnr };
+
+  // ---- Sending
+  [[nodiscard]] bool has_again() const {
+    return snd_nxt_ != snd_max_ && !(stuck_ && stuck_at_ == snd_nxt_);
+  }
+  [[nodiscard]] bool has_new() const;
+  [[nodiscard]] bool may_begin(const Work& work) const;
+  [[nodiscard]] uint32_t in_flight() const;
+  void begin();
+  bool poll_again(TxPacket& out);
+  bool poll_new(TxPacket& out);
+  bool fill(uint32_t index, uint32_t packet_index, TxPacket& out);
+  bool asks_for_ack(bool last);
+  void count_sent(bool again);
+
+  // ---- Acknowledgements and responses
+  void on_ack(const wire::Packet& packet);
+  void on_rnr_nak(const wire::Packet& packet);
+  void on_nak(const wire::Packet& packet);
+  void on_data(const wire::Packet& packet, FrameHandle frame, RxActions& actions);
+  [[nodiscard]] bool response_fits(const Work& work, const wire::Packet& packet) const;
+  bool place(uint32_t index, const wire::Packet& packet, FrameHandle frame, RxActions& actions);
+  [[nodiscard]] Psn awaited_response() const;
+  void set_una(Psn una);
+  bool acknowledge(Psn end);
+  void miss_response();
+  void pop_read();
+
+  // ---- Errors and time
+  bool take_retry();
+  void go_back(Cause cause);
+  [[nodiscard]] Duration timeout() const;
+  void restart_timer();
+  void spend_waiting();
+  [[nodiscard]] bool complete(const Work& work) const;
+
+  QpCore& core_;
+  SendQueue<Work> sends_;
+  uint32_t awaited_psns_ = 0;   // response packets that open READs and atomics wait for
+  Psn una_;                     // oldest PSN that is not acknowledged
+  Psn snd_nxt_;                 // sent next; before snd_max_: a repetition
+  Psn snd_max_;                 // PSN after the highest that was ever sent
+  uint32_t since_ack_req_ = 0;  // packets since the last one that asked for an acknowledgement
+  uint32_t retries_left_ = 0;
+  uint32_t timeouts_ = 0;  // timeouts in a row
+  Cause cause_ = Cause::kNak;
+  Psn stuck_at_;                    // packet whose memory is closed
+  bool stuck_ = false;              // stuck_at_ is valid
+  bool asked_again_ = false;        // the missing response at una_ was requested again
+  Time deadline_ = Time::never();   // expiry of the transport timer
+  Time rnr_until_ = Time::never();  // no packet is sent before this time
+  Time now_;                        // of the call in progress
+  StreamStats stats_;
+};
+
+}  // namespace mprdma::transport

@@ -1,0 +1,143 @@
+// The ACK clock of MP-RDMA (paper 3.2 to 3.5; design 3.1): a packet needs a *credit*, the right to
+// leave once. A credit has the path that an acknowledgement echoed, or none; in that case the path
+// policy draws a random one when it is used. There is no state per path.
+//
+// Hardware sends when the acknowledgement comes; software may find the wire busy or the application
+// late, so unused credits wait here in a short FIFO: those without a path first, because they are
+// the older ones, then by age. A credit that was unused for 3 RTT loses its path but stays valid.
+//
+// What the window allows beyond the credits (burst control held it back, or an acknowledgement was
+// lost) leaves without a path once no acknowledgement came for half an RTT.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "base/check.hpp"
+#include "base/units.hpp"
+#include "wire/constants.hpp"
+
+namespace mprdma::transport {
+
+class AckClock {
+ public:
+  static constexpr std::string_view kName = "ack-clock";
+  static constexpr bool kClocked = true;
+  // Most credits with a path that the FIFO holds.
+  static constexpr uint32_t kStoredMax = 128;
+
+  [[nodiscard]] uint32_t credits() const { return free_ + stored_; }
+  template <class Facts>
+  [[nodiscard]] bool open(const Facts&) const {
+    return credits() > 0;
+  }
+  template <class Facts>
+  [[nodiscard]] bool open_early(const Facts&) const {
+    return credits() > 0;
+  }
+
+  void note_ack(Time now) { burst_base_ = now; }
+  // If `vp` is not a valid path, which a peer may echo, the credits have no path.
+  template <class Facts>
+  bool on_ack(Time now, uint16_t vp, const Facts& f, uint32_t most) {
+    note_ack(now);
+    const uint32_t allowed = room(f);
+    for (uint32_t n = std::min({allowed, most, kStoredMax - stored_}); n > 0; --n) store(now, vp);
+    return allowed > 0;
+  }
+  // Credits never exceed the free room of the window, and when no packet is in flight, so that no
+  // acknowledgement can grant one, the whole window may leave on random paths.
+  template <class Facts>
+  void settle(const Facts& f, bool work) {
+    const uint32_t used = f.in_flight() + credits();
+    const uint32_t window = f.window();
+    if (used > window && !f.exceeds_window()) drop(std::min(used - window, credits()));
+    const bool under_way = !f.idle() && (!f.exact() || f.in_flight() > 0);
+    if (under_way || (work && credits() > 0)) return;
+    free_ += std::max(room(f), credits() == 0 ? 1u : 0u);
+  }
+  template <class Facts>
+  void refill(const Facts& f) {
+    free_ += room(f);
+  }
+  template <class Facts>
+  void restart(const Facts& f) {
+    clear();
+    refill(f);
+  }
+  // Acknowledgements fail to come, so the stored paths may be dead.
+  template <class Facts>
+  void on_timeout(const Facts& f) {
+    clear();
+    free_ = f.window();
+  }
+
+  // Uses one credit; requires credits().
+  std::optional<uint16_t> take(Time now, Duration stale) {
+    DCHECK(credits() > 0);
+    if (stored_ > 0 && now - stored_at_ > stale) {
+      free_ += stored_;
+      stored_ = 0;
+    }
+    if (free_ > 0) {
+      --free_;
+      return std::nullopt;
+    }
+    const uint16_t vp = vps_[head_];
+    pop(1);
+    return vp;
+  }
+
+  template <class Facts>
+  [[nodiscard]] Time deadline(const Facts& f, Duration half_rtt) const {
+    return room(f) == 0 ? Time::never() : burst_base_ + half_rtt;
+  }
+  template <class Facts>
+  void on_deadline(Time now, const Facts& f, Duration half_rtt) {
+    if (now < burst_base_ + half_rtt) return;
+    burst_base_ = now;
+    refill(f);
+  }
+
+ private:
+  // Packets that the window allows and that have no credit.
+  template <class Facts>
+  [[nodiscard]] uint32_t room(const Facts& f) const {
+    const uint32_t used = f.in_flight() + credits();
+    const uint32_t window = f.window();
+    return used < window ? window - used : 0;
+  }
+  void store(Time now, uint16_t vp) {
+    DCHECK(stored_ < kStoredMax);
+    if (vp < wire::kVirtualPathMin) {
+      ++free_;
+      return;
+    }
+    vps_[(head_ + stored_++) % kStoredMax] = vp;
+    stored_at_ = now;
+  }
+  void clear() { free_ = stored_ = 0; }
+  // Takes back `count` credits, the oldest first.
+  void drop(uint32_t count) {
+    DCHECK(count <= credits());
+    const uint32_t of_free = std::min(count, free_);
+    free_ -= of_free;
+    pop(count - of_free);
+  }
+  void pop(uint32_t count) {
+    head_ = (head_ + count) % kStoredMax;
+    stored_ -= count;
+  }
+
+  uint32_t free_ = 0;  // credits without a path
+  uint32_t head_ = 0;
+  uint32_t stored_ = 0;
+  Time stored_at_;   // time of the newest credit in the FIFO
+  Time burst_base_;  // the last acknowledgement, or expiry of the burst timer
+  std::array<uint16_t, kStoredMax> vps_{};
+};
+
+}  // namespace mprdma::transport

@@ -1,0 +1,55 @@
+// The retransmission timeout of a stream: RFC 6298 with a floor, doubled at each expiry (design
+// 3.1), and limited by the verbs' transport timer (IBTA 9.9.2.1).
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/units.hpp"
+#include "transport/core/params.hpp"
+#include "transport/stream/rtt_estimator.hpp"
+
+namespace mprdma::transport {
+
+class RetransmissionTimer {
+ public:
+  // `verbs_timeout` is the value of the transport timer; infinite: there is none. The timeout is at
+  // most max(verbs_timeout, kTimeoutLimitMin), whatever RTT one slow path has shown; with back-off
+  // it is at most max(verbs_timeout, 2 x the timeout without). So at least one packet is sent for
+  // each of the verbs' retries before they are exceeded.
+  void limit(Duration verbs_timeout) {
+    limit_ = std::max(verbs_timeout, kTimeoutLimitMin);
+    backoff_limit_ = verbs_timeout;
+  }
+
+  // Silence is counted from `now`.
+  void restart(Time now) { base_ = now; }
+  void back_off() { ++backoff_; }
+  void end_backoff() { backoff_ = 0; }
+
+  [[nodiscard]] Time base() const { return base_; }
+  // Timeouts in a row.
+  [[nodiscard]] uint32_t backoff() const { return backoff_; }
+  // The timeout without back-off: max(floor, 4 SRTT, SRTT + 4 RTTVAR).
+  [[nodiscard]] Duration shortest(const Params& params, const RttEstimator& rtt) const {
+    const Duration variance = params.adapt_timeout ? rtt.with_variance() : Duration::zero();
+    return std::min(std::max({params.rto_floor, rtt.srtt() * 4, variance}), limit_);
+  }
+  [[nodiscard]] Duration timeout(const Params& params, const RttEstimator& rtt) const {
+    const Duration base = shortest(params, rtt);
+    const uint32_t shift = std::min(backoff_, kBackoffShiftMax);
+    return std::min({base * (int64_t{1} << shift), std::max(base, params.rto_ceiling),
+                     std::max(base * 2, backoff_limit_)});
+  }
+
+ private:
+  // A timeout is doubled at most this often.
+  static constexpr uint32_t kBackoffShiftMax = 16;
+
+  Time base_;
+  uint32_t backoff_ = 0;
+  Duration limit_ = Duration::infinite();
+  Duration backoff_limit_ = Duration::infinite();
+};
+
+}  // namespace mprdma::transport

@@ -1,0 +1,54 @@
+// Round-trip time of a stream: SRTT and RTTVAR as in TCP (RFC 6298, 2). An acknowledgement echoes
+// the timestamp of the very copy that arrived, so retransmissions give valid samples, too.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+
+#include "base/units.hpp"
+
+namespace mprdma::transport {
+
+class RttEstimator {
+ public:
+  // `initial`: SRTT before the first sample.
+  explicit RttEstimator(Duration initial) : srtt_ns_(initial.count_ns()) {}
+
+  // `echo`: the low 32 bits of the time, ns, when the copy left. Returns the sample; zero if it is
+  // ignored, because the echo is of another clock.
+  Duration on_echo(Time now, uint32_t echo) {
+    const uint32_t sample_ns = static_cast<uint32_t>(now.ns()) - echo;
+    if (sample_ns > static_cast<uint32_t>(INT32_MAX)) return Duration::zero();
+    add(sample_ns);
+    return Duration::ns(sample_ns);
+  }
+
+  // True once there was a sample.
+  [[nodiscard]] bool measured() const { return measured_; }
+  // Below 2^31 ns once measured.
+  [[nodiscard]] Duration srtt() const { return Duration::ns(srtt_ns_); }
+  // SRTT + 4 RTTVAR.
+  [[nodiscard]] Duration with_variance() const { return Duration::ns(srtt_ns_ + 4 * rttvar_ns_); }
+
+ private:
+  static constexpr int64_t kSrttWeight = 8;
+  static constexpr int64_t kRttvarWeight = 4;
+
+  void add(int64_t sample_ns) {
+    if (!measured_) {
+      measured_ = true;
+      srtt_ns_ = sample_ns;
+      rttvar_ns_ = sample_ns / 2;
+      return;
+    }
+    const int64_t error_ns = std::abs(sample_ns - srtt_ns_);
+    rttvar_ns_ += (error_ns - rttvar_ns_) / kRttvarWeight;
+    srtt_ns_ += (sample_ns - srtt_ns_) / kSrttWeight;
+  }
+
+  int64_t srtt_ns_;
+  int64_t rttvar_ns_ = 0;
+  bool measured_ = false;
+};
+
+}  // namespace mprdma::transport

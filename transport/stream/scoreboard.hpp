@@ -1,0 +1,215 @@
+// The state of each packet between snd_una and snd_nxt. The scoreboard only records: a loss
+// detector (loss_detectors.hpp) decides which packets are lost, and the sender how that changes the
+// window.
+//
+// snd_una = next PSN expected to be acknowledged, snd_nxt = next PSN to send; all comparisons are
+// serial. The maps lie over [snd_una, snd_nxt), at most kSendSpanMax wide:
+//   sacked      the receiver has it
+//   lost        known lost and not yet retransmitted (disjoint from sacked)
+//   held        subset of lost: the receiver refused it as too early (synchronise), and it must not
+//               be sent yet. This is no loss and does not reduce the window
+//   sync first  the first packet of a synchronise operation
+//   penalised   has reduced the window already, which each hole does once
+//   resent      retransmitted within the last one or two epochs: not judged again yet
+//
+// An epoch lasts 5/4 SRTT or longer. A packet sent before the last whole epoch began is old.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/check.hpp"
+#include "base/psn.hpp"
+#include "base/units.hpp"
+#include "base/window_bitmap.hpp"
+#include "transport/core/params.hpp"
+
+namespace mprdma::transport {
+
+class Scoreboard {
+ public:
+  using Map = WindowBitmap<kSendSpanMax>;
+
+  explicit Scoreboard(Psn first = Psn())
+      : una_(first), nxt_(first), sack_end_(first), epoch_psn_(first), old_end_(first) {}
+
+  [[nodiscard]] Psn una() const { return una_; }
+  [[nodiscard]] Psn nxt() const { return nxt_; }
+  // snd_ooh + 1: the PSN behind the highest SACKed one, or snd_una when none above snd_una is
+  // SACKed.
+  [[nodiscard]] Psn sack_end() const { return sack_end_; }
+  [[nodiscard]] bool idle() const { return una_ == nxt_; }
+  [[nodiscard]] uint32_t span() const { return static_cast<uint32_t>(una_.distance_to(nxt_)); }
+  // How far out of order packets have arrived.
+  [[nodiscard]] uint32_t reach() const {
+    return static_cast<uint32_t>(una_.distance_to(sack_end_));
+  }
+  [[nodiscard]] bool outstanding(Psn psn) const {
+    return una_.at_or_before(psn) && psn.before(nxt_);
+  }
+  [[nodiscard]] bool sacked(Psn psn) const { return sacked_.test(psn.value()); }
+  [[nodiscard]] bool lost(Psn psn) const { return lost_.test(psn.value()); }
+  [[nodiscard]] bool held(Psn psn) const { return held_.test(psn.value()); }
+  [[nodiscard]] bool resent(Psn psn) const {
+    return resent_.test(psn.value()) || resent_before_.test(psn.value());
+  }
+  [[nodiscard]] uint32_t sacked_count() const { return sacked_count_; }
+  [[nodiscard]] uint32_t lost_count() const { return lost_count_; }
+  [[nodiscard]] uint32_t held_count() const { return held_count_; }
+  // Packets to be retransmitted now: lost and not held.
+  [[nodiscard]] uint32_t due_count() const { return lost_count_ - held_count_; }
+  // Packets sent and neither SACKed nor lost.
+  [[nodiscard]] uint32_t in_flight() const { return span() - lost_count_ - sacked_count_; }
+  // Packets sent and not SACKed.
+  [[nodiscard]] uint32_t unacknowledged() const { return span() - sacked_count_; }
+  // Every PSN before this one is old.
+  [[nodiscard]] Psn old_end() const { return old_end_; }
+
+  // The lowest lost PSN that may be sent now; requires due_count() > 0.
+  [[nodiscard]] Psn first_due() const {
+    Psn psn = una_;
+    while (true) {
+      psn += lost_.next_set(psn.value(), static_cast<uint32_t>(psn.distance_to(nxt_)));
+      if (held_count_ == 0 || !held(psn)) return psn;
+      ++psn;
+    }
+  }
+  // The first PSN of [from, end) that is neither SACKed nor lost nor resent lately, or `end`.
+  // Requires snd_una <= from.
+  [[nodiscard]] Psn next_suspect(Psn from, Psn end) const {
+    for (Psn psn = from; psn.before(end); ++psn) {
+      psn += sacked_.next_clear(psn.value(), static_cast<uint32_t>(psn.distance_to(end)));
+      if (!psn.before(end)) break;
+      if (!lost(psn) && !resent(psn)) return psn;
+    }
+    return end;
+  }
+
+  // ---- Events
+  // A new packet leaves. `starts_sync`: it begins a synchronise operation.
+  void send_new(bool starts_sync) {
+    if (starts_sync) sync_first_.set(nxt_.value());
+    ++nxt_;
+  }
+  // A stream that was idle sends again.
+  void begin_epoch(Time now) {
+    epoch_start_ = now;
+    epoch_psn_ = old_end_ = una_;
+  }
+  // snd_una moves to `aack`, at most snd_nxt. Returns by how much.
+  uint32_t advance(Psn aack) {
+    const auto count = static_cast<uint32_t>(una_.distance_to(aack));
+    DCHECK(count <= span());
+    for (uint32_t pos = una_.value(), n = count; n > 0; ++pos, --n) {
+      sacked_count_ -= sacked_.test(pos) ? 1 : 0;
+      lost_count_ -= lost_.test(pos) ? 1 : 0;
+      held_count_ -= held_.test(pos) ? 1 : 0;
+    }
+    for (Map* map :
+         {&sacked_, &lost_, &held_, &sync_first_, &penalised_, &resent_, &resent_before_}) {
+      map->clear_range(una_.value(), count);
+    }
+    una_ = aack;
+    sack_end_ = psn_max(sack_end_, una_);
+    epoch_psn_ = psn_max(epoch_psn_, una_);
+    old_end_ = psn_max(old_end_, una_);
+    return count;
+  }
+  // Requires that `psn` is outstanding and not SACKed.
+  void sack(Psn psn) {
+    sacked_.set(psn.value());
+    ++sacked_count_;
+    found(psn);
+    sack_end_ = psn_max(sack_end_, psn + 1);
+  }
+  // Requires that `psn` is outstanding and neither SACKed nor lost.
+  void lose(Psn psn) {
+    DCHECK(outstanding(psn));
+    DCHECK(!sacked(psn) && !lost(psn));
+    lost_.set(psn.value());
+    ++lost_count_;
+  }
+  void hold(Psn psn) {
+    lose(psn);
+    held_.set(psn.value());
+    ++held_count_;
+  }
+  void release(Psn psn) {
+    if (held(psn)) --held_count_;
+    held_.clear(psn.value());
+  }
+  // Held packets become ordinary lost ones, so that they are sent.
+  void release_all() {
+    held_.reset();
+    held_count_ = 0;
+  }
+  // The packet is not, or no longer, lost.
+  void found(Psn psn) {
+    if (lost(psn)) --lost_count_;
+    release(psn);
+    lost_.clear(psn.value());
+  }
+  void retransmit(Psn psn) {
+    found(psn);
+    resent_.set(psn.value());
+  }
+  void forget_resent() {
+    resent_.reset();
+    resent_before_.reset();
+  }
+  // True the first time: the packet reduces the window now.
+  bool penalise(Psn psn) {
+    const bool first = !penalised_.test(psn.value());
+    penalised_.set(psn.value());
+    return first;
+  }
+  void roll_epoch(Time now, Duration srtt) {
+    if (now - epoch_start_ < srtt + srtt / 4) return;
+    epoch_start_ = now;
+    old_end_ = epoch_psn_;
+    epoch_psn_ = nxt_;
+    resent_before_ = resent_;
+    resent_.reset();
+  }
+
+  // ---- Synchronise operations that the receiver refused; each requires held_count() > 0
+  [[nodiscard]] Psn first_held() const { return una_ + held_.next_set(una_.value(), span()); }
+  // True if everything before the first held operation has arrived (snd_una is at its first packet
+  // or within it): then the operation cannot be refused again.
+  [[nodiscard]] bool held_is_next() const {
+    const auto before = static_cast<uint32_t>(una_.distance_to(first_held()));
+    return sync_first_.next_set(una_.value() + 1, before) == before;
+  }
+  // True if no packet before the first held one is to be retransmitted.
+  [[nodiscard]] bool only_held_lost_first() const {
+    const auto before = static_cast<uint32_t>(una_.distance_to(first_held()));
+    return lost_.next_set(una_.value(), before) == before;
+  }
+  void release_first_operation() {
+    Psn psn = first_held();
+    do {
+      release(psn);
+      ++psn;
+    } while (psn.before(nxt_) && !sync_first_.test(psn.value()));
+  }
+
+ private:
+  Psn una_;
+  Psn nxt_;
+  Psn sack_end_;
+  Map sacked_;
+  Map lost_;
+  Map held_;
+  Map sync_first_;
+  Map penalised_;
+  Map resent_;         // in this epoch
+  Map resent_before_;  // in the epoch before it
+  uint32_t sacked_count_ = 0;
+  uint32_t lost_count_ = 0;
+  uint32_t held_count_ = 0;
+  Time epoch_start_;
+  Psn epoch_psn_;  // snd_nxt when the epoch began
+  Psn old_end_;
+};
+
+}  // namespace mprdma::transport

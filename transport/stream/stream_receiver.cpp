@@ -1,0 +1,140 @@
+#include "transport/stream/stream_receiver.hpp"
+
+#include <bit>
+
+namespace mprdma::transport {
+
+PlacedPacket PlacedPacket::of(const wire::Packet& packet) {
+  return {.reth = packet.reth,
+          .offset = packet.mp_data.offset,
+          .message_number = packet.mp_data.message_number,
+          .immdt = packet.immdt,
+          .payload_len = static_cast<uint16_t>(packet.payload_len),
+          .vp = packet.vp,
+          .opcode = packet.opcode,
+          .solicited_event = packet.solicited_event};
+}
+
+wire::Packet PlacedPacket::packet(Psn psn) const {
+  wire::Packet out;
+  out.opcode = opcode;
+  out.psn = psn;
+  out.vp = vp;
+  out.payload_len = payload_len;
+  out.solicited_event = solicited_event;
+  out.mp_data.offset = offset;
+  out.mp_data.message_number = message_number;
+  out.reth = reth;
+  out.immdt = immdt;
+  return out;
+}
+
+StreamReceiver::StreamReceiver(const Params& params, uint8_t ack_flags, const Device& device)
+    : slots_(params.window_slots),
+      placement_(params.placement),
+      ack_flags_(ack_flags),
+      held_(device.held),
+      memory_(device.memory),
+      counters_(device.counters) {
+  CHECK(std::has_single_bit(slots_) && slots_ <= kWindowSlotsMax);
+  if (placement_ == PlacementPolicy::kOrdered) return;
+  placed_packets_ = std::make_unique<PlacedPacket[]>(slots_);
+}
+
+bool StreamReceiver::hold(const wire::Packet& packet, FrameHandle frame) {
+  const uint32_t index = held_->take(packet, frame);
+  if (index == HeldPool::kNone) {
+    ++counters_->drop_held_budget;
+    return false;
+  }
+  received_.set(packet.psn.value());
+  held_index_[packet.psn.value() % kWindowSlotsMax] = index;
+  return true;
+}
+
+void StreamReceiver::note_placed(const wire::Packet& packet) {
+  ++counters_->packets_placed_early;
+  received_.set(packet.psn.value());
+  placed_.set(packet.psn.value());
+  placed_at(packet.psn) = PlacedPacket::of(packet);
+}
+
+void StreamReceiver::free_slot(Psn psn, RxActions& actions) {
+  received_.clear(psn.value());
+  if (placed_.test(psn.value())) {
+    placed_.clear(psn.value());
+    return;
+  }
+  actions.released.push(held_at(psn).frame);
+  held_->give_back(held_index_[psn.value() % kWindowSlotsMax]);
+}
+
+wire::Packet StreamReceiver::head_packet() const {
+  if (placed_.test(rcv_nxt_.value())) return placed_at(rcv_nxt_).packet(rcv_nxt_);
+  return held_at(rcv_nxt_).packet;
+}
+
+bool StreamReceiver::places_in_order() const {
+  if (placement_ == PlacementPolicy::kStandard) return memory_->relaxed_regions() == 0;
+  return placement_ == PlacementPolicy::kOrdered;
+}
+
+void StreamReceiver::make_plain_ack(uint16_t vp, wire::Packet& ack) const {
+  ack = wire::Packet{};
+  ack.opcode = wire::Opcode::kMpAck;
+  ack.psn = rcv_nxt_;
+  ack.dest_qpn = peer_qpn_;
+  ack.vp = vp;
+  ack.mp_ack.flags = ack_flags_;
+  if (places_in_order()) ack.mp_ack.flags |= wire::kMpAckOrderedPlacement;
+  ack.mp_ack.msn = msn_;
+}
+
+// Makes the acknowledgement of a packet. The SACK field is the packet's own PSN, except under a
+// refusal or RNR: it then names the head of line, which the code is about. A silent refusal
+// acknowledges what was executed before it.
+void StreamReceiver::acknowledge(const wire::Packet& packet, Outcome outcome, bool held,
+                                 RxActions& actions) {
+  if (is_terminal(outcome.nack)) refusal_ = outcome;
+  wire::Packet& ack = actions.ack;
+  make_plain_ack(packet.vp, ack);
+  if (outcome.silent) {
+    ++counters_->errors_local;
+    actions.has_ack = packet.psn != rcv_nxt_;  // the packet at rcv_nxt_ itself is refused silently
+    counters_->acks_sent += actions.has_ack ? 1 : 0;
+    return;
+  }
+  actions.has_ack = true;
+  wire::MpAckExt& ext = ack.mp_ack;
+  ext.flags |= wire::kMpAckSackValid;
+  if (packet.ce) ext.flags |= wire::kMpAckEce;
+  if ((packet.mp_data.flags & wire::kMpDataReTx) != 0) ext.flags |= wire::kMpAckReTx;
+  ext.echoed_timestamp = packet.mp_data.timestamp;
+  ext.nack = outcome.nack;
+  ext.detail = outcome.detail;
+  ext.sack = outcome.nack == wire::NackCode::kNone ? packet.psn : rcv_nxt_;
+  if (outcome.nack == wire::NackCode::kRnr) {
+    ++counters_->rnr_sent;
+    if (held) ext.flags |= wire::kMpAckHeld;
+  }
+  if (is_terminal(outcome.nack)) ++counters_->errors_remote;
+  ++(outcome.nack == wire::NackCode::kNone ? counters_->acks_sent : counters_->nacks_sent);
+}
+
+// Makes a NACK whose SACK field names the dropped packet itself.
+void StreamReceiver::nack_dropped(const wire::Packet& packet, wire::NackCode code,
+                                  RxActions& actions) {
+  acknowledge(packet, {}, false, actions);
+  actions.ack.mp_ack.nack = code;
+  --counters_->acks_sent;
+  ++counters_->nacks_sent;
+}
+
+void StreamReceiver::release_held(RxActions& actions) {
+  for (uint32_t i = 0; i < slots_; ++i) {
+    const Psn psn = rcv_nxt_ + i;
+    if (received_.test(psn.value())) free_slot(psn, actions);
+  }
+}
+
+}  // namespace mprdma::transport

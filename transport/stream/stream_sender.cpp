@@ -1,0 +1,340 @@
+#include "transport/stream/stream_sender.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/check.hpp"
+
+namespace mprdma::transport {
+
+// Enters the verdicts of the loss detector in the scoreboard and reduces the window.
+class StreamSender::Report {
+ public:
+  Report(StreamSender& sender, Time now) : sender_(sender), now_(now) {}
+  // For a NACK, which echoes the path of the packet that it names as dropped.
+  Report(StreamSender& sender, Time now, std::optional<Psn> dropped, uint16_t vp)
+      : sender_(sender), now_(now), dropped_(dropped), drop_vp_(vp) {}
+  void lose(Psn psn, LossCause cause) {
+    sender_.mark_lost(now_, psn, cause, psn == dropped_ ? drop_vp_ : uint16_t{0});
+  }
+  void penalise_hole() {
+    if (!sender_.params_.loss_shrinks_window) return;
+    sender_.window_.on_loss({.now = now_, .kind = cc::LossKind::kHole});
+  }
+  void penalise_drop(Psn psn) {
+    const bool first = sender_.board_.penalise(psn);
+    if (!first || !sender_.params_.loss_shrinks_window) return;
+    sender_.window_.on_loss({.now = now_, .kind = cc::LossKind::kWindowDrop, .vp = drop_vp_});
+  }
+  void probe_head() { sender_.probe_.due = sender_.probe_.head = true; }
+
+ private:
+  StreamSender& sender_;
+  Time now_;
+  std::optional<Psn> dropped_;
+  uint16_t drop_vp_ = 0;
+};
+
+StreamSender::StreamSender(const Params& params, TransportCounters* counters)
+    : params_(params),
+      counters_(counters),
+      window_(params.window_control, params.initial_window, params.window_max),
+      paths_(params.path_policy),
+      gate_(paths_.clocked() ? GateKind::kAckClock : GateKind::kWindow),
+      recovery_(params.recovery, params),
+      rtt_(params.initial_rtt),
+      undo_(window_) {}
+
+void StreamSender::reset(Psn first, uint16_t vp, const Prng& paths) {
+  Params params = params_;
+  TransportCounters* counters = counters_;
+  *this = StreamSender(params, counters);
+  board_ = Scoreboard(first);
+  recovery_.reset(first);
+  undo_.reset(first);
+  paths_.reset(vp, paths);
+  gate_.settle(facts(), false);
+}
+
+StreamSender::AckResult StreamSender::on_ack(Time now, const wire::Packet& ack, bool has_new) {
+  const wire::MpAckExt& ext = ack.mp_ack;
+  const bool sack_valid = (ext.flags & wire::kMpAckSackValid) != 0;
+  if (ack.psn.after(nxt())) return AckResult::kGhost;
+  if (sack_valid && ext.sack.at_or_after(nxt())) return AckResult::kGhost;
+
+  begin_instant(now, has_new);
+  // The peer may echo anything.
+  const uint16_t echoed_vp = ack.vp >= wire::kVirtualPathMin ? ack.vp : uint16_t{0};
+  const bool received = ext.nack == wire::NackCode::kNone;
+  const bool sack_is_new = sack_valid && received && board_.outstanding(ext.sack) &&
+                           (ext.sack.before(ack.psn) || !board_.sacked(ext.sack));
+  const bool advanced = una().before(ack.psn);
+  const uint32_t open_before = board_.unacknowledged();
+  Duration rtt;
+  if (sack_is_new) {
+    if (undo_.open()) judge_timeout(ext);
+    rtt = rtt_.on_echo(now, ext.echoed_timestamp);
+    if (ext.sack.at_or_after(ack.psn)) take_sack(ext.sack);
+  }
+  if (received && sack_valid) recovery_.on_received();
+  if (advanced) advance(now, ack.psn);
+
+  const uint32_t lost_before = board_.lost_count();
+  if (ext.nack == wire::NackCode::kWindowOverflow) {
+    const bool names_drop = sack_valid && board_.outstanding(ext.sack);
+    const Nack nack{ack.psn, names_drop ? std::optional(ext.sack) : std::nullopt};
+    Report report(*this, now, nack.dropped, echoed_vp);
+    recovery_.on_nack(board_, nack, report);
+  }
+  // Losses found by age or reordering do not make a stale acknowledgement count as progress.
+  const bool names_loss = board_.lost_count() != lost_before &&
+                          (una() == ack.psn || (sack_valid && board_.outstanding(ext.sack)));
+  const bool any_news = advanced || sack_is_new;
+  const bool slow = sack_is_new && from_slow_path(ext);
+  if (any_news) {
+    take_news_into_window({.now = now,
+                           .rtt = rtt,
+                           .packets = open_before - board_.unacknowledged(),
+                           .in_flight = board_.in_flight(),
+                           .vp = echoed_vp,
+                           .ece = (ext.flags & wire::kMpAckEce) != 0,
+                           .limited_by = limited_by(has_new)},
+                          slow);
+    use_.wire_limited = false;
+    news(now);
+  }
+  detect(now);
+  if (board_.lost_count() != lost_before && !any_news) rto_.restart(now);
+  // Behind the timer: what it waits for may be lost, and only a timeout may tell.
+  if (sack_valid && ext.nack == wire::NackCode::kSyncTooEarly) defer(now, ack.psn, ext.sack);
+  grant_credits(now, ack.vp, any_news, slow, has_new);
+  return any_news || names_loss ? AckResult::kNews : AckResult::kStale;
+}
+
+void StreamSender::on_implied_ack(Time now, Psn aack) {
+  if (!una().before(aack) || aack.after(nxt())) return;
+  advance(now, aack);
+  news(now);
+  gate_.note_ack(now);
+  gate_.settle(facts(), board_.due_count() > 0);
+}
+
+void StreamSender::take_news_into_window(const cc::AckSample& sample, bool slow) {
+  if (sample.ece) {
+    ++counters_->ece_received;
+    ++stats_.ece_received;
+  }
+  paths_.on_ack({.now = sample.now, .rtt = sample.rtt, .vp = sample.vp, .ece = sample.ece});
+  if (slow) {
+    window_.on_slow_path(sample);
+    ++counters_->acks_pruned;
+    ++stats_.acks_pruned;
+  } else {
+    window_.on_ack(sample);
+  }
+}
+
+void StreamSender::news(Time now) {
+  rto_.restart(now);
+  last_progress_ = now;
+  rto_.end_backoff();
+  probe_.done = false;
+  if (!probe_.head) probe_.due = false;
+}
+
+// Advances snd_una and drops the state of the PSNs that it passes.
+void StreamSender::advance(Time now, Psn aack) {
+  const Psn from = una();
+  const uint32_t count = board_.advance(aack);
+  if (probe_.head) probe_.due = probe_.head = false;
+  recovery_.on_advance(board_, count);
+  undo_.on_advance(from, aack);
+  if (paused()) {  // the receiver went on: it is ready again
+    paused_until_ = Time::never();
+    rto_.restart(now);
+  }
+  if (board_.held_count() > 0 && board_.held_is_next()) release_deferred(now);
+}
+
+void StreamSender::take_sack(Psn sack) {
+  board_.sack(sack);
+  stats_.ooo_degree_max = std::max(stats_.ooo_degree_max, board_.reach());
+}
+
+// Detects losses by age and reordering, once an acknowledgement is in the scoreboard.
+void StreamSender::detect(Time now) {
+  board_.roll_epoch(now, srtt());
+  Report report(*this, now);
+  recovery_.on_ack(board_, report);
+}
+
+void StreamSender::mark_lost(Time now, Psn psn, LossCause cause, uint16_t vp) {
+  board_.lose(psn);
+  if (cause == LossCause::kTimeout) {
+    undo_.lose(psn);
+  } else {
+    paths_.on_loss(vp);
+    if (board_.penalise(psn) && params_.loss_shrinks_window) {
+      window_.on_loss({.now = now, .kind = cc::LossKind::kHole, .vp = vp});
+    }
+  }
+  count_cause(cause);
+}
+
+void StreamSender::count_cause(LossCause cause) {
+  switch (cause) {
+    case LossCause::kNack:
+      ++counters_->retransmitted_nack;
+      ++stats_.retransmitted_nack;
+      break;
+    case LossCause::kTrigger:
+      ++counters_->retransmitted_trigger;
+      ++stats_.retransmitted_trigger;
+      break;
+    case LossCause::kEarly:
+      ++counters_->retransmitted_early;
+      ++stats_.retransmitted_early;
+      break;
+    case LossCause::kTimeout:
+      ++counters_->retransmitted_rto;
+      ++stats_.retransmitted_rto;
+      break;
+  }
+}
+
+StreamSender::Choice StreamSender::early_candidate() const {
+  const std::optional<Psn> psn = recovery_.early(board_);
+  return psn ? Choice{Choice::Kind::kEarly, *psn} : Choice{};
+}
+
+// The PSN of a tail probe: the highest un-SACKed one within the receiver's window, because its SACK
+// shows every hole below it. If all are SACKed (the receiver holds them and was not ready), the
+// first one, to ask again.
+Psn StreamSender::probe_psn() const {
+  const uint32_t reach = std::min(span(), params_.window_slots);
+  for (uint32_t back = reach; back > 0; --back) {
+    const Psn psn = una() + (back - 1);
+    if (!board_.sacked(psn) && !board_.held(psn)) return psn;
+  }
+  return una();
+}
+
+StreamSender::Choice StreamSender::choose(bool has_new) const {
+  if (paused()) return {};
+  if (probe_.due && !idle()) return {Choice::Kind::kProbe, probe_.head ? una() : probe_psn()};
+  if (gate_.open(facts())) {
+    if (const std::optional<Psn> lost = recovery_.next(board_)) {
+      return {Choice::Kind::kRetransmit, *lost};
+    }
+    if (has_new && span() < kSendSpanMax) return {Choice::Kind::kNew, nxt()};
+  }
+  if (!idle() && gate_.open_early(facts())) return early_candidate();
+  return {};
+}
+
+uint16_t StreamSender::on_sent(Time now, const Choice& choice, bool follows_all) {
+  ++counters_->packets_sent;
+  ++stats_.packets_sent;
+  last_sent_ = now;
+  const uint16_t vp = take_path(now, choice);
+  if (choice.kind == Choice::Kind::kNew) {
+    if (only_deferred()) rto_.restart(now);  // the timers rested
+    if (idle()) {
+      rto_.restart(now);
+      last_progress_ = now;
+      board_.begin_epoch(now);
+      probe_ = {};
+      rto_.end_backoff();
+    }
+    board_.send_new(follows_all);
+    use_.window_limited = in_flight() >= window_.packets();
+    return vp;
+  }
+  ++counters_->packets_retransmitted;
+  ++stats_.retransmitted;
+  if (choice.kind == Choice::Kind::kProbe) {
+    ++stats_.retransmitted_probe;
+    if (!probe_.head) ++counters_->tail_probes;
+    probe_.due = probe_.head = false;
+  }
+  if (choice.kind == Choice::Kind::kEarly) mark_lost(now, choice.psn, LossCause::kEarly);
+  if (choice.kind == Choice::Kind::kRetransmit) {
+    if (const auto cause = recovery_.on_retransmit(choice.psn)) count_cause(*cause);
+  }
+  board_.retransmit(choice.psn);
+  undo_.forget(choice.psn);
+  if (board_.held_count() > 0 && choice.psn.before(board_.first_held())) {
+    deferred_until_ = now + sync_delay();
+  }
+  gate_.settle(facts(), true);  // a probe needs no credit, but may take the room of one
+  return vp;
+}
+
+StreamStats StreamSender::stats() const {
+  StreamStats out = stats_;
+  out.window_raw = window_.exact().raw();
+  out.in_flight = in_flight();
+  out.srtt_ns = rtt_.measured() ? srtt().count_ns() : 0;
+  out.ooo_degree = board_.reach();
+  out.paths_in_use = static_cast<uint32_t>(std::popcount(round_.vps | round_.vps_before));
+  return out;
+}
+
+void StreamSender::pause(Time until) {
+  if (idle()) return;
+  paused_until_ = until;
+  last_progress_ = until;  // the peer lives
+}
+
+void StreamSender::wake(Time now) {
+  if (idle() || rto_.backoff() == 0) return;
+  rto_.end_backoff();
+  rto_.restart(now);
+  probe_.due = true;
+}
+
+void StreamSender::repeat_head() {
+  if (!idle() && !paused()) probe_.due = probe_.head = true;
+}
+
+// Judges the timeout by an acknowledgement of a packet that was outstanding then. A packet that was
+// SACKed before proves nothing, because networks duplicate packets.
+void StreamSender::judge_timeout(const wire::MpAckExt& ext) {
+  if (!undo_.covers(ext.sack) || board_.sacked(ext.sack)) return;
+  if ((ext.flags & wire::kMpAckReTx) == 0) undo_timeout();
+  undo_.close();
+}
+
+void StreamSender::undo_timeout() {
+  ++counters_->timeouts_undone;
+  ++stats_.timeouts_undone;
+  window_ = undo_.window_before();
+  for (Psn psn = una(); psn.before(nxt()); ++psn) {
+    if (undo_.lost_by_timeout(psn)) board_.found(psn);
+  }
+}
+
+// The last resort: every un-SACKed packet is lost. The accounting of packets in flight is
+// unchanged.
+void StreamSender::on_timeout(Time now) {
+  ++counters_->rto_expired;
+  ++stats_.rto_expired;
+  rto_.back_off();
+  rto_.restart(now);
+  probe_.done = true;
+  if (!undo_.open()) undo_.begin(window_, nxt(), params_.adapt_timeout && recovery_.exact());
+  // The window shrinks once for each silence: with many dead paths the next timeouts try other
+  // paths, and halving the window each time would leave one try at a time, further and further
+  // apart.
+  if (params_.timeout_shrinks_window && rto_.backoff() == 1) window_.on_timeout(now);
+  board_.forget_resent();
+  board_.release_all();
+  Report report(*this, now);
+  recovery_.on_timeout(board_, report);
+  gate_.on_timeout(facts());
+  paths_.on_timeout(now);
+  // The receiver holds the head of line: it was not ready, and its word of that was lost.
+  probe_.due = probe_.head = board_.sacked(una());
+}
+
+}  // namespace mprdma::transport

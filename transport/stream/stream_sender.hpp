@@ -1,0 +1,213 @@
+// The sender half of a reliable packet stream (design 3.1): it decides which PSN may be sent now,
+// on which path, and when silence has lasted too long. It knows PSNs, never their contents; its
+// owner (requester or responder) turns a PSN into a packet.
+//
+// Its parts, each in a file of its own: the scoreboard (state of each packet), the loss detector
+// (which packets are lost or in flight), the window (congestion control), the send gate (when a
+// packet may leave), the path selector (where), the RTT and the timers. All comparisons of PSNs are
+// serial.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "base/psn.hpp"
+#include "base/units.hpp"
+#include "cc/window.hpp"
+#include "transport/core/counters.hpp"
+#include "transport/core/params.hpp"
+#include "transport/core/stats.hpp"
+#include "transport/path/path_select.hpp"
+#include "transport/stream/loss_detectors.hpp"
+#include "transport/stream/retransmission_timer.hpp"
+#include "transport/stream/rtt_estimator.hpp"
+#include "transport/stream/scoreboard.hpp"
+#include "transport/stream/send_gates.hpp"
+#include "transport/stream/timeout_undo.hpp"
+#include "wire/packet.hpp"
+
+namespace mprdma::transport {
+
+class StreamSender {
+ public:
+  // The packet to send next.
+  struct Choice {
+    enum class Kind : uint8_t { kNothing, kNew, kRetransmit, kEarly, kProbe };
+    Kind kind = Kind::kNothing;
+    Psn psn;
+    [[nodiscard]] bool any() const { return kind != Kind::kNothing; }
+    [[nodiscard]] bool again() const { return any() && kind != Kind::kNew; }
+  };
+  enum class AckResult : uint8_t {
+    kGhost,  // acknowledges a PSN that was never sent: nothing was changed
+    kStale,  // acknowledges nothing new
+    kNews,
+  };
+
+  StreamSender(const Params& params, TransportCounters* counters);
+
+  // Forgets everything; the first packet will be `first`. `vp` is the path of kSingle; random paths
+  // are drawn from `paths`.
+  void reset(Psn first, uint16_t vp = wire::kVirtualPathMin, const Prng& paths = Prng(0));
+
+  // ---- Facts. `has_new`: the owner has a packet for snd_nxt.
+  AckResult on_ack(Time now, const wire::Packet& ack, bool has_new);
+  // Everything before `aack` has arrived, which a packet other than an acknowledgement (a READ
+  // response) shows.
+  void on_implied_ack(Time now, Psn aack);
+  void on_deadline(Time now);
+  // The owner has new packets to send, and had none before.
+  void on_backlog(Time now);
+  void on_back_pressure() { use_.wire_limited = true; }
+  // The receiver is not ready: silence until `until`, then a probe.
+  void pause(Time until);
+  // Called after any packet of the peer: a dormant stream tries again at once.
+  void wake(Time now);
+  // The receiver says that it still waits for snd_una: it is sent again at once.
+  void repeat_head();
+
+  // ---- Work out
+  [[nodiscard]] Choice choose(bool has_new) const;
+  // The chosen packet is handed to the host; returns its virtual path. `follows_all`: a new packet
+  // that begins an operation which the receiver refuses before everything else has arrived
+  // (synchronise).
+  uint16_t on_sent(Time now, const Choice& choice, bool follows_all = false);
+  [[nodiscard]] Time next_deadline(bool has_new) const;
+  // Draws a path for a packet outside the stream (the keep-alive acknowledgement).
+  uint16_t draw_path(Time now) { return paths_.draw(now); }
+
+  // ---- Getters
+  [[nodiscard]] Psn una() const { return board_.una(); }
+  [[nodiscard]] Psn nxt() const { return board_.nxt(); }
+  [[nodiscard]] bool idle() const { return board_.idle(); }
+  [[nodiscard]] uint32_t span() const { return board_.span(); }
+  [[nodiscard]] uint32_t in_flight() const { return recovery_.in_flight(board_); }
+  // Packets that may leave at once; in_flight() + credits() <= window, but see gate_ack_clock.hpp.
+  [[nodiscard]] uint32_t credits() const { return gate_.credits(); }
+  // True if a packet needs a credit.
+  [[nodiscard]] bool clocked() const { return gate_.clocked(); }
+  [[nodiscard]] Duration srtt() const { return rtt_.srtt(); }
+  // How long a synchronise operation stays behind what was sent before it: alpha * delta * SRTT /
+  // cwnd, rounded down.
+  [[nodiscard]] Duration sync_delay() const;
+  // The time at which a synchronise operation may follow the packets sent so far; never, while a
+  // retransmission has to come first.
+  [[nodiscard]] Time sync_release() const;
+  // Limits the timeout by the verbs' transport timer (RetransmissionTimer::limit).
+  void limit_timeouts(Duration verbs_timeout) { rto_.limit(verbs_timeout); }
+  // The retransmission timeout without back-off.
+  [[nodiscard]] Duration base_rto() const;
+  [[nodiscard]] const cc::Window& window() const { return window_; }
+  [[nodiscard]] bool paused() const { return !paused_until_.is_never(); }
+  // Timeouts in a row without an acknowledgement of something new.
+  [[nodiscard]] uint32_t timeouts_in_a_row() const { return rto_.backoff(); }
+  // When the peer last acknowledged something new, or sending began.
+  [[nodiscard]] Time last_progress() const { return last_progress_; }
+  [[nodiscard]] StreamStats stats() const;
+
+ private:
+  class Report;  // takes the loss detector's verdicts; in stream_sender.cpp
+  // What the send gate asks (send_gate.hpp).
+  struct Facts {
+    const StreamSender& sender;
+    [[nodiscard]] uint32_t in_flight() const { return sender.in_flight(); }
+    [[nodiscard]] uint32_t window() const { return sender.window_.packets(); }
+    [[nodiscard]] bool idle() const { return sender.idle(); }
+    [[nodiscard]] bool exact() const { return sender.recovery_.exact(); }
+    [[nodiscard]] bool exceeds_window() const { return sender.recovery_.exceeds_window(); }
+  };
+  [[nodiscard]] Facts facts() const { return {*this}; }
+
+  void advance(Time now, Psn aack);
+  void take_sack(Psn sack);
+  void detect(Time now);
+  // stream_sender_sync.cpp
+  void defer(Time now, Psn aack, Psn psn);
+  void release_deferred(Time now);
+  [[nodiscard]] bool deferral_runs() const {
+    return board_.held_count() > 0 && board_.only_held_lost_first();
+  }
+  // True if no acknowledgement can come before deferred packets are sent again: the timers rest.
+  [[nodiscard]] bool only_deferred() const {
+    return recovery_.exact() && board_.held_count() > 0 && in_flight() == 0 &&
+           board_.due_count() == 0;
+  }
+  void mark_lost(Time now, Psn psn, LossCause cause, uint16_t vp = 0);
+  void count_cause(LossCause cause);
+  // What a stream waits for besides packets (stream_sender_timers.cpp). A paused stream has one
+  // timer, the end of its pause.
+  enum class Timer : uint8_t {
+    kDeferral,  // a refused synchronise operation is sent again
+    kBurst,     // packets that burst control held back leave on random paths
+    kTimeout,   // silence has lasted for a retransmission timeout
+    kProbe,     // silence has lasted long enough for a tail probe
+  };
+  template <Timer kTimer>
+  [[nodiscard]] Time expiry(bool has_new) const;
+  template <Timer kTimer>
+  void expire(Time now);
+  void end_pause(Time now);
+  void on_timeout(Time now);
+  void judge_timeout(const wire::MpAckExt& ext);
+  void undo_timeout();
+  // stream_sender_credits.cpp
+  void begin_instant(Time now, bool has_new);
+  [[nodiscard]] cc::LimitedBy limited_by(bool has_new) const;
+  [[nodiscard]] bool from_slow_path(const wire::MpAckExt& ext) const;
+  void grant_credits(Time now, uint16_t vp, bool news, bool slow, bool has_new);
+  [[nodiscard]] bool restart_due(Time now) const;
+  uint16_t take_path(Time now, const Choice& choice);
+
+  void news(Time now);
+  void take_news_into_window(const cc::AckSample& sample, bool slow);
+  [[nodiscard]] bool has_due() const { return recovery_.next(board_).has_value(); }
+  [[nodiscard]] Choice early_candidate() const;
+  [[nodiscard]] Psn probe_psn() const;
+  [[nodiscard]] Duration rto() const { return rto_.timeout(params_, rtt_); }
+  [[nodiscard]] Duration probe_timeout() const;
+
+  // The limit that keeps the stream from sending more, because only a window in use may grow.
+  struct WindowUse {
+    bool window_limited = false;
+    bool wire_limited = false;
+    Time instant = Time::never();
+    bool wire_waits = false;  // at `instant`
+  };
+  // A tail probe, which leaves regardless of the window.
+  struct Probe {
+    bool due = false;
+    bool head = false;  // the probe is snd_una: it asks whether the receiver is ready now
+    bool done = false;  // sent: there is one probe for each silence
+  };
+  // A round lasts one SRTT and until the next acknowledgement, which begins another one. At most
+  // one packet in a round explores a new path.
+  struct Round {
+    Time start;
+    bool explore = false;  // drawn at the start; the next packet with an echoed path explores
+    // The paths used in this round and in the one before, hashed into 64 bits; for statistics only.
+    uint64_t vps = 0;
+    uint64_t vps_before = 0;
+  };
+
+  Params params_;
+  TransportCounters* counters_;
+  cc::Window window_;
+  PathSelector paths_;
+  StreamGate gate_;
+  Scoreboard board_;
+  LossRecovery recovery_;
+  RttEstimator rtt_;
+  RetransmissionTimer rto_;
+  TimeoutUndo undo_;
+  WindowUse use_;
+  Probe probe_;
+  Round round_;
+  Time deferred_until_;  // release of held packets, unless all before them arrive earlier
+  Time last_sent_;       // departure of the last packet
+  Time last_backlog_;    // when an acknowledgement last found the application with packets
+  Time last_progress_;
+  Time paused_until_ = Time::never();
+  StreamStats stats_;  // only its counts; stats() fills in the state
+};
+
+}  // namespace mprdma::transport

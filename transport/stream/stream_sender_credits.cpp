@@ -1,0 +1,101 @@
+// Send credits and path selection of the sender half (paper 3.2 to 3.5): what grants a credit, and
+// on which path a packet leaves. A stream whose gate is the window alone has no credits.
+#include "transport/stream/stream_sender.hpp"
+
+namespace mprdma::transport {
+
+// Judges once for each point in time whether the wire is the limit, by the backlog before it: a
+// host that handles acknowledgements in bursts sends only after the burst.
+void StreamSender::begin_instant(Time now, bool has_new) {
+  if (has_new) last_backlog_ = now;
+  if (now != use_.instant) {
+    use_.instant = now;
+    use_.wire_waits = use_.wire_limited || gate_.credits() > kWireBacklogMax;
+    if (gate_.clocked()) use_.wire_limited = false;
+  }
+  if (now - round_.start < srtt()) return;
+  round_.start = now;
+  round_.vps_before = round_.vps;
+  round_.vps = 0;
+  paths_.on_round();
+  if (gate_.clocked()) round_.explore = paths_.chance(params_.path_probe_per_mille);
+}
+
+// Tells what kept the stream from sending more before this acknowledgement.
+cc::LimitedBy StreamSender::limited_by(bool has_new) const {
+  if (!params_.limit_growth) return cc::LimitedBy::kWindow;
+  const bool clocked = gate_.clocked();
+  if (clocked ? use_.wire_waits : use_.wire_limited) return cc::LimitedBy::kWire;
+  const bool backlog = clocked ? has_new || board_.due_count() > 0 : use_.window_limited;
+  return backlog ? cc::LimitedBy::kWindow : cc::LimitedBy::kApplication;
+}
+
+// Tells whether an acknowledgement is from a path that is too slow: its packets arrive more than
+// delta behind the furthest one (paper 3.4).
+bool StreamSender::from_slow_path(const wire::MpAckExt& ext) const {
+  if (!gate_.clocked() || (ext.flags & wire::kMpAckReTx) != 0) return false;
+  return ext.sack.distance_to(board_.sack_end()) > static_cast<int32_t>(params_.reorder_delta) + 1;
+}
+
+// Grants the credits of an acknowledgement that echoes `vp`, after the window and the maps were
+// updated.
+void StreamSender::grant_credits(Time now, uint16_t vp, bool news, bool slow, bool has_new) {
+  if (!gate_.clocked()) return;
+  const bool work = has_new || has_due() || early_candidate().any();
+  const bool room = gate_.on_ack(now, vp, facts(), work && !slow ? recovery_.burst() : 0);
+  if (room && !slow && !work && news && params_.path_window_reduction) {
+    window_.on_unused_ack();
+    ++stats_.window_reductions;
+    ++counters_->window_reductions;
+  }
+  gate_.settle(facts(), work);
+}
+
+void StreamSender::on_backlog(Time now) {
+  if (!gate_.clocked()) return;
+  if (!rtt_.measured()) last_backlog_ = now;  // pauses count from the first packet
+  if (restart_due(now)) {
+    window_.reset();
+    undo_.on_restart(window_);
+    recovery_.on_restart();
+    gate_.restart(facts());
+    last_backlog_ = now;
+    ++stats_.restarts;
+    ++counters_->window_restarts;
+  } else if (params_.window_give_back) {
+    window_.give_back();
+    gate_.refill(facts());
+  }
+}
+
+bool StreamSender::restart_due(Time now) const {
+  if (!rtt_.measured()) return false;
+  const Duration pause = srtt() * kRestartRtts;
+  switch (params_.restart) {
+    case RestartRule::kNoBacklog:
+      return now - last_backlog_ > pause;
+    case RestartRule::kIdle:
+      return idle() && now - last_progress_ > pause;
+    default:
+      return false;
+  }
+}
+
+// The path of a packet that leaves now.
+uint16_t StreamSender::take_path(Time now, const Choice& choice) {
+  std::optional<uint16_t> granted;
+  if (choice.kind != Choice::Kind::kProbe) granted = gate_.take(now, srtt() * kRestartRtts);
+  if (granted && round_.explore) {
+    round_.explore = false;
+    granted.reset();
+    ++stats_.path_probes;
+    ++counters_->path_probes;
+  }
+  if (!granted) stats_.random_paths += gate_.clocked() ? 1 : 0;
+  const uint16_t vp = granted ? *granted : paths_.draw(now);
+  // A multiplicative hash into 64 buckets; for statistics only.
+  round_.vps |= uint64_t{1} << ((vp * 0x9e3779b1u) >> 26);
+  return vp;
+}
+
+}  // namespace mprdma::transport

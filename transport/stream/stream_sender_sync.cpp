@@ -1,0 +1,46 @@
+// Synchronise operations at the sender (paper 3.5): how long they stay behind earlier packets, and
+// how they are sent again after the receiver refused them.
+#include "transport/stream/stream_sender.hpp"
+
+namespace mprdma::transport {
+
+Duration StreamSender::sync_delay() const {
+  // Both factors have 16 fraction bits, which cancel; srtt < 2^31, delta <= 2^7, alpha <= 2^20.
+  const int64_t scaled = srtt().count_ns() * params_.reorder_delta * params_.sync_alpha.raw();
+  return Duration::ns(scaled / window_.exact().raw());
+}
+
+// A synchronise operation behind a packet that is missing at the receiver can only be refused, and
+// so can the next one: without this wait the network carries little but repetitions
+// (docs/algorithms.md, "Synchronise").
+Time StreamSender::sync_release() const {
+  if (idle()) return Time();
+  return board_.lost_count() == 0 ? last_sent_ + sync_delay() : Time::never();
+}
+
+// The receiver dropped a packet of a synchronise operation because an earlier packet is still
+// missing there. The packet is sent again a little later; as this is no loss, the window stays.
+void StreamSender::defer(Time now, Psn aack, Psn psn) {
+  if (!board_.outstanding(psn) || board_.sacked(psn)) return;
+  undo_.forget(psn);  // this copy is gone, also if the timeout was too early
+  if (board_.lost(psn)) return;
+  // The receiver has the head of line and does not advance: it was not ready, and its RNR NAK was
+  // lost. No other packet in flight may ask again.
+  if (una() == aack && board_.sacked(una()) && !board_.resent(una())) {
+    probe_.due = probe_.head = true;
+  }
+  if (board_.held_count() == 0) deferred_until_ = now + sync_delay();
+  board_.hold(psn);
+  ++counters_->retransmitted_sync;
+  ++stats_.retransmitted_sync;
+  if (board_.held_is_next()) release_deferred(now);
+}
+
+// Releases the first refused operation; the next one follows after the delay of a new operation,
+// which gives earlier packets the time to arrive.
+void StreamSender::release_deferred(Time now) {
+  board_.release_first_operation();
+  deferred_until_ = now + sync_delay();
+}
+
+}  // namespace mprdma::transport

@@ -1,0 +1,56 @@
+// The first timeout of a row, until an acknowledgement tells whether it was right (Eifel, RFC 3522
+// and 4015). The acknowledgement says which copy came: the original, then the timeout was too
+// early; a later one, then nothing is known and it stands.
+#pragma once
+
+#include <cstdint>
+
+#include "base/psn.hpp"
+#include "cc/window.hpp"
+#include "transport/stream/scoreboard.hpp"
+
+namespace mprdma::transport {
+
+class TimeoutUndo {
+ public:
+  explicit TimeoutUndo(const cc::Window& window) : window_before_(window) {}
+  void reset(Psn first) { end_ = first; }
+
+  [[nodiscard]] bool open() const { return open_; }
+  // True if `psn` was outstanding at the timeout.
+  [[nodiscard]] bool covers(Psn psn) const { return psn.before(end_); }
+  [[nodiscard]] bool lost_by_timeout(Psn psn) const { return lost_.test(psn.value()); }
+  [[nodiscard]] const cc::Window& window_before() const { return window_before_; }
+
+  // Records a timeout, while none is open. Packets sent from now on tell nothing about it, nor
+  // about the timeouts that follow it. `undoable`: an acknowledgement may undo it.
+  void begin(const cc::Window& window, Psn nxt, bool undoable) {
+    window_before_ = window;
+    end_ = nxt;
+    open_ = undoable;
+  }
+  void lose(Psn psn) { lost_.set(psn.value()); }
+  // The copy that the timeout gave up is gone, or another copy is in flight.
+  void forget(Psn psn) { lost_.clear(psn.value()); }
+  // snd_una has moved from `from` to `to`.
+  void on_advance(Psn from, Psn to) {
+    lost_.clear_range(from.value(), static_cast<uint32_t>(from.distance_to(to)));
+    if (end_.after(to)) return;
+    close();
+    end_ = to;
+  }
+  void close() {
+    open_ = false;
+    lost_.reset();
+  }
+  // Undoing must not bring back a window from before a restart.
+  void on_restart(const cc::Window& window) { window_before_ = window; }
+
+ private:
+  bool open_ = false;
+  Psn end_;  // snd_nxt at the timeout; never before snd_una
+  Scoreboard::Map lost_;
+  cc::Window window_before_;
+};
+
+}  // namespace mprdma::transport
