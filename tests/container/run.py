@@ -10,7 +10,9 @@ A container is bubblewrap's: user, mount, PID, network, IPC and UTS namespaces o
 what mprdma consists of and the directory of the socket are mounted, read-only; /dev has null, zero
 and the like, as every container's; there is no /sys. Where this runs as root, daemon and containers
 are two users that are not, and the daemon allows the one of the containers. The programs connect
-with rdma_cm (-R): there is no TCP either.
+with rdma_cm (-R): there is no TCP either. perftest connects twice, and its server does not listen
+in between; a directory that both containers may write holds a file by which liblistening
+(tests/integration/listening.c) lets the client wait for the server each time.
 Ends with 77 where bubblewrap or user namespaces are missing.
 """
 
@@ -44,10 +46,10 @@ IMAGE = (
     "dataplane/libmprdma-engine.so",
     "providers/mprdma/libmprdma-preload.so",
     "providers/mprdma/libmprdma-rdmav34.so",
+    "tests/integration/liblistening.so",
 )
 PROGRAM = ["ib_write_bw", "-R", "-F", "-n", "1000"]
-# What a program says of a server that does not listen yet.
-TOO_EARLY = ("rdma_connect", "REJECTED", "UNREACHABLE", "Unable to", "Unexpected CM event")
+LISTENS = "/run/listening/listens"
 
 
 def as_user(uid):
@@ -71,8 +73,11 @@ class Host:
             shutil.copy(build / part, self.image / part)
         self.sockets = directory / "sockets"
         self.sockets.mkdir()
+        self.listening = directory / "listening"
+        self.listening.mkdir()
         if os.geteuid() == 0:
             os.chown(self.sockets, DAEMON_UID, DAEMON_UID)
+            os.chown(self.listening, CONTAINER_UID, CONTAINER_UID)
         # A copy: a build directory is not everybody's.
         shutil.copy(build / "tools/mprdmad", directory / "mprdmad")
 
@@ -91,11 +96,14 @@ class Host:
         if daemon.status is not None:
             raise Failure(f"mprdmad: {describe_status(daemon.status)}\n{daemon.output()}")
 
-    def container(self, command):
+    def container(self, command, **variables):
         """The command line that runs it in a container."""
         links = []
         for name in ("bin", "lib", "lib64", "sbin"):
             links += ["--symlink", f"usr/{name}", f"/{name}"]
+        further = []
+        for name, value in variables.items():
+            further += ["--setenv", name, value]
         return [
             *as_user(CONTAINER_UID), "bwrap", "--unshare-all", "--die-with-parent",
             "--uid", str(INSIDE_UID), "--gid", str(INSIDE_UID), "--cap-drop", "ALL",
@@ -103,14 +111,17 @@ class Host:
             "--tmpfs", "/tmp",
             "--ro-bind", self.image, "/opt/mprdma",
             "--ro-bind", self.sockets, "/run/mprdma",
+            "--bind", self.listening, "/run/listening",
             "--clearenv", "--setenv", "PATH", "/usr/bin",
             "--setenv", "MPRDMA_PORT", "daemon:/run/mprdma/mprdmad.sock",
-            "--setenv", "MPRDMA_DAEMON_UID", str(NOBODY),
+            "--setenv", "MPRDMA_DAEMON_UID", str(NOBODY), *further,
             *command,
         ]  # fmt: skip
 
-    def run_inside(self, command, name):
-        return self.start(self.container(["/opt/mprdma/tools/mprdma", "run", "--", *command]), name)
+    def run_inside(self, command, name, **variables):
+        variables["LD_PRELOAD"] = "/opt/mprdma/tests/integration/liblistening.so"
+        run = ["/opt/mprdma/tools/mprdma", "run", "--", *command]
+        return self.start(self.container(run, **variables), name)
 
     def stop(self):
         for process in self.processes:
@@ -139,15 +150,12 @@ def check_bare(host, deadline):
 
 
 def run_client(host, server, deadline):
-    """Again, until the server listens."""
-    while True:
-        client = host.run_inside([*PROGRAM, ADDRESS], "client")
-        status = client.wait_status(deadline)
-        if status == 0:
-            return client
-        if server.status is not None or not any(text in client.output() for text in TOO_EARLY):
-            raise Failure(f"client: {describe_status(status)}\n{client.output()}\n"
-                          f"server:\n{server.output()}")  # fmt: skip
+    client = host.run_inside([*PROGRAM, ADDRESS], "client", TEST_AWAITS_LISTENS=LISTENS)
+    status = client.wait_status(deadline)
+    if status != 0:
+        raise Failure(f"client: {describe_status(status)}\n{client.output()}\n"
+                      f"server:\n{server.output()}")  # fmt: skip
+    return client
 
 
 def write_bw(host):
@@ -155,7 +163,7 @@ def write_bw(host):
     deadline = time.monotonic() + SECONDS
     host.start_daemon(deadline)
     check_bare(host, deadline)
-    server = host.run_inside(PROGRAM, "server")
+    server = host.run_inside(PROGRAM, "server", TEST_LISTENS=LISTENS)
     client = run_client(host, server, deadline)
     server.wait(deadline)
     rows = perftest.parse(client.output())
