@@ -1,0 +1,23 @@
+// Keys of memory: the L_Key of a work request's pieces and the R_Key of a packet (InfiniBand
+// Architecture Specification, volume 1, section 3.5.3). One type for both, as one registration's
+// keys are the same number here.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+
+namespace mprdma {
+
+class Key {
+ public:
+  constexpr Key() = default;
+  constexpr explicit Key(uint32_t value) : value_(value) {}
+
+  constexpr uint32_t value() const { return value_; }
+  constexpr auto operator<=>(const Key&) const = default;
+
+ private:
+  uint32_t value_ = 0;
+};
+
+}  // namespace mprdma
