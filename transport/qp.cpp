@@ -119,13 +119,13 @@ void Qp::change_mode(const Params& params, RxActions& actions) {
 bool Qp::set_state(Time now, QpState next, RxActions& actions) {
   const QpState from = core_.state;
   if (!transition_exists(core_.config.service, from, next)) return false;
+  now_ = now;
   if (next == QpState::kErr) {
     enter_error();
     clean_up_after_error(actions);
     return true;
   }
-  core_.state = next;
-  now_ = now;
+  enter(next);
   switch (next) {
     case QpState::kReset:
       visit([&](auto& c) { c.reset(actions); });
@@ -198,8 +198,14 @@ RxVerdict Qp::on_packet(Time now, const wire::Packet& packet, FrameHandle frame,
   now_ = now;
   clean_up_after_error(actions);
   const bool heard = core_.heard_peer;
+  if (traced()) [[unlikely]] {
+    trace_packet(TraceKind::receive, packet, false);
+  }
   const RxVerdict verdict =
       visit([&](auto& c) { return c.on_packet(now, packet, frame, actions); });
+  if (traced() && actions.has_ack) [[unlikely]] {
+    trace_packet(TraceKind::send, actions.ack, false);
+  }
   if (!heard && core_.heard_peer && core_.state == QpState::kRtr) {
     raise(QpEvent::kCommEstablished);
   }
@@ -215,7 +221,7 @@ void Qp::on_deadline(Time now, RxActions& actions) {
 
 void Qp::enter_error() {
   if (core_.state == QpState::kErr) return;
-  core_.state = QpState::kErr;
+  enter(QpState::kErr);
   // Work that was posted before the mode was agreed is flushed, too, which needs a connection.
   if (!decided()) make_connection();
   visit([](auto& c) { c.fail(); });
@@ -243,6 +249,9 @@ bool Qp::poll_packet(Time now, TxPacket& out) {
   now_ = now;
   out.again = false;
   if (!visit([&](auto& c) { return c.poll_packet(now, out); })) return false;
+  if (traced()) [[unlikely]] {
+    trace_packet(TraceKind::send, out.header, out.again);
+  }
   react_to_refusal();
   return true;
 }
@@ -258,7 +267,7 @@ bool Qp::poll_completion(Completion& out) {
     if (!has_sqe(core_.config.service)) {
       enter_error();
     } else if (core_.state != QpState::kErr) {
-      core_.state = QpState::kSqe;
+      enter(QpState::kSqe);
       drain_event_due_ = false;
     }
   }

@@ -130,6 +130,10 @@ class Qp {
   void clean_up_after_error(RxActions& actions);
   void react_to_refusal();
   void raise(QpEvent event) { events_ |= 1u << static_cast<unsigned>(event); }
+  // qp_trace.cpp; each does nothing unless the device has a trace.
+  void enter(QpState state);
+  [[gnu::cold]] void trace_packet(TraceKind kind, const wire::Packet& packet, bool again) const;
+  [[nodiscard]] bool traced() const { return core_.device.trace != nullptr; }
 
   QpCore core_;
   std::variant<NoConnection, MpConnection, RoceConnection, UcConnection, UdConnection> connection_;

@@ -162,6 +162,7 @@ Status apply_environment(const Environment& environment, Config* out) {
     out->real_time = wish == "1";
   }
   if (const char* value = variable(environment, "MPRDMA_PORT")) out->port_spec = value;
+  if (const char* value = variable(environment, "MPRDMA_TRACE")) out->trace = value;
   if (const char* value = variable(environment, "MPRDMA_FAULT")) {
     out->fault = FaultSpec{};
     const Status fault = parse_fault(value, &out->fault);

@@ -50,6 +50,7 @@ struct Config {
   // pinned.
   bool agree_modes = true;
   FaultSpec fault;
+  std::string trace;  // file for the transport's events (engine/trace_ring.hpp); empty: none
 };
 
 // True if the port is a part of mprdmad's device: address, MAC and largest MTU are the daemon's.

@@ -33,7 +33,7 @@ uint64_t placement_features(transport::PlacementPolicy policy) {
   return 0;
 }
 
-WorkerConfig worker_config(const Config& config, uint64_t seed) {
+WorkerConfig worker_config(const Config& config, uint64_t seed, TraceRing* trace) {
   WorkerConfig out;
   out.mac = config.mac;
   out.ipv4 = config.ipv4;
@@ -42,6 +42,7 @@ WorkerConfig worker_config(const Config& config, uint64_t seed) {
   out.seed = seed;
   out.params = config.params;
   out.agree_modes = config.agree_modes;
+  out.trace = trace;
   return out;
 }
 
@@ -71,14 +72,17 @@ uint64_t random_seed() {
 
 }  // namespace
 
-Engine::Engine(const Config& config, std::unique_ptr<Port> port, uint64_t seed)
+Engine::Engine(const Config& config, std::unique_ptr<Port> port, uint64_t seed,
+               std::unique_ptr<TraceRing> trace)
     : device_name_(config.device_name),
-      worker_(worker_config(config, seed), std::move(port), clock_now()),
+      trace_(std::move(trace)),
+      worker_(worker_config(config, seed, trace_.get()), std::move(port), clock_now()),
       commands_(worker_),
-      progress_(worker_, config.away_max, config.real_time) {}
+      progress_(worker_, config.away_max, config.real_time, trace_.get()) {}
 
 Engine::~Engine() {
   progress_.stop();
+  if (trace_ != nullptr) trace_->flush();
 }
 
 Status Engine::create(const Config& config, std::unique_ptr<Engine>* out) {
@@ -99,7 +103,12 @@ Status Engine::create_over(const Config& given, std::unique_ptr<Port> port, uint
   Status status = check_frames(config.port_spec, port->info().frame_bytes_max, config.mtu,
                                "MPRDMA_MTU ([device] mtu, --mtu)");
   if (!status.ok()) return status;
-  std::unique_ptr<Engine> engine(new Engine(config, std::move(port), seed));
+  std::unique_ptr<TraceRing> trace;
+  if (!config.trace.empty()) {
+    trace = std::make_unique<TraceRing>();
+    if (status = trace->open(config.trace); !status.ok()) return status;
+  }
+  std::unique_ptr<Engine> engine(new Engine(config, std::move(port), seed, std::move(trace)));
   install_fault_report();
   const int error = engine->progress_.start();
   if (error != 0) return system_status("cannot start the engine's thread", error);
@@ -167,6 +176,7 @@ void Engine::withdraw() {
   progress_.last_command([&](Time now) {
     worker_.nic_part().cm().forget_clients(now);
     worker_.nic_part().settle_cm(now);
+    if (trace_ != nullptr) trace_->flush();
   });
 }
 
@@ -208,6 +218,7 @@ size_t Engine::top_records(uint32_t* next, std::span<TopRecord> out) {
 
 void Engine::abandon_in_child() {
   if (top_ != nullptr) top_->close_after_fork();
+  if (trace_ != nullptr) trace_->abandon();
   dead_.store(true, std::memory_order_relaxed);
   progress_.abandon_in_child();
 }

@@ -18,6 +18,7 @@
 #include "dataplane/engine/config.hpp"
 #include "dataplane/engine/progress.hpp"
 #include "dataplane/engine/top_server.hpp"
+#include "dataplane/engine/trace_ring.hpp"
 #include "dataplane/worker/worker.hpp"
 
 namespace mprdma::dataplane {
@@ -57,7 +58,8 @@ class Engine : private TopSource {
   void abandon_in_child();
 
  private:
-  Engine(const Config& config, std::unique_ptr<Port> port, uint64_t seed);
+  Engine(const Config& config, std::unique_ptr<Port> port, uint64_t seed,
+         std::unique_ptr<TraceRing> trace);
 
   int execute_locked(EngineClient& client, const Commands::Call& call);
   int execute_cm(EngineClient& client, const Commands::Call& call);
@@ -71,6 +73,7 @@ class Engine : private TopSource {
   size_t top_records(uint32_t* next, std::span<TopRecord> out) override;
 
   std::string device_name_;
+  std::unique_ptr<TraceRing> trace_;  // nullptr: nothing is traced
   Worker worker_;
   Commands commands_;
   Progress progress_;

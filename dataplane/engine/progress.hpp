@@ -30,6 +30,7 @@
 
 #include "base/units.hpp"
 #include "dataplane/engine/link_warning.hpp"
+#include "dataplane/engine/trace_ring.hpp"
 #include "dataplane/engine/transport_clock.hpp"
 #include "dataplane/sys/clock.hpp"
 #include "dataplane/sys/event_loop.hpp"
@@ -57,8 +58,10 @@ class Progress {
 
   // `away_max`: longest time that the transport's clock stands still while mprdmad is away.
   // `real_time`: the helper may be in a real-time class (sys/thread_class.hpp).
-  explicit Progress(Worker& worker, Duration away_max = Duration::s(60), bool real_time = true)
-      : worker_(worker), clock_(away_max), real_time_(real_time) {}
+  // `trace` is flushed with the worker's service; nullptr: there is none.
+  explicit Progress(Worker& worker, Duration away_max = Duration::s(60), bool real_time = true,
+                    TraceRing* trace = nullptr)
+      : worker_(worker), trace_(trace), clock_(away_max), real_time_(real_time) {}
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -141,6 +144,7 @@ class Progress {
   bool service_if_due(Time now);
 
   Worker& worker_;
+  TraceRing* trace_;
   TransportClock clock_;  // under the lock
   const bool real_time_;
 

@@ -186,6 +186,7 @@ bool Progress::service_if_due(Time now) {
   if (!notified_ && now - last_service_ < kService) return false;
   last_service_ = now;
   worker_.service(now, clock_.at(now));
+  if (trace_ != nullptr) trace_->flush();
   if (worker_.nic_is_away()) {
     clock_.stop(now);
   } else {

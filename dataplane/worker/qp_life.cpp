@@ -57,6 +57,7 @@ Worker::Worker(const WorkerConfig& config, std::unique_ptr<Port> port, Time now)
   device_.memory = &mrs_.memory();
   device_.held = &held_;
   device_.counters = &transport_counters_;
+  device_.trace = config.trace;
   device_.host = this;
   device_.find_xrc_srq = &find_xrc_srq;
   mrs_.memory().set_presence(&memory_there, this);

@@ -60,6 +60,7 @@ struct WorkerConfig {
   // params.
   bool agree_modes = false;
   transport::Params params;
+  transport::TraceSink* trace = nullptr;  // transport/core/trace.hpp; outlives the worker
 };
 
 class Worker {

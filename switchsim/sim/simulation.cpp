@@ -44,9 +44,9 @@ Scenario checked(Scenario scenario) {
 
 class Simulation::Impl {
  public:
-  explicit Impl(Scenario scenario)
+  Impl(Scenario scenario, TraceFile* trace)
       : scenario_(checked(std::move(scenario))),
-        hosts_(scenario_),
+        hosts_(scenario_, trace),
         network_(network_config(scenario_, hosts_), hosts_),
         meter_(scenario_, hosts_, network_),
         end_(SimTime() + scenario_.duration) {
@@ -124,7 +124,8 @@ class Simulation::Impl {
   bool ended_ = false;
 };
 
-Simulation::Simulation(Scenario scenario) : impl_(std::make_unique<Impl>(std::move(scenario))) {}
+Simulation::Simulation(Scenario scenario, TraceFile* trace)
+    : impl_(std::make_unique<Impl>(std::move(scenario), trace)) {}
 Simulation::~Simulation() = default;
 
 bool Simulation::run_until(SimTime until, uint64_t events_max) {
@@ -153,7 +154,7 @@ Result Simulation::result() const {
 }
 
 Result simulate(const Scenario& scenario, const RunOptions& options) {
-  Simulation simulation(scenario);
+  Simulation simulation(scenario, options.trace);
   if (options.capture != nullptr) simulation.capture(options.capture);
   const int64_t step_ps = std::max<int64_t>(simulation.end().ps() / kProgressSteps, 1);
   bool more = true;

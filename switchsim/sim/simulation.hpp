@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "switchsim/sim/hosts/capture.hpp"
+#include "switchsim/sim/hosts/trace_file.hpp"
 #include "switchsim/sim/result/result.hpp"
 #include "switchsim/sim/scenario/scenario.hpp"
 
@@ -27,7 +28,8 @@ namespace mprdma::switchsim {
 
 class Simulation {
  public:
-  explicit Simulation(Scenario scenario);
+  // `trace`: open, stays the caller's, outlives the simulation; nullptr: nothing is traced.
+  explicit Simulation(Scenario scenario, TraceFile* trace = nullptr);
   ~Simulation();
   Simulation(const Simulation&) = delete;
   Simulation& operator=(const Simulation&) = delete;
@@ -71,6 +73,8 @@ struct RunOptions {
   std::function<void(const Progress&)> on_progress;
   // An open capture that takes the packets; simulate() only.
   Capture* capture = nullptr;
+  // An open trace that takes the events of the transport; simulate() only.
+  TraceFile* trace = nullptr;
 };
 
 Result simulate(const Scenario& scenario, const RunOptions& options = {});

@@ -1,5 +1,6 @@
 """The cases, by wire. A case is a title and a function of the wire that raises Failure."""
 
+import json
 import os
 import re
 import time
@@ -102,6 +103,25 @@ def latency(program, *options, rows=1, seconds=120):
             expect(row.usec > 0, f"no latency at {row.bytes} bytes")
 
     return run
+
+
+# ---- MPRDMA_TRACE
+
+
+def traced(wire):
+    """The trace of both ends holds what one sent and the other one received."""
+    name = wire.new_path("trace")
+    wire.extra["MPRDMA_TRACE"] = f"{name}-%p"
+    perftest.run(wire, "ib_write_bw", ["-s", "65536", "-n", "100"], 120)
+    ends = []
+    for path in sorted(name.parent.glob(f"{name.name}-*")):
+        events = [json.loads(line) for line in path.read_text().splitlines()]
+        ends.append([event for event in events if event.get("opcode", "").startswith("MP_WRITE")])
+    expect(len(ends) == 2, f"{len(ends)} traces, not 2")
+    sent = {event["psn"] for end in ends for event in end if event["event"] == "send"}
+    received = {event["psn"] for end in ends for event in end if event["event"] == "receive"}
+    expect(len(sent) >= 1600, f"{len(sent)} packets sent, in 100 messages of 16")
+    expect(sent == received, f"{len(sent)} packets sent, {len(received)} of them received")
 
 
 # ---- verbs_check
@@ -267,6 +287,7 @@ OPTIONS = [
     ("ib_send_bw -I", bandwidth("ib_send_bw", "-I", "64", "-s", "64", "-n", "2000")),
     ("ib_write_bw -l", bandwidth("ib_write_bw", "-l", "16", "-s", "1024", "-n", "1600")),
     ("ib_send_bw -l", bandwidth("ib_send_bw", "-l", "16", "-s", "1024", "-n", "1600")),
+    ("ib_write_bw, MPRDMA_TRACE", traced),
     ("ib_write_bw -Q 8", bandwidth("ib_write_bw", "-Q", "8", "-s", "1024", "-n", "2000")),
     ("ib_write_bw -m 1024", bandwidth("ib_write_bw", "-m", "1024", "-s", "65536", "-n", "500")),
     ("ib_write_lat -a", latency("ib_write_lat", "-a", "-n", "10", rows=SIZES)),

@@ -267,8 +267,8 @@ MUTANTS = [
     mutant(
         "timeout-undone-by-any-copy",
         "stream/stream_sender.cpp",
-        "  if ((ext.flags & wire::kMpAckReTx) == 0) undo_timeout();\n",
-        "  undo_timeout();\n",
+        "  if ((ext.flags & wire::kMpAckReTx) == 0) undo_timeout(now);\n",
+        "  undo_timeout(now);\n",
         "congestion that ends in a timeout costs no window",
         killer="unit",
     ),

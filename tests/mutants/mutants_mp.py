@@ -10,8 +10,8 @@ MUTANTS = [
     mutant(
         "rnr-timer-ignored",
         "mp/requester_responses.cpp",
-        "  sender_.pause(now + wire::rnr_timer(ack.mp_ack.detail));\n",
-        "  sender_.pause(now);\n",
+        "  sender_.pause(now, now + wire::rnr_timer(ack.mp_ack.detail));\n",
+        "  sender_.pause(now, now);\n",
         "a receiver that asked for time gets none",
     ),
     mutant(

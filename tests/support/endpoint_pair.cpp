@@ -24,7 +24,7 @@ QpConfig config_of(const PairOptions& options, uint32_t qpn) {
 
 // ---- Endpoint ----------------------------------------------------------------------------------
 
-Endpoint::Endpoint(QpConfig config, uint32_t held_budget, bool share_receives)
+Endpoint::Endpoint(QpConfig config, uint32_t held_budget, bool share_receives, TraceSink* trace)
     : memory(kMemoryBytes),
       held(held_budget),
       placement_storage_(kMaxPlacements),
@@ -36,7 +36,7 @@ Endpoint::Endpoint(QpConfig config, uint32_t held_budget, bool share_receives)
                .pd = 0,
                .access = kEverything,
                .key = key});
-  const Device device{.memory = &regions, .held = &held, .counters = &counters};
+  const Device device{.memory = &regions, .held = &held, .counters = &counters, .trace = trace};
   if (share_receives) config.shared = &shared_queue_;
   qp = std::make_unique<Qp>(config, device);
 }
@@ -171,7 +171,7 @@ bool Endpoint::same(uint64_t addr, const Endpoint& other, uint64_t there, uint32
 // ---- EndpointPair ------------------------------------------------------------------------------
 
 EndpointPair::EndpointPair(const PairOptions& options)
-    : a(config_of(options, 17), options.held_budget, options.share_receives),
+    : a(config_of(options, 17), options.held_budget, options.share_receives, options.trace),
       b(config_of(options, 34), options.held_budget, options.share_receives) {
   for (Endpoint* endpoint : {&a, &b}) {
     const bool is_a = endpoint == &a;

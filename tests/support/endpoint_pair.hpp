@@ -31,7 +31,7 @@ class Endpoint {
   static constexpr uint32_t kEverything =
       kLocalWrite | kRemoteRead | kRemoteWrite | kRemoteAtomic | kMwBind;
 
-  Endpoint(QpConfig config, uint32_t held_budget, bool share_receives);
+  Endpoint(QpConfig config, uint32_t held_budget, bool share_receives, TraceSink* trace = nullptr);
 
   // ---- What applications do
   // One SGE of own memory; `remote` and the peer's key for WRITE and READ.
@@ -104,7 +104,8 @@ struct PairOptions {
   uint32_t recv_depth = 16;
   bool connect = true;
   bool share_receives = false;
-  bool undecided = false;  // the mode is set by the test
+  bool undecided = false;      // the mode is set by the test
+  TraceSink* trace = nullptr;  // takes the events of endpoint a
   QpService service = QpService::kRc;
 };
 

@@ -1,7 +1,8 @@
 // swarm: many runs of two transport endpoints over a simulated network, each drawn from one seed.
 //
 //   swarm --seeds A..B           a range of seeds; stops at the first finding
-//   swarm --seed N --verbose     one run, with its trace
+//   swarm --seed N --verbose     one run, with what its hosts and its network do
+//   swarm --seed N --trace FILE  one run, with the events of its queue pairs, a JSON object a line
 //   swarm --kind K ..            every run of this kind
 //   swarm --roce ..              between connections of the standard, instead of the mode mp
 //   swarm --set KEY=VALUE ..     with a parameter of every queue pair set (docs/parameters.md)
@@ -16,9 +17,12 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "tests/swarm/overrides.hpp"
 #include "tests/swarm/world.hpp"
@@ -120,6 +124,27 @@ void prepare_process(bool verbose) {
   for (const int s : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGVTALRM}) signal(s, on_fatal_signal);
 }
 
+// What a replay needs beside the seed.
+std::string replay_options(bool roce, const std::string& kind, const std::string& sabotage,
+                           const std::vector<std::string>& settings) {
+  std::string options = roce ? " --roce" : "";
+  if (!kind.empty()) options += " --kind " + kind;
+  if (!sabotage.empty()) options += " --sabotage " + sabotage;
+  for (const std::string& setting : settings) options += " --set " + setting;
+  return options;
+}
+
+using TraceFile = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
+
+// nullptr: no trace is wanted, or it has printed why there is none.
+TraceFile open_trace(const std::string& path) {
+  TraceFile file(path.empty() ? nullptr : std::fopen(path.c_str(), "w"), &std::fclose);
+  if (!path.empty() && file == nullptr) {
+    fmt::print(stderr, "swarm: cannot write {}: {}\n", path, std::strerror(errno));
+  }
+  return file;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -129,6 +154,7 @@ int main(int argc, char** argv) {
   std::string kind_text;
   std::string sabotage_text;
   Options options;
+  std::string trace;
   bool keep_going = false;
   bool counters = false;
   bool roce = false;
@@ -139,6 +165,7 @@ int main(int argc, char** argv) {
   app.add_option("--set", options.settings, "KEY=VALUE: a parameter of every queue pair");
   app.add_flag("--roce", roce, "connections of the standard");
   app.add_flag("--verbose", options.verbose, "print what happens");
+  app.add_option("--trace", trace, "write the transport's events to this file, as JSON");
   app.add_flag("--keep-going", keep_going, "do not stop at the first finding");
   app.add_flag("--counters", counters, "print what the transport counted, over all runs");
   CLI11_PARSE(app, argc, argv);
@@ -159,11 +186,11 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "swarm: no sabotage '{}'\n", sabotage_text);
     return 2;
   }
-  std::string extra = roce ? " --roce" : "";
-  if (!kind_text.empty()) extra += " --kind " + kind_text;
-  if (!sabotage_text.empty()) extra += " --sabotage " + sabotage_text;
-  for (const std::string& setting : options.settings) extra += " --set " + setting;
+  const std::string extra = replay_options(roce, kind_text, sabotage_text, options.settings);
   prepare_process(options.verbose);
+  const TraceFile trace_file = open_trace(trace);
+  if (!trace.empty() && trace_file == nullptr) return 2;
+  options.trace = trace_file.get();
 
   uint64_t failed = 0;
   uint64_t runs = 0;

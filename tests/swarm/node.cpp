@@ -10,16 +10,18 @@ constexpr uint64_t kReceiveBytesMax = 256 * 1024;
 
 }  // namespace
 
-Node::Node(uint32_t node_number, const Scenario& scenario, Prng prng)
+Node::Node(uint32_t node_number, const Scenario& scenario, Prng prng, std::FILE* trace_file)
     : number(node_number),
       shares_receives(scenario.shared_receives[node_number]),
       regions(1 + 6 * scenario.queue_pairs),
       held(scenario.held_budget[node_number]),
+      trace(trace_file, node_number, scenario.start),
       placement_storage(transport::kMaxPlacements),
       released_storage(transport::kMaxReleased),
       actions(placement_storage, released_storage),
       base_(uint64_t{node_number + 1} << 40) {
   device = {.memory = &regions, .held = &held, .counters = &counters};
+  if (trace_file != nullptr) device.trace = &trace;
   const uint64_t room = scenario.message_max + 64;
   for (uint32_t q = 0; q < scenario.queue_pairs; ++q) {
     const SideKnobs& side = scenario.sides[q][number];

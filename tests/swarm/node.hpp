@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <cstdio>
 #include <deque>
 #include <map>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "base/prng.hpp"
 #include "tests/swarm/flow.hpp"
 #include "tests/swarm/scenario.hpp"
+#include "tests/swarm/trace_lines.hpp"
 #include "transport/qp.hpp"
 
 namespace mprdma::swarm {
@@ -108,7 +110,8 @@ struct SharedQueue {
 
 class Node {
  public:
-  Node(uint32_t number, const Scenario& scenario, Prng prng);
+  // `trace`: takes the transport's events; nullptr: nobody does.
+  Node(uint32_t number, const Scenario& scenario, Prng prng, std::FILE* trace = nullptr);
 
   // ---- Memory
   std::span<uint8_t> bytes(uint64_t addr, uint64_t length) { return view(memory_, addr, length); }
@@ -138,6 +141,7 @@ class Node {
   transport::MemoryTable regions;
   transport::HeldPool held;
   transport::TransportCounters counters;
+  TraceLines trace;
   transport::Device device;
   FrameTable frames;
   std::vector<std::unique_ptr<transport::Qp>> qps;

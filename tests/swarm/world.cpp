@@ -35,7 +35,7 @@ World::World(const Scenario& scenario, const Options& options)
   incarnation_.resize(scenario.queue_pairs);
   Prng numbers = root_.split("numbers");
   for (uint32_t n = 0; n < 2; ++n) {
-    nodes_[n] = std::make_unique<Node>(n, scenario_, root_.split("memory").split(n));
+    nodes_[n] = std::make_unique<Node>(n, scenario_, root_.split("memory").split(n), options.trace);
     links_[n] = std::make_unique<Link>(scenario_.links[n], root_.split("link").split(n));
     const auto first = static_cast<uint32_t>(numbers.range(2, wire::kQpnMask - 64));
     for (uint32_t q = 0; q < scenario.queue_pairs; ++q) {

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <cstdio>
 #include <map>
 #include <memory>
 #include <optional>
@@ -57,6 +58,7 @@ struct Options {
   bool verbose = false;
   Sabotage sabotage = Sabotage::kNone;
   std::vector<std::string> settings;  // KEY=VALUE, overrides.hpp
+  std::FILE* trace = nullptr;         // takes the transport's events, transport/core/trace_text.hpp
 };
 
 // What the transport gets as the host of a shared receive queue.

@@ -34,6 +34,8 @@ struct Arguments {
   std::string json;
   std::string pcap;
   std::string pcap_link;
+  std::string trace;
+  std::string trace_flow;
   uint32_t pcap_snap = switchsim::Capture::kSnapDefault;
   std::vector<std::string> overrides;
   uint64_t seed = 0;
@@ -204,11 +206,54 @@ bool close_capture(const Arguments& arguments, switchsim::Capture* capture) {
   return status.ok();
 }
 
+// A flow's own name; flow0, flow1 ... if the scenario gives none.
+std::string flow_name(const switchsim::Scenario& scenario, uint32_t flow) {
+  const std::string& own = scenario.flows[flow].name;
+  return own.empty() ? fmt::format("flow{}", flow) : own;
+}
+
+std::optional<uint32_t> flow_named(const switchsim::Scenario& scenario, const std::string& name) {
+  for (uint32_t i = 0; i < scenario.flows.size(); ++i) {
+    if (name == flow_name(scenario, i)) return i;
+  }
+  return {};
+}
+
+// Opens the trace. False: it has printed what is wrong.
+bool open_trace(const Arguments& arguments, const switchsim::Scenario& scenario,
+                switchsim::TraceFile* trace) {
+  std::optional<uint32_t> flow;
+  if (!arguments.trace_flow.empty()) {
+    flow = flow_named(scenario, arguments.trace_flow);
+    if (!flow) {
+      std::string known;
+      for (uint32_t i = 0; i < scenario.flows.size(); ++i) known += " " + flow_name(scenario, i);
+      fmt::print(stderr, "mprdma sim: --trace-flow {}: expected the name of a flow:{}\n",
+                 arguments.trace_flow, known);
+      return false;
+    }
+  }
+  const Status status = trace->open(arguments.trace, flow);
+  if (!status.ok()) fmt::print(stderr, "mprdma sim: {}\n", status.text);
+  return status.ok();
+}
+
+bool close_trace(const Arguments& arguments, switchsim::TraceFile* trace) {
+  const Status status = trace->close();
+  if (!status.ok()) {
+    fmt::print(stderr, "mprdma sim: {}\n", status.text);
+  } else {
+    fmt::print(stderr, "{} events in {}\n", trace->events(), arguments.trace);
+  }
+  return status.ok();
+}
+
 Result simulate_visibly(const switchsim::Scenario& scenario, const Interruptible& interruptible,
-                        switchsim::Capture* capture) {
+                        switchsim::Capture* capture, switchsim::TraceFile* trace) {
   ProgressBar bar;
   switchsim::RunOptions options;
   options.capture = capture;
+  options.trace = trace;
   options.stop = interruptible.stop();
   options.on_progress = [&bar](const switchsim::Progress& progress) { bar.show(progress); };
   return switchsim::simulate(scenario, options);
@@ -227,12 +272,17 @@ int run_scenario(const Arguments& arguments) {
   switchsim::Capture capture;
   const bool captures = !arguments.pcap.empty();
   if (captures && !open_capture(arguments, scenario, &capture)) return kExitUsage;
+  switchsim::TraceFile trace;
+  const bool traces = !arguments.trace.empty();
+  if (traces && !open_trace(arguments, scenario, &trace)) return kExitUsage;
   const Interruptible interruptible;
-  const Result result = simulate_visibly(scenario, interruptible, captures ? &capture : nullptr);
+  const Result result = simulate_visibly(scenario, interruptible, captures ? &capture : nullptr,
+                                         traces ? &trace : nullptr);
   // If one file cannot be written, the others still are.
   bool good = write_results(arguments, scenario, result);
   if (arguments.json != "-") print_result(result);
   if (captures && !close_capture(arguments, &capture)) good = false;
+  if (traces && !close_trace(arguments, &trace)) good = false;
   if (!good) return kExitFailed;
   if (!result.complete) return interruptible.exit_code();
   return result.errors.empty() ? 0 : 1;
@@ -258,6 +308,9 @@ void add_sim(CLI::App& app, int* exit_code) {
       ->needs(pcap)
       ->check(whole_number_in(0, switchsim::Capture::kSnapMax, "a number of bytes"))
       ->capture_default_str();
+  CLI::Option* trace = run->add_option(
+      "--trace", arguments->trace, "Write the transport's events to this file, a JSON object each");
+  run->add_option("--trace-flow", arguments->trace_flow, "Of this flow only")->needs(trace);
   run->add_option("--set", arguments->overrides,
                   "key=value over the scenario, like transport.preset=mp-paper, "
                   "flow[0].message_bytes=4096 (repeatable)")

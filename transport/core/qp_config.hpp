@@ -14,6 +14,7 @@
 namespace mprdma::transport {
 
 struct SharedReceives;
+class TraceSink;
 
 // Largest max_rd_atomic: READs and atomics outstanding in either direction.
 inline constexpr uint32_t kMaxRdAtomic = 128;
@@ -25,6 +26,7 @@ struct Device {
   MemoryTable* memory = nullptr;  // BIND_MW and invalidation change it
   HeldPool* held = nullptr;
   TransportCounters* counters = nullptr;
+  TraceSink* trace = nullptr;  // takes the events of trace.hpp; nullptr: nobody does
   // XRC: looks up a shared receive queue by its number and domain; nullptr if there is none.
   void* host = nullptr;
   const SharedReceives* (*find_xrc_srq)(void* host, uint32_t xrcd, uint32_t srqn) = nullptr;

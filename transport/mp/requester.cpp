@@ -11,7 +11,7 @@ Requester::Requester(QpCore& core)
       config_(core.config),
       device_(core.device),
       attributes_(core.attributes),
-      sender_(config_.params, device_.counters),
+      sender_(config_.params, device_.counters, core.trace(TraceStream::kRequests)),
       response_receiver_(config_.params, wire::kMpAckResponseStream, device_),
       sends_(core) {}
 

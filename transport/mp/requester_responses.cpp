@@ -58,7 +58,7 @@ void Requester::on_rnr(Time now, const wire::Packet& ack) {
   if (ack.psn != rnr_psn_) sends_.renew_rnr_retries();
   rnr_psn_ = ack.psn;
   if (!sends_.take_rnr_retry(sends_.index_of(ack.psn))) return;
-  sender_.pause(now + wire::rnr_timer(ack.mp_ack.detail));
+  sender_.pause(now, now + wire::rnr_timer(ack.mp_ack.detail));
 }
 
 void Requester::on_terminal_nak(const wire::Packet& ack) {

@@ -22,7 +22,7 @@ Responder::Responder(QpCore& core)
       device_(core.device),
       attributes_(core.attributes),
       receiver_(config_.params, 0, device_),
-      response_sender_(config_.params, device_.counters),
+      response_sender_(config_.params, device_.counters, core.trace(TraceStream::kResponses)),
       contexts_(config_.max_rd_atomic) {}
 
 void Responder::connect() {

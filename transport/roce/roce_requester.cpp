@@ -243,6 +243,9 @@ void RoceRequester::go_back(Cause cause) {
   cause_ = cause;
   snd_nxt_ = una_;
   since_ack_req_ = kAckReqInterval;  // a repeated packet should be answered at once
+  if (const Trace trace = core_.trace(); trace.on()) [[unlikely]] {
+    trace.raise(now_, TraceKind::go_back, una_, {.reason = to_string(cause)});
+  }
 }
 
 // ---- Completions -------------------------------------------------------------------------------

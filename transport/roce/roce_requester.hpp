@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "transport/core/stats.hpp"
 #include "transport/work/qp_core.hpp"
@@ -62,6 +63,10 @@ class RoceRequester {
     uint32_t resumed_at = 0;  // first response packet of the latest (repeated) request
   };
   enum class Cause : uint8_t { kNak, kTimeout, kRnr };
+  static constexpr std::string_view to_string(Cause cause) {
+    constexpr std::string_view kNames[] = {"nak", "timeout", "rnr"};
+    return kNames[static_cast<size_t>(cause)];
+  }
 
   // ---- Sending
   [[nodiscard]] bool has_again() const {

@@ -19,6 +19,11 @@ enum class LossCause : uint8_t {
   kTimeout,
 };
 
+constexpr std::string_view to_string(LossCause cause) {
+  constexpr std::string_view kNames[] = {"nack", "trigger", "early", "timeout"};
+  return kNames[static_cast<size_t>(cause)];
+}
+
 // A NACK of the receiver's window: snd_una at the receiver, and the packet that it dropped.
 struct Nack {
   Psn aack;

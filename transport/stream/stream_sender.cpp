@@ -35,9 +35,10 @@ class StreamSender::Report {
   uint16_t drop_vp_ = 0;
 };
 
-StreamSender::StreamSender(const Params& params, TransportCounters* counters)
+StreamSender::StreamSender(const Params& params, TransportCounters* counters, Trace trace)
     : params_(params),
       counters_(counters),
+      trace_(trace),
       window_(params.window_control, params.initial_window, params.window_max),
       paths_(params.path_policy),
       gate_(paths_.clocked() ? GateKind::kAckClock : GateKind::kWindow),
@@ -48,7 +49,8 @@ StreamSender::StreamSender(const Params& params, TransportCounters* counters)
 void StreamSender::reset(Psn first, uint16_t vp, const Prng& paths) {
   Params params = params_;
   TransportCounters* counters = counters_;
-  *this = StreamSender(params, counters);
+  const Trace trace = trace_;
+  *this = StreamSender(params, counters, trace);
   board_ = Scoreboard(first);
   recovery_.reset(first);
   undo_.reset(first);
@@ -72,7 +74,7 @@ StreamSender::AckResult StreamSender::on_ack(Time now, const wire::Packet& ack, 
   const uint32_t open_before = board_.unacknowledged();
   Duration rtt;
   if (sack_is_new) {
-    if (undo_.open()) judge_timeout(ext);
+    if (undo_.open()) judge_timeout(now, ext);
     rtt = rtt_.on_echo(now, ext.echoed_timestamp);
     if (ext.sack.at_or_after(ack.psn)) take_sack(ext.sack);
   }
@@ -108,6 +110,9 @@ StreamSender::AckResult StreamSender::on_ack(Time now, const wire::Packet& ack, 
   // Behind the timer: what it waits for may be lost, and only a timeout may tell.
   if (sack_valid && ext.nack == wire::NackCode::kSyncTooEarly) defer(now, ack.psn, ext.sack);
   grant_credits(now, ack.vp, any_news, slow, has_new);
+  if (trace_.on()) [[unlikely]] {
+    raise(now, TraceKind::window, una());
+  }
   return any_news || names_loss ? AckResult::kNews : AckResult::kStale;
 }
 
@@ -170,6 +175,9 @@ void StreamSender::detect(Time now) {
 
 void StreamSender::mark_lost(Time now, Psn psn, LossCause cause, uint16_t vp) {
   board_.lose(psn);
+  if (trace_.on()) [[unlikely]] {
+    raise(now, TraceKind::lost, psn, to_string(cause));
+  }
   if (cause == LossCause::kTimeout) {
     undo_.lose(psn);
   } else {
@@ -280,10 +288,13 @@ StreamStats StreamSender::stats() const {
   return out;
 }
 
-void StreamSender::pause(Time until) {
+void StreamSender::pause(Time now, Time until) {
   if (idle()) return;
   paused_until_ = until;
   last_progress_ = until;  // the peer lives
+  if (trace_.on()) [[unlikely]] {
+    raise(now, TraceKind::not_ready, una());
+  }
 }
 
 void StreamSender::wake(Time now) {
@@ -299,18 +310,21 @@ void StreamSender::repeat_head() {
 
 // Judges the timeout by an acknowledgement of a packet that was outstanding then. A packet that was
 // SACKed before proves nothing, because networks duplicate packets.
-void StreamSender::judge_timeout(const wire::MpAckExt& ext) {
+void StreamSender::judge_timeout(Time now, const wire::MpAckExt& ext) {
   if (!undo_.covers(ext.sack) || board_.sacked(ext.sack)) return;
-  if ((ext.flags & wire::kMpAckReTx) == 0) undo_timeout();
+  if ((ext.flags & wire::kMpAckReTx) == 0) undo_timeout(now);
   undo_.close();
 }
 
-void StreamSender::undo_timeout() {
+void StreamSender::undo_timeout(Time now) {
   ++counters_->timeouts_undone;
   ++stats_.timeouts_undone;
   window_ = undo_.window_before();
   for (Psn psn = una(); psn.before(nxt()); ++psn) {
     if (undo_.lost_by_timeout(psn)) board_.found(psn);
+  }
+  if (trace_.on()) [[unlikely]] {
+    raise(now, TraceKind::undone, una());
   }
 }
 
@@ -335,6 +349,9 @@ void StreamSender::on_timeout(Time now) {
   paths_.on_timeout(now);
   // The receiver holds the head of line: it was not ready, and its word of that was lost.
   probe_.due = probe_.head = board_.sacked(una());
+  if (trace_.on()) [[unlikely]] {
+    raise(now, TraceKind::timeout, una());
+  }
 }
 
 }  // namespace mprdma::transport

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include "base/psn.hpp"
 #include "base/units.hpp"
@@ -17,6 +18,7 @@
 #include "transport/core/counters.hpp"
 #include "transport/core/params.hpp"
 #include "transport/core/stats.hpp"
+#include "transport/core/trace.hpp"
 #include "transport/path/path_select.hpp"
 #include "transport/stream/loss_detectors.hpp"
 #include "transport/stream/retransmission_timer.hpp"
@@ -44,7 +46,7 @@ class StreamSender {
     kNews,
   };
 
-  StreamSender(const Params& params, TransportCounters* counters);
+  StreamSender(const Params& params, TransportCounters* counters, Trace trace = {});
 
   // Forgets everything; the first packet will be `first`. `vp` is the path of kSingle; random paths
   // are drawn from `paths`.
@@ -60,7 +62,7 @@ class StreamSender {
   void on_backlog(Time now);
   void on_back_pressure() { use_.wire_limited = true; }
   // The receiver is not ready: silence until `until`, then a probe.
-  void pause(Time until);
+  void pause(Time now, Time until);
   // Called after any packet of the peer: a dormant stream tries again at once.
   void wake(Time now);
   // The receiver says that it still waits for snd_una: it is sent again at once.
@@ -134,6 +136,8 @@ class StreamSender {
   }
   void mark_lost(Time now, Psn psn, LossCause cause, uint16_t vp = 0);
   void count_cause(LossCause cause);
+  // Raises an event; the caller has asked trace_.on(). stream_sender_trace.cpp
+  [[gnu::cold]] void raise(Time now, TraceKind kind, Psn psn, std::string_view reason = {}) const;
   // What a stream waits for besides packets (stream_sender_timers.cpp). A paused stream has one
   // timer, the end of its pause.
   enum class Timer : uint8_t {
@@ -148,8 +152,8 @@ class StreamSender {
   void expire(Time now);
   void end_pause(Time now);
   void on_timeout(Time now);
-  void judge_timeout(const wire::MpAckExt& ext);
-  void undo_timeout();
+  void judge_timeout(Time now, const wire::MpAckExt& ext);
+  void undo_timeout(Time now);
   // stream_sender_credits.cpp
   void begin_instant(Time now, bool has_new);
   [[nodiscard]] cc::LimitedBy limited_by(bool has_new) const;
@@ -191,6 +195,7 @@ class StreamSender {
 
   Params params_;
   TransportCounters* counters_;
+  Trace trace_;
   cc::Window window_;
   PathSelector paths_;
   StreamGate gate_;

@@ -62,6 +62,9 @@ void StreamSender::on_backlog(Time now) {
     last_backlog_ = now;
     ++stats_.restarts;
     ++counters_->window_restarts;
+    if (trace_.on()) [[unlikely]] {
+      raise(now, TraceKind::restart, board_.nxt());
+    }
   } else if (params_.window_give_back) {
     window_.give_back();
     gate_.refill(facts());

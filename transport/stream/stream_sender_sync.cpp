@@ -33,6 +33,9 @@ void StreamSender::defer(Time now, Psn aack, Psn psn) {
   board_.hold(psn);
   ++counters_->retransmitted_sync;
   ++stats_.retransmitted_sync;
+  if (trace_.on()) [[unlikely]] {
+    raise(now, TraceKind::refused, psn);
+  }
   if (board_.held_is_next()) release_deferred(now);
 }
 

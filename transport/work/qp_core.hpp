@@ -38,6 +38,7 @@
 #pragma once
 
 #include "transport/core/qp_config.hpp"
+#include "transport/core/trace.hpp"
 #include "transport/core/types.hpp"
 #include "transport/work/receive_queue.hpp"
 #include "transport/work/refusal.hpp"
@@ -68,6 +69,10 @@ struct QpCore {
     return device.find_xrc_srq != nullptr
                ? device.find_xrc_srq(device.host, config.xrcd, packet.xrc_srqn)
                : nullptr;
+  }
+
+  [[nodiscard]] Trace trace(TraceStream stream = TraceStream::kRequests) const {
+    return {.sink = device.trace, .qpn = config.qpn, .stream = stream};
   }
 
   // The protection domain of the current receive's local keys: a shared queue has its own domain

@@ -40,13 +40,14 @@ uint32_t held_for(const Scenario& scenario) {
 
 }  // namespace
 
-HostSet::HostSet(const Scenario& scenario)
+HostSet::HostSet(const Scenario& scenario, TraceFile* trace)
     : scenario_(scenario),
       memory_(2),
       packets_max_(packets_for(scenario)),
       contents_(packets_max_),
       held_(held_for(scenario)),
       hosts_(scenario.topology.hosts),
+      trace_(trace),
       host_mbps_(scenario.topology.hosts),
       path_ports_(scenario.topology.nodes()),
       ack_next_(std::make_unique_for_overwrite<PacketId[]>(packets_max_)),
@@ -57,6 +58,10 @@ HostSet::HostSet(const Scenario& scenario)
   for (const LinkConfig& link : scenario.topology.links) {
     if (link.a < host_mbps_.size()) host_mbps_[link.a] = whole_mbps(link.ab.rate);
     if (link.b < host_mbps_.size()) host_mbps_[link.b] = whole_mbps(link.ba.rate);
+  }
+  if (trace != nullptr) {
+    host_traces_.reserve(hosts_.size());
+    for (const std::string& name : scenario.host_names) host_traces_.emplace_back(trace, name);
   }
   const auto count = static_cast<uint32_t>(scenario.flows.size());
   if (scenario.ack_delay > SimSpan() || scenario.ack_jitter > SimSpan()) {
@@ -107,7 +112,8 @@ void HostSet::make_endpoint(uint32_t number) {
   auto counters = std::make_unique<transport::TransportCounters>();
   const NodeId host = poster ? spec.from : spec.to;
   config.params.link_mbps = host_mbps_[host];
-  const transport::Device device{.memory = &memory_, .held = &held_, .counters = counters.get()};
+  transport::Device device{.memory = &memory_, .held = &held_, .counters = counters.get()};
+  if (trace_ != nullptr && trace_->wants(number / 2)) device.trace = &host_traces_[host];
   auto endpoint = std::make_unique<Endpoint>(config, device);
   endpoint->number = number;
   endpoint->host = host;

@@ -23,6 +23,7 @@
 #include "switchsim/sim/hosts/capture.hpp"
 #include "switchsim/sim/hosts/contents.hpp"
 #include "switchsim/sim/hosts/flow.hpp"
+#include "switchsim/sim/hosts/trace_file.hpp"
 #include "switchsim/sim/scenario/scenario.hpp"
 #include "transport/core/held_pool.hpp"
 #include "transport/core/memory_table.hpp"
@@ -34,7 +35,8 @@ class HostSet {
  public:
   using Net = Network<HostSet>;
 
-  explicit HostSet(const Scenario& scenario);
+  // `trace`: open, outlives this; nullptr: nothing is traced.
+  explicit HostSet(const Scenario& scenario, TraceFile* trace = nullptr);
 
   // The size of the network that these hosts need.
   [[nodiscard]] uint32_t packets_max() const { return packets_max_; }
@@ -144,8 +146,10 @@ class HostSet {
   Contents contents_;
   transport::HeldPool held_;  // for all hosts: the sum of their receive windows, at most 2^24
   std::vector<Host> hosts_;
-  std::vector<uint32_t> host_mbps_;  // rate of each host's link, at least 1 Mb/s
-  std::vector<PortId> path_ports_;   // of ports_of_path(); a path visits no switch twice
+  TraceFile* trace_;
+  std::vector<HostTrace> host_traces_;  // by host; empty if nothing is traced
+  std::vector<uint32_t> host_mbps_;     // rate of each host's link, at least 1 Mb/s
+  std::vector<PortId> path_ports_;      // of ports_of_path(); a path visits no switch twice
   std::vector<Flow> flows_;
   mutable size_t first_undone_ = 0;  // flows before this one are done, and stay done
   std::vector<std::unique_ptr<Endpoint>> endpoints_;

@@ -111,7 +111,7 @@ TEST(AckClocking, AShrunkenWindowTakesClocksBackTheOldestFirst) {
   for (int i = 3; i < 7; ++i) s.ack(i + 1, i, 50'000, wire::kMpAckEce);
   EXPECT_EQ(s.window(), 6u);
   EXPECT_LE(s.sender.in_flight() + s.sender.credits(), 6u);
-  s.sender.pause(s.now + Duration::us(1));
+  s.sender.pause(s.now, s.now + Duration::us(1));
   EXPECT_EQ(s.sends(), 0);
 }
 

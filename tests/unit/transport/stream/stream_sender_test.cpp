@@ -319,7 +319,7 @@ TEST(StreamSender, TheTailProbeLeavesThroughAClosedWindow) {
 TEST(StreamSender, AnUnreadyReceiverIsAskedAgainAfterTheWait) {
   Sender s(params_with(4));
   s.send();
-  s.sender.pause(s.now + Duration::ms(1));
+  s.sender.pause(s.now, s.now + Duration::ms(1));
   EXPECT_FALSE(s.sender.choose(true).any());
   EXPECT_EQ(s.sender.next_deadline(true) - s.now, Duration::ms(1));
   s.now = s.sender.next_deadline(true);
@@ -331,7 +331,7 @@ TEST(StreamSender, AnUnreadyReceiverIsAskedAgainAfterTheWait) {
 TEST(StreamSender, AQuestionToAnUnreadyReceiverIsAskedUntilTheHeadOfLineMoves) {
   Sender s(params_with(4));
   s.send();
-  s.sender.pause(s.now + Duration::ms(1));
+  s.sender.pause(s.now, s.now + Duration::ms(1));
   s.now = s.sender.next_deadline(true);
   s.sender.on_deadline(s.now);
   s.ack(0, 1);  // news, but not of the head of line
@@ -341,7 +341,7 @@ TEST(StreamSender, AQuestionToAnUnreadyReceiverIsAskedUntilTheHeadOfLineMoves) {
 
   Sender t(params_with(4));
   t.send();
-  t.sender.pause(t.now + Duration::ms(1));
+  t.sender.pause(t.now, t.now + Duration::ms(1));
   t.now = t.sender.next_deadline(true);
   t.sender.on_deadline(t.now);
   t.ack(1, 0);
