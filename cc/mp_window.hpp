@@ -5,12 +5,12 @@
 //
 //   every ACK without ECE   w += 1/w          (only if the caller says that the window was in use)
 //   every ACK with ECE      w -= 1/2
-//   a lost PSN, once        w -= 1/2          [mend: a control loop where nothing marks]
-//   a PSN dropped by the receiver's window    w -= 1/4   [mend]
+//   a lost PSN, once        w -= 1/2          [deviation: a control loop where nothing marks]
+//   a PSN dropped by the receiver's window    w -= 1/4  [deviation]
 //   an ACK of a path that is too slow         w -= 1
 //   an ACK that finds nothing to send         w -= 1 ("use it or lose it", 3.5), and is owed
-//   the application has packets again         w += what is owed, up to the initial window  [mend]
-//   timeout                 w  = min(w/2, initial)                                         [mend]
+//   the application has packets again         w += what is owed, to the initial window [deviation]
+//   timeout                 w  = min(w/2, initial)  [deviation]
 //   restart                 w  = initial
 //
 // The owed window does not survive congestion: a decrease that would pass below 1 reduces it.

@@ -74,7 +74,7 @@ std::vector<Figure> other_results() {
       {"mp/restart", "Small messages, then 1 MiB",
        "Section 3.5: a connection that was idle for 3 RTT starts from the initial window again.",
        "restart.toml", restart},
-      {"mp/ablation", "Each mend switched off alone",
+      {"mp/ablation", "Each deviation from the paper switched off alone",
        "Not in the paper: what each departure from its letter is worth.", "fig11a.toml", ablation},
   };
 }

@@ -3,7 +3,7 @@
 //
 // An address is asked for at once, then after 10 ms, doubling up to a second, for as long as
 // somebody wants it. After kGiveUpAfter without an answer the entry is kFailed: packets to it are
-// dropped, so that the queue pair's own timers end in the standard's error; a late answer mends it.
+// dropped, so that the queue pair's own timers end in the standard's error; a late one ends that.
 // The sender of a request to us is learnt too; such an entry, or a failed one, is replaced when the
 // table is full.
 //

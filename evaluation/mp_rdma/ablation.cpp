@@ -18,7 +18,7 @@ using switchsim::Result;
 using switchsim::Scenario;
 using transport::Params;
 
-struct Mend {
+struct Deviation {
   const char* id;
   const char* tick;  // label below the axis
   const char* name;
@@ -26,7 +26,7 @@ struct Mend {
 };
 
 // Every deviation that has a switch (docs/algorithms.md).
-constexpr std::array<Mend, 14> kMends = {{
+constexpr std::array<Deviation, 14> kDeviations = {{
     {"all", "all\non", "all on", [](Params*) {}},
     {"growth", "growth\nlimit", "growth limit", [](Params* p) { p->limit_growth = false; }},
     {"cap", "win.\ncap", "window cap", [](Params* p) { p->window_max = transport::kSendSpanMax; }},
@@ -63,8 +63,8 @@ struct Study {
   std::map<size_t, size_t> groups = {};
 };
 
-Summary value_of(const Batch& batch, const Study& study, size_t mend) {
-  return batch.over(study.groups.at(mend), study.what.value);
+Summary value_of(const Batch& batch, const Study& study, size_t deviation) {
+  return batch.over(study.groups.at(deviation), study.what.value);
 }
 
 double all_on(const Batch& batch, const Study& study) {
@@ -73,8 +73,8 @@ double all_on(const Batch& batch, const Study& study) {
 
 // Returns goodput / ceiling or, for a case without a target, the value relative to the run with
 // everything on.
-Summary shown(const Batch& batch, const Study& study, size_t mend) {
-  Summary out = value_of(batch, study, mend);
+Summary shown(const Batch& batch, const Study& study, size_t deviation) {
+  Summary out = value_of(batch, study, deviation);
   if (!study.what.target.empty()) return out;
   const double base = all_on(batch, study);
   if (base == 0) return {};
@@ -86,16 +86,16 @@ Summary shown(const Batch& batch, const Study& study, size_t mend) {
 void add_claims(const Batch& batch, const Study& study, FigureResult* out) {
   const AblationCase& what = study.what;
   double best = 0;  // best run with a deviation off
-  for (const auto& [mend, group] : study.groups) {
-    const Summary value = shown(batch, study, mend);
+  for (const auto& [deviation, group] : study.groups) {
+    const Summary value = shown(batch, study, deviation);
     const Summary timeouts =
         batch.over(group, [](const Result& r) { return static_cast<double>(r.timeouts()); });
-    const std::string id = fmt::format("ablation.{}.{}", kMends[mend].id, what.id);
-    const std::string text =
-        fmt::format("{}: {}{}", what.name, mend == 0 ? "" : "without ", kMends[mend].name);
-    if (mend > 0) best = std::max(best, value.mean);
+    const std::string id = fmt::format("ablation.{}.{}", kDeviations[deviation].id, what.id);
+    const std::string text = fmt::format("{}: {}{}", what.name, deviation == 0 ? "" : "without ",
+                                         kDeviations[deviation].name);
+    if (deviation > 0) best = std::max(best, value.mean);
     const bool absolute = !what.target.empty();
-    if (mend == 0 && absolute) {
+    if (deviation == 0 && absolute) {
       out->claim(id, text, what.target, value.mean, value.deviation, "");
     } else {
       out->report(id, text, "", value.mean, value.deviation, absolute ? "" : "x all on", "");
@@ -119,25 +119,25 @@ void add_claims(const Batch& batch, const Study& study, FigureResult* out) {
 
 // Reports what switching each deviation off costs in the case where it costs most.
 void add_worth(const Batch& batch, const std::vector<Study>& studies, FigureResult* out) {
-  Panel panel{"What a mend is worth where it is worth most", "", "share lost without it", {}};
+  Panel panel{"What a deviation is worth where it is worth most", "", "share lost without it", {}};
   Curve curve{"", {}, {}, {}, Stroke::kBars, 1};
-  for (size_t mend = 1; mend < kMends.size(); ++mend) {
+  for (size_t deviation = 1; deviation < kDeviations.size(); ++deviation) {
     double most = 0;
     std::string where = "nowhere here";
     for (const Study& study : studies) {
-      if (!study.groups.contains(mend)) continue;
+      if (!study.groups.contains(deviation)) continue;
       const double base = all_on(batch, study);
-      const double lost = base == 0 ? 0 : 1 - value_of(batch, study, mend).mean / base;
+      const double lost = base == 0 ? 0 : 1 - value_of(batch, study, deviation).mean / base;
       if (lost <= most) continue;
       most = lost;
       where = study.what.name;
     }
-    out->report(fmt::format("ablation.worth.{}", kMends[mend].id),
-                fmt::format("most that is lost without {}: {}", kMends[mend].name, where), "", most,
-                0, "", "");
-    curve.x.push_back(static_cast<double>(mend - 1));
+    out->report(fmt::format("ablation.worth.{}", kDeviations[deviation].id),
+                fmt::format("most that is lost without {}: {}", kDeviations[deviation].name, where),
+                "", most, 0, "", "");
+    curve.x.push_back(static_cast<double>(deviation - 1));
     curve.y.push_back(most);
-    panel.categories.emplace_back(kMends[mend].tick);
+    panel.categories.emplace_back(kDeviations[deviation].tick);
   }
   panel.curves = {curve};
   panel.legend = false;
@@ -149,12 +149,12 @@ Panel case_panel(const Batch& batch, const Study& study) {
   const bool absolute = !study.what.target.empty();
   Panel panel{study.what.name, "", absolute ? "goodput / ceiling" : "relative to all on", {}};
   Curve curve{"", {}, {}, {}, Stroke::kBars, absolute ? 0 : 2};
-  for (const auto& [mend, group] : study.groups) {
-    const Summary value = shown(batch, study, mend);
+  for (const auto& [deviation, group] : study.groups) {
+    const Summary value = shown(batch, study, deviation);
     curve.x.push_back(static_cast<double>(curve.x.size()));
     curve.y.push_back(value.mean);
     curve.error.push_back(value.deviation);
-    panel.categories.emplace_back(kMends[mend].tick);
+    panel.categories.emplace_back(kDeviations[deviation].tick);
   }
   panel.legend = false;
   panel.ymax = 1.1;
@@ -162,9 +162,10 @@ Panel case_panel(const Batch& batch, const Study& study) {
   return panel;
 }
 
-bool is_run(const AblationCase& what, size_t mend, bool ci) {
-  if (!ci || mend == 0 || what.mends.empty()) return true;
-  return std::find(what.mends.begin(), what.mends.end(), kMends[mend].id) != what.mends.end();
+bool is_run(const AblationCase& what, size_t deviation, bool ci) {
+  if (!ci || deviation == 0 || what.deviations.empty()) return true;
+  return std::find(what.deviations.begin(), what.deviations.end(), kDeviations[deviation].id) !=
+         what.deviations.end();
 }
 
 }  // namespace
@@ -176,11 +177,12 @@ FigureResult ablation(const Figure& figure, const RunOptions& options) {
   const uint32_t seeds = options.ci() ? 1 : 2;
   for (const AblationCase& what : ablation_cases(figure, options.ci())) {
     Study study{what};
-    for (size_t mend = 0; mend < kMends.size(); ++mend) {
-      if (!is_run(what, mend, options.ci())) continue;
+    for (size_t deviation = 0; deviation < kDeviations.size(); ++deviation) {
+      if (!is_run(what, deviation, options.ci())) continue;
       Scenario scenario = what.scenario;
-      for (switchsim::FlowSpec& flow : scenario.flows) kMends[mend].switch_off(&flow.params);
-      study.groups[mend] = batch.add(scenario, seeds);
+      for (switchsim::FlowSpec& flow : scenario.flows)
+        kDeviations[deviation].switch_off(&flow.params);
+      study.groups[deviation] = batch.add(scenario, seeds);
     }
     studies.push_back(study);
   }
@@ -194,10 +196,11 @@ FigureResult ablation(const Figure& figure, const RunOptions& options) {
   const Scenario& first = batch.scenario(0);
   out.constants = constants_of(first, first.paths[0], seeds);
   out.setup = fmt::format(
-      "Networks and traffic that the mends are for, with one mend switched off at a time (L = 64: "
+      "Networks and traffic that the deviations from the paper are for, with one of them switched "
+      "off at a time (L = 64: "
       "the paper's window instead of 128 slots); {}; {} seeds",
       describe(first, first.paths[0]), seeds);
-  out.seen = "What each mend is worth: each is switched off alone";
+  out.seen = "What each deviation is worth: each is switched off alone";
   return out;
 }
 

@@ -72,7 +72,7 @@ void add_tail_drop(bool ci, std::vector<AblationCase>* out) {
   struct Drop {
     uint32_t senders;
     uint32_t buffer_kb;
-    std::vector<std::string> mends;
+    std::vector<std::string> deviations;
   };
   for (const Drop& drop : {Drop{2, 60, {}}, Drop{8, 60, {}}, Drop{2, 1000, {"cap"}}}) {
     Scenario scenario = load("taildrop.toml", kMp128.overrides);
@@ -80,11 +80,11 @@ void add_tail_drop(bool ci, std::vector<AblationCase>* out) {
     const switchsim::LinkId bottleneck = scenario.link("bottleneck");
     scenario.topology.links[bottleneck].ab.queue_bytes_max = drop.buffer_kb * 1000ULL;
     if (ci) shorten(&scenario, 5);
-    const std::string id = drop.mends.empty() ? "taildrop" : "deep";
+    const std::string id = drop.deviations.empty() ? "taildrop" : "deep";
     out->push_back({fmt::format("{}-{}", id, drop.senders),
                     fmt::format("tail drop, {} senders, {} KB", drop.senders, drop.buffer_kb),
                     scenario, goodput_over(ceiling_bps(scenario, bottleneck)), ">= 0.93",
-                    drop.mends});
+                    drop.deviations});
   }
 }
 

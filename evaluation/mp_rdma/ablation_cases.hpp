@@ -22,7 +22,7 @@ struct AblationCase {
   // no bound of its own, and is shown relative to that run.
   std::string target;
   // The deviations that the case is for, which a test switches off. Empty: all.
-  std::vector<std::string> mends;
+  std::vector<std::string> deviations;
 };
 
 std::vector<AblationCase> ablation_cases(const Figure& figure, bool ci);

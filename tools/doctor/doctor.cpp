@@ -140,7 +140,8 @@ int examine_path(PathOptions options, const std::string& json_path) {
 void add_doctor(CLI::App& app, int* exit_code) {
   auto path = std::make_shared<std::string>();
   auto devices = std::make_shared<bool>(false);
-  CLI::App* sub = app.add_subcommand("doctor", "Say what this machine can run, and how to mend it");
+  CLI::App* sub =
+      app.add_subcommand("doctor", "Say what this machine can run, and how to repair it");
   sub->add_option("--json", *path, "Write the findings to this file as well");
   sub->add_flag("--devices", *devices, "Only print the names of all verbs devices");
   auto peer = std::make_shared<PathOptions>();

@@ -48,7 +48,7 @@ inline constexpr Words kSyncPolicyWords = {"optimistic"sv, "stop-and-wait"sv};
 enum class RestartRule : uint8_t {
   kNever,
   kIdle,       // nothing was outstanding for 3 RTT: the paper
-  kNoBacklog,  // the application had nothing to send for 3 RTT [mend]
+  kNoBacklog,  // the application had nothing to send for 3 RTT [deviation]
 };
 inline constexpr Words kRestartWords = {"never"sv, "idle"sv, "no-backlog"sv};
 

@@ -18,7 +18,7 @@ inline constexpr uint32_t kStreamSpanMax = 1u << 22;
 
 // Most packets that one acknowledgement clocks out (burst control, paper 3.5).
 inline constexpr uint32_t kBurstPackets = 2;
-// Packets of a stream that wait for the wire, above which its window does not grow [mend].
+// Packets of a stream that wait for the wire, above which its window does not grow [deviation].
 inline constexpr uint32_t kWireBacklogMax = 8;
 // Idle time before a restart, in SRTT (paper 3.5).
 inline constexpr int64_t kRestartRtts = 3;

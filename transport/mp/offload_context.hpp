@@ -24,15 +24,16 @@ namespace mprdma::transport {
 // X(name, type, bytes, what it is)
 #define MPRDMA_OFFLOAD_CONTEXT(X)                                                              \
   X(window_raw, uint32_t, 4, "congestion window, packets in Q16.16")                           \
-  X(owed_raw, uint32_t, 3, "taken by path window reduction and owed, packets in Q8.16 [mend]") \
-  X(sacked, uint64_t, 8, "map: the receiver has it [mend]")                                    \
-  X(lost, uint64_t, 8, "map: known lost, not yet sent again [mend]")                           \
-  X(charged, uint64_t, 8, "map: has cost window already [mend]")                               \
-  X(sent_again, uint64_t, 8, "map: sent again in this round, not judged again yet [mend]")     \
+  X(owed_raw, uint32_t, 3,                                                                     \
+    "taken by path window reduction and owed, packets in Q8.16 [deviation]")                   \
+  X(sacked, uint64_t, 8, "map: the receiver has it [deviation]")                               \
+  X(lost, uint64_t, 8, "map: known lost, not yet sent again [deviation]")                      \
+  X(penalised, uint64_t, 8, "map: has cost window already [deviation]")                        \
+  X(resent, uint64_t, 8, "map: sent again in this round, not judged again yet [deviation]")    \
   X(ooh_offset, uint8_t, 1, "`snd_ooh`, packets above `snd_una`, 0 to 64")                     \
   X(flags, uint8_t, 1, "path probe due; RTT known; window-limited; either time below is old")  \
   X(srtt_ns, uint32_t, 3, "smoothed round-trip time, at most 16.7 ms")                         \
-  X(round_start, uint32_t, 3, "when this round trip began, for probing and `sent_again`")      \
+  X(round_start, uint32_t, 3, "when this round trip began, for probing and `resent`")          \
   X(last_backlog, uint32_t, 3, "when the application last had packets that wait, for restart") \
   X(received_low, uint64_t, 8, "receiver's slots, two bits each, 0 to 31")                     \
   X(received_high, uint64_t, 8, "receiver's slots, two bits each, 32 to 63")

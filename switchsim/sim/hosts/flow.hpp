@@ -45,9 +45,9 @@ struct Flow {
   }
 
   // The hosts that send and receive the payload.
-  [[nodiscard]] NodeId source() const { return poster_sends() ? spec->from : spec->to; }
-  [[nodiscard]] NodeId destination() const { return poster_sends() ? spec->to : spec->from; }
-  [[nodiscard]] bool poster_sends() const { return spec->operation != FlowOperation::kRead; }
+  [[nodiscard]] NodeId source() const { return requester_sends() ? spec->from : spec->to; }
+  [[nodiscard]] NodeId destination() const { return requester_sends() ? spec->to : spec->from; }
+  [[nodiscard]] bool requester_sends() const { return spec->operation != FlowOperation::kRead; }
   // Messages that the queue pair has at once; the rest wait in the application.
   [[nodiscard]] uint32_t send_depth() const {
     if (!open_loop()) return spec->post_depth;

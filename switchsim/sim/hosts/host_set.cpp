@@ -95,13 +95,13 @@ uint32_t HostSet::timers() const {
 void HostSet::make_endpoint(uint32_t number) {
   const Flow& flow = flows_[number / 2];
   const FlowSpec& spec = *flow.spec;
-  const bool poster = number % 2 == 0;
+  const bool requester = number % 2 == 0;
   const bool send = spec.operation == FlowOperation::kSend;
   transport::QpConfig config;
   config.qpn = kFirstQpn + number;
   config.pd = kPd;
-  config.send_depth = poster ? flow.send_depth() : 1;
-  config.recv_depth = !poster && send ? 2 * flow.send_depth() + 2 : 1;
+  config.send_depth = requester ? flow.send_depth() : 1;
+  config.recv_depth = !requester && send ? 2 * flow.send_depth() + 2 : 1;
   config.params = spec.params;
   config.max_rd_atomic = kReadsOutstanding;
   // No memory here has relaxed ordering, so the standard policy places nothing early. The ordered
@@ -110,15 +110,15 @@ void HostSet::make_endpoint(uint32_t number) {
     config.params.placement = transport::PlacementPolicy::kOrdered;
   }
   auto counters = std::make_unique<transport::TransportCounters>();
-  const NodeId host = poster ? spec.from : spec.to;
+  const NodeId host = requester ? spec.from : spec.to;
   config.params.link_mbps = host_mbps_[host];
   transport::Device device{.memory = &memory_, .held = &held_, .counters = counters.get()};
   if (trace_ != nullptr && trace_->wants(number / 2)) device.trace = &host_traces_[host];
   auto endpoint = std::make_unique<Endpoint>(config, device);
   endpoint->number = number;
   endpoint->host = host;
-  endpoint->peer = poster ? spec.to : spec.from;
-  endpoint->takes_payload = flow.poster_sends() != poster;
+  endpoint->peer = requester ? spec.to : spec.from;
+  endpoint->takes_payload = flow.requester_sends() != requester;
   endpoint->takes_syncs = endpoint->takes_payload && spec.synchronise_ppm > 0;
   endpoint->measured = (spec.measure_flowlets || spec.measure_paths) && !endpoint->takes_payload;
   endpoint->turn_packets = endpoint->turn_left = spec.turn_packets;
@@ -215,15 +215,15 @@ bool HostSet::all_done() const {
 }
 
 transport::StreamStats HostSet::stats(uint32_t flow) const {
-  if (flows_[flow].poster_sends()) return endpoints_[2 * flow]->qp.request_stats();
+  if (flows_[flow].requester_sends()) return endpoints_[2 * flow]->qp.request_stats();
   return endpoints_[2 * flow + 1]->qp.response_stats();
 }
 
-const transport::TransportCounters& HostSet::poster_counters(uint32_t flow) const {
+const transport::TransportCounters& HostSet::requester_counters(uint32_t flow) const {
   return *endpoints_[2 * flow]->counters;
 }
 
-const transport::TransportCounters& HostSet::target_counters(uint32_t flow) const {
+const transport::TransportCounters& HostSet::responder_counters(uint32_t flow) const {
   return *endpoints_[2 * flow + 1]->counters;
 }
 

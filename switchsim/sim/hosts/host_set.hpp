@@ -61,8 +61,8 @@ class HostSet {
   [[nodiscard]] std::vector<Flow>& flows() { return flows_; }
   // Statistics of the stream that carries the payload of a flow.
   [[nodiscard]] transport::StreamStats stats(uint32_t flow) const;
-  [[nodiscard]] const transport::TransportCounters& poster_counters(uint32_t flow) const;
-  [[nodiscard]] const transport::TransportCounters& target_counters(uint32_t flow) const;
+  [[nodiscard]] const transport::TransportCounters& requester_counters(uint32_t flow) const;
+  [[nodiscard]] const transport::TransportCounters& responder_counters(uint32_t flow) const;
   // True if every flow has failed, or has posted all its messages and completed them.
   [[nodiscard]] bool all_done() const;
   [[nodiscard]] SimTime last_completion() const { return last_completion_; }

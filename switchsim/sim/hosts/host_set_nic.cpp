@@ -226,7 +226,7 @@ void HostSet::observe_departure(Endpoint& endpoint, uint32_t packet_bytes) {
 bool HostSet::wire_is_limit(const Endpoint& endpoint) const {
   const Flow& flow = flows_[endpoint.number / 2];
   if (endpoint.qp.mp() == nullptr) return false;
-  const transport::StreamSender& sender = flow.poster_sends()
+  const transport::StreamSender& sender = flow.requester_sends()
                                               ? endpoint.qp.mp()->requester().sender()
                                               : endpoint.qp.mp()->responder().response_sender();
   if (sender.clocked()) return false;

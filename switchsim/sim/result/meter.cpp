@@ -198,8 +198,8 @@ FlowResult Meter::flow_result(uint32_t number) const {
   out.messages_completed = flow.messages_completed;
   out.messages = flow.messages;
   out.stats = hosts_.stats(number);
-  out.sender = hosts_.poster_counters(number);
-  out.receiver = hosts_.target_counters(number);
+  out.sender = hosts_.requester_counters(number);
+  out.receiver = hosts_.responder_counters(number);
   out.spurious = out.sender.drop_duplicate + out.receiver.drop_duplicate;
   out.failed = flow.failed;
   out.sync_posted = flow.sync_posted;

@@ -41,7 +41,7 @@ TEST(ArpTable, AsksAtOnceThenBacksOffThenGivesUpButGoesOnAsking) {
   EXPECT_LE(asked.requests.size(), 20u);
   ASSERT_EQ(asked.failures.size(), 1u);
   EXPECT_GE(asked.failures[0] - start, ArpTable::kGiveUpAfter);
-  EXPECT_TRUE(table.learn(7, {2, 0, 0, 0, 0, 1}, false)) << "a late answer mends it";
+  EXPECT_TRUE(table.learn(7, {2, 0, 0, 0, 0, 1}, false)) << "a late answer ends that";
   EXPECT_EQ(table.find(7)->state, ArpTable::State::kReachable);
 }
 
