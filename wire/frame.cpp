@@ -24,14 +24,14 @@ struct Layout {
 DropReason decode_ipv4(const unsigned char* headers, size_t frame_bytes, FrameAddress& address,
                        Layout& layout) {
   const size_t ip_bytes = frame_bytes - Ethernet::kBytes;
-  if (ip_bytes < Ipv4::kBytes) return DropReason::kTruncatedIp;
+  if (ip_bytes < Ipv4Header::kBytes) return DropReason::kTruncatedIp;
   const unsigned char* in = headers + Ethernet::kBytes;
-  if (Ipv4::version(in) != 4) return DropReason::kBadIpVersion;
-  if (Ipv4::header_length(in) != Ipv4::kBytes) return DropReason::kBadIpHeaderLength;
-  if (!Ipv4::checksum_ok(in)) return DropReason::kBadIpChecksum;
-  const Ipv4 ip = Ipv4::load(in);
+  if (Ipv4Header::version(in) != 4) return DropReason::kBadIpVersion;
+  if (Ipv4Header::header_length(in) != Ipv4Header::kBytes) return DropReason::kBadIpHeaderLength;
+  if (!Ipv4Header::checksum_ok(in)) return DropReason::kBadIpChecksum;
+  const Ipv4Header ip = Ipv4Header::load(in);
   // A frame may be longer than its packet: Ethernet pads short ones.
-  if (ip.total_length < Ipv4::kBytes || ip.total_length > ip_bytes) {
+  if (ip.total_length < Ipv4Header::kBytes || ip.total_length > ip_bytes) {
     return DropReason::kBadIpTotalLength;
   }
   if (ip.is_fragment()) return DropReason::kIpFragment;
@@ -43,8 +43,8 @@ DropReason decode_ipv4(const unsigned char* headers, size_t frame_bytes, FrameAd
   address.ecn = ip.ecn;
   address.ttl = ip.ttl;
   address.ip_identification = ip.identification;
-  layout.udp_offset = Ethernet::kBytes + Ipv4::kBytes;
-  layout.udp_bytes = ip.total_length - Ipv4::kBytes;
+  layout.udp_offset = Ethernet::kBytes + Ipv4Header::kBytes;
+  layout.udp_bytes = ip.total_length - Ipv4Header::kBytes;
   return DropReason::kNone;
 }
 
@@ -114,7 +114,7 @@ size_t encode_frame(const FrameAddress& address, const Packet& packet,
   const size_t udp_bytes = Udp::kBytes + header_bytes(packet) + packet.payload_len +
                            pad_bytes(packet.payload_len) + kIcrcBytes;
   DCHECK(packet.info().valid);
-  DCHECK(udp_bytes + Ipv4::kBytes <= UINT16_MAX);
+  DCHECK(udp_bytes + Ipv4Header::kBytes <= UINT16_MAX);
 
   unsigned char* cursor = payload_start - header_len;
   Ethernet{.dst = address.dst_mac,
@@ -136,15 +136,15 @@ size_t encode_frame(const FrameAddress& address, const Packet& packet,
         .store(cursor);
     cursor += Ipv6::kBytes;
   } else {
-    Ipv4{.dscp = address.dscp,
-         .ecn = ecn,
-         .total_length = static_cast<uint16_t>(Ipv4::kBytes + udp_bytes),
-         .identification = address.ip_identification,
-         .ttl = address.ttl,
-         .src = unmap_ipv4(address.src_ip),
-         .dst = unmap_ipv4(address.dst_ip)}
+    Ipv4Header{.dscp = address.dscp,
+               .ecn = ecn,
+               .total_length = static_cast<uint16_t>(Ipv4Header::kBytes + udp_bytes),
+               .identification = address.ip_identification,
+               .ttl = address.ttl,
+               .src = unmap_ipv4(address.src_ip),
+               .dst = unmap_ipv4(address.dst_ip)}
         .store(cursor);
-    cursor += Ipv4::kBytes;
+    cursor += Ipv4Header::kBytes;
   }
 
   Udp{.src_port = packet.vp, .length = static_cast<uint16_t>(udp_bytes)}.store(cursor);

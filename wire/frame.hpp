@@ -63,7 +63,7 @@ struct DecodedFrame {
 
 // Length of all headers that encode_frame would write. Requires a known opcode.
 constexpr size_t frame_header_bytes(const FrameAddress& address, const Packet& packet) {
-  return Ethernet::kBytes + (address.is_ipv6 ? Ipv6::kBytes : Ipv4::kBytes) + Udp::kBytes +
+  return Ethernet::kBytes + (address.is_ipv6 ? Ipv6::kBytes : Ipv4Header::kBytes) + Udp::kBytes +
          header_bytes(packet);
 }
 

@@ -86,7 +86,7 @@ void icrc_mask(unsigned char* network_header, bool is_ipv6) {
     network_header[1] = 0xff;                   // TOS
     network_header[8] = 0xff;                   // TTL
     std::memset(network_header + 10, 0xff, 2);  // header checksum
-    udp += Ipv4::kBytes;
+    udp += Ipv4Header::kBytes;
   }
   std::memset(udp + 6, 0xff, 2);  // checksum
   udp[Udp::kBytes + Bth::kResv8aOffset] = 0xff;

@@ -24,7 +24,7 @@ namespace mprdma::wire {
 
 inline constexpr uint8_t kIpProtocolUdp = 17;
 
-struct Ipv4 {
+struct Ipv4Header {
   static constexpr size_t kBytes = 20;
 
   uint8_t dscp = 0;  // 6 bits
@@ -39,7 +39,7 @@ struct Ipv4 {
   uint32_t src = 0;
   uint32_t dst = 0;
 
-  constexpr bool operator==(const Ipv4&) const = default;
+  constexpr bool operator==(const Ipv4Header&) const = default;
 
   constexpr bool is_fragment() const { return more_fragments || fragment_offset != 0; }
 
@@ -58,7 +58,7 @@ struct Ipv4 {
   static bool checksum_ok(const unsigned char* in) { return checksum(in) == 0; }
 
   // Requires kBytes bytes at `in`.
-  static Ipv4 load(const unsigned char* in) {
+  static Ipv4Header load(const unsigned char* in) {
     const uint16_t fragment = load_be16(in + 6);
     return {.dscp = static_cast<uint8_t>(in[1] >> 2),
             .ecn = static_cast<Ecn>(in[1] & 0x3),
@@ -91,6 +91,6 @@ struct Ipv4 {
   }
 };
 
-std::string_view to_string(const Ipv4& ip, std::span<char> out);
+std::string_view to_string(const Ipv4Header& ip, std::span<char> out);
 
 }  // namespace mprdma::wire

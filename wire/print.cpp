@@ -126,7 +126,7 @@ std::string_view to_string(const Ethernet& ethernet, std::span<char> out) {
       .view();
 }
 
-std::string_view to_string(const Ipv4& ip, std::span<char> out) {
+std::string_view to_string(const Ipv4Header& ip, std::span<char> out) {
   return TextWriter(out)
       .value(map_ipv4(ip.src))
       .text(" > ")

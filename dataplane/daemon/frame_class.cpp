@@ -32,18 +32,18 @@ void classify_udp(const HeaderCopy& copy, uint32_t offset, uint32_t bytes, Frame
 }
 
 void classify_ipv4(const HeaderCopy& copy, FrameClass* out) {
-  constexpr uint32_t kPayload = kIpOffset + wire::Ipv4::kBytes;
+  constexpr uint32_t kPayload = kIpOffset + wire::Ipv4Header::kBytes;
   const unsigned char* const header = copy.bytes.data() + kIpOffset;
-  if (copy.copied < kPayload || wire::Ipv4::version(header) != 4) return;
-  const wire::Ipv4 ip = wire::Ipv4::load(header);
-  if (wire::Ipv4::header_length(header) != wire::Ipv4::kBytes) {
+  if (copy.copied < kPayload || wire::Ipv4Header::version(header) != 4) return;
+  const wire::Ipv4Header ip = wire::Ipv4Header::load(header);
+  if (wire::Ipv4Header::header_length(header) != wire::Ipv4Header::kBytes) {
     out->kind = FrameKind::kOther;  // options: nobody who sends to us uses them
     out->src_ipv4 = ip.src;
     out->dst_ipv4 = ip.dst;
     return;
   }
-  if (ip.total_length < wire::Ipv4::kBytes || kIpOffset + ip.total_length > copy.length ||
-      !wire::Ipv4::checksum_ok(header)) {
+  if (ip.total_length < wire::Ipv4Header::kBytes || kIpOffset + ip.total_length > copy.length ||
+      !wire::Ipv4Header::checksum_ok(header)) {
     return;
   }
   out->src_ipv4 = ip.src;
@@ -52,7 +52,7 @@ void classify_ipv4(const HeaderCopy& copy, FrameClass* out) {
     out->kind = FrameKind::kOther;
     return;
   }
-  const uint32_t bytes = ip.total_length - static_cast<uint32_t>(wire::Ipv4::kBytes);
+  const uint32_t bytes = ip.total_length - static_cast<uint32_t>(wire::Ipv4Header::kBytes);
   if (ip.protocol == wire::kIpProtocolUdp) return classify_udp(copy, kPayload, bytes, out);
   out->kind = FrameKind::kOther;
   if (ip.protocol != kIpProtocolIcmp || bytes < kIcmpHeaderBytes ||
@@ -137,11 +137,12 @@ FrameClass classify(const HeaderCopy& copy) {
 bool is_roce_from(const HeaderCopy& copy, uint32_t ipv4, const wire::IpAddress& ipv6) {
   const uint16_t type = load_be16(copy.bytes.data() + 12);
   if (type == wire::kEtherTypeIpv6) return is_roce_from_ipv6(copy, ipv6);
-  if (type != wire::kEtherTypeIpv4 || copy.copied < kIpOffset + wire::Ipv4::kBytes) return false;
+  if (type != wire::kEtherTypeIpv4 || copy.copied < kIpOffset + wire::Ipv4Header::kBytes)
+    return false;
   const unsigned char* const header = copy.bytes.data() + kIpOffset;
-  const wire::Ipv4 ip = wire::Ipv4::load(header);
+  const wire::Ipv4Header ip = wire::Ipv4Header::load(header);
   return ip.src == ipv4 && ip.protocol == wire::kIpProtocolUdp && ip.fragment_offset == 0 &&
-         is_to_roce(copy, kIpOffset + wire::Ipv4::header_length(header));
+         is_to_roce(copy, kIpOffset + wire::Ipv4Header::header_length(header));
 }
 
 wire::IpAddress source_ipv6(const HeaderCopy& copy) {

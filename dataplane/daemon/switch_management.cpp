@@ -150,7 +150,7 @@ int NicSwitch::probe(uint32_t client, const ProbeQuestion& question, Time now) {
   const int error = PathProber::check(question);
   if (error != 0 || question.peer == config_.ipv4) return EINVAL;
   if (wire_ == nullptr || !wire_->port->link_up()) return ENETDOWN;
-  const size_t frame_bytes = wire::Ethernet::kBytes + wire::Ipv4::kBytes + wire::Udp::kBytes +
+  const size_t frame_bytes = wire::Ethernet::kBytes + wire::Ipv4Header::kBytes + wire::Udp::kBytes +
                              wire::opcode_info(wire::Opcode::kUdSendOnly).header_bytes +
                              question.bytes + wire::kMaxFrameTrailerBytes;
   if (frame_bytes > wire_->frame_bytes_max) return EMSGSIZE;

@@ -95,7 +95,7 @@ void NicSwitch::answer_ping(const HeaderCopy& copy, const FrameClass& found, con
     sum += 0xffff - ((wire::kIcmpv6EchoReply - wire::kIcmpv6EchoRequest) << 8);
     icmp[0] = wire::kIcmpv6EchoReply;
   } else {
-    wire::Ipv4 ip = wire::Ipv4::load(header);
+    wire::Ipv4Header ip = wire::Ipv4Header::load(header);
     std::swap(ip.src, ip.dst);
     ip.ttl = wire::kDefaultTtl;
     ip.store(header);

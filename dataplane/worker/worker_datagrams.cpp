@@ -118,7 +118,7 @@ void Worker::place_grh(const transport::Placement& placement) {
   if (decoded_.address.is_ipv6) {
     std::memcpy(grh.data(), ip, wire::Ipv6::kBytes);
   } else {
-    std::memcpy(grh.data() + grh.size() - wire::Ipv4::kBytes, ip, wire::Ipv4::kBytes);
+    std::memcpy(grh.data() + grh.size() - wire::Ipv4Header::kBytes, ip, wire::Ipv4Header::kBytes);
   }
   std::memcpy(reinterpret_cast<void*>(placement.addr), grh.data() + placement.payload_offset,
               placement.length);

@@ -14,7 +14,7 @@ namespace mprdma::switchsim {
 namespace {
 
 using wire::Ethernet;
-using wire::Ipv4;
+using wire::Ipv4Header;
 using wire::Ipv6;
 using wire::Udp;
 
@@ -34,16 +34,16 @@ void read_ports(std::span<const unsigned char> after_ip, FrameClass* out) {
 }
 
 FrameClass classify_ipv4(std::span<const unsigned char> ip, FrameClass out) {
-  if (ip.size() < Ipv4::kBytes) return bad(FrameFault::kShort);
-  const size_t header_bytes = Ipv4::header_length(ip.data());
-  if (Ipv4::version(ip.data()) != 4 || header_bytes < Ipv4::kBytes) {
+  if (ip.size() < Ipv4Header::kBytes) return bad(FrameFault::kShort);
+  const size_t header_bytes = Ipv4Header::header_length(ip.data());
+  if (Ipv4Header::version(ip.data()) != 4 || header_bytes < Ipv4Header::kBytes) {
     return bad(FrameFault::kHeader);
   }
-  const Ipv4 header = Ipv4::load(ip.data());
+  const Ipv4Header header = Ipv4Header::load(ip.data());
   if (header.total_length > ip.size()) return bad(FrameFault::kShort);
   if (header.total_length < header_bytes) return bad(FrameFault::kHeader);
   // The codec knows headers without options only. The receiver refuses options anyway.
-  if (header_bytes == Ipv4::kBytes && !Ipv4::checksum_ok(ip.data())) {
+  if (header_bytes == Ipv4Header::kBytes && !Ipv4Header::checksum_ok(ip.data())) {
     return bad(FrameFault::kHeader);
   }
   out.kind = FrameKind::kFlow;
@@ -53,7 +53,7 @@ FrameClass classify_ipv4(std::span<const unsigned char> ip, FrameClass out) {
   out.dst_ip = wire::map_ipv4(header.dst);
   if (!header.is_fragment()) {
     read_ports(ip.subspan(header_bytes, header.total_length - header_bytes), &out);
-    out.is_roce = out.is_roce && header_bytes == Ipv4::kBytes;
+    out.is_roce = out.is_roce && header_bytes == Ipv4Header::kBytes;
   }
   return out;
 }
@@ -117,7 +117,7 @@ void mark_congestion(std::span<unsigned char> frame, bool is_ipv6) {
 }
 
 void fill_icrc(std::span<unsigned char> frame, bool is_ipv6) {
-  const size_t ip_bytes = is_ipv6 ? Ipv6::kBytes : Ipv4::kBytes;
+  const size_t ip_bytes = is_ipv6 ? Ipv6::kBytes : Ipv4Header::kBytes;
   const size_t headers = ip_bytes + Udp::kBytes + wire::Bth::kBytes;
   std::span<unsigned char> ip = frame.subspan(Ethernet::kBytes);
   // Ethernet pads short frames; the datagram ends where IP says.

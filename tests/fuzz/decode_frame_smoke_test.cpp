@@ -93,22 +93,23 @@ void mutate(Bytes& frame, Prng& prng) {
 // Makes the lengths agree with the frame, so that inner layers are reached after a cut.
 void fix_lengths(Bytes& frame) {
   const bool is_ipv6 = wire::Ethernet::load(frame.data()).ether_type == wire::kEtherTypeIpv6;
-  const size_t udp = wire::Ethernet::kBytes + (is_ipv6 ? wire::Ipv6::kBytes : wire::Ipv4::kBytes);
+  const size_t udp =
+      wire::Ethernet::kBytes + (is_ipv6 ? wire::Ipv6::kBytes : wire::Ipv4Header::kBytes);
   if (frame.size() < udp + wire::Udp::kBytes) return;
   const auto udp_bytes = static_cast<uint16_t>(frame.size() - udp);
   store_be16(&frame[udp + 4], udp_bytes);
   if (is_ipv6) {
     store_be16(&frame[18], udp_bytes);
   } else {
-    store_be16(&frame[16], static_cast<uint16_t>(udp_bytes + wire::Ipv4::kBytes));
+    store_be16(&frame[16], static_cast<uint16_t>(udp_bytes + wire::Ipv4Header::kBytes));
   }
 }
 
 void fix_checksums(Bytes& frame) {
   const bool is_ipv4 = wire::Ethernet::load(frame.data()).ether_type == wire::kEtherTypeIpv4;
-  if (is_ipv4 && frame.size() >= wire::Ethernet::kBytes + wire::Ipv4::kBytes) {
+  if (is_ipv4 && frame.size() >= wire::Ethernet::kBytes + wire::Ipv4Header::kBytes) {
     store_be16(&frame[24], 0);
-    store_be16(&frame[24], wire::Ipv4::checksum(&frame[14]));
+    store_be16(&frame[24], wire::Ipv4Header::checksum(&frame[14]));
   }
   wire::DecodedFrame decoded;
   if (wire::decode_frame(frame, decoded, false) != wire::DropReason::kNone) return;

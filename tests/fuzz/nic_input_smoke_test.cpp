@@ -56,7 +56,7 @@ TEST(NicInputFuzz, MutatedFramesAreClassifiedWithinTheirBounds) {
     std::vector<unsigned char> bytes(payload - headers, payload - headers + length);
     if (prng.chance(1, 10)) bytes[13] = 6;  // ARP
     if (!address.is_ipv6 && prng.chance(1, 10)) {
-      wire::Ipv4 ip = wire::Ipv4::load(bytes.data() + 14);
+      wire::Ipv4Header ip = wire::Ipv4Header::load(bytes.data() + 14);
       ip.protocol = 1;
       ip.store(bytes.data() + 14);
       bytes[34] = 8;

@@ -24,10 +24,10 @@ constexpr uint64_t kRttGapNs = 50'000;
 
 // Bytes from IP header to ICRC, without payload: of a probe, and of the data packet of mode mp with
 // the longest headers (MP_WRITE_LAST_IMM).
-constexpr size_t kProbeOverhead = wire::Ipv4::kBytes + wire::Udp::kBytes +
+constexpr size_t kProbeOverhead = wire::Ipv4Header::kBytes + wire::Udp::kBytes +
                                   wire::opcode_info(wire::Opcode::kUdSendOnly).header_bytes +
                                   wire::kIcrcBytes;
-constexpr size_t kMpOverhead = wire::Ipv4::kBytes + wire::Udp::kBytes +
+constexpr size_t kMpOverhead = wire::Ipv4Header::kBytes + wire::Udp::kBytes +
                                wire::opcode_info(wire::Opcode::kMpWriteLastImm).header_bytes +
                                wire::kIcrcBytes;
 

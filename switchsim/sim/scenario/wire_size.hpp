@@ -17,7 +17,7 @@ inline constexpr uint32_t kGapBytes = 12;
 
 // Over IPv4, as the engine sends; `headers` is BTH and what follows it.
 inline uint32_t wire_bytes(uint32_t headers, uint32_t payload) {
-  constexpr uint32_t kOuter = wire::Ethernet::kBytes + wire::Ipv4::kBytes + wire::Udp::kBytes;
+  constexpr uint32_t kOuter = wire::Ethernet::kBytes + wire::Ipv4Header::kBytes + wire::Udp::kBytes;
   const uint32_t frame = kOuter + headers + payload + wire::pad_bytes(payload) +
                          static_cast<uint32_t>(wire::kIcrcBytes) + kFcsBytes;
   return kPreambleBytes + std::max(frame, kFrameBytesMin) + kGapBytes;

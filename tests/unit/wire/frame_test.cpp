@@ -18,7 +18,7 @@ constexpr size_t kUdp = 34;
 void fix_ip_checksum(Bytes& frame) {
   frame[kIp + 10] = 0;
   frame[kIp + 11] = 0;
-  store_be16(frame.data() + kIp + 10, Ipv4::checksum(frame.data() + kIp));
+  store_be16(frame.data() + kIp + 10, Ipv4Header::checksum(frame.data() + kIp));
 }
 
 Packet sample_write() {
@@ -84,11 +84,11 @@ TEST(Frame, EveryOpcodeSurvivesOverBothIpVersions) {
 
 TEST(Frame, MpPacketsAreEctAndUnfragmentable) {
   const Bytes frame = test::make_frame(test::ipv4_address(), sample_write());
-  const Ipv4 ip = Ipv4::load(frame.data() + kIp);
+  const Ipv4Header ip = Ipv4Header::load(frame.data() + kIp);
   EXPECT_EQ(ip.ecn, Ecn::kEct0);
   EXPECT_TRUE(ip.dont_fragment);
   EXPECT_EQ(ip.ttl, 64);
-  EXPECT_TRUE(Ipv4::checksum_ok(frame.data() + kIp));
+  EXPECT_TRUE(Ipv4Header::checksum_ok(frame.data() + kIp));
   const Udp udp = Udp::load(frame.data() + kUdp);
   EXPECT_EQ(udp.src_port, 50'000);
   EXPECT_EQ(udp.dst_port, 4791);

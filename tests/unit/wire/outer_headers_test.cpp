@@ -48,42 +48,42 @@ TEST(IpAddress, GroupsAreOneSixteenthOfIpv4AndTheLastByteOfIpv6) {
 const Bytes kIpv4Bytes = {0x45, 0x02, 0x00, 0x73, 0x00, 0x00, 0x40, 0x00, 0x40, 0x11,
                           0xb8, 0x5f, 0xc0, 0xa8, 0x00, 0x01, 0xc0, 0xa8, 0x00, 0xc7};
 
-TEST(Ipv4, BytesAndBack) {
-  const Ipv4 ip{.dscp = 0,
-                .ecn = Ecn::kEct0,
-                .total_length = 0x73,
-                .ttl = 64,
-                .src = 0xc0a80001,
-                .dst = 0xc0a800c7};
-  EXPECT_EQ(Ipv4::load(kIpv4Bytes.data()), ip);
+TEST(Ipv4Header, BytesAndBack) {
+  const Ipv4Header ip{.dscp = 0,
+                      .ecn = Ecn::kEct0,
+                      .total_length = 0x73,
+                      .ttl = 64,
+                      .src = 0xc0a80001,
+                      .dst = 0xc0a800c7};
+  EXPECT_EQ(Ipv4Header::load(kIpv4Bytes.data()), ip);
   EXPECT_EQ(stored(ip), kIpv4Bytes);
 }
 
-TEST(Ipv4, ChecksumNoticesEveryBitFlip) {
-  EXPECT_TRUE(Ipv4::checksum_ok(kIpv4Bytes.data()));
+TEST(Ipv4Header, ChecksumNoticesEveryBitFlip) {
+  EXPECT_TRUE(Ipv4Header::checksum_ok(kIpv4Bytes.data()));
   for (size_t bit = 0; bit < kIpv4Bytes.size() * 8; ++bit) {
     Bytes bytes = kIpv4Bytes;
     bytes[bit / 8] ^= static_cast<unsigned char>(1 << bit % 8);
-    EXPECT_FALSE(Ipv4::checksum_ok(bytes.data())) << "bit " << bit;
+    EXPECT_FALSE(Ipv4Header::checksum_ok(bytes.data())) << "bit " << bit;
   }
 }
 
-TEST(Ipv4, ChecksumCarriesTwice) {
+TEST(Ipv4Header, ChecksumCarriesTwice) {
   // The words sum to 0x2fffe: adding the carry once makes another carry.
-  Bytes bytes(Ipv4::kBytes, 0);
+  Bytes bytes(Ipv4Header::kBytes, 0);
   for (size_t i = 0; i < 6; ++i) bytes[i] = 0xff;
   bytes[7] = 0x01;
-  EXPECT_EQ(Ipv4::checksum(bytes.data()), 0xfffe);
+  EXPECT_EQ(Ipv4Header::checksum(bytes.data()), 0xfffe);
 }
 
-TEST(Ipv4, FragmentFieldsAreApart) {
-  Ipv4 ip{.dont_fragment = false, .more_fragments = true, .fragment_offset = 0x1234};
+TEST(Ipv4Header, FragmentFieldsAreApart) {
+  Ipv4Header ip{.dont_fragment = false, .more_fragments = true, .fragment_offset = 0x1234};
   const Bytes bytes = stored(ip);
   EXPECT_EQ(bytes[6], 0x20 | 0x12);
   EXPECT_EQ(bytes[7], 0x34);
-  EXPECT_EQ(Ipv4::load(bytes.data()), ip);
+  EXPECT_EQ(Ipv4Header::load(bytes.data()), ip);
   EXPECT_TRUE(ip.is_fragment());
-  EXPECT_FALSE(Ipv4{}.is_fragment());
+  EXPECT_FALSE(Ipv4Header{}.is_fragment());
 }
 
 TEST(Ipv6, BytesAndBack) {

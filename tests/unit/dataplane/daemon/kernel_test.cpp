@@ -58,8 +58,8 @@ Bytes ipv4_frame(uint8_t protocol, uint32_t src, uint32_t dst, const wire::MacAd
   Bytes frame(14 + 20 + 40, 0x5a);
   wire::Ethernet{.dst = dst_mac, .src = kPeerMac, .ether_type = wire::kEtherTypeIpv4}.store(
       frame.data());
-  wire::Ipv4{.total_length = 60, .protocol = protocol, .src = src, .dst = dst}.store(frame.data() +
-                                                                                     14);
+  wire::Ipv4Header{.total_length = 60, .protocol = protocol, .src = src, .dst = dst}.store(
+      frame.data() + 14);
   if (protocol == kIcmp) frame[34] = 8;
   return frame;
 }
@@ -149,7 +149,7 @@ TEST(NicKernel, DoesNotSpeakInTheDevicesName) {
   const Bytes whole = make_frame({.dest_qpn = 5});
   bed.kernel_sends(whole);
   Bytes fragment = whole;
-  wire::Ipv4 ip = wire::Ipv4::load(fragment.data() + 14);
+  wire::Ipv4Header ip = wire::Ipv4Header::load(fragment.data() + 14);
   ip.more_fragments = true;
   ip.store(fragment.data() + 14);
   bed.kernel_sends(fragment);

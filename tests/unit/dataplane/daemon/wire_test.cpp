@@ -208,8 +208,8 @@ TEST(NicPing, IsAnsweredWithTheSameContents) {
   Bytes ping(14 + 20 + 64);
   wire::Ethernet{.dst = kOurMac, .src = kPeerMac, .ether_type = wire::kEtherTypeIpv4}.store(
       ping.data());
-  wire::Ipv4{.total_length = 84, .ttl = 3, .protocol = 1, .src = kPeerIp, .dst = kOurIp}.store(
-      ping.data() + 14);
+  wire::Ipv4Header{.total_length = 84, .ttl = 3, .protocol = 1, .src = kPeerIp, .dst = kOurIp}
+      .store(ping.data() + 14);
   std::iota(ping.begin() + 38, ping.end(), static_cast<unsigned char>(1));
   ping[34] = 8;
   store_be16(ping.data() + 36, icmp_sum(ping));
@@ -218,8 +218,8 @@ TEST(NicPing, IsAnsweredWithTheSameContents) {
   const std::vector<Bytes> answers = bed.wire_gets();
   ASSERT_EQ(answers.size(), 1u);
   const Bytes& answer = answers[0];
-  const wire::Ipv4 ip = wire::Ipv4::load(answer.data() + 14);
-  EXPECT_TRUE(wire::Ipv4::checksum_ok(answer.data() + 14));
+  const wire::Ipv4Header ip = wire::Ipv4Header::load(answer.data() + 14);
+  EXPECT_TRUE(wire::Ipv4Header::checksum_ok(answer.data() + 14));
   EXPECT_EQ(ip.src, kOurIp);
   EXPECT_EQ(ip.dst, kPeerIp);
   EXPECT_EQ(answer[34], 0);

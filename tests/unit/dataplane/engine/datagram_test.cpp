@@ -124,7 +124,7 @@ TEST_F(DatagramTest, ADatagramReachesAnyPeerAndBringsItsIpHeader) {
   EXPECT_NE(received[0].flags & MPRDMA_ABI_CQE_GRH, 0);
   const unsigned char* grh = &b.mr->bytes[8192];
   EXPECT_TRUE(std::all_of(grh, grh + 20, [](unsigned char byte) { return byte == 0; }));
-  const wire::Ipv4 ip = wire::Ipv4::load(grh + 20);
+  const wire::Ipv4Header ip = wire::Ipv4Header::load(grh + 20);
   EXPECT_EQ(ip.src, Host::ip(0));
   EXPECT_EQ(ip.dst, Host::ip(1));
   EXPECT_TRUE(std::equal(&a.mr->bytes[0], &a.mr->bytes[1000], grh + 40));

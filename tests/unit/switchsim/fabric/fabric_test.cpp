@@ -133,7 +133,7 @@ TEST(Fabric, FramesToNobodyAreCountedDrops) {
   net.run(Duration::ms(1));
   EXPECT_EQ(net.inbox(1).size(), 1u);
   stray[33] = 99;  // 10.73.0.99; the checksum follows
-  wire::Ipv4::load(stray.data() + 14).store(stray.data() + 14);
+  wire::Ipv4Header::load(stray.data() + 14).store(stray.data() + 14);
   net.send(0, stray);
   net.send(0, net.frame(1, 50000));  // from host 0, to host 0
   net.send(0, Bytes(13));

@@ -91,7 +91,7 @@ TEST(FrameClassifier, ArpAndGroupsPassBesideTheLinks) {
 TEST(FrameClassifier, FragmentsAndOtherProtocolsHaveNoPorts) {
   Bytes frame = roce_frame(false);
   unsigned char* ip = frame.data() + wire::Ethernet::kBytes;
-  wire::Ipv4 header = wire::Ipv4::load(ip);
+  wire::Ipv4Header header = wire::Ipv4Header::load(ip);
   header.fragment_offset = 8;
   header.store(ip);
   EXPECT_EQ(classify(frame).kind, FrameKind::kFlow);
