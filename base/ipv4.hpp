@@ -21,4 +21,13 @@ class Ipv4 {
   uint32_t value_ = 0;
 };
 
+// The bits that the addresses of a subnet have in common, for a prefix of 0 to 32 bits.
+constexpr uint32_t netmask(uint32_t prefix_bits) {
+  return prefix_bits == 0 ? 0 : UINT32_MAX << (32 - prefix_bits);
+}
+
+constexpr bool same_subnet(Ipv4 a, Ipv4 b, uint32_t mask) {
+  return ((a.value() ^ b.value()) & mask) == 0;
+}
+
 }  // namespace mprdma

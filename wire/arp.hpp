@@ -18,6 +18,7 @@
 #include <string_view>
 
 #include "base/byte_order.hpp"
+#include "base/ipv4.hpp"
 #include "wire/drop_reason.hpp"
 #include "wire/ethernet.hpp"
 
@@ -30,9 +31,9 @@ struct Arp {
 
   ArpOperation operation = ArpOperation::kRequest;
   MacAddress sender_mac{};
-  uint32_t sender_ip = 0;
+  Ipv4 sender_ip{};
   MacAddress target_mac{};
-  uint32_t target_ip = 0;
+  Ipv4 target_ip{};
 
   constexpr bool operator==(const Arp&) const = default;
 
@@ -45,9 +46,9 @@ struct Arp {
     if (!known) return DropReason::kBadArp;
     out.operation = static_cast<ArpOperation>(operation);
     std::memcpy(out.sender_mac.data(), in.data() + 8, 6);
-    out.sender_ip = load_be32(in.data() + 14);
+    out.sender_ip = Ipv4(load_be32(in.data() + 14));
     std::memcpy(out.target_mac.data(), in.data() + 18, 6);
-    out.target_ip = load_be32(in.data() + 24);
+    out.target_ip = Ipv4(load_be32(in.data() + 24));
     return DropReason::kNone;
   }
 
@@ -59,9 +60,9 @@ struct Arp {
     out[5] = 4;
     store_be16(out + 6, static_cast<uint16_t>(operation));
     std::memcpy(out + 8, sender_mac.data(), 6);
-    store_be32(out + 14, sender_ip);
+    store_be32(out + 14, sender_ip.value());
     std::memcpy(out + 18, target_mac.data(), 6);
-    store_be32(out + 24, target_ip);
+    store_be32(out + 24, target_ip.value());
   }
 };
 

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/ipv4.hpp"
+
 namespace mprdma::wire {
 
 namespace {
@@ -352,7 +354,7 @@ void store_ip(const IpAddress& address, uint8_t ip_version, unsigned char* out) 
 }
 
 IpAddress load_ip(const unsigned char* in, uint8_t ip_version) {
-  if (ip_version == 4) return map_ipv4(load_be32(in + 12));
+  if (ip_version == 4) return map_ipv4(Ipv4(load_be32(in + 12)));
   IpAddress address;
   std::memcpy(address.data(), in, address.size());
   return address;

@@ -8,17 +8,17 @@
 #include <string_view>
 
 #include "base/byte_order.hpp"
+#include "base/ipv4.hpp"
 
 namespace mprdma::wire {
 
 using IpAddress = std::array<uint8_t, 16>;
 
-// `ipv4` in host order: 10.1.0.2 is 0x0a010002.
-constexpr IpAddress map_ipv4(uint32_t ipv4) {
+constexpr IpAddress map_ipv4(Ipv4 ipv4) {
   IpAddress address{};
   address[10] = 0xff;
   address[11] = 0xff;
-  store_be32(address.data() + 12, ipv4);
+  store_be32(address.data() + 12, ipv4.value());
   return address;
 }
 
@@ -29,14 +29,14 @@ constexpr bool is_mapped_ipv4(const IpAddress& address) {
   return address[10] == 0xff && address[11] == 0xff;
 }
 
-// The low four bytes in host order; meaningful for a mapped address.
-constexpr uint32_t unmap_ipv4(const IpAddress& address) {
-  return load_be32(address.data() + 12);
+// The low four bytes; meaningful for a mapped address.
+constexpr Ipv4 unmap_ipv4(const IpAddress& address) {
+  return Ipv4(load_be32(address.data() + 12));
 }
 
-// A group of receivers: 224.0.0.0/4 (RFC 5771). `ipv4` in host order.
-constexpr bool is_multicast_ipv4(uint32_t ipv4) {
-  return (ipv4 & 0xf0000000) == 0xe0000000;
+// A group of receivers: 224.0.0.0/4 (RFC 5771).
+constexpr bool is_multicast_ipv4(Ipv4 ipv4) {
+  return (ipv4.value() & 0xf0000000) == 0xe0000000;
 }
 
 // The same of either version; ff00::/8 (RFC 4291, section 2.7).

@@ -18,6 +18,7 @@
 #include <string_view>
 
 #include "base/byte_order.hpp"
+#include "base/ipv4.hpp"
 #include "wire/constants.hpp"
 
 namespace mprdma::wire {
@@ -36,8 +37,8 @@ struct Ipv4Header {
   uint16_t fragment_offset = 0;  // in units of 8 bytes
   uint8_t ttl = kDefaultTtl;
   uint8_t protocol = kIpProtocolUdp;
-  uint32_t src = 0;
-  uint32_t dst = 0;
+  Ipv4 src{};
+  Ipv4 dst{};
 
   constexpr bool operator==(const Ipv4Header&) const = default;
 
@@ -69,8 +70,8 @@ struct Ipv4Header {
             .fragment_offset = static_cast<uint16_t>(fragment & 0x1fff),
             .ttl = in[8],
             .protocol = in[9],
-            .src = load_be32(in + 12),
-            .dst = load_be32(in + 16)};
+            .src = Ipv4(load_be32(in + 12)),
+            .dst = Ipv4(load_be32(in + 16))};
   }
 
   // Requires room for kBytes bytes at `out`. Computes the checksum.
@@ -85,8 +86,8 @@ struct Ipv4Header {
     out[8] = ttl;
     out[9] = protocol;
     store_be16(out + 10, 0);
-    store_be32(out + 12, src);
-    store_be32(out + 16, dst);
+    store_be32(out + 12, src.value());
+    store_be32(out + 16, dst.value());
     store_be16(out + 10, checksum(out));
   }
 };

@@ -12,6 +12,7 @@
 
 #include "abi/mprdma_abi.h"
 #include "abi/mprdma_abi_cm.h"
+#include "base/ipv4.hpp"
 #include "dataplane/qpn.hpp"
 #include "wire/ethernet.hpp"
 
@@ -19,7 +20,7 @@ namespace mprdma::dataplane {
 
 // The device that this process is part of.
 struct NicDevice {
-  uint32_t ipv4 = 0;  // host order
+  Ipv4 ipv4{};
   uint32_t prefix_bits = 32;
   wire::MacAddress mac{};
   uint32_t mtu = 0;  // the largest path MTU

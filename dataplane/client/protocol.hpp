@@ -51,6 +51,7 @@
 #include <string_view>
 
 #include "abi/mprdma_abi_cm.h"
+#include "base/ipv4.hpp"
 #include "dataplane/qpn.hpp"
 #include "wire/constants.hpp"
 
@@ -112,7 +113,7 @@ static_assert(sizeof(Hello) == 64);
 
 // The device as it is now.
 struct Device {
-  uint32_t ipv4 = 0;  // host order
+  Ipv4 ipv4{};
   uint32_t prefix_bits = 32;
   std::array<uint8_t, 6> mac{};
   uint8_t link_up = 0;      // of the wire behind the daemon; 1 where there is none
@@ -200,7 +201,7 @@ static_assert(sizeof(Info) == 128);
 struct PathProbe {
   static constexpr MessageType kType = MessageType::kPathProbe;
   Head head;
-  uint32_t peer = 0;  // IPv4, host order
+  Ipv4 peer{};
   uint32_t sequence = 0;
   uint16_t source_port = 0;   // UDP, of the dynamic range
   uint16_t bytes = 0;         // payload: 256..4096

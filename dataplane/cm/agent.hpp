@@ -24,6 +24,7 @@
 
 #include "abi/mprdma_abi_cm.h"
 #include "base/counters.hpp"
+#include "base/ipv4.hpp"
 #include "base/prng.hpp"
 #include "base/units.hpp"
 #include "wire/ethernet.hpp"
@@ -34,7 +35,7 @@ namespace mprdma::dataplane {
 
 struct CmConfig {
   wire::IpAddress address{};  // of the device: IPv4-mapped
-  uint32_t ipv4 = 0;          // host order
+  Ipv4 ipv4{};
   uint64_t node_guid = 0;     // network order, as the queue ABI has it
   uint8_t path_mtu = 5;       // enum ibv_mtu
   uint16_t port_min = 32768;  // of those that BIND chooses, as Linux does

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/ipv4.hpp"
 #include "dataplane/cm/state.hpp"
 
 namespace mprdma::dataplane {
@@ -11,20 +12,20 @@ namespace {
 constexpr uint8_t kAckTimeoutMax = 31;  // 5 bits
 
 bool is_loopback(const wire::IpAddress& address) {
-  return wire::is_mapped_ipv4(address) && wire::unmap_ipv4(address) >> 24 == 127;
+  return wire::is_mapped_ipv4(address) && wire::unmap_ipv4(address).value() >> 24 == 127;
 }
 
 // A group's Ethernet address follows from the group (RFC 1112, 6.4; RFC 2464, 7).
 bool group_mac(const wire::IpAddress& address, uint8_t* mac) {
   if (wire::is_mapped_ipv4(address)) {
-    const uint32_t group = wire::unmap_ipv4(address);
-    if (group >> 28 != 0xe) return false;
+    const Ipv4 group = wire::unmap_ipv4(address);
+    if (!wire::is_multicast_ipv4(group)) return false;
     const uint8_t bytes[6] = {0x01,
                               0x00,
                               0x5e,
-                              static_cast<uint8_t>(group >> 16 & 0x7f),
-                              static_cast<uint8_t>(group >> 8),
-                              static_cast<uint8_t>(group)};
+                              static_cast<uint8_t>(group.value() >> 16 & 0x7f),
+                              static_cast<uint8_t>(group.value() >> 8),
+                              static_cast<uint8_t>(group.value())};
     std::copy(std::begin(bytes), std::end(bytes), mac);
     return true;
   }
@@ -202,7 +203,7 @@ void CmAgent::State::on_resolved(const wire::IpAddress& to, const wire::MacAddre
 int CmAgent::State::listen(CmId& id, uint32_t backlog) {
   if (id.state != CmState::kIdle) return EINVAL;
   if (!id.has_port) {
-    const int error = bind(id, wire::map_ipv4(0), 0);
+    const int error = bind(id, wire::map_ipv4(Ipv4{}), 0);
     if (error != 0) return error;
   }
   const int error = ports.listen(id.port_space, id.local_port, id.id);

@@ -23,7 +23,7 @@ int collision(const CmPortTable::Claim& old, const CmPortTable::Claim& claim, bo
 }  // namespace
 
 bool is_any(const wire::IpAddress& address) {
-  const bool tail_is_zero = wire::unmap_ipv4(address) == 0;
+  const bool tail_is_zero = wire::unmap_ipv4(address).unspecified();
   return tail_is_zero && (wire::is_mapped_ipv4(address) || address == wire::IpAddress{});
 }
 

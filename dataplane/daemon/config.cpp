@@ -145,7 +145,7 @@ Status apply_key(const std::string& section, const toml::key& key, const toml::n
 
 }  // namespace
 
-bool parse_gateway(const std::string& text, uint32_t* ipv4) {
+bool parse_gateway(const std::string& text, Ipv4* ipv4) {
   uint32_t prefix_bits = 0;
   return text.find('/') == std::string::npos && parse_address(text, ipv4, &prefix_bits);
 }
@@ -202,12 +202,12 @@ Status load_nic_file(const std::string& path, NicConfig* out) {
 }
 
 Status complete_nic_config(const Environment& environment, unsigned uid, NicConfig* config) {
-  if (config->ipv4 == 0) {
+  if (config->ipv4.unspecified()) {
     return {EINVAL, "no address: give --address 10.73.0.1/24, or [device] address in the file"};
   }
   if (!config->mac_set) config->mac = derived_mac(config->ipv4);
-  const uint32_t mask = config->prefix_bits == 0 ? 0 : UINT32_MAX << (32 - config->prefix_bits);
-  if (config->gateway != 0 && ((config->gateway ^ config->ipv4) & mask) != 0) {
+  if (!config->gateway.unspecified() &&
+      !same_subnet(config->gateway, config->ipv4, netmask(config->prefix_bits))) {
     return {
         EINVAL,
         "the gateway is not on the subnet of the address: give the address its prefix, like /24"};

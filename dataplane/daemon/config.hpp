@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "base/ipv4.hpp"
 #include "base/status.hpp"
 #include "dataplane/sys/environment.hpp"
 #include "wire/ethernet.hpp"
@@ -25,14 +26,14 @@ inline constexpr uint32_t kUidMax = UINT32_MAX - 1;  // UINT32_MAX means "no use
 
 struct NicConfig {
   std::string device_name = "mprdma0";
-  uint32_t ipv4 = 0;  // host order; 0: not set
+  Ipv4 ipv4{};
   uint32_t prefix_bits = 32;
   wire::MacAddress mac{};
   bool mac_set = false;  // else 02:4d:52 and the low three bytes of the address
   uint32_t mtu = 4096;
   std::string port_spec = kNoWire;
-  std::string socket;    // empty: mprdmad.sock in the runtime directory
-  uint32_t gateway = 0;  // host order; 0: none
+  std::string socket;  // empty: mprdmad.sock in the runtime directory
+  Ipv4 gateway{};      // unspecified: none
   std::vector<uid_t> uids;
   uint32_t slots = 512;
   std::string metrics;          // ADDRESS:PORT; empty: none
@@ -50,7 +51,7 @@ Status complete_nic_config(const Environment& environment, unsigned uid, NicConf
 // "127.0.0.1:9473": IPv4, and a port that is not 0.
 bool valid_listen_address(const std::string& text);
 
-// "192.168.7.1"; in host order.
-bool parse_gateway(const std::string& text, uint32_t* ipv4);
+// "192.168.7.1".
+bool parse_gateway(const std::string& text, Ipv4* ipv4);
 
 }  // namespace mprdma::dataplane::nic

@@ -134,7 +134,7 @@ FrameClass classify(const HeaderCopy& copy) {
   return out;
 }
 
-bool is_roce_from(const HeaderCopy& copy, uint32_t ipv4, const wire::IpAddress& ipv6) {
+bool is_roce_from(const HeaderCopy& copy, Ipv4 ipv4, const wire::IpAddress& ipv6) {
   const uint16_t type = load_be16(copy.bytes.data() + 12);
   if (type == wire::kEtherTypeIpv6) return is_roce_from_ipv6(copy, ipv6);
   if (type != wire::kEtherTypeIpv4 || copy.copied < kIpOffset + wire::Ipv4Header::kBytes)

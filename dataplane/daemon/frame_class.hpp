@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/ipv4.hpp"
 #include "wire/ethernet.hpp"
 #include "wire/frame.hpp"
 #include "wire/ip_address.hpp"
@@ -49,8 +50,8 @@ struct FrameClass {
   bool group = false;  // Ethernet destination
   bool is_ipv6 = false;
   // IP, of kRoce, kEcho and kNeighbour:
-  uint32_t src_ipv4 = 0;  // host order
-  uint32_t dst_ipv4 = 0;
+  Ipv4 src_ipv4{};
+  Ipv4 dst_ipv4{};
   uint16_t transport_offset = 0;  // of the BTH, or the ICMP header
   uint32_t transport_bytes = 0;   // behind that offset; of kRoce without the ICRC
 
@@ -61,7 +62,7 @@ FrameClass classify(const HeaderCopy& copy);
 
 // True for UDP to the RoCEv2 port from one of these addresses, also with wrong lengths, with IP
 // options, or as the first of several fragments. Requires an Ethernet header.
-bool is_roce_from(const HeaderCopy& copy, uint32_t ipv4, const wire::IpAddress& ipv6);
+bool is_roce_from(const HeaderCopy& copy, Ipv4 ipv4, const wire::IpAddress& ipv6);
 
 // IPv6 addresses of a frame for which is_ipv6 is set.
 wire::IpAddress source_ipv6(const HeaderCopy& copy);

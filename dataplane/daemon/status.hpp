@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/ipv4.hpp"
 #include "dataplane/cm/agent.hpp"
 #include "dataplane/daemon/counters.hpp"
 #include "dataplane/port/port.hpp"
@@ -25,7 +26,7 @@ struct ClientFacts {
 
 struct NicFacts {
   std::string device_name;
-  uint32_t ipv4 = 0;  // host order
+  Ipv4 ipv4{};
   uint32_t prefix_bits = 0;
   wire::MacAddress mac{};
   uint32_t mtu = 0;

@@ -24,6 +24,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/ipv4.hpp"
 #include "base/prng.hpp"
 #include "dataplane/client/protocol.hpp"
 #include "dataplane/cm/agent.hpp"
@@ -52,9 +53,9 @@ class Management {
 };
 
 struct SwitchConfig {
-  uint32_t ipv4 = 0;  // host order
+  Ipv4 ipv4{};
   uint32_t prefix_bits = 32;
-  uint32_t gateway = 0;  // 0: none
+  Ipv4 gateway{};  // unspecified: none
   wire::MacAddress mac{};
   // The kernel has the address, too, on the tap: it answers ping, and gets what else comes for it.
   bool shared_address = false;

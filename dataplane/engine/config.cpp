@@ -181,7 +181,7 @@ Status take_device(const NicDevice& device, Config* out) {
     return {EINVAL, what + " is " + ours + ", and that of mprdmad's device is " + daemons +
                         ": leave it to mprdmad, or give mprdmad another one"};
   };
-  if (out->ipv4 != 0 && out->ipv4 != device.ipv4) {
+  if (!out->ipv4.unspecified() && out->ipv4 != device.ipv4) {
     return differs("the address (MPRDMA_ADDRESS, [device] address)", address_text(out->ipv4),
                    address_text(device.ipv4));
   }
@@ -208,14 +208,14 @@ Status load_config_partial(const Environment& environment, Config* out) {
     if (status.ok()) status = apply_toml(text, path, out);
   }
   if (status.ok()) status = apply_environment(environment, out);
-  if (status.ok() && out->ipv4 != 0 && !out->mac_set) out->mac = derived_mac(out->ipv4);
+  if (status.ok() && !out->ipv4.unspecified() && !out->mac_set) out->mac = derived_mac(out->ipv4);
   return status;
 }
 
 Status load_config(const Environment& environment, Config* out) {
   Status status = load_config_partial(environment, out);
   if (!status.ok()) return status;
-  if (out->ipv4 == 0 && !is_daemon_port(out->port_spec)) {
+  if (out->ipv4.unspecified() && !is_daemon_port(out->port_spec)) {
     return {EINVAL,
             "no address: start the program with `mprdma run -- PROGRAM`, or set MPRDMA_ADDRESS"};
   }

@@ -21,6 +21,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/ipv4.hpp"
 #include "base/status.hpp"
 #include "dataplane/client/daemon.hpp"
 #include "dataplane/port/fault_spec.hpp"
@@ -33,7 +34,7 @@ namespace mprdma::dataplane {
 
 struct Config {
   std::string device_name = "mprdma0";
-  uint32_t ipv4 = 0;  // host order; 0: not set
+  Ipv4 ipv4{};
   uint32_t prefix_bits = 32;
   wire::MacAddress mac{};
   bool mac_set = false;  // else 02:4d:52 and the low three bytes of the address

@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "abi/mprdma_abi.h"
+#include "base/ipv4.hpp"
 
 namespace mprdma::dataplane {
 
@@ -26,7 +27,7 @@ struct TopHead {
   uint32_t pid = 0;
   uint32_t qps = 0;      // when the stream began; the records may be more or fewer
   uint64_t time_ns = 0;  // the engine's monotonic clock
-  uint32_t ipv4 = 0;     // the device's address, host order
+  Ipv4 ipv4{};           // the device's address
   uint32_t link_up = 0;
   uint64_t port_tx_frames = 0;
   uint64_t port_rx_frames = 0;

@@ -4,12 +4,12 @@
 
 namespace mprdma::dataplane {
 
-void NeighbourResolver::configure(uint32_t ipv4, uint32_t prefix_bits, uint32_t gateway) {
+void NeighbourResolver::configure(Ipv4 ipv4, uint32_t prefix_bits, Ipv4 gateway) {
   ipv4_ = ipv4;
-  mask_ = prefix_bits == 0 ? 0 : UINT32_MAX << (32 - std::min(prefix_bits, 32U));
+  mask_ = netmask(std::min(prefix_bits, 32U));
   gateway_ = gateway;
   gateway_known_ = false;
-  const ArpTable::Entry* entry = gateway != 0 ? arp_.find(gateway) : nullptr;
+  const ArpTable::Entry* entry = gateway.unspecified() ? nullptr : arp_.find(gateway);
   if (entry != nullptr && entry->state == ArpTable::State::kReachable) know_gateway(entry->mac);
 }
 
@@ -23,8 +23,8 @@ void NeighbourResolver::look_at_gateway(Time now) {
 }
 
 wire::IpAddress NeighbourResolver::next_hop(const wire::IpAddress& ip) const {
-  const bool direct =
-      gateway_ == 0 || !wire::is_mapped_ipv4(ip) || ((wire::unmap_ipv4(ip) ^ ipv4_) & mask_) == 0;
+  const bool direct = gateway_.unspecified() || !wire::is_mapped_ipv4(ip) ||
+                      same_subnet(wire::unmap_ipv4(ip), ipv4_, mask_);
   return direct ? ip : wire::map_ipv4(gateway_);
 }
 

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/ipv4.hpp"
 #include "base/units.hpp"
 #include "dataplane/mgmt/neighbour_table.hpp"
 #include "wire/ethernet.hpp"
@@ -35,16 +36,16 @@ class NeighbourResolver {
   // The table of neighbours lives as long as this.
   explicit NeighbourResolver(ArpTable* table) : arp_(*table) { questions_.reserve(kQuestionsMax); }
 
-  // Addresses in host order; gateway 0: none.
-  void configure(uint32_t ipv4, uint32_t prefix_bits, uint32_t gateway);
+  // An unspecified gateway: none.
+  void configure(Ipv4 ipv4, uint32_t prefix_bits, Ipv4 gateway);
   [[nodiscard]] wire::IpAddress next_hop(const wire::IpAddress& ip) const;
 
   // The Ethernet address by which `ip` is reached, if it is known.
   [[nodiscard]] const wire::MacAddress* find(const wire::IpAddress& ip) const;
   // The gateway's Ethernet address if frames for `ip` go there, whatever the sender was told
   // before; nullptr: `ip` is on the subnet, or the gateway is not known.
-  [[nodiscard]] const wire::MacAddress* gateway_of(uint32_t ip) const {
-    return gateway_known_ && ((ip ^ ipv4_) & mask_) != 0 ? &gateway_mac_ : nullptr;
+  [[nodiscard]] const wire::MacAddress* gateway_of(Ipv4 ip) const {
+    return gateway_known_ && !same_subnet(ip, ipv4_, mask_) ? &gateway_mac_ : nullptr;
   }
   // Called for each frame: traffic to and from the gateway's Ethernet address.
   void sent_to_gateway() { gateway_sent_ = true; }
@@ -65,7 +66,9 @@ class NeighbourResolver {
   template <class Tell>
   void on_neighbour(const wire::IpAddress& hop, const wire::MacAddress* mac, Tell&& tell) {
     if (mac == nullptr) any_failed_ = true;
-    if (mac != nullptr && gateway_ != 0 && hop == wire::map_ipv4(gateway_)) know_gateway(*mac);
+    if (mac != nullptr && !gateway_.unspecified() && hop == wire::map_ipv4(gateway_)) {
+      know_gateway(*mac);
+    }
     for (size_t i = 0; i < questions_.size();) {
       if (next_hop(questions_[i].ip) != hop) {
         ++i;
@@ -94,9 +97,9 @@ class NeighbourResolver {
   }
 
   ArpTable& arp_;
-  uint32_t ipv4_ = 0;
+  Ipv4 ipv4_;
   uint32_t mask_ = UINT32_MAX;
-  uint32_t gateway_ = 0;
+  Ipv4 gateway_;
   wire::MacAddress gateway_mac_{};
   bool gateway_known_ = false;
   // Since the last look.

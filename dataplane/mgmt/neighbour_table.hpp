@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/ipv4.hpp"
 #include "base/units.hpp"
 #include "wire/arp.hpp"
 #include "wire/ip_address.hpp"
@@ -52,10 +53,10 @@ class ArpTable {
   const Entry* resolve(const wire::IpAddress& ip, Time now);
   // Learns that `ip` is at `mac`. True if that is news.
   bool learn(const wire::IpAddress& ip, const wire::MacAddress& mac, bool may_add);
-  // Overloads for IPv4 addresses in host order.
-  [[nodiscard]] const Entry* find(uint32_t ip) const { return find(wire::map_ipv4(ip)); }
-  const Entry* resolve(uint32_t ip, Time now) { return resolve(wire::map_ipv4(ip), now); }
-  bool learn(uint32_t ip, const wire::MacAddress& mac, bool may_add) {
+  // Overloads for IPv4 addresses.
+  [[nodiscard]] const Entry* find(Ipv4 ip) const { return find(wire::map_ipv4(ip)); }
+  const Entry* resolve(Ipv4 ip, Time now) { return resolve(wire::map_ipv4(ip), now); }
+  bool learn(Ipv4 ip, const wire::MacAddress& mac, bool may_add) {
     return learn(wire::map_ipv4(ip), mac, may_add);
   }
   // Learns from an advertisement (RFC 4861, 7.2.5), which adds no entry; without the override flag

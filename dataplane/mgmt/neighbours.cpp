@@ -28,7 +28,7 @@ bool Neighbours::on_arp(std::span<const unsigned char> frame, NicHost& host) {
     if (arp.sender_mac != mac_) host.count(NicCount::kAddressConflicts);
     return question;
   }
-  if (!wire::is_multicast(arp.sender_mac) && arp.sender_ip != 0) {
+  if (!wire::is_multicast(arp.sender_mac) && !arp.sender_ip.unspecified()) {
     const wire::IpAddress sender = wire::map_ipv4(arp.sender_ip);
     if (table_.learn(sender, arp.sender_mac, for_us)) host.on_neighbour(sender, &arp.sender_mac);
   }
@@ -101,7 +101,7 @@ wire::FrameAddress Neighbours::address_of(const wire::IpAddress& ip,
           .dst_ip = ip};
 }
 
-void Neighbours::send_arp_request(uint32_t ip, NicHost& host) const {
+void Neighbours::send_arp_request(Ipv4 ip, NicHost& host) const {
   std::array<unsigned char, wire::kMinFrameBytes> frame;
   const wire::Arp arp{.operation = wire::ArpOperation::kRequest,
                       .sender_mac = mac_,
@@ -112,8 +112,7 @@ void Neighbours::send_arp_request(uint32_t ip, NicHost& host) const {
   if (host.send(frame)) host.count(NicCount::kArpRequestsSent);
 }
 
-void Neighbours::send_arp_reply(const wire::MacAddress& to_mac, uint32_t to_ip,
-                                NicHost& host) const {
+void Neighbours::send_arp_reply(const wire::MacAddress& to_mac, Ipv4 to_ip, NicHost& host) const {
   std::array<unsigned char, wire::kMinFrameBytes> frame;
   const wire::Arp arp{.operation = wire::ArpOperation::kReply,
                       .sender_mac = mac_,

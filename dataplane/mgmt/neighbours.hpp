@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/ipv4.hpp"
 #include "base/units.hpp"
 #include "dataplane/mgmt/neighbour_table.hpp"
 #include "dataplane/mgmt/nic_host.hpp"
@@ -33,11 +34,11 @@ class Neighbours {
     wire::NeighbourMessage message;
   };
 
-  // `ipv4` in host order; `secret`: key of the table's hash.
-  Neighbours(const wire::MacAddress& mac, uint32_t ipv4, uint64_t secret)
+  // `secret`: key of the table's hash.
+  Neighbours(const wire::MacAddress& mac, Ipv4 ipv4, uint64_t secret)
       : mac_(mac), ipv4_(ipv4), link_local_(wire::link_local_of(mac)), table_(secret) {}
 
-  void set_ipv4(uint32_t ipv4) { ipv4_ = ipv4; }
+  void set_ipv4(Ipv4 ipv4) { ipv4_ = ipv4; }
   [[nodiscard]] const wire::IpAddress& link_local() const { return link_local_; }
   [[nodiscard]] bool is_own(const wire::IpAddress& ip) const {
     return ip == link_local_ || ip == wire::map_ipv4(ipv4_);
@@ -65,14 +66,14 @@ class Neighbours {
   bool on_deadline(Time now, NicHost& host);
 
  private:
-  void send_arp_request(uint32_t ip, NicHost& host) const;
-  void send_arp_reply(const wire::MacAddress& to_mac, uint32_t to_ip, NicHost& host) const;
+  void send_arp_request(Ipv4 ip, NicHost& host) const;
+  void send_arp_reply(const wire::MacAddress& to_mac, Ipv4 to_ip, NicHost& host) const;
   void send_solicitation(const wire::IpAddress& ip, NicHost& host) const;
   void send_advertisement(const wire::MacAddress& to_mac, const wire::IpAddress& to_ip,
                           NicHost& host) const;
 
   wire::MacAddress mac_;
-  uint32_t ipv4_;
+  Ipv4 ipv4_;
   wire::IpAddress link_local_;
   ArpTable table_;
 };

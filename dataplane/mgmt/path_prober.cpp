@@ -7,10 +7,11 @@ namespace mprdma::dataplane {
 
 int PathProber::check(const ProbeQuestion& question) {
   const bool good =
-      question.peer != 0 && question.peer >> 28 != 0xe && question.peer != UINT32_MAX &&
-      question.source_port >= wire::kVirtualPathMin && question.ecn <= 3 &&
-      question.bytes >= wire::kProbeBytesMin && question.bytes <= wire::kProbeBytesMax &&
-      question.answer_bytes >= wire::kProbeBytesMin && question.answer_bytes <= question.bytes;
+      !question.peer.unspecified() && !wire::is_multicast_ipv4(question.peer) &&
+      question.peer != Ipv4(UINT32_MAX) && question.source_port >= wire::kVirtualPathMin &&
+      question.ecn <= 3 && question.bytes >= wire::kProbeBytesMin &&
+      question.bytes <= wire::kProbeBytesMax && question.answer_bytes >= wire::kProbeBytesMin &&
+      question.answer_bytes <= question.bytes;
   return good ? 0 : EINVAL;
 }
 

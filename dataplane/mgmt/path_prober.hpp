@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/ipv4.hpp"
 #include "base/prng.hpp"
 #include "dataplane/mgmt/probe_responder.hpp"
 
@@ -17,7 +18,7 @@ namespace mprdma::dataplane {
 // A client's question; `serial` names it in the outcome.
 struct ProbeQuestion {
   uint32_t serial = 0;
-  uint32_t peer = 0;  // IPv4, host order
+  Ipv4 peer{};
   uint32_t sequence = 0;
   uint16_t source_port = 0;   // UDP, of the dynamic range
   uint16_t bytes = 0;         // payload: 256..4096

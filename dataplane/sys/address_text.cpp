@@ -9,7 +9,7 @@
 
 namespace mprdma::dataplane {
 
-bool parse_address(const std::string& text, uint32_t* ipv4, uint32_t* prefix_bits) {
+bool parse_address(const std::string& text, Ipv4* ipv4, uint32_t* prefix_bits) {
   const size_t slash = text.find('/');
   in_addr address{};
   if (inet_pton(AF_INET, text.substr(0, slash).c_str(), &address) != 1) return false;
@@ -24,17 +24,17 @@ bool parse_address(const std::string& text, uint32_t* ipv4, uint32_t* prefix_bit
     if (value > 32) return false;
     bits = static_cast<uint32_t>(value);
   }
-  const uint32_t host_order = ntohl(address.s_addr);
-  const uint32_t first_byte = host_order >> 24;
+  const Ipv4 parsed(ntohl(address.s_addr));
+  const uint32_t first_byte = parsed.value() >> 24;
   // Excludes "this host", loopback, multicast and reserved addresses.
   if (first_byte == 0 || first_byte == 127 || first_byte >= 224) return false;
   // Excludes the network's own address and its broadcast (RFC 3021 leaves /31 without either).
   if (bits < 31) {
     const uint32_t all_hosts = UINT32_MAX >> bits;
-    const uint32_t host = host_order & all_hosts;
+    const uint32_t host = parsed.value() & all_hosts;
     if (host == 0 || host == all_hosts) return false;
   }
-  *ipv4 = host_order;
+  *ipv4 = parsed;
   *prefix_bits = bits;
   return true;
 }
@@ -52,9 +52,9 @@ bool parse_mac(const std::string& text, wire::MacAddress* mac) {
   return true;
 }
 
-std::string address_text(uint32_t ipv4) {
+std::string address_text(Ipv4 ipv4) {
   std::array<char, INET_ADDRSTRLEN> text{};
-  const in_addr address{htonl(ipv4)};
+  const in_addr address{htonl(ipv4.value())};
   inet_ntop(AF_INET, &address, text.data(), text.size());
   return text.data();
 }
@@ -66,13 +66,13 @@ std::string mac_text(const wire::MacAddress& mac) {
   return text.data();
 }
 
-wire::MacAddress derived_mac(uint32_t ipv4) {
+wire::MacAddress derived_mac(Ipv4 ipv4) {
   return {0x02,
           0x4d,
           0x52,
-          static_cast<uint8_t>(ipv4 >> 16),
-          static_cast<uint8_t>(ipv4 >> 8),
-          static_cast<uint8_t>(ipv4)};
+          static_cast<uint8_t>(ipv4.value() >> 16),
+          static_cast<uint8_t>(ipv4.value() >> 8),
+          static_cast<uint8_t>(ipv4.value())};
 }
 
 }  // namespace mprdma::dataplane

@@ -12,6 +12,7 @@
 #include <span>
 
 #include "abi/mprdma_abi.h"
+#include "base/ipv4.hpp"
 #include "base/prng.hpp"
 #include "base/units.hpp"
 #include "dataplane/mgmt/neighbours.hpp"
@@ -30,7 +31,7 @@ class NicPart {
   // What the worker lends, for as long as it lives.
   struct Owner {
     wire::MacAddress mac{};
-    uint32_t ipv4 = 0;  // host order
+    Ipv4 ipv4{};
     uint32_t mtu = 4096;
     Port* port = nullptr;
     LoopPort* loop = nullptr;

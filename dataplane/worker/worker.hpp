@@ -25,6 +25,7 @@
 
 #include "abi/mprdma_abi.h"
 #include "base/handle_table.hpp"
+#include "base/ipv4.hpp"
 #include "base/prng.hpp"
 #include "base/timing_wheel.hpp"
 #include "dataplane/client/daemon.hpp"
@@ -52,7 +53,7 @@ inline constexpr uint32_t kMaxMrs = 65536;
 
 struct WorkerConfig {
   wire::MacAddress mac{};
-  uint32_t ipv4 = 0;
+  Ipv4 ipv4{};
   uint32_t mtu = 4096;
   uint32_t held_frames = 1024;  // most frames that wait for their turn
   uint64_t seed = 0;            // queue pair numbers, keys, virtual paths

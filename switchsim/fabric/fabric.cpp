@@ -185,7 +185,7 @@ uint32_t Fabric::find_mac(const wire::MacAddress& mac) const {
 uint32_t Fabric::find_host(const FrameClass& found) const {
   const uint32_t by_mac = find_mac(found.dst_mac);
   if (by_mac != kNoHost || !wire::is_mapped_ipv4(found.dst_ip)) return by_mac;
-  const uint32_t ipv4 = wire::unmap_ipv4(found.dst_ip);
+  const Ipv4 ipv4 = wire::unmap_ipv4(found.dst_ip);
   for (uint32_t i = 0; i < hosts_.size(); ++i) {
     if (hosts_[i].ipv4 == ipv4) return i;
   }

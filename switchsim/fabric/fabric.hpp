@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "base/counters.hpp"
+#include "base/ipv4.hpp"
 #include "base/units.hpp"
 #include "dataplane/port/port.hpp"
 #include "switchsim/fabric/fabric_config.hpp"
@@ -92,7 +93,7 @@ class Fabric {
   struct Host {
     std::unique_ptr<dataplane::Port> port;
     wire::MacAddress mac{};
-    uint32_t ipv4 = 0;
+    Ipv4 ipv4{};
     bool corrupts = false;  // the wire at this port can: it checks ICRCs
     bool blocked = false;   // its link is full: it is not read
     bool armed = false;

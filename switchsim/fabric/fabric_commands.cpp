@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/ipv4.hpp"
+
 namespace mprdma::switchsim {
 
 namespace {
@@ -15,8 +17,9 @@ json refused(const std::string& error) {
   return {{"ok", false}, {"error", error}};
 }
 
-std::string address_text(uint32_t ipv4) {
-  return fmt::format("{}.{}.{}.{}", ipv4 >> 24, ipv4 >> 16 & 255, ipv4 >> 8 & 255, ipv4 & 255);
+std::string address_text(Ipv4 ipv4) {
+  const uint32_t ip = ipv4.value();
+  return fmt::format("{}.{}.{}.{}", ip >> 24, ip >> 16 & 255, ip >> 8 & 255, ip & 255);
 }
 
 std::string mac_text(const wire::MacAddress& mac) {

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "base/ipv4.hpp"
 #include "base/status.hpp"
 #include "switchsim/model/topology.hpp"
 #include "wire/ethernet.hpp"
@@ -31,7 +32,7 @@ struct HostConfig {
   std::string name;
   PortKind kind = PortKind::kLocal;
   std::string path;  // of the socket; empty: NAME.sock in the fabric's directory
-  uint32_t ipv4 = 0;
+  Ipv4 ipv4{};
   uint32_t prefix_bits = 24;
   wire::MacAddress mac{};
   uint32_t mtu = 4096;

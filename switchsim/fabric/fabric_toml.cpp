@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/ipv4.hpp"
 #include "dataplane/sys/address_text.hpp"
 #include "switchsim/config/toml_reader.hpp"
 #include "switchsim/fabric/fabric_config.hpp"
@@ -296,7 +297,7 @@ class Parser {
   FabricConfig* out_;
   int64_t paths_ = 0;
   std::set<std::string> names_;
-  std::set<uint32_t> addresses_;
+  std::set<Ipv4> addresses_;
   std::set<wire::MacAddress> macs_;
 };
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/check.hpp"
+#include "base/ipv4.hpp"
 #include "dataplane/cm/agent.hpp"
 #include "wire/cm_mad.hpp"
 
@@ -46,7 +47,7 @@ class CmProgramme {
  private:
   static constexpr uint32_t kClients = 3;
   static constexpr uint32_t kIdsMax = 48;
-  static constexpr uint32_t kAddress = 0x0a000001;
+  static constexpr Ipv4 kAddress{0x0a000001};
 
   static dataplane::CmConfig config() {
     dataplane::CmConfig config;
@@ -125,7 +126,7 @@ class CmProgramme {
       in.reason = 28;
       in.backlog = 4;
       in.timeout_ms = 100;
-      const wire::IpAddress to = wire::map_ipv4(kAddress + byte() % 3);
+      const wire::IpAddress to = near(byte());
       std::copy(to.begin(), to.end(), in.remote.ip);
       in.remote.port = static_cast<uint16_t>(1000 + byte() % 4);
       in.local.port = static_cast<uint16_t>(1000 + byte() % 4);
@@ -147,6 +148,11 @@ class CmProgramme {
     if (error == 0 && in.op == MPRDMA_ABI_CM_DESTROY) ids_.erase(in.id);
   }
 
+  // The device's own address, or one of the next two.
+  static wire::IpAddress near(unsigned char which) {
+    return wire::map_ipv4(Ipv4(kAddress.value() + which % 3));
+  }
+
   // From another host: one of the agent's own messages with changes, or anything.
   void peer_mad() {
     std::array<unsigned char, wire::kMadBytes> mad{};
@@ -155,7 +161,7 @@ class CmProgramme {
       const size_t at = byte();
       mad[at] = byte();
     }
-    agent_.on_mad(mad, wire::map_ipv4(kAddress + byte() % 3), now_);
+    agent_.on_mad(mad, near(byte()), now_);
   }
 
   void drain() {

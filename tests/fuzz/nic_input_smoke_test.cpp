@@ -6,6 +6,7 @@
 #include <array>
 #include <map>
 
+#include "base/ipv4.hpp"
 #include "base/prng.hpp"
 #include "wire/frame.hpp"
 #include "wire/ipv4.hpp"
@@ -50,7 +51,7 @@ TEST(NicInputFuzz, MutatedFramesAreClassifiedWithinTheirBounds) {
     packet.payload_len = static_cast<uint32_t>(prng.below(300));
     wire::FrameAddress address;
     address.is_ipv6 = prng.chance(1, 3);
-    address.src_ip = address.dst_ip = wire::map_ipv4(0x0a000001);
+    address.src_ip = address.dst_ip = wire::map_ipv4(Ipv4(0x0a000001));
     const size_t headers = wire::encode_frame(address, packet, payload);
     const size_t length = wire::finish_frame(payload - headers, headers, packet.payload_len, false);
     std::vector<unsigned char> bytes(payload - headers, payload - headers + length);

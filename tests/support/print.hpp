@@ -5,6 +5,7 @@
 #include <ostream>
 
 #include "base/fixed_point.hpp"
+#include "base/ipv4.hpp"
 #include "base/psn.hpp"
 #include "base/units.hpp"
 
@@ -12,6 +13,11 @@ namespace mprdma {
 
 inline void PrintTo(Psn psn, std::ostream* out) {
   *out << "psn " << psn.value();
+}
+
+inline void PrintTo(Ipv4 ipv4, std::ostream* out) {
+  const uint32_t ip = ipv4.value();
+  *out << (ip >> 24) << '.' << (ip >> 16 & 255) << '.' << (ip >> 8 & 255) << '.' << (ip & 255);
 }
 
 inline void PrintTo(Duration d, std::ostream* out) {

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "base/ipv4.hpp"
 #include "base/prng.hpp"
 #include "tests/support/print.hpp"
 #include "wire/frame.hpp"
@@ -117,8 +118,8 @@ inline wire::FrameAddress ipv4_address() {
   wire::FrameAddress address;
   address.dst_mac = {0x02, 0, 0, 0, 0, 0x02};
   address.src_mac = {0x02, 0, 0, 0, 0, 0x01};
-  address.src_ip = wire::map_ipv4(0x0a010001);
-  address.dst_ip = wire::map_ipv4(0x0a010002);
+  address.src_ip = wire::map_ipv4(Ipv4(0x0a010001));
+  address.dst_ip = wire::map_ipv4(Ipv4(0x0a010002));
   return address;
 }
 

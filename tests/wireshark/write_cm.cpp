@@ -3,6 +3,7 @@
 #include <array>
 #include <vector>
 
+#include "base/ipv4.hpp"
 #include "tests/support/wire.hpp"
 #include "wire/cm_mad.hpp"
 
@@ -36,8 +37,8 @@ wire::CmReq random_req(Prng& prng, wire::CmIpHeader* header) {
   req.rnr_retry_count = draw8(prng, 3);
   req.srq = prng.chance(1, 2);
   req.path_mtu = draw8(prng, 4);
-  req.local_gid = wire::map_ipv4(draw(prng, 32));
-  req.remote_gid = wire::map_ipv4(draw(prng, 32));
+  req.local_gid = wire::map_ipv4(Ipv4(draw(prng, 32)));
+  req.remote_gid = wire::map_ipv4(Ipv4(draw(prng, 32)));
   req.flow_label = draw(prng, 20);
   req.traffic_class = draw8(prng, 8);
   req.hop_limit = draw8(prng, 8);

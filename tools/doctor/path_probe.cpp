@@ -10,6 +10,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/ipv4.hpp"
 #include "base/prng.hpp"
 #include "dataplane/client/message_socket.hpp"
 #include "dataplane/sys/address_text.hpp"
@@ -137,8 +138,8 @@ void Asker::take(const nic::PathAnswer& answer) {
 
 // Draws ports from the range of virtual paths. Steps are not even, because a hash may not see even
 // steps. The same peer gets the same ports in every run, so that two runs can be compared.
-std::vector<uint16_t> choose_ports(uint32_t peer, unsigned count) {
-  Prng prng(peer);
+std::vector<uint16_t> choose_ports(Ipv4 peer, unsigned count) {
+  Prng prng(peer.value());
   std::vector<uint16_t> ports;
   while (ports.size() < count) {
     const auto port =
@@ -150,8 +151,7 @@ std::vector<uint16_t> choose_ports(uint32_t peer, unsigned count) {
 
 class Measurement {
  public:
-  Measurement(Asker* asker, uint32_t peer, PathMeasured* out)
-      : asker_(asker), peer_(peer), out_(out) {}
+  Measurement(Asker* asker, Ipv4 peer, PathMeasured* out) : asker_(asker), peer_(peer), out_(out) {}
 
   // The first round tells whether anybody answers; the other rounds follow one another without a
   // pause.
@@ -201,7 +201,7 @@ class Measurement {
   }
 
   Asker* asker_;
-  uint32_t peer_;
+  Ipv4 peer_;
   PathMeasured* out_;
   uint32_t sequence_ = 0;
 };
@@ -230,7 +230,7 @@ Status find_asked(const PathOptions& options, DaemonInfo* out) {
 }  // namespace
 
 Status measure_path(const PathOptions& options, PathMeasured* out) {
-  uint32_t peer = 0;
+  Ipv4 peer;
   uint32_t bits = 0;
   if (!dataplane::parse_address(options.peer, &peer, &bits)) {
     return {EINVAL, fmt::format("--path {}: expected the IPv4 address of a peer, like 10.73.0.2",

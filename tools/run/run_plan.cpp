@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "base/ipv4.hpp"
 #include "dataplane/open_port.hpp"
 #include "tools/running_fabrics.hpp"
 
@@ -18,11 +19,11 @@ using dataplane::mac_text;
 
 struct Host {
   const char* name;
-  uint32_t ipv4;
+  Ipv4 ipv4;
 };
 
 // The built-in pair: two hosts on one wire, for a machine without any configuration.
-constexpr Host kHosts[] = {{"h0", 0x0a490001}, {"h1", 0x0a490002}};
+constexpr Host kHosts[] = {{"h0", Ipv4(0x0a490001)}, {"h1", Ipv4(0x0a490002)}};
 constexpr uint32_t kHostPrefixBits = 24;
 
 // Command line options, and the environment variables with the same meaning.
@@ -95,7 +96,7 @@ void apply_fabric(const RunOptions& options, std::map<std::string, std::string>*
 // Fills values that nobody set from the built-in pair.
 Status apply_host(const RunOptions& options, Config* config, const Host** chosen) {
   if (options.fabric_host || options.daemon) return {};
-  if (options.host.empty() && config->ipv4 != 0) return {};
+  if (options.host.empty() && !config->ipv4.unspecified()) return {};
   const Host* host = find_host(options.host.empty() ? "h0" : options.host);
   if (host == nullptr) {
     return {EINVAL,
@@ -154,7 +155,7 @@ Status wants_daemon(const RunOptions& options, const Environment& environment, D
     return {};
   }
   // A program with an address or a host of its own is one end of a wire.
-  const bool named = !options.host.empty() || config.ipv4 != 0 || config.mac_set;
+  const bool named = !options.host.empty() || !config.ipv4.unspecified() || config.mac_set;
   out->wanted = config.port_spec.empty() && !named;
   return {};
 }

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 
+#include "base/ipv4.hpp"
+
 namespace mprdma::tools {
 
 namespace {
@@ -20,7 +22,8 @@ std::string name_of(const char* const (&names)[N], uint32_t index) {
   return index < N ? names[index] : std::to_string(index);
 }
 
-std::string ip_text(uint32_t ip) {
+std::string ip_text(Ipv4 ipv4) {
+  const uint32_t ip = ipv4.value();
   return fmt::format("{}.{}.{}.{}", ip >> 24, ip >> 16 & 255, ip >> 8 & 255, ip & 255);
 }
 

@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "base/check.hpp"
+#include "base/ipv4.hpp"
 #include "wire/frame.hpp"
 
 namespace mprdma::switchsim {
@@ -26,12 +27,12 @@ constexpr size_t kLengthAt = 4;   // offset in a block
 constexpr size_t kFileBufferBytes = 1 << 20;
 constexpr size_t kPayloadMax = 4096;  // largest path MTU
 
-uint32_t address_of(NodeId host) {
-  return 0x0a000000 + host + 1;
+Ipv4 address_of(NodeId host) {
+  return Ipv4(0x0a000000 + host + 1);
 }
 
 wire::MacAddress mac_of(NodeId host) {
-  const uint32_t address = address_of(host);
+  const uint32_t address = address_of(host).value();
   return {0x02,
           0x4d,
           0x52,

@@ -5,6 +5,7 @@
 #include <array>
 #include <map>
 
+#include "base/ipv4.hpp"
 #include "tests/support/pcap.hpp"
 #include "tests/support/wire.hpp"
 #include "wire/udp.hpp"
@@ -48,15 +49,16 @@ TEST_F(Capture, EncodesToTheSameBytes) {
 }
 
 TEST_F(Capture, OuterHeadersAreSane) {
+  constexpr Ipv4 kOne{0x0a010001};
+  constexpr Ipv4 kOther{0x0a010002};
   std::map<uint16_t, int> source_ports;
   for (const auto& [bytes, decoded] : frames_) {
     const FrameAddress& address = decoded.address;
     EXPECT_FALSE(address.is_ipv6);
     EXPECT_TRUE(is_mapped_ipv4(address.src_ip));
-    const uint32_t src = unmap_ipv4(address.src_ip);
-    const uint32_t dst = unmap_ipv4(address.dst_ip);
-    EXPECT_TRUE((src == 0x0a010001 && dst == 0x0a010002) ||
-                (src == 0x0a010002 && dst == 0x0a010001));
+    const Ipv4 src = unmap_ipv4(address.src_ip);
+    const Ipv4 dst = unmap_ipv4(address.dst_ip);
+    EXPECT_TRUE((src == kOne && dst == kOther) || (src == kOther && dst == kOne));
     EXPECT_EQ(address.ttl, 64);
     EXPECT_TRUE(address.dscp == 0 || address.dscp == 26);
     EXPECT_EQ(address.ecn, Ecn::kNotEct);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/ipv4.hpp"
 #include "base/prng.hpp"
 #include "wire/print.hpp"
 
@@ -270,8 +271,8 @@ TEST(CmMad, AMessageComesBackAsItWas) {
   req.qpn = 0x000102;
   req.starting_psn = 0xfedcba;
   req.service = CmService::kUc;
-  req.local_gid = map_ipv4(0x0a010001);
-  req.remote_gid = map_ipv4(0x0a010002);
+  req.local_gid = map_ipv4(Ipv4(0x0a010001));
+  req.remote_gid = map_ipv4(Ipv4(0x0a010002));
   req.ece_vendor = 0x024d52;
   req.private_data.bytes = CmReq::kPrivateBytes;
   std::iota(req.private_data.data.begin(), req.private_data.data.begin() + req.private_data.bytes,
@@ -332,8 +333,9 @@ using IpHeaderBytes = std::array<unsigned char, CmIpHeader::kBytes>;
 TEST(CmIpHeader, HasTheBytesOfTheAnnex) {
   IpHeaderBytes bytes;
   bytes.fill(0xcc);
-  const CmIpHeader four{
-      .source_port = 0x1c06, .source = map_ipv4(0x0a010001), .destination = map_ipv4(0x0a010002)};
+  const CmIpHeader four{.source_port = 0x1c06,
+                        .source = map_ipv4(Ipv4(0x0a010001)),
+                        .destination = map_ipv4(Ipv4(0x0a010002))};
   encode_cm_ip_header(four, bytes);
   const IpHeaderBytes expected = {0, 0x40, 0x1c, 0x06, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,  0, 10, 1,
                                   0, 1,    0,    0,    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 10, 1, 0,  2};

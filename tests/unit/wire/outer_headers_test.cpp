@@ -1,6 +1,7 @@
 // Ethernet, ARP, IPv4, IPv6 and UDP: literal bytes to values and back.
 #include <gtest/gtest.h>
 
+#include "base/ipv4.hpp"
 #include "tests/support/wire.hpp"
 #include "wire/arp.hpp"
 #include "wire/ethernet.hpp"
@@ -31,12 +32,12 @@ TEST(Ethernet, TheLowestBitOfTheFirstByteMakesAGroup) {
 }
 
 TEST(IpAddress, GroupsAreOneSixteenthOfIpv4AndTheLastByteOfIpv6) {
-  for (const uint32_t group : {0xe0000000u, 0xefffffffu}) {
+  for (const Ipv4 group : {Ipv4(0xe0000000), Ipv4(0xefffffff)}) {
     EXPECT_TRUE(is_multicast(map_ipv4(group)));
     EXPECT_TRUE(is_multicast_ipv4(group));
   }
   // 240.0.0.0/4 is reserved, and the broadcast address is in it: neither is a group.
-  for (const uint32_t other : {0xdfffffffu, 0xf0000000u, 0xffffffffu, 0u}) {
+  for (const Ipv4 other : {Ipv4(0xdfffffff), Ipv4(0xf0000000), Ipv4(0xffffffff), Ipv4{}}) {
     EXPECT_FALSE(is_multicast(map_ipv4(other)));
     EXPECT_FALSE(is_multicast_ipv4(other));
   }
@@ -53,8 +54,8 @@ TEST(Ipv4Header, BytesAndBack) {
                       .ecn = Ecn::kEct0,
                       .total_length = 0x73,
                       .ttl = 64,
-                      .src = 0xc0a80001,
-                      .dst = 0xc0a800c7};
+                      .src = Ipv4(0xc0a80001),
+                      .dst = Ipv4(0xc0a800c7)};
   EXPECT_EQ(Ipv4Header::load(kIpv4Bytes.data()), ip);
   EXPECT_EQ(stored(ip), kIpv4Bytes);
 }
@@ -116,9 +117,9 @@ const Bytes kArpReply = {0x00, 0x01, 0x08, 0x00, 0x06, 0x04, 0x00, 0x02, 0x02, 0
 TEST(Arp, BytesAndBack) {
   const Arp reply{.operation = ArpOperation::kReply,
                   .sender_mac = {2, 0, 0, 0, 0, 1},
-                  .sender_ip = 0x0a010001,
+                  .sender_ip = Ipv4(0x0a010001),
                   .target_mac = {2, 0, 0, 0, 0, 2},
-                  .target_ip = 0x0a010002};
+                  .target_ip = Ipv4(0x0a010002)};
   Arp parsed;
   ASSERT_EQ(Arp::parse(kArpReply, parsed), DropReason::kNone);
   EXPECT_EQ(parsed, reply);
@@ -139,7 +140,7 @@ TEST(Arp, ShortOrForeignIsDropped) {
 
 TEST(Arp, FrameHasTheEthernetMinimumAndNoJunk) {
   Bytes frame(kMinFrameBytes, 0xa5);
-  const Arp request{.sender_mac = {2, 0, 0, 0, 0, 1}, .sender_ip = 1, .target_ip = 2};
+  const Arp request{.sender_mac = {2, 0, 0, 0, 0, 1}, .sender_ip = Ipv4(1), .target_ip = Ipv4(2)};
   ASSERT_EQ(encode_arp_frame(kBroadcastMac, request.sender_mac, request, frame.data()), 60U);
   EXPECT_EQ(Ethernet::load(frame.data()).ether_type, kEtherTypeArp);
   EXPECT_EQ(Ethernet::load(frame.data()).dst, kBroadcastMac);
@@ -150,9 +151,9 @@ TEST(Arp, FrameHasTheEthernetMinimumAndNoJunk) {
 }
 
 TEST(IpAddress, Ipv4IsMappedAsInAGid) {
-  const IpAddress address = map_ipv4(0x0a010002);
+  const IpAddress address = map_ipv4(Ipv4(0x0a010002));
   EXPECT_TRUE(is_mapped_ipv4(address));
-  EXPECT_EQ(unmap_ipv4(address), 0x0a010002U);
+  EXPECT_EQ(unmap_ipv4(address), Ipv4(0x0a010002));
   const IpAddress expected = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 1, 0, 2};
   EXPECT_EQ(address, expected);
   for (size_t byte = 0; byte < 12; ++byte) {

@@ -5,6 +5,7 @@
 #include <array>
 #include <string>
 
+#include "base/ipv4.hpp"
 #include "tests/support/wire.hpp"
 #include "wire/arp.hpp"
 #include "wire/bth.hpp"
@@ -46,7 +47,7 @@ TEST(Print, AcknowledgementNamesStreamCauseAndFlags) {
 }
 
 TEST(Print, Addresses) {
-  EXPECT_EQ(text_of(map_ipv4(0x0a010002)), "10.1.0.2");
+  EXPECT_EQ(text_of(map_ipv4(Ipv4(0x0a010002))), "10.1.0.2");
   EXPECT_EQ(text_of(test::ipv6_address().dst_ip),
             "fd:00:00:00:00:00:00:00:00:00:00:00:00:00:00:02");
   EXPECT_EQ(text_of(MacAddress{0x02, 0xab, 0, 0, 0, 1}), "02:ab:00:00:00:01");

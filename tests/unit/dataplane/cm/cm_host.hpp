@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/ipv4.hpp"
 #include "dataplane/cm/agent.hpp"
 #include "tests/support/print.hpp"
 #include "wire/cm_mad.hpp"
@@ -44,10 +45,10 @@ class CmHost {
  public:
   using Event = mprdma_abi_cm_event;
 
-  CmHost(uint32_t ipv4, uint64_t seed, CmConfig config = {}) {
+  CmHost(Ipv4 ipv4, uint64_t seed, CmConfig config = {}) {
     config.address = wire::map_ipv4(ipv4);
     config.ipv4 = ipv4;
-    config.node_guid = ipv4;
+    config.node_guid = ipv4.value();
     config.seed = seed;
     address = config.address;
     agent = std::make_unique<CmAgent>(config);
@@ -170,8 +171,8 @@ class CmHost {
 
 class CmPair : public ::testing::Test {
  protected:
-  static constexpr uint32_t kA = 0x0a000001;
-  static constexpr uint32_t kB = 0x0a000002;
+  static constexpr Ipv4 kA{0x0a000001};
+  static constexpr Ipv4 kB{0x0a000002};
   static constexpr uint16_t kPort = 7471;
 
   // Everything that waits goes to the other side, until nothing waits.

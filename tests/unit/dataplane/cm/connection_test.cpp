@@ -1,6 +1,7 @@
 // Connections by the standard's rules (IBTA 12.9), message by message.
 #include <gtest/gtest.h>
 
+#include "base/ipv4.hpp"
 #include "tests/unit/dataplane/cm/cm_host.hpp"
 
 namespace mprdma::dataplane::test {
@@ -402,7 +403,7 @@ TEST_F(CmConnection, AListenerThatEndsRejectsTheRequestsThatNobodyHasSeen) {
 TEST_F(CmConnection, BothEndsMayBeOnOneDevice) {
   listener = a.server(kPort);
   id_a = a.create();
-  ASSERT_EQ(a.resolve(id_a, wire::map_ipv4(0x7f000001), kPort), 0);
+  ASSERT_EQ(a.resolve(id_a, wire::map_ipv4(Ipv4(0x7f000001)), kPort), 0);
   deliver();
   a.expect(MPRDMA_ABI_CM_EVENT_ADDRESS_RESOLVED);
   ASSERT_EQ(a.connect(id_a, params(17)), 0);

@@ -6,13 +6,14 @@
 #include <string>
 #include <utility>
 
+#include "base/ipv4.hpp"
 #include "tests/unit/dataplane/cm/cm_host.hpp"
 
 namespace mprdma::dataplane::test {
 namespace {
 
-constexpr uint32_t kA = 0x0a000001;
-constexpr uint32_t kB = 0x0a000002;
+constexpr Ipv4 kA{0x0a000001};
+constexpr Ipv4 kB{0x0a000002};
 constexpr uint16_t kPort = 7471;
 
 class CmDriverTest : public ::testing::Test {

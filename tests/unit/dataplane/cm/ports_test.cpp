@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/ipv4.hpp"
 #include "tests/unit/dataplane/cm/cm_host.hpp"
 
 namespace mprdma::dataplane::test {
@@ -13,7 +14,7 @@ namespace {
 using CmPorts = CmPair;
 
 constexpr wire::IpAddress kAnyIpv6{};
-constexpr wire::IpAddress kAnyIpv4 = wire::map_ipv4(0);
+constexpr wire::IpAddress kAnyIpv4 = wire::map_ipv4(Ipv4{});
 
 TEST_F(CmPorts, APortBelongsToOneUntilItIsDestroyed) {
   const uint32_t first = a.create();
@@ -29,7 +30,7 @@ TEST_F(CmPorts, APortBelongsToOneUntilItIsDestroyed) {
 
 TEST_F(CmPorts, ALoopbackAddressIsTheDevices) {
   const uint32_t id = a.create();
-  ASSERT_EQ(a.bind(id, wire::map_ipv4(0x7f000101), 80), 0);
+  ASSERT_EQ(a.bind(id, wire::map_ipv4(Ipv4(0x7f000101)), 80), 0);
   EXPECT_TRUE(std::ranges::equal(a.result.local.ip, a.address));
   EXPECT_EQ(a.bind(a.create(), a.address, 80), EADDRINUSE);
 }
@@ -165,7 +166,7 @@ TEST_F(CmPorts, AnAddressIsAskedForOnceAndTheAnswerIsForAllWhoWait) {
 TEST_F(CmPorts, ANewAddressIsToldToWhoeverHasTheOldOne) {
   connect_both();
   CmConfig config;
-  config.address = wire::map_ipv4(0x0a000055);
+  config.address = wire::map_ipv4(Ipv4(0x0a000055));
   b.agent->set_address(config, b.now);
   const auto changed = b.expect(MPRDMA_ABI_CM_EVENT_ADDRESS_CHANGE);
   EXPECT_EQ(changed.id, id_b) << "the listener has no address of its own";

@@ -11,6 +11,7 @@
 #include <map>
 #include <set>
 
+#include "base/ipv4.hpp"
 #include "base/prng.hpp"
 #include "tests/unit/dataplane/cm/cm_host.hpp"
 
@@ -38,8 +39,8 @@ class World {
         delay_ms_(random_.chance(1, 2) ? 5 : 6000),
         slow_clients_(random_.chance(1, 3)),
         dark_(random_.chance(1, 5)) {
-    sides_[0].host = std::make_unique<CmHost>(0x0a000001, seed * 2);
-    sides_[1].host = std::make_unique<CmHost>(0x0a000002, seed * 2 + 1);
+    sides_[0].host = std::make_unique<CmHost>(Ipv4(0x0a000001), seed * 2);
+    sides_[1].host = std::make_unique<CmHost>(Ipv4(0x0a000002), seed * 2 + 1);
     for (Side& side : sides_) side.host->server(kPort);
     const uint64_t attempts = random_.range(1, 6);
     for (uint32_t i = 1; i <= attempts; ++i) {
@@ -261,8 +262,8 @@ TEST(CmRandom, ConnectsOnBothSidesOrOnNoneWhateverTheNetworkDoes) {
 // Timers and tables do not grow with what exists: thousands of connections, each step of one.
 TEST(CmRandom, ThousandsOfConnectionsStandAtOnceAndAllEnd) {
   constexpr uint32_t kConnections = 4000;
-  CmHost a(0x0a000001, 5);
-  CmHost b(0x0a000002, 6);
+  CmHost a(Ipv4(0x0a000001), 5);
+  CmHost b(Ipv4(0x0a000002), 6);
   b.server(kPort);
   const auto carry = [&] {
     CmAgent::OutgoingMad mad;

@@ -1,6 +1,7 @@
 // Refusals, stale connections, and messages of strangers.
 #include <gtest/gtest.h>
 
+#include "base/ipv4.hpp"
 #include "base/prng.hpp"
 #include "tests/unit/dataplane/cm/cm_host.hpp"
 
@@ -160,7 +161,7 @@ TEST_F(CmReject, ARepFromAQueuePairThatWeAreConnectedToIsStale) {
 
 TEST_F(CmReject, AConnectionHearsItsPeerOnly) {
   connect_both();
-  const wire::IpAddress stranger = wire::map_ipv4(0x0a000009);
+  const wire::IpAddress stranger = wire::map_ipv4(Ipv4(0x0a000009));
   ASSERT_EQ(a.disconnect(id_a), 0);
   const CmDreq dreq = a.take_one<CmDreq>();
   const auto tell = [&](const wire::CmBody& body) {
@@ -197,7 +198,7 @@ TEST_F(CmReject, ARepFromElsewhereIsNotAnAnswer) {
   id_b = requested();
   ASSERT_EQ(b.accept(id_b, params(18)), 0);
   const CmMad rep = b.take()[0];
-  a.give(rep, wire::map_ipv4(0x0a000009));
+  a.give(rep, wire::map_ipv4(Ipv4(0x0a000009)));
   EXPECT_TRUE(a.events().empty());
   a.give(rep, b.address);
   a.expect(MPRDMA_ABI_CM_EVENT_RESPONSE);

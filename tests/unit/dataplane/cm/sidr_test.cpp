@@ -1,6 +1,7 @@
 // Service id resolution (IBTA 12.11).
 #include <gtest/gtest.h>
 
+#include "base/ipv4.hpp"
 #include "tests/unit/dataplane/cm/cm_host.hpp"
 
 namespace mprdma::dataplane::test {
@@ -86,7 +87,7 @@ TEST_F(CmSidr, OnlyTheOneWhoWasAskedAnswers) {
   id_b = requested();
   ASSERT_EQ(b.accept(id_b, params(33)), 0);
   const CmMad rep = b.take()[0];
-  a.give(rep, wire::map_ipv4(0x0a000009));
+  a.give(rep, wire::map_ipv4(Ipv4(0x0a000009)));
   EXPECT_TRUE(a.events().empty());
   a.give(rep, b.address);
   a.expect(MPRDMA_ABI_CM_EVENT_ESTABLISHED);
@@ -111,7 +112,7 @@ TEST_F(CmSidr, AnAnsweredIdMayBeUsedForSomethingElse) {
 
 TEST_F(CmSidr, AGroupIsResolvedWithoutAskingAnybody) {
   id_a = a.create(kUdp);
-  ASSERT_EQ(a.resolve(id_a, wire::map_ipv4(0xefc10203), 0), 0);
+  ASSERT_EQ(a.resolve(id_a, wire::map_ipv4(Ipv4(0xefc10203)), 0), 0);
   const auto resolved = a.expect(MPRDMA_ABI_CM_EVENT_ADDRESS_RESOLVED);
   const std::array<uint8_t, 6> mac = {0x01, 0x00, 0x5e, 0x41, 0x02, 0x03};
   EXPECT_TRUE(std::ranges::equal(mac, resolved.remote_mac));

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "base/ipv4.hpp"
+#include "tests/support/print.hpp"
+
 namespace mprdma::dataplane::nic {
 namespace {
 
@@ -22,13 +25,13 @@ TEST(NicConfig, TakesEveryKey) {
             "");
   EXPECT_EQ(complete_nic_config(kNothing, 5, &config).text, "");
   EXPECT_EQ(config.device_name, "r0");
-  EXPECT_EQ(config.ipv4, 0xc0a80701u);
+  EXPECT_EQ(config.ipv4, Ipv4(0xc0a80701));
   EXPECT_EQ(config.prefix_bits, 24u);
   EXPECT_EQ(config.mac, (wire::MacAddress{2, 0, 0, 0, 0, 7}));
   EXPECT_EQ(config.mtu, 2048u);
   EXPECT_EQ(config.port_spec, "local:/tmp/w");
   EXPECT_EQ(config.socket, "/tmp/s");
-  EXPECT_EQ(config.gateway, 0xc0a807feu);
+  EXPECT_EQ(config.gateway, Ipv4(0xc0a807fe));
   EXPECT_EQ(config.uids, (std::vector<uid_t>{1000, 7}));
   EXPECT_EQ(config.slots, 1024u);
   EXPECT_EQ(config.metrics, "127.0.0.1:9473");
@@ -78,7 +81,7 @@ TEST(NicConfig, TheGatewayIsOnTheSubnet) {
   EXPECT_NE(complete_nic_config(kNothing, 5, &config).text, "");
   config.gateway = config.ipv4;
   EXPECT_NE(complete_nic_config(kNothing, 5, &config).text, "");
-  config.gateway = 0x0a0000fe;
+  config.gateway = Ipv4(0x0a0000fe);
   EXPECT_EQ(complete_nic_config(kNothing, 5, &config).text, "");
   EXPECT_EQ(config.socket, "/tmp/mprdma-5/mprdmad.sock");
 }

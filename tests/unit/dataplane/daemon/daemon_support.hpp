@@ -25,7 +25,7 @@ class Daemon {
  public:
   explicit Daemon(const std::string& socket, uint64_t instance = 42) {
     NicLoop::Options options;
-    options.device = {.ipv4 = kOurIp, .prefix_bits = 24, .gateway = 0, .mac = kOurMac, .seed = 1};
+    options.device = {.ipv4 = kOurIp, .prefix_bits = 24, .gateway = {}, .mac = kOurMac, .seed = 1};
     options.cm.ipv4 = kOurIp;
     options.cm.address = wire::map_ipv4(kOurIp);
     options.server.socket = socket;

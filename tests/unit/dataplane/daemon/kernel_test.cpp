@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/ipv4.hpp"
 #include "tests/unit/dataplane/daemon/switch_bed.hpp"
 #include "wire/ipv6.hpp"
 
@@ -54,7 +55,7 @@ class KernelBed : public SwitchBed {
   int fds_[2];
 };
 
-Bytes ipv4_frame(uint8_t protocol, uint32_t src, uint32_t dst, const wire::MacAddress& dst_mac) {
+Bytes ipv4_frame(uint8_t protocol, Ipv4 src, Ipv4 dst, const wire::MacAddress& dst_mac) {
   Bytes frame(14 + 20 + 40, 0x5a);
   wire::Ethernet{.dst = dst_mac, .src = kPeerMac, .ether_type = wire::kEtherTypeIpv4}.store(
       frame.data());
@@ -77,7 +78,7 @@ TEST(NicKernel, GetsWhatIsNotTheDevices) {
   bed.add(1);
   EXPECT_TRUE(bed.reaches_kernel(to_kernels_address(kTcp)));
   EXPECT_TRUE(bed.reaches_kernel(to_kernels_address(kIcmp)));
-  EXPECT_TRUE(bed.reaches_kernel(ipv4_frame(kTcp, kPeerIp, 0xffffffff, wire::kBroadcastMac)));
+  EXPECT_TRUE(bed.reaches_kernel(ipv4_frame(kTcp, kPeerIp, Ipv4(0xffffffff), wire::kBroadcastMac)));
   Bytes of_another_protocol(60, 1);
   std::copy(kOurMac.begin(), kOurMac.end(), of_another_protocol.begin());
   EXPECT_TRUE(bed.reaches_kernel(of_another_protocol));

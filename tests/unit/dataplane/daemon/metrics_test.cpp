@@ -8,6 +8,7 @@
 #include <cstring>
 #include <map>
 
+#include "base/ipv4.hpp"
 #include "dataplane/daemon/telemetry.hpp"
 
 namespace mprdma::dataplane::nic {
@@ -16,7 +17,7 @@ namespace {
 NicFacts some_facts() {
   NicFacts facts;
   facts.device_name = "r0";
-  facts.ipv4 = 0x0a490001;
+  facts.ipv4 = Ipv4(0x0a490001);
   facts.prefix_bits = 24;
   facts.has_wire = true;
   facts.wire.nic_bytes_in = 11;

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 
+#include "base/ipv4.hpp"
 #include "tests/unit/dataplane/daemon/switch_bed.hpp"
 
 namespace mprdma::dataplane::nic {
@@ -242,7 +243,7 @@ TEST(NicProbe, WhoAsksTooMuchOrNonsenseIsRefused) {
   EXPECT_EQ(error_of([](ProbeQuestion& p) { p.source_port = 80; }), EINVAL);
   EXPECT_EQ(error_of([](ProbeQuestion& p) { p.ecn = 4; }), EINVAL);
   EXPECT_EQ(error_of([](ProbeQuestion& p) { p.peer = kOurIp; }), EINVAL);
-  EXPECT_EQ(error_of([](ProbeQuestion& p) { p.peer = 0xe0000001; }), EINVAL);
+  EXPECT_EQ(error_of([](ProbeQuestion& p) { p.peer = Ipv4(0xe0000001); }), EINVAL);
   SwitchBed alone(false);
   EXPECT_EQ(alone.nic.probe(1, wish(1), alone.now), ENETDOWN);
 }

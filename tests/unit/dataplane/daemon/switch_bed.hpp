@@ -6,7 +6,9 @@
 #include <memory>
 #include <vector>
 
+#include "base/ipv4.hpp"
 #include "dataplane/daemon/switch.hpp"
+#include "tests/support/print.hpp"
 #include "tests/unit/dataplane/port/memory_port.hpp"
 #include "wire/frame.hpp"
 
@@ -16,10 +18,10 @@ using dataplane::testing::Bytes;
 using dataplane::testing::MemoryPort;
 using dataplane::testing::MemoryWire;
 
-inline constexpr uint32_t kOurIp = 0x0a490001;
-inline constexpr uint32_t kPeerIp = 0x0a490002;
-inline constexpr uint32_t kGateway = 0x0a4900fe;
-inline constexpr uint32_t kFarIp = 0xc0a80105;
+inline constexpr Ipv4 kOurIp{0x0a490001};
+inline constexpr Ipv4 kPeerIp{0x0a490002};
+inline constexpr Ipv4 kGateway{0x0a4900fe};
+inline constexpr Ipv4 kFarIp{0xc0a80105};
 inline constexpr wire::MacAddress kOurMac = {2, 0x4d, 0x52, 0x49, 0, 1};
 inline constexpr wire::MacAddress kPeerMac = {2, 0x4d, 0x52, 0x49, 0, 2};
 inline constexpr wire::MacAddress kGroupMac = {1, 0, 0x5e, 1, 2, 3};
@@ -46,8 +48,8 @@ struct FrameSpec {
   uint32_t dest_qpn = 2;
   wire::Opcode opcode = wire::Opcode::kMpSendOnly;
   uint32_t src_qpn = 0;  // of a datagram
-  uint32_t src_ip = kOurIp;
-  uint32_t dst_ip = kPeerIp;
+  Ipv4 src_ip = kOurIp;
+  Ipv4 dst_ip = kPeerIp;
   wire::MacAddress src_mac = kOurMac;
   wire::MacAddress dst_mac = kPeerMac;
   uint32_t payload_bytes = 100;
@@ -105,7 +107,7 @@ inline FrameSpec management(Bytes mad) {
 }
 
 inline Bytes arp_frame(wire::ArpOperation operation, const wire::MacAddress& sender_mac,
-                       uint32_t sender_ip, uint32_t target_ip,
+                       Ipv4 sender_ip, Ipv4 target_ip,
                        const wire::MacAddress& to = wire::kBroadcastMac) {
   Bytes bytes(wire::kMinFrameBytes);
   wire::encode_arp_frame(to, sender_mac,
@@ -120,7 +122,7 @@ inline Bytes arp_frame(wire::ArpOperation operation, const wire::MacAddress& sen
 
 class SwitchBed {
  public:
-  explicit SwitchBed(bool with_wire = true, uint32_t gateway = 0)
+  explicit SwitchBed(bool with_wire = true, Ipv4 gateway = {})
       : nic({.ipv4 = kOurIp, .prefix_bits = 24, .gateway = gateway, .mac = kOurMac, .seed = 3},
             with_wire ? std::make_unique<MemoryPort>(wire, 0, kOurMac) : nullptr, &management,
             now) {}

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/ipv4.hpp"
 #include "tests/unit/dataplane/daemon/switch_bed.hpp"
 
 namespace mprdma::dataplane::nic {
@@ -168,7 +169,7 @@ TEST(NicSwitch, AGroupIsTheWireAndEveryOtherClient) {
   const FrameSpec group = {.dest_qpn = wire::kMulticastQpn,
                            .opcode = wire::Opcode::kUdSendOnly,
                            .src_qpn = qpn_in(1),
-                           .dst_ip = 0xef010203,
+                           .dst_ip = Ipv4(0xef010203),
                            .dst_mac = kGroupMac};
   const std::vector<Bytes> frame{make_frame(group)};
   bed.client_sends(1, frame[0]);

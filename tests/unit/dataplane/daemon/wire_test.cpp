@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/ipv4.hpp"
 #include "tests/unit/dataplane/daemon/switch_bed.hpp"
 #include "wire/cm_mad.hpp"
 
@@ -19,7 +20,7 @@ wire::Arp arp_of(const Bytes& frame) {
   return arp;
 }
 
-Bytes question(uint32_t ip) {
+Bytes question(Ipv4 ip) {
   return arp_frame(ArpOperation::kRequest, kOurMac, kOurIp, ip);
 }
 
@@ -150,7 +151,7 @@ TEST(NicNeighbours, OurOwnAddressIsAnsweredOnBothSides) {
 TEST(NicNeighbours, AClientThatAsksWithoutEndOrInAnotherNameIsNotServed) {
   SwitchBed bed;
   bed.add(1);
-  for (uint32_t i = 0; i < 1000; ++i) bed.client_sends(1, question(0x0a490100 + i));
+  for (uint32_t i = 0; i < 1000; ++i) bed.client_sends(1, question(Ipv4(0x0a490100 + i)));
   bed.client_sends(1, arp_frame(ArpOperation::kRequest, kOurMac, kFarIp, kPeerIp));
   bed.client_sends(1, arp_frame(ArpOperation::kRequest, kPeerMac, kOurIp, kPeerIp));
   bed.client_sends(1, arp_frame(ArpOperation::kReply, kOurMac, kOurIp, kPeerIp));
@@ -171,7 +172,7 @@ TEST(NicNeighbours, TheQuestionsOfTheGoneAreNotThoseOfTheNextWithTheirBlock) {
   SwitchBed bed;
   bed.add(1);
   for (uint32_t i = 0; i < NeighbourResolver::kQuestionsPerClient; ++i) {
-    bed.client_sends(1, question(0x0a490100 + i));
+    bed.client_sends(1, question(Ipv4(0x0a490100 + i)));
     if ((i + 1) % NicSwitch::kArpPerPeriod != 0) continue;
     bed.run();
     bed.now += NicSwitch::kArpPeriod;

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "abi/mprdma_abi_cm.h"
+#include "base/ipv4.hpp"
 #include "dataplane/engine/engine.hpp"
 #include "tests/support/eventually.hpp"
 #include "tests/unit/dataplane/engine/engine_host.hpp"
@@ -27,7 +28,7 @@ constexpr uint32_t kConsumerReject = 28;
 constexpr uint32_t kInvalidServiceId = 8;
 constexpr uint32_t kResolveMs = 2000;
 
-mprdma_abi_cm_address address(uint32_t ipv4, uint16_t port) {
+mprdma_abi_cm_address address(Ipv4 ipv4, uint16_t port) {
   mprdma_abi_cm_address out{};
   const wire::IpAddress ip = wire::map_ipv4(ipv4);
   std::copy(ip.begin(), ip.end(), out.ip);
@@ -72,12 +73,12 @@ struct CmClient {
   uint32_t listen(uint16_t port) {
     const uint32_t id = create();
     mprdma_abi_cm_command bind = command(MPRDMA_ABI_CM_BIND, id);
-    bind.local = address(0, port);
+    bind.local = address(Ipv4{}, port);
     EXPECT_EQ(execute(bind), 0);
     EXPECT_EQ(execute(command(MPRDMA_ABI_CM_LISTEN, id)), 0);
     return id;
   }
-  int resolve(uint32_t id, uint32_t ip, uint16_t port) {
+  int resolve(uint32_t id, Ipv4 ip, uint16_t port) {
     mprdma_abi_cm_command in = command(MPRDMA_ABI_CM_RESOLVE, id);
     in.remote = address(ip, port);
     in.timeout_ms = kResolveMs;
@@ -157,7 +158,7 @@ class CmEngineTest : public ::testing::Test {
     return host.worker->nic_part().cm().agent().counters().*which;
   }
   // Sends a request from `from` to `to`, which may be the same client.
-  void connect(CmClient<HostChannel>& from, CmClient<HostChannel>& to, uint32_t ip) {
+  void connect(CmClient<HostChannel>& from, CmClient<HostChannel>& to, Ipv4 ip) {
     to.listen(kPort);
     active = from.create();
     ASSERT_EQ(from.resolve(active, ip, kPort), 0);
@@ -235,7 +236,7 @@ TEST_F(CmEngineTest, WhereNobodyListensARequestIsRejected) {
 
 TEST_F(CmEngineTest, AnAddressThatNobodyHasIsAnError) {
   active = alice.create();
-  ASSERT_EQ(alice.resolve(active, 0x0a4900fe, kPort), 0);
+  ASSERT_EQ(alice.resolve(active, Ipv4(0x0a4900fe), kPort), 0);
   ASSERT_TRUE(hear(alice, MPRDMA_ABI_CM_EVENT_ADDRESS_ERROR, Duration::ms(1)));
   EXPECT_LT(event.status, 0);
 }
@@ -310,7 +311,7 @@ TEST_F(CmEngineTest, AClientOpensOnceAndBeforeItAsks) {
 class CmHostileTest : public CmEngineTest {
  protected:
   // Sends a management datagram to b, as if from `src_ip`.
-  void inject(uint32_t src_ip, const std::array<unsigned char, wire::kMadBytes>& mad) {
+  void inject(Ipv4 src_ip, const std::array<unsigned char, wire::kMadBytes>& mad) {
     wire::FrameAddress to;
     to.dst_mac = derived_mac(Host::ip(1));
     to.src_mac = derived_mac(Host::ip(0));
@@ -420,7 +421,7 @@ class EngineNode {
 };
 
 // Connects an address to a port where `to` listens; returns the ids of both sides.
-bool connect_engines(const EngineNode& from, const EngineNode& to, uint32_t ip, uint32_t* active) {
+bool connect_engines(const EngineNode& from, const EngineNode& to, Ipv4 ip, uint32_t* active) {
   to.cm->listen(4000);
   *active = from.cm->create();
   if (from.cm->resolve(*active, ip, 4000) != 0) return false;

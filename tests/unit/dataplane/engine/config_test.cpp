@@ -5,6 +5,8 @@
 #include <array>
 #include <map>
 
+#include "base/ipv4.hpp"
+#include "tests/support/print.hpp"
 #include "transport/core/param_check.hpp"
 
 namespace mprdma::dataplane {
@@ -63,7 +65,7 @@ TEST(Config, EveryKeyIsTakenOver) {
   Config config;
   ASSERT_EQ(apply_toml(kEveryKey, "f.toml", &config).text, "");
   EXPECT_EQ(config.device_name, "m1");
-  EXPECT_EQ(config.ipv4, 0x0a010203u);
+  EXPECT_EQ(config.ipv4, Ipv4(0x0a010203));
   EXPECT_EQ(config.prefix_bits, 16u);
   EXPECT_EQ(config.mac[5], 5);
   EXPECT_EQ(config.mtu, 2048u);
@@ -93,7 +95,7 @@ TEST(Config, EveryKeyIsTakenOver) {
 }
 
 TEST(Config, AddressOfANetworkOrItsBroadcastIsNobodys) {
-  uint32_t ipv4 = 0;
+  Ipv4 ipv4;
   uint32_t bits = 0;
   EXPECT_FALSE(parse_address("10.73.0.0/24", &ipv4, &bits));
   EXPECT_FALSE(parse_address("10.73.0.255/24", &ipv4, &bits));
@@ -277,7 +279,7 @@ TEST(Config, EnvironmentOverridesTheFileAndIsCheckedAsWell) {
   ASSERT_EQ(apply_toml("[device]\nmtu = 1024\naddress = \"10.9.9.9\"\n", "f", &config).text, "");
   ASSERT_EQ(apply_environment(environment({{"MPRDMA_MTU", "4096"}}), &config).text, "");
   EXPECT_EQ(config.mtu, 4096u);
-  EXPECT_EQ(config.ipv4, 0x0a090909u);
+  EXPECT_EQ(config.ipv4, Ipv4(0x0a090909));
   for (const auto& [name, value] : std::map<std::string, std::string>{
            {"MPRDMA_MTU", "4096k"},
            {"MPRDMA_ADDRESS", "10.0.0.1/33"},

@@ -7,9 +7,11 @@
 #include <set>
 #include <vector>
 
+#include "base/ipv4.hpp"
 #include "dataplane/client/cm_id_journal.hpp"
 #include "dataplane/engine/config.hpp"
 #include "dataplane/engine/transport_clock.hpp"
+#include "tests/support/print.hpp"
 #include "tests/unit/dataplane/engine/engine_host.hpp"
 #include "tests/unit/dataplane/engine/scripted_daemon.hpp"
 
@@ -173,7 +175,7 @@ TEST(SharedDevice, AnotherBlockEndsTheQueuePairsOfBefore) {
 // ---- What is configured and what the daemon says
 
 TEST(TakeDevice, IsTheDaemonsUnlessSomethingElseWasConfigured) {
-  const NicDevice device{0x0a490001, 24, {2, 0, 0, 0, 0, 1}, 2048};
+  const NicDevice device{Ipv4(0x0a490001), 24, {2, 0, 0, 0, 0, 1}, 2048};
   Config config;
   EXPECT_EQ(take_device(device, &config).text, "");
   EXPECT_EQ(config.ipv4, device.ipv4);
@@ -181,7 +183,7 @@ TEST(TakeDevice, IsTheDaemonsUnlessSomethingElseWasConfigured) {
   EXPECT_EQ(config.mac, device.mac);
   EXPECT_EQ(config.mtu, 2048u);
   config = Config{};
-  config.ipv4 = 0x0a490002;
+  config.ipv4 = Ipv4(0x0a490002);
   EXPECT_NE(take_device(device, &config).text.find("10.73.0.2"), std::string::npos);
   config = Config{};
   config.mtu_set = true;

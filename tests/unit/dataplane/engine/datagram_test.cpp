@@ -3,7 +3,9 @@
 #include <cerrno>
 #include <numeric>
 
+#include "base/ipv4.hpp"
 #include "dataplane/worker/worker.hpp"
+#include "tests/support/print.hpp"
 #include "tests/unit/dataplane/engine/engine_host.hpp"
 
 namespace mprdma::dataplane {
@@ -17,7 +19,7 @@ using testing::HostQp;
 using testing::MemoryWire;
 
 constexpr uint32_t kQkey = 0x11111111;
-constexpr uint32_t kGroup = 0xe0000107;  // 224.0.1.7
+constexpr Ipv4 kGroup{0xe0000107};  // 224.0.1.7
 
 mprdma_abi_create_ah address(uint32_t pd, const wire::IpAddress& gid) {
   mprdma_abi_create_ah ah{};
@@ -59,7 +61,7 @@ struct Node {
   int destroy_ah(uint32_t handle) {
     return host.execute(MPRDMA_ABI_DESTROY_AH, mprdma_abi_handle{handle, 0});
   }
-  int mcast(uint32_t command, const HostQp& of, uint32_t group) {
+  int mcast(uint32_t command, const HostQp& of, Ipv4 group) {
     mprdma_abi_mcast in{};
     in.qp = of.handle;
     const wire::IpAddress gid = wire::map_ipv4(group);
@@ -154,7 +156,7 @@ TEST_F(DatagramTest, ADatagramToOurselvesComesOverTheLoop) {
 }
 
 TEST_F(DatagramTest, WhatWaitsForANeighbourIsDroppedWhenNobodyAnswers) {
-  const uint32_t ah = a.make_ah(wire::map_ipv4(0x0a4900fe));
+  const uint32_t ah = a.make_ah(wire::map_ipv4(Ipv4(0x0a4900fe)));
   a.send(ah, 5, 8);
   run();
   EXPECT_TRUE(completions(a).empty()) << "the address is being asked for";
@@ -165,7 +167,7 @@ TEST_F(DatagramTest, WhatWaitsForANeighbourIsDroppedWhenNobodyAnswers) {
 }
 
 TEST_F(DatagramTest, ADestroyedAddressHandleIsACountedDrop) {
-  const uint32_t waiting = a.make_ah(wire::map_ipv4(0x0a4900fe));
+  const uint32_t waiting = a.make_ah(wire::map_ipv4(Ipv4(0x0a4900fe)));
   a.send(waiting, 5, 8);
   run();
   EXPECT_EQ(a.destroy_ah(waiting), 0);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "abi/mprdma_ring.h"
+#include "base/ipv4.hpp"
 #include "dataplane/engine/commands.hpp"
 #include "dataplane/engine/config.hpp"
 #include "dataplane/worker/worker.hpp"
@@ -119,7 +120,7 @@ class Host {
     pd = out_handle(MPRDMA_ABI_ALLOC_PD);
   }
 
-  static uint32_t ip(int side) { return 0x0a490001 + static_cast<uint32_t>(side); }
+  static Ipv4 ip(int side) { return Ipv4(0x0a490001 + static_cast<uint32_t>(side)); }
   MemoryPort& port() { return *port_; }
 
   // With lengths of the caller's choice.
@@ -247,7 +248,7 @@ class Host {
     return mr;
   }
 
-  static mprdma_abi_qp_attr attributes(uint32_t peer_ip, uint32_t peer_qpn) {
+  static mprdma_abi_qp_attr attributes(Ipv4 peer_ip, uint32_t peer_qpn) {
     mprdma_abi_qp_attr attr{};
     attr.mask = MPRDMA_ABI_QP_ACCESS | MPRDMA_ABI_QP_PATH | MPRDMA_ABI_QP_PATH_MTU |
                 MPRDMA_ABI_QP_DEST_QPN | MPRDMA_ABI_QP_RQ_PSN | MPRDMA_ABI_QP_SQ_PSN |
@@ -280,7 +281,7 @@ class Host {
     return modify(qp, attr);
   }
   // RESET to RTS towards the peer.
-  void connect(const HostQp& qp, uint32_t peer_ip, uint32_t peer_qpn) {
+  void connect(const HostQp& qp, Ipv4 peer_ip, uint32_t peer_qpn) {
     ASSERT_EQ(move_to(qp, MPRDMA_ABI_QPS_INIT), 0);
     ASSERT_EQ(modify(qp, attributes(peer_ip, peer_qpn)), 0);
     ASSERT_EQ(move_to(qp, MPRDMA_ABI_QPS_RTR), 0);

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <set>
 
+#include "base/ipv4.hpp"
 #include "base/prng.hpp"
 #include "tests/unit/dataplane/engine/engine_host.hpp"
 
@@ -41,7 +42,7 @@ class Operations : public ::testing::TestWithParam<uint32_t> {
   std::unique_ptr<HostQp> make(Host& host, const HostCq& cq) {
     return host.make_qp_with(cq, [](mprdma_abi_create_qp& in) { in.transport.mode = GetParam(); });
   }
-  static void connect(Host& host, const HostQp& qp, uint32_t peer, uint32_t qpn) {
+  static void connect(Host& host, const HostQp& qp, Ipv4 peer, uint32_t qpn) {
     ASSERT_EQ(host.move_to(qp, MPRDMA_ABI_QPS_INIT), 0);
     mprdma_abi_qp_attr attr = Host::attributes(peer, qpn);
     attr.access = kAllAccess;

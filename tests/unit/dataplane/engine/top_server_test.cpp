@@ -19,6 +19,7 @@
 #include "dataplane/engine/engine.hpp"
 #include "dataplane/worker/qp_table.hpp"
 #include "tests/support/eventually.hpp"
+#include "tests/support/print.hpp"
 #include "tests/support/temporary_directory.hpp"
 #include "tests/unit/dataplane/engine/engine_host.hpp"
 

@@ -9,6 +9,7 @@
 #include <memory>
 #include <numeric>
 
+#include "base/ipv4.hpp"
 #include "dataplane/worker/worker.hpp"
 #include "tests/unit/dataplane/engine/engine_host.hpp"
 #include "wire/frame.hpp"
@@ -82,7 +83,7 @@ class WorkerNegotiationTest : public ::testing::Test {
     std::iota(a->mr->bytes.begin(), a->mr->bytes.end(), 3);
   }
   // Patient, so that who speaks the wrong mode for a while does not give up.
-  static void connect(Node& node, const HostQp& qp, uint32_t peer_ip, uint32_t peer_qpn,
+  static void connect(Node& node, const HostQp& qp, Ipv4 peer_ip, uint32_t peer_qpn,
                       uint8_t timeout = 14, uint8_t retry_cnt = 7) {
     mprdma_abi_qp_attr attr = Host::attributes(peer_ip, peer_qpn);
     attr.timeout = timeout;  // 14: 67 ms

@@ -8,6 +8,7 @@
 #include <queue>
 #include <vector>
 
+#include "base/ipv4.hpp"
 #include "base/prng.hpp"
 #include "tests/support/print.hpp"
 
@@ -167,12 +168,12 @@ TEST(PairNegotiation, AQuestionDecidesForBothSides) {
 
 TEST(PairNegotiation, WhoWasAskedBeforeItWasConnectedAsksNobody) {
   PairNegotiation b(facts());
-  const wire::IpAddress gid = wire::map_ipv4(0x0a000001);
+  const wire::IpAddress gid = wire::map_ipv4(Ipv4(0x0a000001));
   PairInfo question = info();
   question.sender_qpn = 77;
   b.remember(gid, question);
   b.begin(at(0), 2, false);
-  EXPECT_FALSE(b.recall(wire::map_ipv4(0x0a000002), 77));
+  EXPECT_FALSE(b.recall(wire::map_ipv4(Ipv4(0x0a000002)), 77));
   EXPECT_FALSE(b.recall(gid, 78));
   EXPECT_TRUE(b.recall(gid, 77));
   EXPECT_EQ(b.mode(), PairMode::kMp);
@@ -223,7 +224,7 @@ TEST(PairNegotiation, APinnedSideNeitherAsksNorMoves) {
 
 TEST(SilentPeers, AreRememberedForAWhile) {
   SilentPeers peers;
-  const wire::IpAddress gid = wire::map_ipv4(1);
+  const wire::IpAddress gid = wire::map_ipv4(Ipv4(1));
   EXPECT_FALSE(peers.contains(gid, at(0)));
   peers.add(gid, at(0));
   EXPECT_TRUE(peers.contains(gid, at(9'999)));
@@ -231,8 +232,8 @@ TEST(SilentPeers, AreRememberedForAWhile) {
   peers.add(gid, at(20'000));
   peers.remove(gid);
   EXPECT_FALSE(peers.contains(gid, at(20'001)));
-  for (uint32_t i = 0; i < 1000; ++i) peers.add(wire::map_ipv4(i), at(30'000));
-  EXPECT_TRUE(peers.contains(wire::map_ipv4(999), at(30'001)));
+  for (uint32_t i = 0; i < 1000; ++i) peers.add(wire::map_ipv4(Ipv4(i)), at(30'000));
+  EXPECT_TRUE(peers.contains(wire::map_ipv4(Ipv4(999)), at(30'001)));
 }
 
 // ---- Two sides over a bad wire -----------------------------------------------------------------

@@ -8,12 +8,15 @@
 #include <set>
 #include <vector>
 
+#include "base/ipv4.hpp"
 #include "base/prng.hpp"
 
 namespace mprdma::dataplane {
 namespace {
 
 constexpr uint64_t kSecret = 77;
+constexpr Ipv4 kAddress{7};
+constexpr Ipv4 kLast{0x7fffffff};
 
 struct Asked {
   std::vector<Time> requests;
@@ -31,7 +34,7 @@ struct Asked {
 TEST(ArpTable, AsksAtOnceThenBacksOffThenGivesUpButGoesOnAsking) {
   ArpTable table(kSecret);
   const Time start = Time::from_ns(5'000'000'000);
-  table.resolve(7, start);
+  table.resolve(kAddress, start);
   Asked asked;
   asked.run(table, start + Duration::s(10));
   ASSERT_GT(asked.requests.size(), 10u);
@@ -41,31 +44,32 @@ TEST(ArpTable, AsksAtOnceThenBacksOffThenGivesUpButGoesOnAsking) {
   EXPECT_LE(asked.requests.size(), 20u);
   ASSERT_EQ(asked.failures.size(), 1u);
   EXPECT_GE(asked.failures[0] - start, ArpTable::kGiveUpAfter);
-  EXPECT_TRUE(table.learn(7, {2, 0, 0, 0, 0, 1}, false)) << "a late answer ends that";
-  EXPECT_EQ(table.find(7)->state, ArpTable::State::kReachable);
+  EXPECT_TRUE(table.learn(kAddress, {2, 0, 0, 0, 0, 1}, false)) << "a late answer ends that";
+  EXPECT_EQ(table.find(kAddress)->state, ArpTable::State::kReachable);
 }
 
 TEST(ArpTable, AnswerEndsTheAsking) {
   ArpTable table(kSecret);
-  table.resolve(7, Time{});
-  EXPECT_TRUE(table.learn(7, {2, 0, 0, 0, 0, 1}, false));
-  EXPECT_FALSE(table.learn(7, {2, 0, 0, 0, 0, 1}, false)) << "no news";
-  EXPECT_TRUE(table.learn(7, {2, 0, 0, 0, 0, 2}, false)) << "it moved";
+  table.resolve(kAddress, Time{});
+  EXPECT_TRUE(table.learn(kAddress, {2, 0, 0, 0, 0, 1}, false));
+  EXPECT_FALSE(table.learn(kAddress, {2, 0, 0, 0, 0, 1}, false)) << "no news";
+  EXPECT_TRUE(table.learn(kAddress, {2, 0, 0, 0, 0, 2}, false)) << "it moved";
   Asked asked;
   asked.run(table, Time{} + Duration::s(10));
   EXPECT_TRUE(asked.requests.empty());
 }
 
 TEST(ArpTable, StrangersAreLearntOnlyWhenTheyAskForUsAndKeepNobodyOut) {
+  constexpr Ipv4 kWanted{0x7ffffffe};
   ArpTable table(kSecret);
-  EXPECT_FALSE(table.learn(9, {2, 0, 0, 0, 0, 9}, false));
-  EXPECT_EQ(table.find(9), nullptr);
-  ASSERT_NE(table.resolve(0x7ffffffe, Time{}), nullptr);
+  EXPECT_FALSE(table.learn(Ipv4(9), {2, 0, 0, 0, 0, 9}, false));
+  EXPECT_EQ(table.find(Ipv4(9)), nullptr);
+  ASSERT_NE(table.resolve(kWanted, Time{}), nullptr);
   for (uint32_t ip = 1; ip < 2 * ArpTable::kCapacity; ++ip) {
-    table.learn(ip, {2, 0, 0, 0, 0, 9}, true);
+    table.learn(Ipv4(ip), {2, 0, 0, 0, 0, 9}, true);
   }
-  EXPECT_NE(table.find(0x7ffffffe), nullptr) << "in use, pushed out by strangers";
-  EXPECT_NE(table.resolve(0x7fffffff, Time{}), nullptr);
+  EXPECT_NE(table.find(kWanted), nullptr) << "in use, pushed out by strangers";
+  EXPECT_NE(table.resolve(kLast, Time{}), nullptr);
 }
 
 // RFC 4861, 7.2.5: which advertisements change an entry.
@@ -84,9 +88,9 @@ TEST(ArpTable, AnAdvertisementAddsNobodyAndLeavesWhatIsKnownUnlessItOverrides) {
 TEST(ArpTable, HoldsNoMoreThanItsCapacity) {
   ArpTable table(kSecret);
   for (uint32_t ip = 1; ip <= ArpTable::kCapacity; ++ip) {
-    ASSERT_NE(table.resolve(ip, Time{}), nullptr);
+    ASSERT_NE(table.resolve(Ipv4(ip), Time{}), nullptr);
   }
-  EXPECT_EQ(table.resolve(0x7fffffff, Time{}), nullptr);
+  EXPECT_EQ(table.resolve(kLast, Time{}), nullptr);
 }
 
 // Compares the table with a list of wanted and learnt addresses, while strangers and silent
@@ -97,11 +101,12 @@ TEST(ArpTable, FindsWhatIsWantedHoweverManyComeAndGo) {
   ArpTable table(kSecret);
   Prng prng(5);
   Time now;
-  std::map<uint32_t, wire::MacAddress> macs;
+  std::map<Ipv4, wire::MacAddress> macs;
   for (int i = 0; i < 60'000; ++i) {
     const auto low = static_cast<uint8_t>(prng.below(250));
-    const auto wanted = static_cast<uint32_t>(1 + prng.below(kWanted));
-    const auto stranger = static_cast<uint32_t>(0x10000 + prng.below(3 * ArpTable::kCapacity));
+    const Ipv4 wanted(static_cast<uint32_t>(1 + prng.below(kWanted)));
+    const Ipv4 silent(kSilent + wanted.value());
+    const Ipv4 stranger(static_cast<uint32_t>(0x10000 + prng.below(3 * ArpTable::kCapacity)));
     table.learn(stranger, {2, 0, 0, 0, 1, low}, true);
     if (prng.chance(1, 4)) {
       ASSERT_NE(table.resolve(wanted, now), nullptr) << i;
@@ -112,7 +117,7 @@ TEST(ArpTable, FindsWhatIsWantedHoweverManyComeAndGo) {
       ASSERT_NE(table.resolve(stranger, now), nullptr);
     }
     if (prng.chance(1, 500)) {
-      ASSERT_NE(table.resolve(kSilent + wanted, now), nullptr);
+      ASSERT_NE(table.resolve(silent, now), nullptr);
     }
     if (prng.chance(1, 2000)) {
       now += Duration::s(2);
@@ -120,16 +125,16 @@ TEST(ArpTable, FindsWhatIsWantedHoweverManyComeAndGo) {
       for (int k = 0; k < 3; ++k) table.on_deadline(now + Duration::s(k), ignore, ignore);
       now += Duration::s(3);
       table.forget_failed();
-      EXPECT_EQ(table.find(kSilent + wanted), nullptr) << "nobody answered";
+      EXPECT_EQ(table.find(silent), nullptr) << "nobody answered";
     }
   }
   for (const auto& [ip, mac] : macs) {
-    ASSERT_NE(table.find(ip), nullptr) << ip;
-    EXPECT_EQ(table.find(ip)->mac, mac) << ip;
+    ASSERT_NE(table.find(ip), nullptr) << ip.value();
+    EXPECT_EQ(table.find(ip)->mac, mac) << ip.value();
   }
   uint32_t found = 0;
   for (uint32_t ip = 1; ip < 0x10000 + 3 * ArpTable::kCapacity; ++ip) {
-    found += table.find(ip) != nullptr ? 1 : 0;
+    found += table.find(Ipv4(ip)) != nullptr ? 1 : 0;
   }
   EXPECT_LE(found, ArpTable::kCapacity);
   EXPECT_GT(found, ArpTable::kCapacity / 2);
@@ -148,13 +153,13 @@ TEST(ArpTable, AFullOneCostsAboutAsMuchAsOneWithAFewEntries) {
   // times counts, because the machine does other things, too.
   const auto cost_with = [&](uint32_t wanted, bool strangers) {
     ArpTable table(kSecret);
-    for (uint32_t ip = 1; ip <= wanted; ++ip) table.resolve(ip, Time{});
+    for (uint32_t ip = 1; ip <= wanted; ++ip) table.resolve(Ipv4(ip), Time{});
     long long least = INT64_MAX;
     for (uint32_t round = 0; round < 5; ++round) {
       const long long start = cpu_ns();
       for (uint32_t i = 0; i < kLooks; ++i) {
-        EXPECT_NE(table.find(1 + i % wanted), nullptr);
-        EXPECT_EQ(table.learn(0x1000000 * (round + 1) + i, {2, 0, 0, 0, 0, 1}, strangers),
+        EXPECT_NE(table.find(Ipv4(1 + i % wanted)), nullptr);
+        EXPECT_EQ(table.learn(Ipv4(0x1000000 * (round + 1) + i), {2, 0, 0, 0, 0, 1}, strangers),
                   strangers);
       }
       least = std::min(least, cpu_ns() - start);

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/ipv4.hpp"
+#include "tests/support/print.hpp"
 #include "tests/unit/dataplane/mgmt/fake_nic_host.hpp"
 #include "wire/arp.hpp"
 
@@ -13,15 +15,15 @@ using testing::Bytes;
 using testing::FakeNicHost;
 using wire::ArpOperation;
 
-constexpr uint32_t kOurIp = 0x0a490001;
-constexpr uint32_t kPeerIp = 0x0a490002;
+constexpr Ipv4 kOurIp{0x0a490001};
+constexpr Ipv4 kPeerIp{0x0a490002};
 constexpr wire::MacAddress kOurMac = {2, 0x4d, 0x52, 0x49, 0, 1};
 constexpr wire::MacAddress kPeerMac = {2, 0x4d, 0x52, 0x49, 0, 2};
 // An address that does not contain an Ethernet address.
 constexpr wire::IpAddress kFreeIp = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8};
 
-Bytes arp_frame(ArpOperation operation, const wire::MacAddress& mac, uint32_t sender_ip,
-                uint32_t target_ip) {
+Bytes arp_frame(ArpOperation operation, const wire::MacAddress& mac, Ipv4 sender_ip,
+                Ipv4 target_ip) {
   Bytes frame(wire::kMinFrameBytes);
   const wire::Arp arp{.operation = operation,
                       .sender_mac = mac,
@@ -87,8 +89,8 @@ TEST_F(NeighboursTest, AnswersARequestForItsAddressAndLearnsWhoAsked) {
 }
 
 TEST_F(NeighboursTest, RequestsForOthersAreForOthers) {
-  EXPECT_FALSE(
-      neighbours_.on_arp(arp_frame(ArpOperation::kRequest, kPeerMac, kPeerIp, 0x0a490003), host_));
+  EXPECT_FALSE(neighbours_.on_arp(
+      arp_frame(ArpOperation::kRequest, kPeerMac, kPeerIp, Ipv4(0x0a490003)), host_));
   EXPECT_FALSE(neighbours_.on_discovery(solicitation(kPeerMac, kFreeIp), host_));
   EXPECT_TRUE(host_.frames.empty());
   EXPECT_TRUE(host_.neighbours.empty()) << "who did not ask us is no neighbour";

@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "base/ipv4.hpp"
 #include "tests/unit/dataplane/mgmt/fake_nic_host.hpp"
 #include "wire/cm_mad.hpp"
 
@@ -54,8 +55,8 @@ class Qp1Test : public ::testing::Test {
   Qp1Test() {
     from_.src_mac = {2, 0, 0, 0, 0, 2};
     from_.dst_mac = {2, 0, 0, 0, 0, 1};
-    from_.src_ip = wire::map_ipv4(0x0a490002);
-    from_.dst_ip = wire::map_ipv4(0x0a490001);
+    from_.src_ip = wire::map_ipv4(Ipv4(0x0a490002));
+    from_.dst_ip = wire::map_ipv4(Ipv4(0x0a490001));
     to_ = way_back(from_, wire::Ecn::kNotEct);
   }
 
@@ -151,7 +152,7 @@ TEST_F(Qp1Test, AProbeIsAnsweredTheWayItCameUpToTheRate) {
 
 TEST_F(Qp1Test, AnAnswerEndsTheQuestionThatItAnswers) {
   const ProbeQuestion question{.serial = 4,
-                               .peer = 0x0a490002,
+                               .peer = Ipv4(0x0a490002),
                                .sequence = 8,
                                .source_port = 51'000,
                                .bytes = 256,

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/ipv4.hpp"
 #include "base/prng.hpp"
 #include "wire/arp.hpp"
 #include "wire/frame.hpp"
@@ -20,8 +21,8 @@ wire::FrameAddress address(bool is_ipv6) {
   out.dst_mac = {2, 0, 0, 0, 0, 2};
   out.src_mac = {2, 0, 0, 0, 0, 1};
   out.is_ipv6 = is_ipv6;
-  out.src_ip = wire::map_ipv4(0x0a490001);
-  out.dst_ip = wire::map_ipv4(0x0a490002);
+  out.src_ip = wire::map_ipv4(Ipv4(0x0a490001));
+  out.dst_ip = wire::map_ipv4(Ipv4(0x0a490002));
   if (is_ipv6) out.src_ip[0] = out.dst_ip[0] = 0xfe;
   return out;
 }

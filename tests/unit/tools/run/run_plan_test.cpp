@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/ipv4.hpp"
 #include "tests/support/temporary_directory.hpp"
 #include "tools/running_fabrics.hpp"
 
@@ -85,7 +86,7 @@ TEST(RunPlan, WhoNamesNeitherHostNorAddressNorPortIsPartOfTheDaemonsDevice) {
 
 TEST(RunPlan, DeviceIsAsTheDaemonDescribesIt) {
   RunOptions options;
-  options.daemon = {"/x/d.sock", "nic7", {0x0a490005, 16, {2, 0, 0, 0, 0, 9}, 2048}};
+  options.daemon = {"/x/d.sock", "nic7", {Ipv4(0x0a490005), 16, {2, 0, 0, 0, 0, 9}, 2048}};
   RunPlan out;
   ASSERT_EQ(plan(options, {}, &out), "");
   EXPECT_EQ(out.variables["MPRDMA_PORT"], "daemon:/x/d.sock");
