@@ -1,6 +1,7 @@
 // Keys of memory: the L_Key of a work request's pieces and the R_Key of a packet (InfiniBand
 // Architecture Specification, volume 1, section 3.5.3). One type for both, as one registration's
-// keys are the same number here.
+// keys are the same number here. It is trivial, so that nobody writes an array of pieces before it
+// is filled: a member says `{}` for 0.
 #pragma once
 
 #include <compare>
@@ -17,7 +18,7 @@ class Key {
   constexpr auto operator<=>(const Key&) const = default;
 
  private:
-  uint32_t value_ = 0;
+  uint32_t value_;
 };
 
 }  // namespace mprdma

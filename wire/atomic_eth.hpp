@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "base/byte_order.hpp"
+#include "base/key.hpp"
 
 namespace mprdma::wire {
 
@@ -23,7 +24,7 @@ struct AtomicEth {
   static constexpr size_t kBytes = 28;
 
   uint64_t va = 0;
-  uint32_t rkey = 0;
+  Key rkey{};
   uint64_t swap_add = 0;
   uint64_t compare = 0;
 
@@ -32,7 +33,7 @@ struct AtomicEth {
   // Requires kBytes bytes at `in`.
   static AtomicEth load(const unsigned char* in) {
     return {.va = load_be64(in),
-            .rkey = load_be32(in + 8),
+            .rkey = Key(load_be32(in + 8)),
             .swap_add = load_be64(in + 12),
             .compare = load_be64(in + 20)};
   }
@@ -40,7 +41,7 @@ struct AtomicEth {
   // Requires room for kBytes bytes at `out`.
   void store(unsigned char* out) const {
     store_be64(out, va);
-    store_be32(out + 8, rkey);
+    store_be32(out + 8, rkey.value());
     store_be64(out + 12, swap_add);
     store_be64(out + 20, compare);
   }

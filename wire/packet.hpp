@@ -15,6 +15,7 @@
 #include <span>
 #include <type_traits>
 
+#include "base/key.hpp"
 #include "base/psn.hpp"
 #include "wire/aeth.hpp"
 #include "wire/atomic_eth.hpp"
@@ -58,7 +59,7 @@ struct Packet {
   Aeth aeth{};                   // standard responses and ACK, mp response error
   Deth deth{};                   // UD
   uint32_t immdt = 0;            // opaque: network order in memory, as in the verbs
-  uint32_t ieth_rkey = 0;        // SEND with invalidate
+  Key ieth_rkey{};               // SEND with invalidate
   uint32_t xrc_srqn = 0;         // XRC requests
 
   constexpr bool operator==(const Packet&) const = default;

@@ -248,7 +248,7 @@ std::string_view to_string(const Reth& reth, std::span<char> out) {
       .text("va=")
       .hex(reth.va)
       .text(" rkey=")
-      .hex(reth.rkey, 8)
+      .hex(reth.rkey.value(), 8)
       .text(" dmalen=")
       .dec(reth.dma_len)
       .view();
@@ -278,7 +278,7 @@ std::string_view to_string(const AtomicEth& atomic, std::span<char> out) {
       .text("va=")
       .hex(atomic.va)
       .text(" rkey=")
-      .hex(atomic.rkey, 8)
+      .hex(atomic.rkey.value(), 8)
       .text(" swapadd=")
       .hex(atomic.swap_add)
       .text(" compare=")
@@ -297,7 +297,7 @@ std::string_view to_string(const ImmDt& immdt, std::span<char> out) {
 }
 
 std::string_view to_string(const Ieth& ieth, std::span<char> out) {
-  return TextWriter(out).text("invalidate=").hex(ieth.rkey, 8).view();
+  return TextWriter(out).text("invalidate=").hex(ieth.rkey.value(), 8).view();
 }
 
 std::string_view to_string(const Packet& packet, std::span<char> out) {

@@ -16,6 +16,7 @@
 #include <string_view>
 
 #include "base/byte_order.hpp"
+#include "base/key.hpp"
 
 namespace mprdma::wire {
 
@@ -23,20 +24,20 @@ struct Reth {
   static constexpr size_t kBytes = 16;
 
   uint64_t va = 0;
-  uint32_t rkey = 0;
+  Key rkey{};
   uint32_t dma_len = 0;
 
   constexpr bool operator==(const Reth&) const = default;
 
   // Requires kBytes bytes at `in`.
   static Reth load(const unsigned char* in) {
-    return {.va = load_be64(in), .rkey = load_be32(in + 8), .dma_len = load_be32(in + 12)};
+    return {.va = load_be64(in), .rkey = Key(load_be32(in + 8)), .dma_len = load_be32(in + 12)};
   }
 
   // Requires room for kBytes bytes at `out`.
   void store(unsigned char* out) const {
     store_be64(out, va);
-    store_be32(out + 8, rkey);
+    store_be32(out + 8, rkey.value());
     store_be32(out + 12, dma_len);
   }
 };

@@ -52,6 +52,11 @@ bool good_flags(uint32_t flags) {
   return flags == 0 || flags == MPRDMA_ABI_MR_NULL || flags == MPRDMA_ABI_MR_ON_DEMAND;
 }
 
+// A region's handle and both of its keys are one number.
+mprdma_abi_reg_mr_out reg_mr_out(Key key) {
+  return {key.value(), key.value(), key.value(), 0};
+}
+
 }  // namespace
 
 int Commands::prepare(const Call& call) {
@@ -84,11 +89,11 @@ int Commands::reg_mr(const mprdma_abi_client* client, const Call& call) {
   region.pd = in.pd;
   region.access = in.access;
   region.kind = null ? MemoryKind::kNull : MemoryKind::kRegion;
-  const uint32_t key = worker_.mrs().add(region, on_demand(in.flags));
-  if (key == 0) return ENOMEM;
-  mrs_[key] = {client, in.pd, on_demand(in.flags)};
+  const Key key = worker_.mrs().add(region, on_demand(in.flags));
+  if (key == Key(0)) return ENOMEM;
+  mrs_[key.value()] = {client, in.pd, on_demand(in.flags)};
   ++pd->users;
-  return write_output(call, mprdma_abi_reg_mr_out{key, key, key, 0});
+  return write_output(call, reg_mr_out(key));
 }
 
 int Commands::rereg_mr(const mprdma_abi_client* client, const Call& call) {
@@ -102,7 +107,7 @@ int Commands::rereg_mr(const mprdma_abi_client* client, const Call& call) {
   constexpr uint32_t kAll =
       MPRDMA_ABI_REREG_TRANSLATION | MPRDMA_ABI_REREG_PD | MPRDMA_ABI_REREG_ACCESS;
   if (in.what == 0 || (in.what & ~kAll) != 0) return EINVAL;
-  MemoryRegion region = *worker_.mrs().find(in.handle);
+  MemoryRegion region = *worker_.mrs().find(Key(in.handle));
   if (region.kind != MemoryKind::kRegion || !good_flags(in.mr.flags)) return EINVAL;
   const bool later = moves ? on_demand(in.mr.flags) : it->second.on_demand;
   if (moves) {
@@ -126,7 +131,7 @@ int Commands::rereg_mr(const mprdma_abi_client* client, const Call& call) {
   --pds_[it->second.pd].users;
   ++pd->users;
   it->second = {client, region.pd, later};
-  return write_output(call, mprdma_abi_reg_mr_out{region.key, region.key, region.key, 0});
+  return write_output(call, reg_mr_out(region.key));
 }
 
 int Commands::dereg_mr(const mprdma_abi_client* client, const Call& call) {
@@ -134,11 +139,12 @@ int Commands::dereg_mr(const mprdma_abi_client* client, const Call& call) {
   if (!read_input(call, &in)) return EINVAL;
   const auto it = mrs_.find(in.handle);
   if (it == mrs_.end() || it->second.client != client) return EINVAL;
-  if (worker_.mrs().memory().windows_of(in.handle) > 0) {
+  const Key key(in.handle);
+  if (worker_.mrs().memory().windows_of(key) > 0) {
     if ((in.reserved & MPRDMA_ABI_DEREG_UNBINDS) == 0) return EBUSY;
-    worker_.mrs().memory().unbind_windows_of(in.handle);
+    worker_.mrs().memory().unbind_windows_of(key);
   }
-  worker_.mrs().remove(in.handle);
+  worker_.mrs().remove(key);
   --pds_[it->second.pd].users;
   mrs_.erase(it);
   return 0;
@@ -153,12 +159,12 @@ int Commands::alloc_mw(const mprdma_abi_client* client, const Call& call) {
   MemoryRegion window;
   window.pd = in.pd;
   window.kind = in.type == MPRDMA_ABI_MW_TYPE_1 ? MemoryKind::kWindow1 : MemoryKind::kWindow2;
-  const uint32_t key = worker_.mrs().add(window);
-  if (key == 0) return ENOMEM;
+  const Key key = worker_.mrs().add(window);
+  if (key == Key(0)) return ENOMEM;
   const uint32_t handle = MemoryTable::slot_of(key);
   mws_[handle] = {client, in.pd, false};
   ++pd->users;
-  return write_output(call, mprdma_abi_mw_out{handle, key});
+  return write_output(call, mprdma_abi_mw_out{handle, key.value()});
 }
 
 int Commands::dealloc_mw(const mprdma_abi_client* client, const Call& call) {
@@ -181,8 +187,8 @@ void Commands::forget_memory(const mprdma_abi_client* client) {
   });
   std::erase_if(mrs_, [&](const auto& mr) {
     if (mr.second.client != client) return false;
-    worker_.mrs().memory().unbind_windows_of(mr.first);
-    worker_.mrs().remove(mr.first);
+    worker_.mrs().memory().unbind_windows_of(Key(mr.first));
+    worker_.mrs().remove(Key(mr.first));
     return true;
   });
 }

@@ -16,8 +16,8 @@ MrTable::MrTable(uint32_t capacity, Prng prng)
   }
 }
 
-uint32_t MrTable::add(MemoryRegion region, bool on_demand) {
-  if (free_head_ == free_tail_) return 0;  // the list keeps one, so that it is never empty
+Key MrTable::add(MemoryRegion region, bool on_demand) {
+  if (free_head_ == free_tail_) return Key(0);  // the list keeps one, so that it is never empty
   if (on_demand) on_demand_.reserve(on_demand_.size() + 1);
   const uint32_t index = free_head_;
   Slot& slot = slots_[index];
@@ -41,19 +41,19 @@ void MrTable::change(const MemoryRegion& region, bool on_demand) {
   table_.set(region);
 }
 
-bool MrTable::remove(uint32_t key) {
+bool MrTable::remove(Key key) {
   const uint32_t index = MemoryTable::slot_of(key);
-  if (key == 0 || index >= slots_.size() || slots_[index].key != key) return false;
+  if (key == Key(0) || index >= slots_.size() || slots_[index].key != key) return false;
   free_slot(index, key);
   return true;
 }
 
 bool MrTable::remove_window(uint32_t slot) {
-  if (slot == 0 || slot >= slots_.size() || slots_[slot].key == 0) return false;
-  const uint32_t key = table_.key_at(slot);
+  if (slot == 0 || slot >= slots_.size() || slots_[slot].key == Key(0)) return false;
+  const Key key = table_.key_at(slot);
   const MemoryRegion* window = table_.find(key, slots_[slot].pd);
   if (window == nullptr || !window->is_window()) return false;
-  slots_[slot].key_byte = static_cast<uint8_t>(key);
+  slots_[slot].key_byte = static_cast<uint8_t>(key.value());
   free_slot(slot, key);
   return true;
 }
@@ -72,7 +72,7 @@ void MrTable::add_on_demand(const MemoryRegion& region) {
   }
 }
 
-void MrTable::remove_on_demand(uint32_t key) {
+void MrTable::remove_on_demand(Key key) {
   const size_t before = on_demand_.size();
   std::erase_if(on_demand_, [key](const OnDemand& range) { return range.key == key; });
   if (on_demand_.size() == before) return;
@@ -84,18 +84,18 @@ void MrTable::remove_on_demand(uint32_t key) {
   }
 }
 
-void MrTable::free_slot(uint32_t index, uint32_t key) {
+void MrTable::free_slot(uint32_t index, Key key) {
   remove_on_demand(key);
   table_.remove(key);
-  slots_[index].key = 0;
+  slots_[index].key = Key(0);
   slots_[free_tail_].next_free = index;
   free_tail_ = index;
   --in_use_;
 }
 
-const MemoryRegion* MrTable::find(uint32_t key) const {
+const MemoryRegion* MrTable::find(Key key) const {
   const uint32_t index = MemoryTable::slot_of(key);
-  if (key == 0 || index >= slots_.size() || slots_[index].key != key) return nullptr;
+  if (key == Key(0) || index >= slots_.size() || slots_[index].key != key) return nullptr;
   return table_.find(key, slots_[index].pd);
 }
 

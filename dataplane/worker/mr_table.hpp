@@ -10,6 +10,7 @@
 #include <iterator>
 #include <vector>
 
+#include "base/key.hpp"
 #include "base/prng.hpp"
 #include "transport/core/memory_table.hpp"
 
@@ -22,15 +23,15 @@ class MrTable {
 
   // The key (lkey and rkey alike) of a new region, null region or window; 0 if the table is full.
   // `region.key` is ignored. `on_demand`: its memory may be unmapped when it is used.
-  uint32_t add(transport::MemoryRegion region, bool on_demand = false);
+  Key add(transport::MemoryRegion region, bool on_demand = false);
   // Replaces the region of `region.key`. Requires: no windows are bound to it.
   void change(const transport::MemoryRegion& region, bool on_demand);
   // False: no such key. No windows are bound to it.
-  bool remove(uint32_t key);
+  bool remove(Key key);
   // The window in this slot, whatever key it was bound with. False: there is none.
   bool remove_window(uint32_t slot);
   // The region of a key whatever its protection domain; nullptr if there is none.
-  [[nodiscard]] const transport::MemoryRegion* find(uint32_t key) const;
+  [[nodiscard]] const transport::MemoryRegion* find(Key key) const;
 
   // True if the memory was not checked at registration. Called for each packet.
   [[nodiscard]] bool is_on_demand(uint64_t addr, uint64_t length) const {
@@ -47,21 +48,21 @@ class MrTable {
  private:
   struct Slot {
     uint32_t next_free = 0;
-    uint32_t key = 0;  // 0: free
+    Key key{};  // 0: free
     uint32_t pd = 0;
     uint8_t key_byte = 0;
   };
 
   struct OnDemand {
-    uint32_t key = 0;
+    Key key{};
     uint64_t addr = 0;
     uint64_t length = 0;
     uint64_t reach = 0;  // furthest end of this range and of all before it
   };
 
   void add_on_demand(const transport::MemoryRegion& region);
-  void remove_on_demand(uint32_t key);
-  void free_slot(uint32_t index, uint32_t key);
+  void remove_on_demand(Key key);
+  void free_slot(uint32_t index, Key key);
 
   transport::MemoryTable table_;
   std::vector<Slot> slots_;

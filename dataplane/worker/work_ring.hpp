@@ -36,7 +36,7 @@ struct WorkRing {
 inline uint32_t read_sges(const void* first, uint32_t num_sge, transport::Sge* out) {
   const auto* sges = static_cast<const mprdma_abi_sge*>(first);
   for (uint32_t i = 0; i < num_sge; ++i) {
-    out[i] = {sges[i].addr, sges[i].length, sges[i].lkey};
+    out[i] = {sges[i].addr, sges[i].length, Key(sges[i].lkey)};
   }
   return num_sge;
 }

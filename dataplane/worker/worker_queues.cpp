@@ -148,7 +148,7 @@ PostResult Worker::post_wqe(QpContext& qp, const mprdma_abi_send_wqe& wqe, void*
   if ((wqe.flags & MPRDMA_ABI_WQE_INLINE) != 0) {
     if (wqe.inline_bytes > qp.sq.max_inline) return PostResult::kBadRequest;
     // The bytes stay in the slot, which is not used again before this request completes.
-    sges[0] = {reinterpret_cast<uint64_t>(body), wqe.inline_bytes, 0};
+    sges[0] = {reinterpret_cast<uint64_t>(body), wqe.inline_bytes, Key(0)};
     num_sge = wqe.inline_bytes > 0 ? 1 : 0;
   } else {
     if (wqe.num_sge > qp.sq.max_sge) return PostResult::kBadRequest;
@@ -167,7 +167,7 @@ PostResult Worker::post_wqe(QpContext& qp, const mprdma_abi_send_wqe& wqe, void*
   }
   request.flags = wqe.flags;
   request.imm_or_rkey = wqe.imm_or_rkey;
-  request.rkey = wqe.rkey;
+  request.rkey = Key(wqe.rkey);
   request.remote_addr = wqe.remote_addr;
   request.compare_add = wqe.compare_add;
   request.swap = wqe.swap;

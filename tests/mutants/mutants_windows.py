@@ -80,7 +80,7 @@ MUTANTS = [
     mutant(
         "bind-ignores-the-new-key",
         "work/local_work.hpp",
-        ".new_key = work.imm_or_rkey,\n",
+        ".new_key = Key(work.imm_or_rkey),\n",
         ".new_key = work.rkey,\n",
         "the announced key opens nothing",
         ("mp/requester.cpp",),
@@ -124,7 +124,7 @@ MUTANTS = [
     mutant(
         "type-2-key-as-it-is-given",
         "core/memory_table.cpp",
-        "  unbind(slot, make_key(slot, static_cast<uint8_t>(request.new_key)));\n",
+        "  unbind(slot, make_key(slot, static_cast<uint8_t>(request.new_key.value())));\n",
         "  unbind(slot, request.new_key);\n",
         "a window whose key names another slot is never found",
         killer="unit",

@@ -124,7 +124,7 @@ class BareConnection {
   TransportCounters counters;
   QpCore core;
   Connection connection;
-  uint32_t key = 0;
+  Key key{};
   uint32_t last_ah = 0;
 
  private:

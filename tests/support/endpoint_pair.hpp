@@ -66,7 +66,7 @@ class Endpoint {
   Time now = Time::from_ns(1'000'000);
   std::vector<uint8_t> memory;
   MemoryTable regions{8};
-  uint32_t key = 0;
+  Key key{};
   HeldPool held;
   TransportCounters counters;
   QpAttributes attributes;

@@ -177,7 +177,7 @@ class RoceHost {
 
   Time now = Time::from_ns(1'000'000);
   std::vector<uint8_t> memory;
-  uint32_t key = MemoryTable::make_key(1, 0x55);
+  Key key = MemoryTable::make_key(1, 0x55);
   MemoryTable regions{8};
   HeldPool held{1};
   TransportCounters counters;

@@ -98,10 +98,10 @@ inline wire::Packet random_packet(wire::Opcode opcode, Prng& prng, uint32_t payl
                      .msn = draw24()};
   }
   if (info.has_reth) {
-    packet.reth = {.va = prng.next_u64(), .rkey = draw32(), .dma_len = draw32()};
+    packet.reth = {.va = prng.next_u64(), .rkey = Key(draw32()), .dma_len = draw32()};
   }
   if (info.has_atomic_eth) {
-    packet.reth = {.va = prng.next_u64(), .rkey = draw32(), .dma_len = wire::kAtomicBytes};
+    packet.reth = {.va = prng.next_u64(), .rkey = Key(draw32()), .dma_len = wire::kAtomicBytes};
     packet.atomic_swap_add = prng.next_u64();
     packet.atomic_compare = prng.next_u64();
   }
@@ -110,7 +110,7 @@ inline wire::Packet random_packet(wire::Opcode opcode, Prng& prng, uint32_t payl
   if (info.has_deth) packet.deth = {.q_key = draw32(), .src_qpn = draw24()};
   if (info.has_xrceth) packet.xrc_srqn = draw24();
   if (info.has_immdt) packet.immdt = draw32();
-  if (info.has_ieth) packet.ieth_rkey = draw32();
+  if (info.has_ieth) packet.ieth_rkey = Key(draw32());
   return packet;
 }
 

@@ -126,8 +126,8 @@ void Flow::check_request(const Op& op, uint64_t at, const wire::Packet& packet) 
            op.imm);
   }
   if (packet.info().has_ieth) {
-    expect(packet.ieth_rkey == op.imm, "{}: invalidates {:x} instead of {:x}", name,
-           packet.ieth_rkey, op.imm);
+    expect(packet.ieth_rkey == Key(op.imm), "{}: invalidates {:x} instead of {:x}", name,
+           packet.ieth_rkey.value(), op.imm);
   }
   const bool solicited = (op.flags & transport::kSolicited) != 0 && op.takes_receive();
   if (packet.info().ends_message()) {

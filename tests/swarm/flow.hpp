@@ -32,7 +32,7 @@ struct Op {
   uint16_t flags = 0;
   bool signaled = true;
   uint32_t imm = 0;  // or SendRequest::imm_or_rkey
-  uint32_t rkey = 0;
+  Key rkey{};
   uint64_t remote_iova = 0;
   uint64_t remote_addr = 0;  // the same, in the peer's memory
   uint64_t compare_add = 0;

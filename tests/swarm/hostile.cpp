@@ -71,7 +71,7 @@ wire::Packet World::forge_packet(Node& victim, uint32_t q) {
   const Area& area = victim.areas[q].target;
   packet.reth = {
       .va = prng.chance(1, 2) ? area.iova : prng.next_u64(),
-      .rkey = prng.chance(1, 2) ? area.key : static_cast<uint32_t>(prng.next_u64()),
+      .rkey = prng.chance(1, 2) ? area.key : Key(static_cast<uint32_t>(prng.next_u64())),
       .dma_len = static_cast<uint32_t>(prng.chance(1, 2) ? prng.below(5000) : prng.next_u64())};
   packet.solicited_event = prng.chance(1, 2);
   packet.ack_req = prng.chance(1, 2);

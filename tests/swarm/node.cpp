@@ -58,8 +58,8 @@ Node::Node(uint32_t node_number, const Scenario& scenario, Prng prng, std::FILE*
 
 void Node::renew_window(uint32_t q) {
   const uint32_t slot = transport::MemoryTable::slot_of(windows[q].key);
-  const auto key_byte = static_cast<uint8_t>(regions.key_at(slot) + 1);
-  regions.remove(regions.key_at(slot) == 0 ? windows[q].key : regions.key_at(slot));
+  const auto key_byte = static_cast<uint8_t>(regions.key_at(slot).value() + 1);
+  regions.remove(regions.key_at(slot) == Key(0) ? windows[q].key : regions.key_at(slot));
   windows[q] = Window();
   windows[q].key = transport::MemoryTable::make_key(slot, key_byte);
   regions.set({.pd = q, .key = windows[q].key, .kind = window_kinds_[q]});

@@ -67,7 +67,7 @@ struct Area {
   uint64_t addr = 0;
   uint64_t length = 0;
   uint64_t iova = 0;
-  uint32_t key = 0;
+  Key key{};
   [[nodiscard]] uint64_t to_iova(uint64_t at) const { return iova + (at - addr); }
 };
 
@@ -85,7 +85,7 @@ struct Areas {
 struct Window {
   enum class State : uint8_t { kFree, kBinding, kOpen, kClosing };
   State state = State::kFree;
-  uint32_t key = 0;
+  Key key{};
   Area area;           // once open: what it opens
   Area next;           // what it is being bound to (length 0: nothing)
   uint32_t users = 0;  // requests of the peer that name it and are not complete

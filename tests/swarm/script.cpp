@@ -181,13 +181,13 @@ void World::break_rule(Node& node, uint32_t q, Op& op, Sge& sge) {
                 : prng.chance(1, 2) ? WorkOpcode::kWrite
                                     : WorkOpcode::kWriteImm;
     const uint64_t how = prng.below(8);
-    if (how == 0) op.rkey ^= 1;  // a key that was
-    if (how == 1) op.rkey = static_cast<uint32_t>(prng.next_u64()) | 0xffff0000u;
+    if (how == 0) op.rkey = Key(op.rkey.value() ^ 1);  // a key that was
+    if (how == 1) op.rkey = Key(static_cast<uint32_t>(prng.next_u64()) | 0xffff0000u);
     if (how == 2) op.remote_iova += target.length - op.length + 1;  // one byte too far
     if (how == 3) op.remote_iova -= 1;
     if (how == 6) {  // a window that is not bound
       const Window& window = peer_of(node).windows[q];
-      op.rkey = window.state == Window::State::kFree ? window.key : op.rkey ^ 1;
+      op.rkey = window.state == Window::State::kFree ? window.key : Key(op.rkey.value() ^ 1);
     }
     if (how == 7) {  // no atomics here
       op.opcode = WorkOpcode::kFetchAdd;
@@ -204,13 +204,13 @@ void World::break_rule(Node& node, uint32_t q, Op& op, Sge& sge) {
     if (scenario_.kind == Kind::kTooLong) {
       op.length = static_cast<uint32_t>(scenario_.message_max + prng.range(1, 32));
     }
-    op.rkey = 0;
+    op.rkey = Key(0);
     op.remote_iova = 0;
     sge.length = op.length;
   } else {
     op.opcode = prng.chance(1, 3) ? WorkOpcode::kRead : WorkOpcode::kWrite;
     if (prng.chance(1, 2)) {
-      sge.lkey ^= 0x40;
+      sge.lkey = Key(sge.lkey.value() ^ 0x40);
     } else {
       sge.addr += areas.source.length - op.length + 1;
     }

@@ -63,13 +63,14 @@ void World::draw_window_work(Node& node, uint32_t q, Op& op) {
     draw_bind(node, q, op);
   } else if (op.opcode == WorkOpcode::kLocalInvalidate && may_end) {
     op.length = 0;
-    op.imm = window.key;
+    op.imm = window.key.value();
     if (type2) return;
     // An unbinding of a type 1 window: a bind of length 0.
     op.opcode = WorkOpcode::kBindMw;
     op.rkey = window.key;
-    op.imm =
-        transport::MemoryTable::make_key(window.key >> 8, static_cast<uint8_t>(window.key + 1));
+    op.imm = transport::MemoryTable::make_key(transport::MemoryTable::slot_of(window.key),
+                                              static_cast<uint8_t>(window.key.value() + 1))
+                 .value();
   } else if (op.invalidates_there()) {
     draw_send_invalidate(node, q, op);
   } else if (op.is_local()) {
@@ -87,14 +88,15 @@ void World::draw_bind(Node& node, uint32_t q, Op& op) {
   next.addr = target.addr + prng.below(target.length - next.length + 1);
   next.iova = zero_based ? 0 : target.to_iova(next.addr);
   next.key = transport::MemoryTable::make_key(
-      window.key >> 8, static_cast<uint8_t>(window.key + prng.range(1, 255)));
+      transport::MemoryTable::slot_of(window.key),
+      static_cast<uint8_t>(window.key.value() + prng.range(1, 255)));
   window.next = next;
   op.length = 0;
   op.rkey = window.key;
-  op.imm = next.key;
+  op.imm = next.key.value();
   op.remote_iova = target.to_iova(next.addr);
   op.compare_add = next.length;
-  op.swap = target.key;
+  op.swap = target.key.value();
   op.bind_access = kWindowAccess | (zero_based ? transport::kZeroBased : 0);
 }
 
@@ -105,7 +107,7 @@ void World::draw_send_invalidate(Node& node, uint32_t q, Op& op) {
     op.opcode = WorkOpcode::kSend;
     return;
   }
-  op.imm = window.key;
+  op.imm = window.key.value();
   // A READ by this key is open until its data has arrived.
   const Flow& flow = own_flow(node, q);
   for (uint64_t i = flow.completed(); i < flow.posted(); ++i) {
@@ -133,10 +135,10 @@ void World::on_window_posted(Node& node, uint32_t q, const Op& op) {
     return;
   }
   window.state = Window::State::kClosing;
-  window.next = {.addr = 0, .length = 0, .iova = 0, .key = op.imm};
+  window.next = {.addr = 0, .length = 0, .iova = 0, .key = Key(op.imm)};
 }
 
-bool World::window_opens(const Node& node, uint32_t q, uint32_t key, const Area& area) const {
+bool World::window_opens(const Node& node, uint32_t q, Key key, const Area& area) const {
   uint64_t addr = 0;
   if (!node.regions.translate_remote(key, q, node.qpns[q], area.iova, area.length, kWindowAccess,
                                      &addr)) {

@@ -170,8 +170,7 @@ class World {
   void on_window_posted(Node& node, uint32_t q, const Op& op);
   void on_window_work_done(Node& node, uint32_t q);
   void on_invalidated(Node& node, uint32_t q);
-  [[nodiscard]] bool window_opens(const Node& node, uint32_t q, uint32_t key,
-                                  const Area& area) const;
+  [[nodiscard]] bool window_opens(const Node& node, uint32_t q, Key key, const Area& area) const;
 
   // roce.cpp: the same for a connection of the standard
   [[nodiscard]] bool is_roce() const { return scenario_.protocol == transport::Protocol::kRoce; }

@@ -59,7 +59,7 @@ void expect_extensions(const wire::Packet& packet, bool is_mp, Expected& out) {
   };
   if (info.has_reth || info.has_atomic_eth) {
     out.add(name("mprdma.reth.va", "infiniband.reth.va"), packet.reth.va);
-    out.add(name("mprdma.reth.rkey", "infiniband.reth.r_key"), packet.reth.rkey);
+    out.add(name("mprdma.reth.rkey", "infiniband.reth.r_key"), packet.reth.rkey.value());
   }
   if (info.has_reth) {
     out.add(name("mprdma.reth.dma_len", "infiniband.reth.dmalen"), packet.reth.dma_len);

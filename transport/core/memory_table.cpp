@@ -26,14 +26,14 @@ void MemoryTable::set(const MemoryRegion& region) {
   put(slot, entry);
 }
 
-void MemoryTable::remove(uint32_t key) {
+void MemoryTable::remove(Key key) {
   const uint32_t slot = slot_of(key);
   CHECK(windows_of(key) == 0);
   unbind(slot, key);
   put(slot, MemoryRegion{});
 }
 
-uint32_t MemoryTable::windows_of(uint32_t key) const {
+uint32_t MemoryTable::windows_of(Key key) const {
   const uint32_t slot = slot_of(key);
   return slot < capacity_ ? entries_[slot].windows : 0;
 }
@@ -47,7 +47,7 @@ void MemoryTable::forget_queue_pair(uint32_t qpn) {
   }
 }
 
-void MemoryTable::unbind_windows_of(uint32_t key) {
+void MemoryTable::unbind_windows_of(Key key) {
   const uint32_t region = slot_of(key);
   for (uint32_t slot = 1; slot < capacity_ && windows_of(key) > 0; ++slot) {
     if (entries_[slot].parent == region) unbind(slot, entries_[slot].key);
@@ -75,7 +75,7 @@ void MemoryTable::delist(uint32_t slot) {
 // ---- Calls of send requests --------------------------------------------------------------------
 
 // From now on the window, if the slot is one, opens no memory; `key` is its key.
-void MemoryTable::unbind(uint32_t slot, uint32_t key) {
+void MemoryTable::unbind(uint32_t slot, Key key) {
   if (!entries_[slot].is_window()) return;
   if (entries_[slot].parent != 0) {
     --entries_[entries_[slot].parent].windows;
@@ -121,7 +121,7 @@ BindError MemoryTable::bind(const WindowBind& request) {
     const BindError region_error = judge_region(request);
     if (region_error != BindError::kNone) return region_error;
   }
-  unbind(slot, make_key(slot, static_cast<uint8_t>(request.new_key)));
+  unbind(slot, make_key(slot, static_cast<uint8_t>(request.new_key.value())));
   if (request.length == 0) return BindError::kNone;
   const uint32_t parent = slot_of(request.region);
   MemoryRegion& region = entries_[parent];
@@ -138,7 +138,7 @@ BindError MemoryTable::bind(const WindowBind& request) {
   return BindError::kNone;
 }
 
-bool MemoryTable::invalidate(uint32_t key, uint32_t pd, uint32_t qpn) {
+bool MemoryTable::invalidate(Key key, uint32_t pd, uint32_t qpn) {
   const MemoryRegion* window = find(key, pd);
   if (window == nullptr || window->kind != MemoryKind::kWindow2) return false;
   if (window->parent == 0) return true;

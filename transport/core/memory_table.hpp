@@ -21,6 +21,7 @@
 #include <memory>
 
 #include "base/check.hpp"
+#include "base/key.hpp"
 
 namespace mprdma::transport {
 
@@ -41,7 +42,7 @@ struct MemoryRegion {
   uint64_t length = 0;  // bytes
   uint32_t pd = 0;
   uint32_t access = 0;  // window: rights of its bind request
-  uint32_t key = 0;     // 0: free entry
+  Key key{};            // 0: free entry
   MemoryKind kind = MemoryKind::kRegion;
   // Bookkeeping of the table: 0 when an entry is set.
   uint32_t parent = 0;   // window: slot of the region that it is bound to; 0: not bound
@@ -58,11 +59,11 @@ struct MemoryRegion {
 struct WindowBind {
   uint32_t pd = 0;  // of the queue pair
   uint32_t qpn = 0;
-  uint32_t window = 0;  // a key of the window; only its upper 24 bits count
+  Key window{};  // a key of the window; only its upper 24 bits count
   // New key of the window. Type 1: its slot must be the window's. Type 2: only the low 8 bits
   // count, which the consumer chooses (IBTA 10.6.7.2.4); the upper 24 stay.
-  uint32_t new_key = 0;
-  uint32_t region = 0;  // lkey
+  Key new_key{};
+  Key region{};         // lkey
   uint32_t access = 0;  // kRemote*, kZeroBased; other bits are ignored
   uint64_t addr = 0;    // in the region's iova space
   uint64_t length = 0;
@@ -94,9 +95,9 @@ class MemoryTable {
   [[nodiscard]] uint32_t capacity() const { return capacity_; }
 
   // Slot 0 is never used, so that key 0 opens nothing.
-  static constexpr uint32_t slot_of(uint32_t key) { return key >> 8; }
-  static constexpr uint32_t make_key(uint32_t slot, uint8_t key_byte) {
-    return slot << 8 | key_byte;
+  static constexpr uint32_t slot_of(Key key) { return key.value() >> 8; }
+  static constexpr Key make_key(uint32_t slot, uint8_t key_byte) {
+    return Key(slot << 8 | key_byte);
   }
 
   // ---- Calls of the host
@@ -104,15 +105,15 @@ class MemoryTable {
   // nothing yet.
   void set(const MemoryRegion& region);
   // Frees the slot of `key`; a window is unbound. Requires that a region has no bound windows.
-  void remove(uint32_t key);
+  void remove(Key key);
   // Windows that are bound to the region of `key`; while there is one, the region must neither go
   // nor change.
-  [[nodiscard]] uint32_t windows_of(uint32_t key) const;
+  [[nodiscard]] uint32_t windows_of(Key key) const;
   // Unbinds the windows of a region whose owner is gone. Walks over the whole table.
-  void unbind_windows_of(uint32_t key);
+  void unbind_windows_of(Key key);
   // The current key of a slot; 0: free. A window's key changes with each bind.
-  [[nodiscard]] uint32_t key_at(uint32_t slot) const {
-    return slot < capacity_ ? entries_[slot].key : 0;
+  [[nodiscard]] Key key_at(uint32_t slot) const {
+    return slot < capacity_ ? entries_[slot].key : Key(0);
   }
   // Tells whether the host's memory [addr, addr + bytes) is present, to be read or written.
   using Presence = bool (*)(void* host, uint64_t addr, uint64_t bytes, bool writes);
@@ -131,11 +132,11 @@ class MemoryTable {
   // LOCAL_INV of queue pair `qpn`, or a SEND with invalidate that reached it. False: `key` names no
   // window of type 2 that it may use (registered regions cannot be invalidated; IBTA 10.6.5). A
   // window that is invalid already stays invalid, which is no error.
-  [[nodiscard]] bool invalidate(uint32_t key, uint32_t pd, uint32_t qpn);
+  [[nodiscard]] bool invalidate(Key key, uint32_t pd, uint32_t qpn);
 
   // ---- Lookups
   // The entry of `key` in this protection domain, or nullptr.
-  [[nodiscard]] const MemoryRegion* find(uint32_t key, uint32_t pd) const {
+  [[nodiscard]] const MemoryRegion* find(Key key, uint32_t pd) const {
     const uint32_t slot = slot_of(key);
     if (slot == 0 || slot >= capacity_) return nullptr;
     const MemoryRegion& region = entries_[slot];
@@ -145,7 +146,7 @@ class MemoryTable {
   // Local access: translates [iova, iova + length) if the lkey `key` opens the whole range for
   // every right in `access`, and the whole range is present; kRelaxedOrdering among the rights asks
   // for memory that was registered with it.
-  [[nodiscard]] bool translate(uint32_t key, uint32_t pd, uint64_t iova, uint64_t length,
+  [[nodiscard]] bool translate(Key key, uint32_t pd, uint64_t iova, uint64_t length,
                                uint32_t access, uint64_t* addr) const {
     const MemoryRegion* region = find(key, pd);
     if (region == nullptr) return false;
@@ -164,7 +165,7 @@ class MemoryTable {
 
   // Remote access through queue pair `qpn`, by an rkey.
   // A length of zero needs no valid key (IBTA 9.7.4.1.3) and is for the caller to skip.
-  [[nodiscard]] bool translate_remote(uint32_t key, uint32_t pd, uint32_t qpn, uint64_t iova,
+  [[nodiscard]] bool translate_remote(Key key, uint32_t pd, uint32_t qpn, uint64_t iova,
                                       uint64_t length, uint32_t access, uint64_t* addr) const {
     const MemoryRegion* region = find(key, pd);
     if (region == nullptr) return false;
@@ -192,7 +193,7 @@ class MemoryTable {
   }
   bool translate_null(uint64_t length, uint32_t access, uint64_t* addr) const;
   void put(uint32_t slot, const MemoryRegion& region);
-  void unbind(uint32_t slot, uint32_t key);
+  void unbind(uint32_t slot, Key key);
   // Lists of the windows of type 2 by the queue pair that bound them, for forget_queue_pair().
   // Queue pairs share a list if their numbers agree in the low bits.
   static constexpr uint32_t kLists = 1024;

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "base/check.hpp"
+#include "base/key.hpp"
 #include "base/psn.hpp"
 #include "base/units.hpp"
 #include "transport/core/params.hpp"
@@ -67,7 +68,7 @@ enum class WcStatus : uint8_t {
 struct Sge {
   uint64_t addr;  // iova of the registration; for inline data an address in the host's memory
   uint32_t length;
-  uint32_t lkey;
+  Key lkey;
 };
 
 // Send work request flags.
@@ -82,7 +83,7 @@ struct SendRequest {
   WorkOpcode opcode = WorkOpcode::kSend;
   uint16_t flags = 0;
   uint32_t imm_or_rkey = 0;  // LOCAL_INV and BIND_MW: see struct send_wqe of the queue ABI
-  uint32_t rkey = 0;
+  Key rkey{};
   uint64_t remote_addr = 0;
   uint64_t compare_add = 0;
   uint64_t swap = 0;

@@ -189,7 +189,8 @@ bool Requester::fill_request(uint32_t index, uint32_t packet_index, TxPacket& ou
   header.mp_data.offset = offset;
   header.payload_len = std::min(work.length - offset, attributes_.path_mtu);
   header.solicited_event = last && (work.flags & kSolicited) != 0;
-  header.immdt = header.ieth_rkey = work.imm_or_rkey;
+  header.immdt = work.imm_or_rkey;
+  header.ieth_rkey = Key(work.imm_or_rkey);
   header.opcode = mp_opcode(work.opcode, first, last);
   return sends_.gather(index, offset, header.payload_len, out);
 }

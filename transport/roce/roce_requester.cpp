@@ -160,7 +160,8 @@ bool RoceRequester::fill(uint32_t index, uint32_t packet_index, TxPacket& out) {
   header.reth = {.va = work.remote_addr, .rkey = work.rkey, .dma_len = work.length};
   header.payload_len = std::min(work.length - offset, core_.attributes.path_mtu);
   header.solicited_event = last && (work.flags & kSolicited) != 0;
-  header.immdt = header.ieth_rkey = work.imm_or_rkey;
+  header.immdt = work.imm_or_rkey;
+  header.ieth_rkey = Key(work.imm_or_rkey);
   if (!sends_.gather(index, offset, header.payload_len, out)) return false;
   header.ack_req = asks_for_ack(last);
   return true;

@@ -28,14 +28,14 @@ LocalOutcome perform_local_work(QpCore& core, const Work& work) {
   if (work.opcode == WorkOpcode::kLocalInvalidate) {
     // The error of an invalidation is a memory management operation error (IBTA 11.6.2), for which
     // the verbs have no status; adapters report the error of a bind (mlx5, irdma).
-    const bool done = memory.invalidate(work.imm_or_rkey, core.config.pd, core.config.qpn);
+    const bool done = memory.invalidate(Key(work.imm_or_rkey), core.config.pd, core.config.qpn);
     return {.status = done ? WcStatus::kSuccess : WcStatus::kMwBindError};
   }
   const BindError error = memory.bind({.pd = core.config.pd,
                                        .qpn = core.config.qpn,
                                        .window = work.rkey,
-                                       .new_key = work.imm_or_rkey,
-                                       .region = static_cast<uint32_t>(work.swap),
+                                       .new_key = Key(work.imm_or_rkey),
+                                       .region = Key(static_cast<uint32_t>(work.swap)),
                                        .access = work.remote_qkey,
                                        .addr = work.remote_addr,
                                        .length = work.compare_add});

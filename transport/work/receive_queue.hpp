@@ -106,7 +106,7 @@ class ReceiveQueue {
     receive.solicited = packet.solicited_event;
     receive.has_imm = packet.info().has_immdt;
     receive.invalidated = packet.info().has_ieth;
-    receive.imm = receive.invalidated ? packet.ieth_rkey : packet.immdt;
+    receive.imm = receive.invalidated ? packet.ieth_rkey.value() : packet.immdt;
     finish_current();
   }
   // The message in the current receive is refused or given up: a completion in error is due.

@@ -36,7 +36,7 @@ struct SendWork {
   uint64_t compare_add = 0;
   uint64_t swap = 0;
   uint32_t length = 0;  // bytes
-  uint32_t rkey = 0;
+  Key rkey{};
   uint32_t imm_or_rkey = 0;
   uint32_t remote_qkey = 0;
   uint32_t xrc_srqn = 0;

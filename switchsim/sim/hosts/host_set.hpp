@@ -74,7 +74,7 @@ class HostSet {
   static constexpr uint32_t kNone = UINT32_MAX;
   // The queue pair number of endpoint 0; endpoint n has kFirstQpn + n.
   static constexpr uint32_t kFirstQpn = 0x100;
-  static constexpr uint32_t kKey = transport::MemoryTable::make_key(1, 0);
+  static constexpr Key kKey = transport::MemoryTable::make_key(1, 0);
   struct Endpoint {
     Endpoint(const transport::QpConfig& config, const transport::Device& device)
         : qp(config, device) {}

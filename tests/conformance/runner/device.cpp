@@ -59,7 +59,7 @@ Device::Device(Mode mode)
       memory_(kBytes),
       placement_storage_(transport::kMaxPlacements),
       released_storage_(transport::kMaxReleased) {
-  const uint32_t m = transport::MemoryTable::make_key(next_slot_++, kKeyByte);
+  const Key m = transport::MemoryTable::make_key(next_slot_++, kKeyByte);
   keys_["M"] = m;
   regions_.set({.iova = kBase,
                 .addr = kBase,
@@ -164,8 +164,8 @@ void Device::modify(const Step& step) {
 
 // ---- Memory ------------------------------------------------------------------------------------
 
-uint32_t Device::key(const Step& step, std::string_view text) const {
-  if (const auto number = parse_number(text)) return static_cast<uint32_t>(*number);
+Key Device::key(const Step& step, std::string_view text) const {
+  if (const auto number = parse_number(text)) return Key(static_cast<uint32_t>(*number));
   const auto found = keys_.find(text);
   if (found == keys_.end()) step.fail("there is no key '" + std::string(text) + "'");
   return found->second;
@@ -175,8 +175,8 @@ void Device::make_region(const Step& step) {
   const uint64_t addr = step.number("at");
   const uint64_t length = step.number("len");
   at(step, addr, length);
-  const uint32_t made = transport::MemoryTable::make_key(next_slot_++, kKeyByte);
-  keys_[step.subject] = static_cast<uint32_t>(step.number_or("key", made));
+  const Key made = transport::MemoryTable::make_key(next_slot_++, kKeyByte);
+  keys_[step.subject] = Key(static_cast<uint32_t>(step.number_or("key", made.value())));
   regions_.set({.iova = step.number_or("iova", addr),
                 .addr = addr,
                 .length = length,
@@ -272,17 +272,17 @@ std::vector<transport::Sge> Device::sges_of(const Step& step) const {
 
 // The operation's fields, as in the queue ABI (struct mprdma_abi_send_wqe).
 void Device::fill_bind(const Step& step, transport::SendRequest& request) {
-  const uint32_t window = key(step, step.text("mw"));
-  const uint32_t old_byte = window & 0xff;
+  const Key window = key(step, step.text("mw"));
+  const uint32_t old_byte = window.value() & 0xff;
   const auto byte = static_cast<uint32_t>(step.number_or("key_byte", (old_byte + 1) & 0xff));
   request.rkey = window;
-  request.imm_or_rkey = (window & ~0xffu) | byte;
+  request.imm_or_rkey = (window.value() & ~0xffu) | byte;
   request.remote_addr = step.number_or("at", 0);
   request.compare_add = step.number_or("len", 0);
-  request.swap = key(step, step.text_or("mr", "M"));
+  request.swap = key(step, step.text_or("mr", "M")).value();
   request.remote_qkey = flags_of(step, step.text_or("access", "none"), kAccess);
   request.sges = {};
-  if (step.has("as")) keys_[step.text("as")] = request.imm_or_rkey;
+  if (step.has("as")) keys_[step.text("as")] = Key(request.imm_or_rkey);
 }
 
 void Device::post_send(const Step& step) {
@@ -302,7 +302,7 @@ void Device::post_send(const Step& step) {
       .remote_qkey = static_cast<uint32_t>(step.number_or("qkey", kQkey)),
       .xrc_srqn = static_cast<uint32_t>(step.number_or("srqn", 0)),
       .sges = sges};
-  if (step.has("inv")) request.imm_or_rkey = key(step, step.text("inv"));
+  if (step.has("inv")) request.imm_or_rkey = key(step, step.text("inv")).value();
   if (request.opcode == transport::WorkOpcode::kBindMw) fill_bind(step, request);
   const transport::PostResult got = queue_pair.qp->post_send(now, request);
   const auto expected = value_of(step, step.text_or("result", "ok"), kPostResults);

@@ -75,7 +75,7 @@ class Device {
   [[nodiscard]] std::string name_of(const Step& step) const { return step.text_or("qp", "A"); }
   [[nodiscard]] uint64_t counter(const Step& step) const;
   // A name that a mr, mw or bind step gave, or a number.
-  [[nodiscard]] uint32_t key(const Step& step, std::string_view text) const;
+  [[nodiscard]] Key key(const Step& step, std::string_view text) const;
 
  private:
   struct SharedQueue {
@@ -119,7 +119,7 @@ class Device {
   transport::MemoryTable regions_{64};
   transport::HeldPool held_{256};
   transport::TransportCounters counters_;
-  std::map<std::string, uint32_t, std::less<>> keys_;
+  std::map<std::string, Key, std::less<>> keys_;
   uint32_t next_slot_ = 1;
   std::map<std::string, std::unique_ptr<SharedQueue>, std::less<>> shared_queues_;
   std::map<std::string, QueuePair, std::less<>> queue_pairs_;

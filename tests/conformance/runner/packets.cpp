@@ -27,10 +27,13 @@ struct PacketField {
     key, [](const Packet& p) -> uint64_t { return static_cast<uint64_t>(p.place); },              \
         [](Packet& p, uint64_t value) { p.place = static_cast<decltype(Packet{}.place)>(value); } \
   }
-#define PSN_FIELD(key, place)                                                          \
-  {                                                                                    \
-    key, [](const Packet& p) -> uint64_t { return p.place.value(); },                  \
-        [](Packet& p, uint64_t value) { p.place = Psn(static_cast<uint32_t>(value)); } \
+// Of a number with a type of its own.
+#define NUMBER_FIELD(key, place)                                            \
+  {                                                                         \
+    key, [](const Packet& p) -> uint64_t { return p.place.value(); },       \
+        [](Packet& p, uint64_t value) {                                     \
+          p.place = decltype(Packet{}.place)(static_cast<uint32_t>(value)); \
+        }                                                                   \
   }
 #define FLAG_FIELD(key, place, flag)                                                         \
   {                                                                                          \
@@ -52,7 +55,7 @@ constexpr PacketField kFields[] = {
     FIELD("vp", vp),
     FIELD("dest", dest_qpn),
     FIELD("va", reth.va),
-    FIELD("rkey", reth.rkey),
+    NUMBER_FIELD("rkey", reth.rkey),
     FIELD("dmalen", reth.dma_len),
     FIELD("swap", atomic_swap_add),
     FIELD("add", atomic_swap_add),
@@ -62,14 +65,14 @@ constexpr PacketField kFields[] = {
     FIELD("qkey", deth.q_key),
     FIELD("src", deth.src_qpn),
     FIELD("imm", immdt),
-    FIELD("inv", ieth_rkey),
+    NUMBER_FIELD("inv", ieth_rkey),
     FIELD("srqn", xrc_srqn),
     FIELD("msg", mp_data.message_number),
     FIELD("off", mp_data.offset),
     FIELD("ts", mp_data.timestamp),
     FIELD("nack", mp_ack.nack),
     FIELD("detail", mp_ack.detail),
-    PSN_FIELD("sack", mp_ack.sack),
+    NUMBER_FIELD("sack", mp_ack.sack),
     FLAG_FIELD("retx", mp_data.flags, wire::kMpDataReTx),
     FLAG_FIELD("sync", mp_data.flags, wire::kMpDataSync),
     FLAG_FIELD("probe", mp_data.flags, wire::kMpDataTailProbe),
@@ -219,7 +222,7 @@ void check_packet(const Step& step, const Dialect& dialect, const KeyOf& key_of,
   for (const PacketField& field : kFields) {
     if (!step.has(field.key)) continue;
     const uint64_t expected =
-        is_key(field.key) ? key_of(step, step.text(field.key)) : step.number(field.key);
+        is_key(field.key) ? key_of(step, step.text(field.key)).value() : step.number(field.key);
     if (field.get(header) != expected) {
       differs(step, field.key, step.text(field.key), std::to_string(field.get(header)), got);
     }
@@ -287,8 +290,8 @@ WirePacket Peer::make(const Step& step, const Dialect& dialect, const KeyOf& key
   const bool seen = fill_place(step, dialect, packet, offset);
   for (const PacketField& field : kFields) {
     if (!step.has(field.key)) continue;
-    field.set(packet,
-              is_key(field.key) ? key_of(step, step.text(field.key)) : step.number(field.key));
+    field.set(packet, is_key(field.key) ? key_of(step, step.text(field.key)).value()
+                                        : step.number(field.key));
   }
   if (step.has("msn")) {
     packet.aeth.msn = packet.mp_ack.msn = static_cast<uint32_t>(step.number("msn"));

@@ -25,7 +25,7 @@ struct Dialect {
 };
 
 // Resolves the value of a field as a key of memory: a name or a number.
-using KeyOf = std::function<uint32_t(const Step& step, std::string_view text)>;
+using KeyOf = std::function<Key(const Step& step, std::string_view text)>;
 
 struct WirePacket {
   wire::Packet header;

@@ -43,7 +43,7 @@ void check_completion(const Step& step, const Device& device, const Completion& 
   if (got.has_imm != step.has("imm")) step.fail("immediate data differs: got " + all);
   check_value(step, "imm", got.imm, all);
   if (got.invalidated != step.has("inv")) step.fail("the invalidated key differs: got " + all);
-  if (step.has("inv") && device.key(step, step.text("inv")) != got.imm) {
+  if (step.has("inv") && device.key(step, step.text("inv")) != Key(got.imm)) {
     step.fail("expected inv=" + step.text("inv") + ", got " + all);
   }
 }

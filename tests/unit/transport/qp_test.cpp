@@ -247,7 +247,7 @@ TEST(Qp, ASendQueueThatAnErrorStoppedDidNotDrain) {
   PairOptions options;
   options.service = QpService::kUc;
   EndpointPair pair(options);
-  pair.a.post(WorkOpcode::kWrite, kLocal, 3000, kRemote, pair.b.key);
+  pair.a.post(WorkOpcode::kWrite, kLocal, 3000, kRemote);
   TxPacket packet;
   ASSERT_TRUE(pair.a.qp->poll_packet(pair.a.now, packet));
   ASSERT_TRUE(pair.a.set_state(QpState::kSqd));
@@ -276,24 +276,24 @@ TEST(Qp, LocalWorkRunsOnceThoughTheModeIsTakenBack) {
   PairOptions options;
   options.undecided = true;
   EndpointPair pair(options);
-  const uint32_t window = MemoryTable::make_key(5, 1);
+  const Key window = MemoryTable::make_key(5, 1);
   pair.a.regions.set({.key = window, .kind = MemoryKind::kWindow2});
   pair.a.qp->set_mode(Params::mp());
   const auto post_both = [&] {
     pair.a.post(WorkOpcode::kWrite, kLocal, 8, kRemote);
     pair.a.post({.opcode = WorkOpcode::kBindMw,
                  .flags = kSignaled,
-                 .imm_or_rkey = window + 1,
+                 .imm_or_rkey = window.value() + 1,
                  .rkey = window,
                  .remote_addr = kLocal,
                  .compare_add = 64,
-                 .swap = pair.a.key,
+                 .swap = pair.a.key.value(),
                  .remote_qkey = kRemoteRead,
                  .sges = {}});
   };
   post_both();
   EXPECT_EQ(pair.a.send().size(), 1u);
-  EXPECT_EQ(pair.a.regions.key_at(5), window + 1);
+  EXPECT_EQ(pair.a.regions.key_at(5), Key(window.value() + 1));
   RxActions actions({}, {});
   pair.a.qp->change_mode(Params::roce(), actions);
   pair.b.qp->set_mode(Params::roce());

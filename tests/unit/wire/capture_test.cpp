@@ -131,14 +131,14 @@ TEST_F(Capture, SendForms) {
 
   const Packet& invalidate = packet(239);
   EXPECT_EQ(invalidate.opcode, Opcode::kRcSendOnlyInvalidate);
-  EXPECT_EQ(invalidate.ieth_rkey, 0x08000182U);
+  EXPECT_EQ(invalidate.ieth_rkey, Key(0x08000182U));
   EXPECT_EQ(invalidate.payload_len, 64U);
 }
 
 TEST_F(Capture, WriteAndRead) {
   const Packet& write = packet(212);
   EXPECT_EQ(write.opcode, Opcode::kRcWriteOnly);
-  EXPECT_EQ(write.reth, (Reth{.va = 0x562d6126a003, .rkey = 0xe9b, .dma_len = 17}));
+  EXPECT_EQ(write.reth, (Reth{.va = 0x562d6126a003, .rkey = Key(0xe9b), .dma_len = 17}));
   EXPECT_EQ(write.payload_len, 17U);
 
   const Packet& write_imm = packet(216);
@@ -148,7 +148,7 @@ TEST_F(Capture, WriteAndRead) {
 
   const Packet& read = packet(102);
   EXPECT_EQ(read.opcode, Opcode::kRcReadRequest);
-  EXPECT_EQ(read.reth, (Reth{.va = 0x55eba7a68000, .rkey = 0x85c, .dma_len = 3000}));
+  EXPECT_EQ(read.reth, (Reth{.va = 0x55eba7a68000, .rkey = Key(0x85c), .dma_len = 3000}));
   EXPECT_EQ(read.payload_len, 0U);
   const Packet& first = packet(103);
   const Packet& middle = packet(104);
@@ -164,7 +164,7 @@ TEST_F(Capture, WriteAndRead) {
 TEST_F(Capture, Atomics) {
   const Packet& compare_swap = packet(227);
   EXPECT_EQ(compare_swap.opcode, Opcode::kRcCompareSwap);
-  EXPECT_EQ(compare_swap.reth, (Reth{.va = 0x562d6126a000, .rkey = 0xe9b, .dma_len = 8}));
+  EXPECT_EQ(compare_swap.reth, (Reth{.va = 0x562d6126a000, .rkey = Key(0xe9b), .dma_len = 8}));
   EXPECT_EQ(compare_swap.atomic_swap_add, 11072869122414935808U);
   EXPECT_EQ(compare_swap.atomic_compare, 1234605616436508552U);
   const Packet& result = packet(228);

@@ -101,7 +101,7 @@ TEST(WireFormatPage, WorkedExampleWrite) {
   packet.dest_qpn = 0x000102;
   packet.payload_len = 5;
   packet.mp_data = {.flags = kMpDataReTx, .timestamp = 0x12345678};
-  packet.reth = {.va = 0x00007f0000001000, .rkey = 0x00000a01, .dma_len = 5};
+  packet.reth = {.va = 0x00007f0000001000, .rkey = Key(0x00000a01), .dma_len = 5};
   constexpr std::array<unsigned char, 5> kHello = {'h', 'e', 'l', 'l', 'o'};
   const auto frame = test::make_frame(test::ipv4_address(), packet, true, kHello);
   std::array<char, kTextBytes> line;

@@ -120,11 +120,11 @@ TEST(Packet, PadOfAShortPayloadIsNotPayload) {
 TEST(Packet, AtomicsNameTheirRemoteMemoryLikeWritesDo) {
   Packet packet;
   packet.opcode = Opcode::kMpFetchAdd;
-  packet.reth = {.va = 0x1000, .rkey = 7, .dma_len = 0};
+  packet.reth = {.va = 0x1000, .rkey = Key(7), .dma_len = 0};
   packet.atomic_swap_add = 3;
   Packet decoded;
   ASSERT_EQ(decode_transport(encoded(packet), decoded), DropReason::kNone);
-  EXPECT_EQ(decoded.reth, (Reth{.va = 0x1000, .rkey = 7, .dma_len = 8}));
+  EXPECT_EQ(decoded.reth, (Reth{.va = 0x1000, .rkey = Key(7), .dma_len = 8}));
   EXPECT_EQ(decoded.atomic_swap_add, 3U);
 }
 

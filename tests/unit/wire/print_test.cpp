@@ -30,7 +30,7 @@ TEST(Print, PacketOnOneLine) {
   packet.payload_len = 64;
   packet.ce = true;
   packet.mp_data = {.flags = kMpDataReTx | kMpDataSync, .timestamp = 5, .message_number = 6};
-  packet.reth = {.va = 0x1000, .rkey = 0xab, .dma_len = 64};
+  packet.reth = {.va = 0x1000, .rkey = Key(0xab), .dma_len = 64};
   EXPECT_EQ(text_of(packet),
             "MP_WRITE_ONLY_IMM psn=17 dest=0x000102 vp=50000 len=64 CE ts=5 msg=6 off=0 RETX SYNC "
             "va=0x1000 rkey=0x000000ab dmalen=64 imm=0x00000000");

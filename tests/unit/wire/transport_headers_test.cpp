@@ -57,7 +57,7 @@ TEST(Bth, ReservedBitsAreSentAsZeroAndIgnored) {
 TEST(Reth, BytesAndBack) {
   const Bytes bytes = {0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08,
                        0x11, 0x12, 0x13, 0x14, 0x21, 0x22, 0x23, 0x24};
-  const Reth reth{.va = 0x0102030405060708, .rkey = 0x11121314, .dma_len = 0x21222324};
+  const Reth reth{.va = 0x0102030405060708, .rkey = Key(0x11121314), .dma_len = 0x21222324};
   EXPECT_EQ(Reth::load(bytes.data()), reth);
   EXPECT_EQ(stored(reth), bytes);
 }
@@ -80,7 +80,7 @@ TEST(AtomicEth, BytesAndBack) {
                        0x13, 0x14, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28,
                        0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37, 0x38};
   const AtomicEth atomic{.va = 0x0102030405060708,
-                         .rkey = 0x11121314,
+                         .rkey = Key(0x11121314),
                          .swap_add = 0x2122232425262728,
                          .compare = 0x3132333435363738};
   EXPECT_EQ(AtomicEth::load(bytes.data()), atomic);
@@ -102,8 +102,8 @@ TEST(ImmDt, BytesKeepTheirOrderInMemory) {
 
 TEST(Ieth, BytesAndBack) {
   const Bytes bytes = {0x11, 0x12, 0x13, 0x14};
-  EXPECT_EQ(Ieth::load(bytes.data()), Ieth{.rkey = 0x11121314});
-  EXPECT_EQ(stored(Ieth{.rkey = 0x11121314}), bytes);
+  EXPECT_EQ(Ieth::load(bytes.data()), Ieth{.rkey = Key(0x11121314)});
+  EXPECT_EQ(stored(Ieth{.rkey = Key(0x11121314)}), bytes);
 }
 
 TEST(Aeth, BytesAndBack) {

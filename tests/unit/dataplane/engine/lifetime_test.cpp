@@ -143,9 +143,9 @@ TEST_F(Lifetime, DomainsRegionsAndWindows) {
     transport::WindowBind bind;
     bind.pd = pd;
     bind.qpn = 5;
-    bind.window = window.rkey;
-    bind.new_key = (window.rkey & ~0xffu) | ((window.rkey + 1) & 0xff);
-    bind.region = region.lkey;
+    bind.window = Key(window.rkey);
+    bind.new_key = Key((window.rkey & ~0xffu) | ((window.rkey + 1) & 0xff));
+    bind.region = Key(region.lkey);
     bind.access = transport::kRemoteRead;
     bind.addr = base;
     bind.length = 100;
@@ -229,8 +229,9 @@ TEST_F(Lifetime, RegionOfAClosedContextGoesThoughAWindowIsBoundToIt) {
   for (const uint32_t type : {MPRDMA_ABI_MW_TYPE_1, MPRDMA_ABI_MW_TYPE_2}) {
     mprdma_abi_mw_out window{};
     ASSERT_EQ(a.execute(MPRDMA_ABI_ALLOC_MW, mprdma_abi_alloc_mw{a.pd, type}, &window), 0);
-    transport::WindowBind bind{.pd = a.pd, .qpn = 5, .window = window.rkey, .region = mr->key};
-    bind.new_key = (window.rkey & ~0xffu) | ((window.rkey + 1) & 0xff);
+    transport::WindowBind bind{
+        .pd = a.pd, .qpn = 5, .window = Key(window.rkey), .region = Key(mr->key)};
+    bind.new_key = Key((window.rkey & ~0xffu) | ((window.rkey + 1) & 0xff));
     bind.access = transport::kRemoteRead;
     bind.addr = mr->addr();
     bind.length = 100;

@@ -39,9 +39,9 @@ class MemoryCommands : public ::testing::Test {
     transport::WindowBind request;
     request.pd = host_.pd;
     request.qpn = 77;
-    request.window = mw.rkey;
-    request.new_key = new_key;
-    request.region = mr.key;
+    request.window = Key(mw.rkey);
+    request.new_key = Key(new_key);
+    request.region = Key(mr.key);
     request.access = transport::kRemoteWrite;
     request.addr = mr.addr() + 16;
     request.length = 32;
@@ -49,7 +49,7 @@ class MemoryCommands : public ::testing::Test {
   }
   bool opens(uint32_t key, uint64_t iova, uint32_t access, uint32_t pd, uint32_t qpn = 77) {
     uint64_t addr = 0;
-    return host_.worker->mrs().memory().translate_remote(key, pd, qpn, iova, 8, access, &addr);
+    return host_.worker->mrs().memory().translate_remote(Key(key), pd, qpn, iova, 8, access, &addr);
   }
 
   Host host_{std::make_shared<MemoryWire>(), 0};
@@ -144,8 +144,8 @@ TEST_F(MemoryCommands, WindowsOfAQueuePairEndWithIt) {
   transport::WindowBind request;
   request.pd = host_.pd;
   request.qpn = qp->qpn;
-  request.window = request.new_key = mw.rkey;
-  request.region = mr->key;
+  request.window = request.new_key = Key(mw.rkey);
+  request.region = Key(mr->key);
   request.access = transport::kRemoteWrite;
   request.addr = mr->addr();
   request.length = 8;
@@ -172,9 +172,9 @@ TEST_F(MemoryCommands, NullRegionReadsZerosAndForgetsWrites) {
   const transport::MemoryTable& memory = host_.worker->mrs().memory();
   uint64_t addr = 0;
   ASSERT_TRUE(
-      memory.translate(out.lkey, host_.pd, 0x123456789, 100, transport::kLocalWrite, &addr));
+      memory.translate(Key(out.lkey), host_.pd, 0x123456789, 100, transport::kLocalWrite, &addr));
   std::memset(reinterpret_cast<void*>(addr), 0xff, 100);
-  ASSERT_TRUE(memory.translate(out.lkey, host_.pd, 0x123456789, 100, 0, &addr));
+  ASSERT_TRUE(memory.translate(Key(out.lkey), host_.pd, 0x123456789, 100, 0, &addr));
   for (size_t i = 0; i < 100; ++i) EXPECT_EQ(reinterpret_cast<unsigned char*>(addr)[i], 0);
   mprdma_abi_reg_mr_out again{};
   EXPECT_EQ(rereg(out.handle, MPRDMA_ABI_REREG_ACCESS, {}, &again), EINVAL);
@@ -217,7 +217,7 @@ TEST_F(MemoryCommands, MemoryOnDemandIsNotLookedAtWhenItIsRegistered) {
   ASSERT_EQ(host_.execute(MPRDMA_ABI_REG_MR, in, &out), 0) << "all memory of the process";
   uint64_t addr = 0;
   const auto opens = [&] {
-    return host_.worker->mrs().memory().translate(out.lkey, host_.pd, base, 8, kWrite, &addr);
+    return host_.worker->mrs().memory().translate(Key(out.lkey), host_.pd, base, 8, kWrite, &addr);
   };
   EXPECT_FALSE(opens()) << "it is looked at when it is used";
   ASSERT_EQ(mprotect(mapped, page, PROT_READ | PROT_WRITE), 0);

@@ -55,10 +55,10 @@ TEST(MrTable, KeyOfADeregisteredRegionOpensNothing) {
   region.iova = region.addr = 0x1000;
   region.length = 100;
   region.pd = 3;
-  std::set<uint32_t> keys;
+  std::set<Key> keys;
   for (int i = 0; i < 100; ++i) {
-    const uint32_t key = table.add(region);
-    ASSERT_NE(key, 0u);
+    const Key key = table.add(region);
+    ASSERT_NE(key, Key(0));
     uint64_t addr = 0;
     EXPECT_TRUE(table.memory().translate(key, 3, 0x1000, 100, 0, &addr));
     ASSERT_TRUE(keys.insert(key).second) << "a key returned after " << i << " uses";
@@ -73,7 +73,7 @@ TEST(MrTable, KnowsOnDemandMemoryHoweverItsRegionsOverlap) {
   Prng prng(3);
   constexpr uint32_t kBytes = 1000;
   struct Range {
-    uint32_t key;
+    Key key;
     uint64_t addr, length;
   };
   std::vector<Range> ranges;
@@ -102,9 +102,9 @@ TEST(MrTable, KnowsOnDemandMemoryHoweverItsRegionsOverlap) {
 TEST(MrTable, FullTableSaysSo) {
   MrTable table(4, Prng(1));
   transport::MemoryRegion region;
-  EXPECT_NE(table.add(region), 0u);
-  EXPECT_NE(table.add(region), 0u);
-  EXPECT_EQ(table.add(region), 0u);
+  EXPECT_NE(table.add(region), Key(0));
+  EXPECT_NE(table.add(region), Key(0));
+  EXPECT_EQ(table.add(region), Key(0));
 }
 
 struct Item {

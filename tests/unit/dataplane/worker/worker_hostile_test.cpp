@@ -30,7 +30,7 @@ class HostileFrames : public ::testing::Test {
     packet_.dest_qpn = pair_.qp_b->qpn;
     packet_.psn = Psn(100);
     packet_.payload_len = 8;
-    packet_.reth = {pair_.mr_b->addr(), pair_.mr_b->key, 8};
+    packet_.reth = {pair_.mr_b->addr(), Key(pair_.mr_b->key), 8};
     packet_.ack_req = true;
     address_.dst_mac = derived_mac(Host::ip(1));
     address_.src_mac = derived_mac(Host::ip(0));
@@ -116,7 +116,7 @@ TEST_F(HostileFrames, PacketOfAnotherModeIsDropped) {
 }
 
 TEST_F(HostileFrames, WrongKeyIsTheStandardsAccessError) {
-  packet_.reth.rkey ^= 0x100;
+  packet_.reth.rkey = Key(packet_.reth.rkey.value() ^ 0x100);
   expect_counted(frame(), "transport_errors_remote");
   EXPECT_EQ(pair_.b.query(*pair_.qp_b).state, uint32_t{MPRDMA_ABI_QPS_ERR});
   const auto access_errors =

@@ -12,7 +12,7 @@
 namespace mprdma::transport {
 namespace {
 
-constexpr uint32_t kKey = MemoryTable::make_key(3, 0x42);
+constexpr Key kKey = MemoryTable::make_key(3, 0x42);
 
 MemoryTable table_with(const MemoryRegion& region) {
   MemoryTable table(8);
@@ -30,7 +30,7 @@ MemoryRegion region_of(uint64_t iova, uint64_t length) {
 }
 
 bool opens(const MemoryTable& table, uint64_t iova, uint64_t length, uint32_t access = kRemoteRead,
-           uint32_t key = kKey, uint32_t pd = 1) {
+           Key key = kKey, uint32_t pd = 1) {
   uint64_t addr = 0;
   return table.translate(key, pd, iova, length, access, &addr);
 }
@@ -66,10 +66,10 @@ TEST(MemoryTable, EveryRightThatIsAskedForMustBeThere) {
 
 TEST(MemoryTable, KeyByteAndProtectionDomainMustMatch) {
   const MemoryTable table = table_with(region_of(0x1000, 0x100));
-  EXPECT_FALSE(opens(table, 0x1000, 1, kRemoteRead, kKey ^ 1));
+  EXPECT_FALSE(opens(table, 0x1000, 1, kRemoteRead, Key(kKey.value() ^ 1)));
   EXPECT_FALSE(opens(table, 0x1000, 1, kRemoteRead, kKey, 2));
-  EXPECT_FALSE(opens(table, 0x1000, 1, kRemoteRead, 0));
-  EXPECT_FALSE(opens(table, 0x1000, 1, kRemoteRead, UINT32_MAX));
+  EXPECT_FALSE(opens(table, 0x1000, 1, kRemoteRead, Key(0)));
+  EXPECT_FALSE(opens(table, 0x1000, 1, kRemoteRead, Key(UINT32_MAX)));
 }
 
 TEST(MemoryTable, AKeyEndsWithItsRegion) {
@@ -87,9 +87,9 @@ TEST(MemoryTable, AKeyEndsWithItsRegion) {
 
 constexpr uint32_t kPd = 1;
 constexpr uint32_t kQp = 0x17;
-constexpr uint32_t kLkey = MemoryTable::make_key(2, 1);
-constexpr uint32_t kWindow = MemoryTable::make_key(4, 9);
-constexpr uint32_t kBound = MemoryTable::make_key(4, 10);
+constexpr Key kLkey = MemoryTable::make_key(2, 1);
+constexpr Key kWindow = MemoryTable::make_key(4, 9);
+constexpr Key kBound = MemoryTable::make_key(4, 10);
 
 struct Windows {
   explicit Windows(MemoryKind kind, uint32_t region_access = kLocalWrite | kMwBind) : table(8) {
@@ -112,7 +112,7 @@ struct Windows {
             .length = 0x20};
   }
   BindError bind(const WindowBind& request) { return table.bind(request); }
-  [[nodiscard]] bool opens(uint32_t key, uint64_t addr, uint64_t length, uint32_t access,
+  [[nodiscard]] bool opens(Key key, uint64_t addr, uint64_t length, uint32_t access,
                            uint32_t qpn = kQp, uint32_t pd = kPd) {
     return table.translate_remote(key, pd, qpn, addr, length, access, &host);
   }
@@ -147,12 +147,12 @@ TEST(MemoryWindow, Type1ServesItsDomainAndMovesWithANewKey) {
   WindowBind again = Windows::request();
   again.window = kBound;
   EXPECT_EQ(w.bind(again), BindError::kWrongKey) << "the old key would open the new range";
-  again.new_key = kBound + 1;
+  again.new_key = Key(kBound.value() + 1);
   again.addr = 0x1000;
   ASSERT_EQ(w.bind(again), BindError::kNone);
   EXPECT_FALSE(w.opens(kBound, 0x1040, 1, kRemoteRead));
-  EXPECT_FALSE(w.opens(kBound + 1, 0x1040, 1, kRemoteRead));
-  EXPECT_TRUE(w.opens(kBound + 1, 0x1000, 0x20, kRemoteRead));
+  EXPECT_FALSE(w.opens(Key(kBound.value() + 1), 0x1040, 1, kRemoteRead));
+  EXPECT_TRUE(w.opens(Key(kBound.value() + 1), 0x1000, 0x20, kRemoteRead));
   EXPECT_EQ(w.table.windows_of(kLkey), 1u);
 }
 
@@ -161,12 +161,12 @@ TEST(MemoryWindow, Type1IsUnboundByARangeOfLengthZeroAndNothingElse) {
   ASSERT_EQ(w.bind(Windows::request()), BindError::kNone);
   EXPECT_FALSE(w.table.invalidate(kBound, kPd, kQp));
   EXPECT_TRUE(w.opens(kBound, 0x1040, 1, kRemoteRead));
-  WindowBind unbind = {.pd = kPd, .qpn = kQp, .window = kBound, .new_key = kBound + 1};
+  WindowBind unbind = {.pd = kPd, .qpn = kQp, .window = kBound, .new_key = Key(kBound.value() + 1)};
   ASSERT_EQ(w.bind(unbind), BindError::kNone);
   EXPECT_FALSE(w.opens(kBound, 0x1040, 1, kRemoteRead));
-  EXPECT_FALSE(w.opens(kBound + 1, 0x1040, 1, kRemoteRead));
+  EXPECT_FALSE(w.opens(Key(kBound.value() + 1), 0x1040, 1, kRemoteRead));
   EXPECT_EQ(w.table.windows_of(kLkey), 0u);
-  EXPECT_EQ(w.table.key_at(4), kBound + 1);
+  EXPECT_EQ(w.table.key_at(4), Key(kBound.value() + 1));
 }
 
 TEST(MemoryWindow, Type2BelongsToTheQueuePairThatBoundIt) {
@@ -183,7 +183,7 @@ TEST(MemoryWindow, Type2IsBoundAgainOnlyOnceItIsInvalid) {
   Windows w(MemoryKind::kWindow2);
   ASSERT_EQ(w.bind(Windows::request()), BindError::kNone);
   WindowBind again = Windows::request();
-  again.new_key = kBound + 1;
+  again.new_key = Key(kBound.value() + 1);
   EXPECT_EQ(w.bind(again), BindError::kStillBound);
   again.length = 0;
   EXPECT_EQ(w.bind(again), BindError::kStillBound);
@@ -194,7 +194,7 @@ TEST(MemoryWindow, Type2IsBoundAgainOnlyOnceItIsInvalid) {
   EXPECT_EQ(w.bind(again), BindError::kZeroLength);
   again.length = 1;
   EXPECT_EQ(w.bind(again), BindError::kNone);
-  EXPECT_TRUE(w.opens(kBound + 1, 0x1040, 1, kRemoteRead));
+  EXPECT_TRUE(w.opens(Key(kBound.value() + 1), 0x1040, 1, kRemoteRead));
 }
 
 TEST(MemoryWindow, Type2EndsWithItsQueuePair) {
@@ -212,7 +212,7 @@ TEST(MemoryWindow, QueuePairTakesItsOwnWindowsOfType2AlongAndNoOthers) {
   constexpr uint32_t kWindows = 24;
   constexpr uint32_t kPairs[] = {5, 5 + 1024, 5 + 4096, 6};
   MemoryTable table(kWindows + 2);
-  const uint32_t region = MemoryTable::make_key(1, 0);
+  const Key region = MemoryTable::make_key(1, 0);
   table.set(
       {.iova = 0x1000, .addr = 0x7000, .length = 64, .pd = kPd, .access = kMwBind, .key = region});
   for (uint32_t i = 0; i < kWindows; ++i) {
@@ -222,7 +222,7 @@ TEST(MemoryWindow, QueuePairTakesItsOwnWindowsOfType2AlongAndNoOthers) {
   Prng prng(3);
   for (int step = 0; step < 5000; ++step) {
     const auto i = static_cast<uint32_t>(prng.below(kWindows));
-    const uint32_t key = MemoryTable::make_key(i + 2, 1);
+    const Key key = MemoryTable::make_key(i + 2, 1);
     const uint32_t qpn = kPairs[prng.below(std::size(kPairs))];
     switch (prng.below(8)) {
       case 0:
@@ -282,9 +282,9 @@ TEST(MemoryWindow, ZeroBasedAddressesCountFromItsStart) {
 TEST(MemoryWindow, Type2TakesTheLowByteOfTheNewKeyWhateverStandsAboveIt) {
   Windows w(MemoryKind::kWindow2);
   WindowBind request = Windows::request();
-  request.new_key = (~kWindow & ~0xffu) | 0x7b;
+  request.new_key = Key((~kWindow.value() & ~0xffu) | 0x7b);
   ASSERT_EQ(w.bind(request), BindError::kNone);
-  EXPECT_EQ(w.table.key_at(MemoryTable::slot_of(kWindow)), (kWindow & ~0xffu) | 0x7b);
+  EXPECT_EQ(w.table.key_at(MemoryTable::slot_of(kWindow)), Key((kWindow.value() & ~0xffu) | 0x7b));
 }
 
 TEST(MemoryWindow, BindingChecksTheRegion) {
@@ -294,14 +294,14 @@ TEST(MemoryWindow, BindingChecksTheRegion) {
     change(request);
     return w.bind(request);
   };
-  EXPECT_EQ(with([](WindowBind& r) { r.region = kLkey + 1; }), BindError::kNoRegion);
+  EXPECT_EQ(with([](WindowBind& r) { r.region = Key(kLkey.value() + 1); }), BindError::kNoRegion);
   EXPECT_EQ(with([](WindowBind& r) { r.region = kWindow; }), BindError::kNoRegion);
   EXPECT_EQ(with([](WindowBind& r) { r.addr = 0xfff; }), BindError::kBounds);
   EXPECT_EQ(with([](WindowBind& r) { r.length = 0xc1; }), BindError::kBounds);
   EXPECT_EQ(with([](WindowBind& r) { r.length = UINT64_MAX; }), BindError::kBounds);
   EXPECT_EQ(with([](WindowBind& r) { r.pd = kPd + 1; }), BindError::kNoWindow);
   EXPECT_EQ(with([](WindowBind& r) { r.window = kLkey; }), BindError::kNoWindow);
-  EXPECT_EQ(with([](WindowBind& r) { r.window = UINT32_MAX; }), BindError::kNoWindow);
+  EXPECT_EQ(with([](WindowBind& r) { r.window = Key(UINT32_MAX); }), BindError::kNoWindow);
   EXPECT_EQ(w.table.windows_of(kLkey), 0u) << "a refused bind has bound";
   EXPECT_EQ(with([](WindowBind& r) { r.length = 0xc0; }), BindError::kNone);
   Windows closed(MemoryKind::kWindow2, kLocalWrite | kRemoteWrite);

@@ -188,7 +188,7 @@ TEST(Atomic, RightOfTheRegionAndOfTheQueuePairAreNeeded) {
 TEST(Atomic, WithoutAPlaceForTheResultNothingIsSent) {
   for (const bool short_list : {false, true}) {
     EndpointPair pair;
-    const Sge sge{kLocal, short_list ? 7u : 8u, pair.a.key + (short_list ? 0 : 1)};
+    const Sge sge{kLocal, short_list ? 7u : 8u, Key(pair.a.key.value() + (short_list ? 0 : 1))};
     ASSERT_EQ(pair.a.post({.opcode = WorkOpcode::kFetchAdd,
                            .rkey = pair.a.key,
                            .remote_addr = kRemote,

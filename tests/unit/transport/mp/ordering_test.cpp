@@ -151,7 +151,7 @@ TEST(Ordering, AnImmediateWithoutReceiveIsPlacedAndNeedNotComeAgain) {
 TEST(Ordering, WhatBreaksARuleIsNotPlacedEarlyAndIsJudgedInItsTurn) {
   using Spoil = void (*)(wire::Packet&);
   const Spoil spoils[] = {
-      [](wire::Packet& p) { p.reth.rkey ^= 1; },
+      [](wire::Packet& p) { p.reth.rkey = Key(p.reth.rkey.value() ^ 1); },
       [](wire::Packet& p) { p.reth.va = Endpoint::kBase + Endpoint::kMemoryBytes - 10; },
       [](wire::Packet& p) { p.reth.dma_len += 1; },
       [](wire::Packet& p) { p.reth.dma_len = 10; },
@@ -236,7 +236,7 @@ TEST(Ordering, ReadDataIsPlacedAsItArrivesWhereItsMemoryIsRelaxed) {
 
 TEST(Ordering, ReadDataWaitsIfOnePieceOfItsMemoryIsNotRelaxed) {
   EndpointPair pair;
-  const uint32_t relaxed = MemoryTable::make_key(2, 1);
+  const Key relaxed = MemoryTable::make_key(2, 1);
   pair.a.regions.set({.iova = kLocal,
                       .addr = kLocal,
                       .length = 0x10000,

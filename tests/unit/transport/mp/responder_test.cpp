@@ -106,7 +106,7 @@ TEST(Responder, BothStreamsRunAcrossTheWrapOfThePsn) {
 
 TEST(Responder, AReadWhoseRegionGoesAwayEndsInAnErrorAfterWhatWasSent) {
   EndpointPair pair;
-  const uint32_t gone = MemoryTable::make_key(2, 1);
+  const Key gone = MemoryTable::make_key(2, 1);
   pair.b.regions.set({.iova = kRemote,
                       .addr = kRemote,
                       .length = 0x4000,
@@ -172,7 +172,7 @@ TEST(Responder, ContradictingFieldsAreRefusedAndNothingIsPlaced) {
       [](wire::Packet& p) { p.opcode = wire::Opcode::kMpWriteOnly; },
       [](wire::Packet& p) { p.reth.dma_len = 10; },
       [](wire::Packet& p) { p.payload_len = 100; },
-      [](wire::Packet& p) { p.reth.rkey ^= 1; },
+      [](wire::Packet& p) { p.reth.rkey = Key(p.reth.rkey.value() ^ 1); },
       [](wire::Packet& p) { p.reth.va = Endpoint::kBase + Endpoint::kMemoryBytes - 10; },
       [](wire::Packet& p) { p.opcode = wire::Opcode::kMpFetchAdd; },
   };

@@ -206,15 +206,15 @@ TEST(RoceRequester, AtomicWithoutAPlaceForItsResultDoesNotLeave) {
 // 10.6.7.2: a bind takes effect before what is posted behind it leaves; an invalidation as well.
 TEST(RoceRequester, BindsAndInvalidatesInItsTurn) {
   RocePair pair;
-  const uint32_t window = MemoryTable::make_key(2, 1);
+  const Key window = MemoryTable::make_key(2, 1);
   pair.b.regions.set({.pd = RoceHost::kPd, .key = window, .kind = MemoryKind::kWindow2});
   pair.b.post(WorkOpcode::kRead, kBase, 100);
   SendRequest bind;
   bind.opcode = WorkOpcode::kBindMw;
   bind.flags = kSignaled | kFence;
   bind.rkey = window;
-  bind.imm_or_rkey = MemoryTable::make_key(2, 9);
-  bind.swap = pair.b.key;
+  bind.imm_or_rkey = MemoryTable::make_key(2, 9).value();
+  bind.swap = pair.b.key.value();
   bind.remote_qkey = kRemoteWrite;
   bind.remote_addr = kBase;
   bind.compare_add = 64;
@@ -226,7 +226,7 @@ TEST(RoceRequester, BindsAndInvalidatesInItsTurn) {
   SendRequest write;
   write.opcode = WorkOpcode::kWrite;
   write.flags = kSignaled;
-  write.rkey = bind.imm_or_rkey;
+  write.rkey = Key(bind.imm_or_rkey);
   write.remote_addr = kBase;
   pair.a.fill(kBase + 512, 64, 3);
   pair.a.post(write, kBase + 512, 64);
@@ -255,7 +255,7 @@ TEST(RoceRequester, InvalidationOfWhatIsNoWindowFails) {
   RocePair pair;
   SendRequest request;
   request.opcode = WorkOpcode::kLocalInvalidate;
-  request.imm_or_rkey = pair.a.key;
+  request.imm_or_rkey = pair.a.key.value();
   pair.a.post(request, 0, 0);
   EXPECT_EQ(pair.a.completions()[0].status, WcStatus::kMwBindError);
 }

@@ -322,7 +322,7 @@ TEST(StreamReceiver, SaysOrderedOnlyWhileNothingMayBePlacedEarly) {
   };
   Receiver r;
   EXPECT_TRUE(says_ordered(r));
-  const uint32_t key = MemoryTable::make_key(1, 0);
+  const Key key = MemoryTable::make_key(1, 0);
   r.memory.set({.length = 1, .access = kRemoteWrite | kRelaxedOrdering, .key = key});
   EXPECT_FALSE(says_ordered(r));
   r.memory.remove(key);

@@ -21,8 +21,8 @@ class UcConnectionTest : public testing::Test {
     b.connect(1, Psn(7), Psn(kPsnMask));
     for (uint32_t i = 0; i < 0x4000; ++i) a.memory[i] = static_cast<uint8_t>(i * 7 + 1);
   }
-  bool post(WorkOpcode opcode, uint32_t length, uint16_t flags = kSignaled, uint32_t lkey = 0) {
-    const Sge sge{kFrom, length, lkey != 0 ? lkey : a.key};
+  bool post(WorkOpcode opcode, uint32_t length, uint16_t flags = kSignaled, Key lkey = Key(0)) {
+    const Sge sge{kFrom, length, lkey != Key(0) ? lkey : a.key};
     return a.connection.post_send(Time(), {.wr_id = ++last_,
                                            .opcode = opcode,
                                            .flags = flags,
@@ -171,7 +171,7 @@ TEST_F(UcConnectionTest, AClosedReceiveBufferIsOurOwnErrorAndEndsTheQueuePair) {
 
 TEST_F(UcConnectionTest, AFailedSendStopsTheQueueUntilItIsResumed) {
   post(WorkOpcode::kSend, 10);
-  post(WorkOpcode::kSend, 10, 0, 0x999);
+  post(WorkOpcode::kSend, 10, 0, Key(0x999));
   post(WorkOpcode::kSend, 10);
   EXPECT_EQ(a.send().size(), 1u);
   EXPECT_EQ(a.sent()->status, WcStatus::kSuccess);
@@ -214,7 +214,9 @@ TEST_F(UcConnectionTest, ResumingAtAnyTimeCompletesEachRequestOnceAndInOrder) {
   for (int step = 0; step < 20'000; ++step) {
     switch (prng.below(4)) {
       case 0:
-        if (!post(WorkOpcode::kSend, 1500, kSignaled, prng.below(4) == 0 ? a.key + 1 : 0)) --last_;
+        if (!post(WorkOpcode::kSend, 1500, kSignaled,
+                  prng.below(4) == 0 ? Key(a.key.value() + 1) : Key(0)))
+          --last_;
         break;
       case 1:
         a.core.state = prng.below(2) == 0 ? QpState::kSqe : QpState::kRts;
