@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "abi/mprdma_abi.h"
+#include "base/qpn.hpp"
 
 namespace mprdma::dataplane {
 
@@ -12,6 +13,16 @@ inline constexpr uint32_t kSlotBits = 14;
 inline constexpr uint32_t kSlots = 1u << kSlotBits;
 inline constexpr uint32_t kGenerations = 1u << (24 - kSlotBits);
 static_assert(kSlots == MPRDMA_ABI_MAX_QPS);
+
+constexpr uint32_t slot_of(Qpn qpn) {
+  return qpn.value() & (kSlots - 1);
+}
+constexpr uint32_t generation_of(Qpn qpn) {
+  return qpn.value() >> kSlotBits;
+}
+constexpr Qpn make_qpn(uint32_t generation, uint32_t slot) {
+  return Qpn(generation << kSlotBits | slot);
+}
 
 // The numbers that a process may allocate: a range of generations of every slot.
 struct QpBlock {
@@ -23,8 +34,8 @@ struct QpBlock {
     return generations > 0 && generations <= kGenerations &&
            first_generation <= kGenerations - generations;
   }
-  [[nodiscard]] constexpr bool owns(uint32_t qpn) const {
-    return (qpn >> kSlotBits) - first_generation < generations;
+  [[nodiscard]] constexpr bool owns(Qpn qpn) const {
+    return generation_of(qpn) - first_generation < generations;
   }
 };
 

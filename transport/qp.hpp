@@ -19,6 +19,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/qpn.hpp"
 #include "base/units.hpp"
 #include "transport/core/types.hpp"
 #include "transport/mp/mp_connection.hpp"
@@ -96,7 +97,7 @@ class Qp {
   [[nodiscard]] Time next_deadline() const;
 
   // ---- Getters
-  [[nodiscard]] uint32_t qpn() const { return core_.config.qpn; }
+  [[nodiscard]] Qpn qpn() const { return core_.config.qpn; }
   [[nodiscard]] QpService service() const { return core_.config.service; }
   [[nodiscard]] const Params& params() const { return core_.config.params; }
   [[nodiscard]] QpState state() const { return core_.state; }

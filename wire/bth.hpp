@@ -17,6 +17,7 @@
 
 #include "base/byte_order.hpp"
 #include "base/psn.hpp"
+#include "base/qpn.hpp"
 #include "wire/constants.hpp"
 #include "wire/opcode.hpp"
 
@@ -34,7 +35,7 @@ struct Bth {
   uint16_t p_key = kDefaultPKey;
   bool fecn = false;
   bool becn = false;
-  uint32_t dest_qpn = 0;  // 24 bits
+  Qpn dest_qpn{};  // 24 bits
   bool ack_req = false;
   Psn psn{};
 
@@ -50,7 +51,7 @@ struct Bth {
             .p_key = load_be16(in + 2),
             .fecn = (in[4] & 0x80) != 0,
             .becn = (in[4] & 0x40) != 0,
-            .dest_qpn = load_be24(in + 5),
+            .dest_qpn = Qpn(load_be24(in + 5)),
             .ack_req = (in[8] & 0x80) != 0,
             .psn = Psn(load_be24(in + 9))};
   }
@@ -62,7 +63,7 @@ struct Bth {
                                   (pad_count & 0x3) << 4 | (transport_version & 0xf));
     store_be16(out + 2, p_key);
     out[4] = static_cast<uint8_t>((fecn ? 0x80 : 0) | (becn ? 0x40 : 0));
-    store_be24(out + 5, dest_qpn);
+    store_be24(out + 5, dest_qpn.value());
     out[8] = ack_req ? 0x80 : 0;
     store_be24(out + 9, psn.value());
   }

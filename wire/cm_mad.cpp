@@ -85,7 +85,7 @@ void store_body(const CmReq& req, unsigned char* body) {
   store_be24(body + 5, req.ece_vendor);
   store_be64(body + 8, req.service_id);
   store_be64(body + 16, req.ca_guid);
-  store_be24(body + 32, req.qpn);
+  store_be24(body + 32, req.qpn.value());
   body[35] = req.responder_resources;
   body[39] = req.initiator_depth;
   body[43] = static_cast<uint8_t>(put(req.remote_cm_response_timeout, 5, 3) | put(service, 2, 1) |
@@ -115,7 +115,7 @@ void load_body(const unsigned char* body, CmReq& req) {
   req.ece_vendor = load_be24(body + 5);
   req.service_id = load_be64(body + 8);
   req.ca_guid = load_be64(body + 16);
-  req.qpn = load_be24(body + 32);
+  req.qpn = Qpn(load_be24(body + 32));
   req.responder_resources = body[35];
   req.initiator_depth = body[39];
   req.remote_cm_response_timeout = get(body[43], 5, 3);
@@ -182,9 +182,9 @@ void load_body(const unsigned char* body, CmRej& rej) {
 void store_body(const CmRep& rep, unsigned char* body) {
   store_be32(body + 0, rep.local_comm_id);
   store_be32(body + 4, rep.remote_comm_id);
-  store_be24(body + 12, rep.qpn);
+  store_be24(body + 12, rep.qpn.value());
   body[15] = static_cast<uint8_t>(rep.ece_vendor >> 16);
-  store_be24(body + 16, rep.ee_context);
+  store_be24(body + 16, rep.ee_context.value());
   body[19] = static_cast<uint8_t>(rep.ece_vendor >> 8);
   store_be24(body + 20, rep.starting_psn);
   body[23] = static_cast<uint8_t>(rep.ece_vendor);
@@ -200,8 +200,8 @@ void store_body(const CmRep& rep, unsigned char* body) {
 void load_body(const unsigned char* body, CmRep& rep) {
   rep.local_comm_id = load_be32(body + 0);
   rep.remote_comm_id = load_be32(body + 4);
-  rep.qpn = load_be24(body + 12);
-  rep.ee_context = load_be24(body + 16);
+  rep.qpn = Qpn(load_be24(body + 12));
+  rep.ee_context = Qpn(load_be24(body + 16));
   rep.ece_vendor = uint32_t{body[15]} << 16 | uint32_t{body[19]} << 8 | body[23];
   rep.starting_psn = load_be24(body + 20);
   rep.responder_resources = body[24];
@@ -232,14 +232,14 @@ void load_body(const unsigned char* body, CmRtu& rtu) {
 void store_body(const CmDreq& dreq, unsigned char* body) {
   store_be32(body + 0, dreq.local_comm_id);
   store_be32(body + 4, dreq.remote_comm_id);
-  store_be24(body + 8, dreq.remote_qpn);
+  store_be24(body + 8, dreq.remote_qpn.value());
   store_private(dreq.private_data, kDreqRoom, body);
 }
 
 void load_body(const unsigned char* body, CmDreq& dreq) {
   dreq.local_comm_id = load_be32(body + 0);
   dreq.remote_comm_id = load_be32(body + 4);
-  dreq.remote_qpn = load_be24(body + 8);
+  dreq.remote_qpn = Qpn(load_be24(body + 8));
   dreq.private_data = load_private(body, kDreqRoom);
 }
 
@@ -275,7 +275,7 @@ void store_body(const CmSidrRep& rep, unsigned char* body) {
   store_be32(body + 0, rep.request_id);
   body[4] = rep.status;
   store_be16(body + 6, static_cast<uint16_t>(rep.ece_vendor >> 8));
-  store_be24(body + 8, rep.qpn);
+  store_be24(body + 8, rep.qpn.value());
   body[11] = static_cast<uint8_t>(rep.ece_vendor);
   store_be64(body + 12, rep.service_id);
   store_be32(body + 20, rep.qkey);
@@ -286,7 +286,7 @@ void load_body(const unsigned char* body, CmSidrRep& rep) {
   rep.request_id = load_be32(body + 0);
   rep.status = body[4];
   rep.ece_vendor = uint32_t{load_be16(body + 6)} << 8 | body[11];
-  rep.qpn = load_be24(body + 8);
+  rep.qpn = Qpn(load_be24(body + 8));
   rep.service_id = load_be64(body + 12);
   rep.qkey = load_be32(body + 20);
   rep.private_data = load_private(body, kSidrRepRoom);

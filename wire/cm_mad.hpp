@@ -16,6 +16,7 @@
 #include <string_view>
 #include <variant>
 
+#include "base/qpn.hpp"
 #include "wire/ip_address.hpp"
 #include "wire/mad.hpp"
 
@@ -70,7 +71,7 @@ struct CmReq {
   uint32_t local_comm_id = 0;
   uint64_t service_id = 0;
   uint64_t ca_guid = 0;
-  uint32_t qpn = 0;
+  Qpn qpn{};
   uint32_t starting_psn = 0;
   CmService service = CmService::kRc;
   uint8_t responder_resources = 0;
@@ -123,8 +124,8 @@ struct CmRep {
   uint32_t local_comm_id = 0;
   uint32_t remote_comm_id = 0;
   uint64_t ca_guid = 0;
-  uint32_t qpn = 0;
-  uint32_t ee_context = 0;  // XRC: the target's queue pair stands here, and qpn is 0
+  Qpn qpn{};
+  Qpn ee_context{};  // XRC: the target's queue pair stands here, and qpn is 0
   uint32_t starting_psn = 0;
   uint8_t responder_resources = 0;
   uint8_t initiator_depth = 0;
@@ -149,7 +150,7 @@ struct CmRtu {
 struct CmDreq {
   uint32_t local_comm_id = 0;
   uint32_t remote_comm_id = 0;
-  uint32_t remote_qpn = 0;
+  Qpn remote_qpn{};
   CmPrivate private_data{};  // 220 bytes
 
   bool operator==(const CmDreq&) const = default;
@@ -172,7 +173,7 @@ struct CmSidrReq {
 struct CmSidrRep {
   uint32_t request_id = 0;
   uint8_t status = 0;  // 12.11.2: 0 valid, 1 no such service, 2 rejected by the provider, 3 no qp
-  uint32_t qpn = 0;
+  Qpn qpn{};
   uint64_t service_id = 0;
   uint32_t qkey = 0;
   uint32_t ece_vendor = 0;

@@ -16,7 +16,7 @@ struct Printer {
         .hex(req.local_comm_id, 8)
         .text(" service=")
         .hex(req.service_id, 16);
-    writer.text(" qpn=").hex(req.qpn, 6).text(" psn=").dec(req.starting_psn);
+    writer.text(" qpn=").hex(req.qpn.value(), 6).text(" psn=").dec(req.starting_psn);
     writer.text(" type=").dec(static_cast<uint64_t>(req.service)).text(" mtu=").dec(req.path_mtu);
   }
   void operator()(const CmMra& mra) const {
@@ -29,12 +29,12 @@ struct Printer {
   }
   void operator()(const CmRep& rep) const {
     ids("CM_REP", rep.local_comm_id, rep.remote_comm_id);
-    writer.text(" qpn=").hex(rep.qpn, 6).text(" psn=").dec(rep.starting_psn);
+    writer.text(" qpn=").hex(rep.qpn.value(), 6).text(" psn=").dec(rep.starting_psn);
   }
   void operator()(const CmRtu& rtu) const { ids("CM_RTU", rtu.local_comm_id, rtu.remote_comm_id); }
   void operator()(const CmDreq& dreq) const {
     ids("CM_DREQ", dreq.local_comm_id, dreq.remote_comm_id);
-    writer.text(" qpn=").hex(dreq.remote_qpn, 6);
+    writer.text(" qpn=").hex(dreq.remote_qpn.value(), 6);
   }
   void operator()(const CmDrep& drep) const {
     ids("CM_DREP", drep.local_comm_id, drep.remote_comm_id);
@@ -45,7 +45,7 @@ struct Printer {
   }
   void operator()(const CmSidrRep& rep) const {
     writer.text("CM_SIDR_REP id=").hex(rep.request_id, 8).text(" status=").dec(rep.status);
-    writer.text(" qpn=").hex(rep.qpn, 6).text(" qkey=").hex(rep.qkey, 8);
+    writer.text(" qpn=").hex(rep.qpn.value(), 6).text(" qkey=").hex(rep.qkey, 8);
   }
 };
 

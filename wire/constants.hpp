@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/qpn.hpp"
+
 namespace mprdma::wire {
 
 // Version of the mp extensions (mp_data_ext.hpp, mp_ack_ext.hpp), sent in each of them.
@@ -23,8 +25,8 @@ inline constexpr uint16_t kDefaultPKey = 0xffff;
 
 // Queue pair numbers have 24 bits. QP 1 takes management datagrams; all ones is multicast.
 inline constexpr uint32_t kQpnMask = 0xffffff;
-inline constexpr uint32_t kGeneralServicesQpn = 1;
-inline constexpr uint32_t kMulticastQpn = 0xffffff;
+inline constexpr Qpn kGeneralServicesQpn{1};
+inline constexpr Qpn kMulticastQpn{0xffffff};
 inline constexpr uint32_t kGeneralServicesQKey = 0x80010000;
 
 // Message numbers (mp data extension) and message sequence numbers (AETH) have 24 bits.

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "base/byte_order.hpp"
+#include "base/qpn.hpp"
 
 namespace mprdma::wire {
 
@@ -19,20 +20,20 @@ struct Deth {
   static constexpr size_t kBytes = 8;
 
   uint32_t q_key = 0;
-  uint32_t src_qpn = 0;  // 24 bits
+  Qpn src_qpn{};  // 24 bits
 
   constexpr bool operator==(const Deth&) const = default;
 
   // Requires kBytes bytes at `in`.
   static Deth load(const unsigned char* in) {
-    return {.q_key = load_be32(in), .src_qpn = load_be24(in + 5)};
+    return {.q_key = load_be32(in), .src_qpn = Qpn(load_be24(in + 5))};
   }
 
   // Requires room for kBytes bytes at `out`.
   void store(unsigned char* out) const {
     store_be32(out, q_key);
     out[4] = 0;
-    store_be24(out + 5, src_qpn);
+    store_be24(out + 5, src_qpn.value());
   }
 };
 

@@ -22,8 +22,8 @@ void store_info(const PairInfo& info, unsigned char* out) {
   out[3] = static_cast<uint8_t>(info.mode);
   store_be32(out + 4, info.abilities);
   store_be16(out + 8, info.window_slots);
-  store_be24(out + 13, info.sender_qpn);
-  store_be24(out + 17, info.receiver_qpn);
+  store_be24(out + 13, info.sender_qpn.value());
+  store_be24(out + 17, info.receiver_qpn.value());
 }
 
 PairInfo load_info(const unsigned char* in) {
@@ -34,8 +34,8 @@ PairInfo load_info(const unsigned char* in) {
           .mode = static_cast<PairMode>(in[3]),
           .abilities = load_be32(in + 4),
           .window_slots = load_be16(in + 8),
-          .sender_qpn = load_be24(in + 13),
-          .receiver_qpn = load_be24(in + 17)};
+          .sender_qpn = Qpn(load_be24(in + 13)),
+          .receiver_qpn = Qpn(load_be24(in + 17))};
 }
 
 // What another version of the extensions means by its fields is not ours to judge.
@@ -113,9 +113,9 @@ std::string_view to_string(const PairMad& mad, std::span<char> out) {
   writer.text(mad.response ? "PAIR_ANSWER tid=" : "PAIR_QUESTION tid=").hex(mad.transaction, 16);
   if (mad.status != 0) return writer.text(" status=").hex(mad.status, 4).view();
   return writer.text(" from=")
-      .hex(info.sender_qpn, 6)
+      .hex(info.sender_qpn.value(), 6)
       .text(" to=")
-      .hex(info.receiver_qpn, 6)
+      .hex(info.receiver_qpn.value(), 6)
       .text(" version=")
       .dec(info.wire_version)
       .text(" ")

@@ -41,6 +41,7 @@
 #include <string_view>
 
 #include "base/byte_order.hpp"
+#include "base/qpn.hpp"
 #include "wire/constants.hpp"
 
 namespace mprdma::wire {
@@ -133,8 +134,8 @@ struct PairInfo {
   PairMode mode = PairMode::kNone;
   uint32_t abilities = 0;
   uint16_t window_slots = 0;
-  uint32_t sender_qpn = 0;
-  uint32_t receiver_qpn = 0;
+  Qpn sender_qpn{};
+  Qpn receiver_qpn{};
 
   constexpr bool operator==(const PairInfo&) const = default;
   constexpr bool able(PairMode what) const {

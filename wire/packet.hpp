@@ -17,6 +17,7 @@
 
 #include "base/key.hpp"
 #include "base/psn.hpp"
+#include "base/qpn.hpp"
 #include "wire/aeth.hpp"
 #include "wire/atomic_eth.hpp"
 #include "wire/constants.hpp"
@@ -44,7 +45,7 @@ struct Packet {
   uint16_t p_key = kDefaultPKey;
   uint16_t vp = kVirtualPathMin;  // virtual path: the UDP source port
   Psn psn{};                      // of an mp ACK: AACK
-  uint32_t dest_qpn = 0;
+  Qpn dest_qpn{};
   uint32_t payload_len = 0;  // bytes, without pad
 
   MpDataExt mp_data{};  // mp requests and responses

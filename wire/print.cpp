@@ -199,7 +199,7 @@ std::string_view to_string(const Bth& bth, std::span<char> out) {
       .text(" psn=")
       .dec(bth.psn.value())
       .text(" dest=")
-      .hex(bth.dest_qpn, 6)
+      .hex(bth.dest_qpn.value(), 6)
       .text(" pkey=")
       .hex(bth.p_key, 4)
       .text(" pad=")
@@ -266,7 +266,12 @@ std::string_view to_string(const Aeth& aeth, std::span<char> out) {
 }
 
 std::string_view to_string(const Deth& deth, std::span<char> out) {
-  return TextWriter(out).text("qkey=").hex(deth.q_key, 8).text(" src=").hex(deth.src_qpn, 6).view();
+  return TextWriter(out)
+      .text("qkey=")
+      .hex(deth.q_key, 8)
+      .text(" src=")
+      .hex(deth.src_qpn.value(), 6)
+      .view();
 }
 
 std::string_view to_string(const Xrceth& xrceth, std::span<char> out) {
@@ -306,7 +311,7 @@ std::string_view to_string(const Packet& packet, std::span<char> out) {
       .text(" psn=")
       .dec(packet.psn.value())
       .text(" dest=")
-      .hex(packet.dest_qpn, 6)
+      .hex(packet.dest_qpn.value(), 6)
       .text(" vp=")
       .dec(packet.vp)
       .text(" len=")

@@ -52,6 +52,7 @@
 
 #include "abi/mprdma_abi_cm.h"
 #include "base/ipv4.hpp"
+#include "base/qpn.hpp"
 #include "dataplane/qpn.hpp"
 #include "wire/constants.hpp"
 
@@ -66,11 +67,11 @@ inline constexpr uint16_t kVersion = 1;
 inline constexpr uint32_t kBlockGenerations = 8;
 inline constexpr uint32_t kBlocks = kGenerations / kBlockGenerations;
 inline constexpr uint32_t kNoBlock = UINT32_MAX;
-constexpr uint32_t block_of(uint32_t qpn) {
-  return (qpn >> kSlotBits) / kBlockGenerations;
+constexpr uint32_t block_of(Qpn qpn) {
+  return generation_of(qpn) / kBlockGenerations;
 }
 // True if the number may be a queue pair of the process that owns the block.
-constexpr bool is_in_block(uint32_t qpn, uint32_t block) {
+constexpr bool is_in_block(Qpn qpn, uint32_t block) {
   return block_of(qpn) == block && qpn > wire::kGeneralServicesQpn && qpn < wire::kMulticastQpn;
 }
 

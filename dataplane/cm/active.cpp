@@ -42,7 +42,7 @@ wire::CmReq make_req(const CmId& id, const CmConfig& config, const mprdma_abi_cm
   req.local_comm_id = id.comm_id;
   req.service_id = wire::cm_service_id(static_cast<uint16_t>(id.port_space), id.remote_port);
   req.ca_guid = guid_number(config.node_guid);
-  req.qpn = params.qpn;
+  req.qpn = Qpn(params.qpn);
   req.starting_psn = params.psn;
   req.service = id.service;
   req.initiator_depth = params.initiator_depth;
@@ -67,7 +67,7 @@ wire::CmReq make_req(const CmId& id, const CmConfig& config, const mprdma_abi_cm
 
 mprdma_abi_cm_params params_of(const CmId& id, const wire::CmRep& rep) {
   mprdma_abi_cm_params params{};
-  params.qpn = id.remote_qpn;
+  params.qpn = id.remote_qpn.value();
   params.psn = rep.starting_psn;
   params.ece_vendor = rep.ece_vendor;
   params.qp_type = qp_type_of(id.service);
@@ -103,7 +103,7 @@ int CmAgent::State::connect(CmId& id, const mprdma_abi_cm_params& params) {
   if (params.traffic_class != 0) id.traffic_class = params.traffic_class;
   ids.draw_comm_id(id);
   id.passive = false;
-  id.local_qpn = params.qpn;
+  id.local_qpn = Qpn(params.qpn);
   id.path_mtu = params.path_mtu != 0 ? params.path_mtu : config.path_mtu;
   id.state = CmState::kConnecting;
   wire::CmReq req = make_req(id, config, params);
@@ -134,7 +134,7 @@ void CmAgent::State::on_message(const wire::CmRep& rep, const Origin& origin) {
     ++counters.cm_duplicates;
     return on_repeated_rep(*id);
   }
-  const uint32_t qpn = id->service == wire::CmService::kXrc ? rep.ee_context : rep.qpn;
+  const Qpn qpn = id->service == wire::CmService::kXrc ? rep.ee_context : rep.qpn;
   id->remote_comm_id = rep.local_comm_id;
   if (stale(origin.from, qpn, id)) {
     // The peer's queue pair belongs to a connection of ours that the peer has forgotten.

@@ -194,9 +194,9 @@ void CmAgent::State::on_message(const wire::CmDrep& drep, const Origin& origin) 
 // Whether a connection of ours, other than `besides`, has the peer's queue pair. The peer would not
 // give it away: it has been restarted. What is left of the old one is ended. 0 is no queue pair:
 // many connections may have it.
-bool CmAgent::State::stale(const wire::IpAddress& from, uint32_t qpn, const CmId* besides) {
-  if (qpn == 0) return false;
-  CmId* old = ids.find_remote(Remote::kQpn, from, qpn);
+bool CmAgent::State::stale(const wire::IpAddress& from, Qpn qpn, const CmId* besides) {
+  if (qpn == Qpn(0)) return false;
+  CmId* old = ids.find_remote(Remote::kQpn, from, qpn.value());
   if (old == nullptr || old == besides) return false;
   ++counters.cm_stale;
   if (old->state == CmState::kConnected) send_dreq(*old);
@@ -213,7 +213,7 @@ void CmAgent::State::to_idle(CmId& id) {
   ids.forget(id, Remote::kSidrRequest);
   ids.drop_comm_id(id);
   id.remote_comm_id = 0;
-  id.remote_qpn = 0;
+  id.remote_qpn = Qpn(0);
   id.state = CmState::kIdle;
 }
 

@@ -12,6 +12,7 @@
 #include <memory>
 #include <unordered_set>
 
+#include "base/qpn.hpp"
 #include "base/timing_wheel.hpp"
 #include "base/units.hpp"
 #include "wire/cm_mad.hpp"
@@ -70,8 +71,8 @@ struct CmId {
   // ---- Connection
   uint32_t comm_id = 0;  // on the wire: another one for each attempt; 0: none
   uint32_t remote_comm_id = 0;
-  uint32_t local_qpn = 0;
-  uint32_t remote_qpn = 0;
+  Qpn local_qpn{};
+  Qpn remote_qpn{};
   uint64_t transaction = 0;
   wire::CmService service = wire::CmService::kRc;
   uint8_t path_mtu = 0;

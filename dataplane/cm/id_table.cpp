@@ -123,7 +123,7 @@ CmId* CmIdTable::find_comm(uint32_t comm_id) const {
 }
 
 CmIdTable::RemoteKey CmIdTable::key_of(const CmId& id, Remote kind) {
-  return {id.remote, kind == Remote::kQpn ? id.remote_qpn : id.remote_comm_id, kind};
+  return {id.remote, kind == Remote::kQpn ? id.remote_qpn.value() : id.remote_comm_id, kind};
 }
 
 CmId* CmIdTable::find_remote(Remote kind, const wire::IpAddress& peer, uint32_t number) const {

@@ -23,7 +23,7 @@ uint8_t qp_type_of(wire::CmService service) {
 
 mprdma_abi_cm_params params_of(const wire::CmReq& req, uint32_t ece_options) {
   mprdma_abi_cm_params params{};
-  params.qpn = req.qpn;
+  params.qpn = req.qpn.value();
   params.psn = req.starting_psn;
   params.ece_vendor = req.ece_vendor;
   params.ece_options = ece_options;
@@ -190,12 +190,12 @@ int CmAgent::State::accept(CmId& id, const mprdma_abi_cm_command& in) {
   }
   end_request(id);
   id.cookie = in.cookie;
-  id.local_qpn = params.qpn;
+  id.local_qpn = Qpn(params.qpn);
   const bool xrc = id.service == wire::CmService::kXrc;
   rep.local_comm_id = id.comm_id;
   rep.remote_comm_id = id.remote_comm_id;
   rep.ca_guid = guid_number(config.node_guid);
-  (xrc ? rep.ee_context : rep.qpn) = params.qpn;
+  (xrc ? rep.ee_context : rep.qpn) = Qpn(params.qpn);
   rep.starting_psn = params.psn;
   rep.responder_resources = params.responder_resources;
   rep.initiator_depth = xrc ? uint8_t{0} : params.initiator_depth;
@@ -237,7 +237,7 @@ void CmAgent::State::established(CmId& id, const wire::CmPrivate* data) {
   id.ended = true;
   ++counters.cm_established;
   mprdma_abi_cm_params params{};
-  params.qpn = id.remote_qpn;
+  params.qpn = id.remote_qpn.value();
   params.qp_type = qp_type_of(id.service);
   if (data != nullptr) copy_private(*data, &params);
   emit(id, MPRDMA_ABI_CM_EVENT_ESTABLISHED, 0, &params);

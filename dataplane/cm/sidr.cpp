@@ -77,7 +77,7 @@ int CmAgent::State::answer_service(CmId& id, uint8_t status, const mprdma_abi_cm
   wire::CmSidrRep rep;
   rep.request_id = id.remote_comm_id;
   rep.status = status;
-  rep.qpn = status == kValid ? params.qpn : 0;
+  rep.qpn = Qpn(status == kValid ? params.qpn : 0);
   rep.qkey = status == kValid ? params.qkey : 0;
   rep.service_id = wire::cm_service_id(static_cast<uint16_t>(id.port_space), id.local_port);
   rep.ece_vendor = params.ece_vendor;
@@ -96,7 +96,7 @@ void CmAgent::State::on_message(const wire::CmSidrRep& rep, const Origin& origin
   to_idle(*id);
   mprdma_abi_cm_params params{};
   params.qp_type = kUd;
-  params.qpn = rep.qpn;
+  params.qpn = rep.qpn.value();
   params.qkey = rep.qkey;
   params.ece_vendor = rep.ece_vendor;
   params.ece_options = origin.modifier;

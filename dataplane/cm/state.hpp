@@ -14,6 +14,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "base/qpn.hpp"
 #include "dataplane/cm/agent.hpp"
 #include "dataplane/cm/id.hpp"
 #include "dataplane/cm/id_table.hpp"
@@ -107,7 +108,7 @@ struct CmAgent::State {
   void to_idle(CmId& id);       // no connection any more
   void to_time_wait(CmId& id);  // IBTA 12.9.8.4
   void end_of(CmId& id);        // the id itself is gone
-  bool stale(const wire::IpAddress& from, uint32_t qpn, const CmId* besides);
+  bool stale(const wire::IpAddress& from, Qpn qpn, const CmId* besides);
 
   // ---- sidr.cpp
   int ask_service(CmId& id, const mprdma_abi_cm_params& params);

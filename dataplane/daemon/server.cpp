@@ -439,7 +439,7 @@ void NicServer::on_command(Connection& client, const CmCommand& command, Time no
   ++counters_.nic_cm_commands;
   const mprdma_abi_cm_command& in = command.command;
   auto reply = new_message<CmReply>(command.head.serial);
-  if (names_queue_pair(in) && !is_in_block(in.params.qpn, client.block)) {
+  if (names_queue_pair(in) && !is_in_block(Qpn(in.params.qpn), client.block)) {
     ++counters_.nic_cm_forged;
     say(client, "a connection in the name of somebody else's queue pair");
     reply.error = EPERM;

@@ -69,7 +69,7 @@ void NicSwitch::configure(const SwitchConfig& config, Time now) {
   if (moved && wire_ != nullptr) announce(now);
 }
 
-Station* NicSwitch::station_of(uint32_t qpn) const {
+Station* NicSwitch::station_of(Qpn qpn) const {
   return clients_[block_of(qpn)].get();
 }
 

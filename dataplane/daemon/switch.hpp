@@ -26,6 +26,7 @@
 
 #include "base/ipv4.hpp"
 #include "base/prng.hpp"
+#include "base/qpn.hpp"
 #include "dataplane/client/protocol.hpp"
 #include "dataplane/cm/agent.hpp"
 #include "dataplane/daemon/frame_class.hpp"
@@ -174,7 +175,7 @@ class NicSwitch {
     return wire::is_mapped_ipv4(ip) || wire::is_link_local(ip);
   }
   static void note_ring(Station& station);
-  [[nodiscard]] Station* station_of(uint32_t qpn) const;
+  [[nodiscard]] Station* station_of(Qpn qpn) const;
   [[nodiscard]] bool is_ours(const HeaderCopy& copy, const FrameClass& found,
                              bool destination) const;
 

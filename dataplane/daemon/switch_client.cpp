@@ -86,14 +86,14 @@ bool NicSwitch::may_send(uint32_t block, const FrameClass& found, const wire::Pa
   }
   const bool datagram = packet.info().transport == wire::TransportService::kUd;
   if (datagram && packet.deth.src_qpn != wire::kGeneralServicesQpn &&
-      (block_of(packet.deth.src_qpn) != block || packet.deth.src_qpn == 0)) {
+      (block_of(packet.deth.src_qpn) != block || packet.deth.src_qpn == Qpn(0))) {
     return false;
   }
   // Management goes from queue pair 1 to queue pair 1 and nowhere else.
   const bool from_services = datagram && packet.deth.src_qpn == wire::kGeneralServicesQpn;
   if ((packet.dest_qpn == wire::kGeneralServicesQpn) != from_services) return false;
   *cause = &NicCounters::nic_drop_malformed;
-  if (packet.dest_qpn == 0) return false;
+  if (packet.dest_qpn == Qpn(0)) return false;
   const bool group = found.group || is_group_address(copy, found);
   return group ? found.group && is_group_address(copy, found) && datagram &&
                      packet.dest_qpn == wire::kMulticastQpn
@@ -165,8 +165,8 @@ void NicSwitch::pair_from_client(uint32_t block, const FrameClass& found, const 
     put_whole(*wire_, bytes.data(), frame.length);
     return;
   }
-  const uint32_t qpn = mad.response ? static_cast<uint32_t>(mad.transaction & wire::kQpnMask)
-                                    : mad.info.receiver_qpn;
+  const Qpn qpn = mad.response ? Qpn(static_cast<uint32_t>(mad.transaction & wire::kQpnMask))
+                               : mad.info.receiver_qpn;
   Station* to = station_of(qpn);
   if (to == nullptr) return drop(client, &NicCounters::nic_drop_unknown_qp);
   if (put_whole(*to, bytes.data(), frame.length)) ++client.counters.nic_hairpin;

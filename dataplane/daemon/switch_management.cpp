@@ -71,8 +71,9 @@ void NicSwitch::WireHost::on_cm_mad(std::span<const unsigned char, wire::kMadByt
 // A frame that is padded beyond the length of any such datagram was not copied.
 void NicSwitch::WireHost::on_pair_mad(const wire::PairMad& pair) {
   if (frame_.empty()) return count(NicCount::kMadsDropped);
-  const uint64_t qpn = pair.response ? pair.transaction & wire::kQpnMask : pair.info.receiver_qpn;
-  Station* to = nic_.station_of(static_cast<uint32_t>(qpn));
+  const Qpn qpn = pair.response ? Qpn(static_cast<uint32_t>(pair.transaction & wire::kQpnMask))
+                                : pair.info.receiver_qpn;
+  Station* to = nic_.station_of(qpn);
   if (to == nullptr) return nic_.drop(*nic_.wire_, &NicCounters::nic_drop_unknown_qp);
   nic_.put_whole(*to, frame_.data(), static_cast<uint32_t>(frame_.size()));
 }

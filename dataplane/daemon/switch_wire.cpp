@@ -52,7 +52,7 @@ void NicSwitch::roce_from_wire(const HeaderCopy& copy, const FrameClass& found,
   // No other host sends from our address; a device that returns our own frames would cause a loop.
   if (is_ours(copy, found, false)) return drop(*wire_, &NicCounters::nic_drop_forged);
   const unsigned char* const bth = copy.bytes.data() + found.transport_offset;
-  const uint32_t qpn = load_be24(bth + 5);
+  const Qpn qpn(load_be24(bth + 5));
   const uint32_t header_bytes =
       found.transport_offset +
       static_cast<uint32_t>(wire::opcode_info(static_cast<wire::Opcode>(bth[0])).header_bytes);

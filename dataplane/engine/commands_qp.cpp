@@ -7,6 +7,7 @@
 
 #include "dataplane/engine/command_io.hpp"
 #include "dataplane/engine/commands.hpp"
+#include "dataplane/qpn.hpp"
 #include "dataplane/worker/qp_params.hpp"
 
 namespace mprdma::dataplane {
@@ -76,7 +77,7 @@ QpAttributes to_transport(const mprdma_abi_qp_attr& attr, uint16_t vp, uint64_t 
   out.access = attr.access & kRemoteAccess;
   out.qkey = attr.qkey;
   out.path_mtu = attr.path_mtu;
-  out.dest_qpn = attr.dest_qpn;
+  out.dest_qpn = Qpn(attr.dest_qpn);
   out.rq_psn = Psn(attr.rq_psn);
   out.sq_psn = Psn(attr.sq_psn);
   out.vp = vp;
@@ -185,7 +186,7 @@ int Commands::create_qp(const mprdma_abi_client* client, const Call& call) {
   const int refused = choose_params(in.transport, worker_.config().params, &config.params);
   if (refused != 0) return refused;
   config.qpn = worker_.qps().allocate();
-  if (config.qpn == 0) return ENOMEM;
+  if (config.qpn == Qpn(0)) return ENOMEM;
   config.pd = in.pd;
   config.send_depth = in.sq.depth;
   config.recv_depth = in.rq.depth;
@@ -218,8 +219,8 @@ int Commands::create_qp(const mprdma_abi_client* client, const Call& call) {
   if (parts.srq != nullptr) ++parts.srq->users;
   if (parts.xrcd != nullptr) ++parts.xrcd->qps;
   worker_.attach(qp);
-  const uint32_t doorbell = QpTable::slot_of(config.qpn);
-  return write_output(call, mprdma_abi_create_qp_out{config.qpn, config.qpn, doorbell, 0});
+  const uint32_t number = config.qpn.value();
+  return write_output(call, mprdma_abi_create_qp_out{number, number, slot_of(config.qpn), 0});
 }
 
 // The steps that may fail for want of memory; nullptr: they did, and nothing is left.
@@ -227,10 +228,10 @@ QpContext* Commands::add_qp(const transport::QpConfig& config, const mprdma_abi_
   try {
     auto qp = std::make_unique<QpContext>(config, worker_.device(), in);
     QpContext* raw = qp.get();
-    qps_[config.qpn] = std::move(qp);
+    qps_[config.qpn.value()] = std::move(qp);
     return raw;
   } catch (const std::bad_alloc&) {
-    qps_.erase(config.qpn);
+    qps_.erase(config.qpn.value());
     return nullptr;
   }
 }
@@ -285,7 +286,7 @@ int Commands::modify_qp(const mprdma_abi_client* client, const Call& call, Time 
     qp->path = path_before;
     qp->loop = loop_before;
   } else if (to_state && state == QpState::kRtr && qp->loop &&
-             worker_.qps().find(qp->attr.dest_qpn) == nullptr) {
+             worker_.qps().find(Qpn(qp->attr.dest_qpn)) == nullptr) {
     warn_of_own_address();
   } else if (to_state && state == QpState::kReset) {
     qp->attr = initial_attributes(worker_.config().mtu);
@@ -325,7 +326,7 @@ void Commands::drop_qp(QpContext* qp, Time now) {
   if (qp->srq != nullptr) --qp->srq->users;
   if (qp->pd != 0) --pds_[qp->pd].users;
   const auto xrcd = xrcds_.find(qp->xrcd);
-  qps_.erase(qp->qp.qpn());
+  qps_.erase(qp->qp.qpn().value());
   if (xrcd != xrcds_.end() && --xrcd->second.qps == 0) xrcd->second.retired.clear();
 }
 

@@ -57,7 +57,7 @@ void PairNegotiation::remember(const wire::IpAddress& gid, const PairInfo& peer)
   remembers_ = true;
 }
 
-bool PairNegotiation::recall(const wire::IpAddress& gid, uint32_t qpn) {
+bool PairNegotiation::recall(const wire::IpAddress& gid, Qpn qpn) {
   if (!begun_ || decided() || !remembers_ || remembered_gid_ != gid ||
       remembered_.sender_qpn != qpn) {
     return false;

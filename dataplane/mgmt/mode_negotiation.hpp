@@ -16,6 +16,7 @@
 #include <array>
 #include <cstdint>
 
+#include "base/qpn.hpp"
 #include "base/units.hpp"
 #include "wire/ip_address.hpp"
 #include "wire/mad.hpp"
@@ -80,7 +81,7 @@ class PairNegotiation {
   void remember(const wire::IpAddress& gid, const wire::PairInfo& peer);
   // begin() for a peer that has asked before: true if its facts decided the mode, so that no
   // question is needed.
-  bool recall(const wire::IpAddress& gid, uint32_t qpn);
+  bool recall(const wire::IpAddress& gid, Qpn qpn);
   // The peer answered that it does not know the question, or cannot be reached.
   Step on_refusal(Time now);
   // Called when requests stop waiting: the standard's mode, until the peer says otherwise.

@@ -9,13 +9,15 @@
 
 #include <cstdint>
 
+#include "base/qpn.hpp"
+
 namespace mprdma::dataplane {
 
 // The copy under way in this thread, for the handler of a fault in it.
 struct CopyUnderWay {
   uint64_t addr = 0;  // of the application's memory
   uint64_t bytes = 0;
-  uint32_t qpn = 0;
+  uint32_t qpn = 0;  // a bare number, as the copy is volatile
 };
 
 namespace detail {
@@ -23,9 +25,9 @@ namespace detail {
 [[gnu::tls_model("initial-exec")]] inline thread_local volatile CopyUnderWay t_copy_under_way;
 }  // namespace detail
 
-inline void begin_copy(uint64_t addr, uint64_t bytes, uint32_t qpn) {
+inline void begin_copy(uint64_t addr, uint64_t bytes, Qpn qpn) {
   detail::t_copy_under_way.addr = addr;
-  detail::t_copy_under_way.qpn = qpn;
+  detail::t_copy_under_way.qpn = qpn.value();
   detail::t_copy_under_way.bytes = bytes;
 }
 inline void end_copy() {

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "abi/mprdma_ring.h"
+#include "dataplane/qpn.hpp"
 #include "dataplane/worker/qp_params.hpp"
 #include "dataplane/worker/worker.hpp"
 #include "wire/neighbour.hpp"
@@ -140,7 +141,7 @@ bool Worker::set_state(QpContext& qp, Time now, transport::QpState state) {
     empty_ring(qp.rq);
   } else {
     // Requests may have been posted that the previous state did not admit.
-    mprdma_abi_ring_doorbell(doorbells_.get(), QpTable::slot_of(qp.qp.qpn()));
+    mprdma_abi_ring_doorbell(doorbells_.get(), slot_of(qp.qp.qpn()));
   }
   return true;
 }
@@ -160,7 +161,7 @@ int Worker::set_path(QpContext& qp, Time now) {
   if (answers_marks(qp)) qp.address.ecn = wire::Ecn::kEct0;
   qp.path = found.path;
   // On a shared device, our address may also mean another process.
-  qp.loop = is_own(found.address.dst_ip) && (nic_ == nullptr || qps_.owns(qp.attr.dest_qpn));
+  qp.loop = is_own(found.address.dst_ip) && (nic_ == nullptr || qps_.owns(Qpn(qp.attr.dest_qpn)));
   touch(qp);
   return 0;
 }
@@ -208,7 +209,7 @@ void Worker::finish_touched() {
 void Worker::fail(QpContext& qp) {
   qp.qp.set_state(now_, transport::QpState::kErr, actions_);
   perform(qp, nullptr);
-  mprdma_abi_ring_doorbell(doorbells_.get(), QpTable::slot_of(qp.qp.qpn()));
+  mprdma_abi_ring_doorbell(doorbells_.get(), slot_of(qp.qp.qpn()));
 }
 
 // A completion that its queue could not take is lost, and with it the order of work: the queue pair
@@ -231,7 +232,7 @@ void Worker::finish(QpContext& qp) {
   drain_events(qp);
   fail_if_cq_lost(qp);
   if (qp.backlog && completed) {
-    mprdma_abi_ring_doorbell(doorbells_.get(), QpTable::slot_of(qp.qp.qpn()));
+    mprdma_abi_ring_doorbell(doorbells_.get(), slot_of(qp.qp.qpn()));
   }
   if (qp.qp.wants_to_send() && can_send(qp)) scheduler_.push(qp);
   note_waiting(qp);

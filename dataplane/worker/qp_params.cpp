@@ -183,7 +183,7 @@ uint32_t link_mbps_of(const PortInfo& port) {
 void fill_qp_stats(const QpContext& qp, Time now, mprdma_abi_qp_stats* out) {
   *out = mprdma_abi_qp_stats{};
   out->time_ns = static_cast<uint64_t>(now.ns());
-  out->qpn = qp.qp.qpn();
+  out->qpn = qp.qp.qpn().value();
   out->dest_qpn = qp.attr.dest_qpn;
   out->state = static_cast<uint32_t>(qp.qp.state());
   out->mode = qp.mode;

@@ -7,14 +7,14 @@ namespace mprdma::dataplane {
 
 namespace {
 
-constexpr bool is_reserved(uint32_t qpn) {
+constexpr bool is_reserved(Qpn qpn) {
   return qpn <= wire::kGeneralServicesQpn || qpn == wire::kMulticastQpn;
 }
 
-constexpr uint32_t next_generation(uint32_t qpn, const QpBlock& block) {
-  const uint32_t generation = (qpn >> kSlotBits) - block.first_generation;
+constexpr Qpn next_generation(Qpn qpn, const QpBlock& block) {
+  const uint32_t generation = generation_of(qpn) - block.first_generation;
   const uint32_t next = generation + 1 < block.generations ? generation + 1 : 0;
-  return (block.first_generation + next) << kSlotBits | QpTable::slot_of(qpn);
+  return make_qpn(block.first_generation + next, slot_of(qpn));
 }
 
 }  // namespace
@@ -26,15 +26,15 @@ QpTable::QpTable(Prng prng, const QpBlock& block)
   const auto generation =
       block.first_generation + static_cast<uint32_t>(prng.below(block.generations));
   for (uint32_t slot = 0; slot < kSlots; ++slot) {
-    entries_[slot].qpn = generation << kSlotBits | slot;
+    entries_[slot].qpn = make_qpn(generation, slot);
     entries_[slot].next_free = (slot + 1) % kSlots;
   }
   free_head_ = first;
   free_tail_ = (first + kSlots - 1) % kSlots;
 }
 
-uint32_t QpTable::allocate() {
-  if (in_use_ == kSlots - 1) return 0;  // the list keeps one, so that it is never empty
+Qpn QpTable::allocate() {
+  if (in_use_ == kSlots - 1) return Qpn(0);  // the list keeps one, so that it is never empty
   Entry& entry = entries_[free_head_];
   free_head_ = entry.next_free;
   do {
@@ -44,12 +44,12 @@ uint32_t QpTable::allocate() {
   return entry.qpn;
 }
 
-void QpTable::set(uint32_t qpn, QpContext* qp) {
+void QpTable::set(Qpn qpn, QpContext* qp) {
   CHECK(entries_[slot_of(qpn)].qpn == qpn);
   entries_[slot_of(qpn)].qp = qp;
 }
 
-void QpTable::release(uint32_t qpn) {
+void QpTable::release(Qpn qpn) {
   const uint32_t slot = slot_of(qpn);
   CHECK(entries_[slot].qpn == qpn && in_use_ > 0);
   entries_[slot].qp = nullptr;

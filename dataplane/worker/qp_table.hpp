@@ -15,6 +15,7 @@
 #include <memory>
 
 #include "base/prng.hpp"
+#include "base/qpn.hpp"
 #include "dataplane/qpn.hpp"
 
 namespace mprdma::dataplane {
@@ -26,19 +27,17 @@ class QpTable {
   // Requires: block.valid().
   explicit QpTable(Prng prng, const QpBlock& block = {});
 
-  static constexpr uint32_t slot_of(uint32_t qpn) { return qpn & (kSlots - 1); }
-
   [[nodiscard]] const QpBlock& block() const { return block_; }
-  [[nodiscard]] bool owns(uint32_t qpn) const { return block_.owns(qpn); }
+  [[nodiscard]] bool owns(Qpn qpn) const { return block_.owns(qpn); }
   // Takes new numbers from another block from now on; numbers in use stay valid.
   void move_to(const QpBlock& block) { block_ = block; }
 
   // Allocates a number that has rested; 0 if all are in use. The caller sets its object.
-  uint32_t allocate();
-  void set(uint32_t qpn, QpContext* qp);
-  void release(uint32_t qpn);
+  Qpn allocate();
+  void set(Qpn qpn, QpContext* qp);
+  void release(Qpn qpn);
 
-  [[nodiscard]] QpContext* find(uint32_t qpn) const {
+  [[nodiscard]] QpContext* find(Qpn qpn) const {
     const Entry& entry = entries_[slot_of(qpn)];
     return entry.qpn == qpn ? entry.qp : nullptr;
   }
@@ -56,7 +55,7 @@ class QpTable {
  private:
   struct Entry {
     QpContext* qp = nullptr;
-    uint32_t qpn = 0;  // the current number, or the last one
+    Qpn qpn{};  // the current number, or the last one
     uint32_t next_free = 0;
   };
 

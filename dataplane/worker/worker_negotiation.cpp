@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "abi/mprdma_ring.h"
+#include "dataplane/qpn.hpp"
 #include "dataplane/worker/qp_params.hpp"
 #include "dataplane/worker/worker.hpp"
 #include "wire/print.hpp"
@@ -39,15 +40,15 @@ bool connected(const QpContext& qp) {
 // Called on the transition to RTR: the path and the peer's number are known.
 void Worker::begin_negotiation(QpContext& qp, Time now) {
   const wire::IpAddress& peer = qp.address.dst_ip;
-  const uint64_t transaction = prng_.next_u64() << 24 | qp.qp.qpn();
+  const uint64_t transaction = prng_.next_u64() << 24 | qp.qp.qpn().value();
   // Our address is shared with other processes of the device, so silence from it proves nothing
   // about this peer.
   const bool silent = !is_own(peer) && silent_peers_.contains(peer, now);
   PairNegotiation::Step step = qp.pair.begin(now, transaction, silent);
   if (qp.loop) {
-    const QpContext* other = qps_.find(qp.attr.dest_qpn);
+    const QpContext* other = qps_.find(Qpn(qp.attr.dest_qpn));
     step = qp.pair.decide_here(other != nullptr ? other->pair.info() : default_pair().info());
-  } else if (qp.pair.recall(peer, qp.attr.dest_qpn)) {
+  } else if (qp.pair.recall(peer, Qpn(qp.attr.dest_qpn))) {
     step.changed = true;
   }
   if (step.changed) apply_mode(qp);
@@ -90,7 +91,7 @@ void Worker::apply_mode(QpContext& qp) {
   qp.mode = mode_of(params);
   qp.address.ecn =
       answers_marks(qp) ? wire::Ecn::kEct0 : static_cast<wire::Ecn>(qp.attr.traffic_class & 3);
-  mprdma_abi_ring_doorbell(doorbells_.get(), QpTable::slot_of(qp.qp.qpn()));
+  mprdma_abi_ring_doorbell(doorbells_.get(), slot_of(qp.qp.qpn()));
   touch(qp);
 }
 
@@ -189,7 +190,7 @@ bool Worker::send_question(QpContext& qp, TxBatch& batch) {
   mad.transaction = qp.pair.transaction();
   mad.info = qp.pair.info();
   mad.info.sender_qpn = qp.qp.qpn();
-  mad.info.receiver_qpn = qp.attr.dest_qpn;
+  mad.info.receiver_qpn = Qpn(qp.attr.dest_qpn);
   wire::FrameAddress address = qp.address;
   address.ecn = wire::Ecn::kNotEct;
   if (!nic_part_.send_pair_mad(address, any_path(prng_), mad, batch)) return false;
@@ -205,7 +206,7 @@ void Worker::answer_question(const wire::PairMad& question, Time now, TxBatch& a
     qp->pair.remember(from.src_ip, question.info);
     info = qp->pair.info();
   } else if (qp != nullptr && qp->address.dst_ip == from.src_ip &&
-             qp->attr.dest_qpn == question.info.sender_qpn) {
+             Qpn(qp->attr.dest_qpn) == question.info.sender_qpn) {
     do_step(*qp, qp->pair.on_info(now, question.info), now, answers);
     touch(*qp);
     info = qp->pair.info();
@@ -223,14 +224,14 @@ void Worker::answer_question(const wire::PairMad& question, Time now, TxBatch& a
 }
 
 void Worker::take_answer(const wire::PairMad& answer, Time now, TxBatch& answers) {
-  QpContext* qp = qps_.find(static_cast<uint32_t>(answer.transaction & wire::kQpnMask));
+  QpContext* qp = qps_.find(Qpn(static_cast<uint32_t>(answer.transaction & wire::kQpnMask)));
   if (qp == nullptr || !qp->pair.begun() || answer.transaction != qp->pair.transaction() ||
       decoded_.address.src_ip != qp->address.dst_ip) {
     ++counters_.drop_bad_mad;
     return;
   }
   const bool facts = answer.status == 0;
-  if (facts && answer.info.sender_qpn != qp->attr.dest_qpn) {
+  if (facts && answer.info.sender_qpn != Qpn(qp->attr.dest_qpn)) {
     ++counters_.drop_bad_mad;  // of another queue pair than the one that was asked
     return;
   }
@@ -276,7 +277,7 @@ void Worker::warn_of_wrong_mode(const QpContext& qp, bool mp) {
                "--mode, MPRDMA_MODE, [transport] mode, mprdmadv), or leave it to both to agree\n",
                static_cast<int>(peer.size()), peer.data(),
                // Their packets look alike.
-               mp ? "a mode mp, mp-single or mp-paper" : "mode roce", qp.qp.qpn(),
+               mp ? "a mode mp, mp-single or mp-paper" : "mode roce", qp.qp.qpn().value(),
                static_cast<int>(mode.size()), mode.data());
 }
 

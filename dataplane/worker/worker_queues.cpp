@@ -2,6 +2,7 @@
 #include <bit>
 
 #include "abi/mprdma_ring.h"
+#include "dataplane/qpn.hpp"
 #include "dataplane/worker/worker.hpp"
 
 namespace mprdma::dataplane {
@@ -71,7 +72,7 @@ void Worker::take_work(QpContext& qp, Time now) {
   const bool more_receives = take_receives(qp, now);
   const bool more_sends = take_sends(qp, now);
   if (more_receives || more_sends) {
-    mprdma_abi_ring_doorbell(doorbells_.get(), QpTable::slot_of(qp.qp.qpn()));
+    mprdma_abi_ring_doorbell(doorbells_.get(), slot_of(qp.qp.qpn()));
   }
   touch(qp);
 }
@@ -172,7 +173,7 @@ PostResult Worker::post_wqe(QpContext& qp, const mprdma_abi_send_wqe& wqe, void*
   request.compare_add = wqe.compare_add;
   request.swap = wqe.swap;
   request.ah = wqe.ah;
-  request.remote_qpn = wqe.remote_qpn;
+  request.remote_qpn = Qpn(wqe.remote_qpn);
   request.remote_qkey = wqe.remote_qkey;
   request.xrc_srqn = wqe.xrc_srqn;
   request.sges = std::span<const Sge>(sges.data(), num_sge);
@@ -233,8 +234,8 @@ void Worker::write_completion(QpContext& qp, const Completion& completion) {
   entry.wr_id = completion.wr_id;
   entry.byte_len = completion.byte_len;
   entry.imm_or_rkey = completion.imm;
-  entry.qpn = qp.qp.qpn();
-  entry.src_qpn = completion.src_qpn != 0 ? completion.src_qpn : qp.attr.dest_qpn;
+  entry.qpn = qp.qp.qpn().value();
+  entry.src_qpn = completion.src_qpn != Qpn(0) ? completion.src_qpn.value() : qp.attr.dest_qpn;
   entry.status = static_cast<uint8_t>(completion.status);
   entry.opcode = opcode;
   entry.flags = cqe_flags(completion);

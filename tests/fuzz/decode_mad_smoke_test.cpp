@@ -17,8 +17,8 @@ std::vector<unsigned char> seed(Prng& prng) {
   mad.info = {.ordered = prng.chance(1, 2),
               .abilities = 0x2e,
               .window_slots = static_cast<uint16_t>(8u << prng.below(5)),
-              .sender_qpn = static_cast<uint32_t>(prng.below(1 << 24)),
-              .receiver_qpn = static_cast<uint32_t>(prng.below(1 << 24))};
+              .sender_qpn = Qpn(static_cast<uint32_t>(prng.below(1 << 24))),
+              .receiver_qpn = Qpn(static_cast<uint32_t>(prng.below(1 << 24)))};
   std::vector<unsigned char> bytes(wire::kMadBytes);
   wire::encode_pair_mad(mad, std::span<unsigned char, wire::kMadBytes>(bytes));
   return bytes;

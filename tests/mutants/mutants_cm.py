@@ -187,7 +187,7 @@ MUTANTS = [
     _mutant(
         "no-queue-pair-is-stale",
         "ending.cpp",
-        "  if (qpn == 0) return false;\n",
+        "  if (qpn == Qpn(0)) return false;\n",
         "",
         "two connections of programs that name no queue pair end each other",
     ),

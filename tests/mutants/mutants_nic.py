@@ -43,7 +43,8 @@ MUTANTS = [
     _mutant(
         "answers-go-where-questions-go",
         "switch_management.cpp",
-        "pair.response ? pair.transaction & wire::kQpnMask : pair.info.receiver_qpn;",
+        "pair.response ? Qpn(static_cast<uint32_t>(pair.transaction & wire::kQpnMask))\n"
+        "                                : pair.info.receiver_qpn;",
         "pair.info.receiver_qpn;",
         "no pair of queue pairs ever agrees on its mode",
     ),
@@ -73,8 +74,8 @@ MUTANTS = [
     _mutant(
         "any-queue-pair-of-a-datagram",
         "switch_client.cpp",
-        "(block_of(packet.deth.src_qpn) != block || packet.deth.src_qpn == 0)",
-        "packet.deth.src_qpn == 0",
+        "(block_of(packet.deth.src_qpn) != block || packet.deth.src_qpn == Qpn(0))",
+        "packet.deth.src_qpn == Qpn(0)",
         "a process sends datagrams as another one",
     ),
     _mutant(
@@ -94,8 +95,8 @@ MUTANTS = [
     _mutant(
         "connection-in-anothers-name",
         "server.cpp",
-        "names_queue_pair(in) && !is_in_block(in.params.qpn, client.block)",
-        "in.params.qpn > wire::kMulticastQpn",
+        "names_queue_pair(in) && !is_in_block(Qpn(in.params.qpn), client.block)",
+        "Qpn(in.params.qpn) > wire::kMulticastQpn",
         "a process ends a connection of somebody else: to the peer it is a stale one",
     ),
     _mutant(

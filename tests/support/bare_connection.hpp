@@ -46,7 +46,7 @@ class BareConnection {
     SharedReceives queue;
   };
 
-  explicit BareConnection(QpService service, uint32_t qpn, const SharedReceives* shared = nullptr)
+  explicit BareConnection(QpService service, Qpn qpn, const SharedReceives* shared = nullptr)
       : memory(kBytes),
         core(config_of(service, qpn, shared), {&regions, &held, &counters, nullptr, nullptr}),
         connection(core),
@@ -64,7 +64,7 @@ class BareConnection {
   }
 
   // To RTS, towards queue pair `peer`.
-  void connect(uint32_t peer, Psn own, Psn theirs) {
+  void connect(Qpn peer, Psn own, Psn theirs) {
     core.attributes.dest_qpn = peer;
     core.attributes.sq_psn = own;
     core.attributes.rq_psn = theirs;
@@ -128,7 +128,7 @@ class BareConnection {
   uint32_t last_ah = 0;
 
  private:
-  static QpConfig config_of(QpService service, uint32_t qpn, const SharedReceives* shared) {
+  static QpConfig config_of(QpService service, Qpn qpn, const SharedReceives* shared) {
     QpConfig config;
     config.qpn = qpn;
     config.send_depth = 8;

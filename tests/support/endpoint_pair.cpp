@@ -7,7 +7,7 @@ namespace mprdma::transport {
 
 namespace {
 
-QpConfig config_of(const PairOptions& options, uint32_t qpn) {
+QpConfig config_of(const PairOptions& options, Qpn qpn) {
   return {.qpn = qpn,
           .pd = 0,
           .send_depth = options.send_depth,
@@ -171,13 +171,13 @@ bool Endpoint::same(uint64_t addr, const Endpoint& other, uint64_t there, uint32
 // ---- EndpointPair ------------------------------------------------------------------------------
 
 EndpointPair::EndpointPair(const PairOptions& options)
-    : a(config_of(options, 17), options.held_budget, options.share_receives, options.trace),
-      b(config_of(options, 34), options.held_budget, options.share_receives) {
+    : a(config_of(options, Qpn(17)), options.held_budget, options.share_receives, options.trace),
+      b(config_of(options, Qpn(34)), options.held_budget, options.share_receives) {
   for (Endpoint* endpoint : {&a, &b}) {
     const bool is_a = endpoint == &a;
     endpoint->attributes = options.attributes;
     endpoint->attributes.access = kRemoteRead | kRemoteWrite | kRemoteAtomic;
-    endpoint->attributes.dest_qpn = is_a ? 34 : 17;
+    endpoint->attributes.dest_qpn = Qpn(is_a ? 34 : 17);
     endpoint->attributes.sq_psn = is_a ? options.psn_a : options.psn_b;
     endpoint->attributes.rq_psn = is_a ? options.psn_b : options.psn_a;
     endpoint->qp->set_attributes(endpoint->attributes);

@@ -48,7 +48,7 @@ class RoceHost {
                  .access = kEverything | kMwBind,
                  .key = key});
     QpConfig config;
-    config.qpn = is_a ? 17 : 34;
+    config.qpn = Qpn(is_a ? 17 : 34);
     config.pd = kPd;
     config.send_depth = options.send_depth;
     config.recv_depth = options.recv_depth;
@@ -77,7 +77,7 @@ class RoceHost {
     qp = std::make_unique<Qp>(config, device);
     attributes = options.attributes;
     attributes.access = kEverything;
-    attributes.dest_qpn = is_a ? 34 : 17;
+    attributes.dest_qpn = Qpn(is_a ? 34 : 17);
     attributes.sq_psn = is_a ? options.psn_a : options.psn_b;
     attributes.rq_psn = is_a ? options.psn_b : options.psn_a;
     attributes.vp = 50'000;

@@ -80,7 +80,7 @@ inline wire::Packet random_packet(wire::Opcode opcode, Prng& prng, uint32_t payl
   packet.p_key = static_cast<uint16_t>(prng.next_u64());
   packet.vp = static_cast<uint16_t>(prng.next_u64());
   packet.psn = Psn(draw24());
-  packet.dest_qpn = draw24();
+  packet.dest_qpn = Qpn(draw24());
   if (info.has_payload) packet.payload_len = static_cast<uint32_t>(prng.range(0, payload_len_max));
   if (info.has_mp_data) {
     packet.mp_data = {.flags = draw8(wire::kMpDataFlagsMask),
@@ -107,7 +107,7 @@ inline wire::Packet random_packet(wire::Opcode opcode, Prng& prng, uint32_t payl
   }
   if (info.has_atomic_ack_eth) packet.atomic_original = prng.next_u64();
   if (info.has_aeth) packet.aeth = {.syndrome = draw8(0xff), .msn = draw24()};
-  if (info.has_deth) packet.deth = {.q_key = draw32(), .src_qpn = draw24()};
+  if (info.has_deth) packet.deth = {.q_key = draw32(), .src_qpn = Qpn(draw24())};
   if (info.has_xrceth) packet.xrc_srqn = draw24();
   if (info.has_immdt) packet.immdt = draw32();
   if (info.has_ieth) packet.ieth_rkey = Key(draw32());

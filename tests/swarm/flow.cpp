@@ -108,7 +108,7 @@ void Flow::check_request(const Op& op, uint64_t at, const wire::Packet& packet) 
       op.is_answered() ? 0 : std::min<uint64_t>(config_.mtu, op.length - offset);
   expect(packet.payload_len == payload, "{}: payload of {} bytes instead of {}", name,
          packet.payload_len, payload);
-  expect(packet.dest_qpn == config_.responder_qpn, "{}: to QP {}", name, packet.dest_qpn);
+  expect(packet.dest_qpn == config_.responder_qpn, "{}: to QP {}", name, packet.dest_qpn.value());
   expect(packet.mp_data.offset == offset, "{}: offset {} instead of {}", name,
          packet.mp_data.offset, offset);
   if (op.is_atomic()) check_atomic_request(op, packet);
@@ -220,7 +220,7 @@ uint64_t Flow::on_response_sent(const wire::Packet& packet, std::span<const uint
   if (packet.opcode == Opcode::kMpResponseError && complete && op.in_window) return index;
   expect(packet.opcode == opcode, "{}: opcode {} instead of {}", name,
          wire::opcode_name(packet.opcode), wire::opcode_name(opcode));
-  expect(packet.dest_qpn == config_.requester_qpn, "{}: to QP {}", name, packet.dest_qpn);
+  expect(packet.dest_qpn == config_.requester_qpn, "{}: to QP {}", name, packet.dest_qpn.value());
   expect(packet.mp_data.message_number == (op.read_number & kPsnMask), "{}: message number {}",
          name, packet.mp_data.message_number);
   const uint64_t offset = at * config_.mtu;

@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "base/key.hpp"
+#include "base/qpn.hpp"
 #include "base/units.hpp"
 #include "tests/swarm/stream_model.hpp"
 #include "transport/core/types.hpp"
@@ -102,8 +104,8 @@ struct FlowConfig {
   // A connection of the standard: what is seen of it on the wire is not checked here, only what it
   // promises to the applications.
   bool roce = false;
-  uint32_t requester_qpn = 0;
-  uint32_t responder_qpn = 0;
+  Qpn requester_qpn{};
+  Qpn responder_qpn{};
 };
 
 class Flow {

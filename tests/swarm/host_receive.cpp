@@ -234,7 +234,7 @@ void World::check_ack(Node& node, uint32_t q, const wire::Packet& ack, const InF
          "n{} qp{}: the acknowledgement is a {}", node.number, q, wire::opcode_name(ack.opcode));
   if (scenario_.kind == Kind::kGarbage) return;
   expect(ack.dest_qpn == nodes_[1 - node.number]->qpns[q], "n{} qp{}: acknowledges to QP {}",
-         node.number, q, ack.dest_qpn);
+         node.number, q, ack.dest_qpn.value());
   const bool response = is_response_ack(ack);
   Flow& flow = response ? own_flow(node, q) : peer_flow(node, q);
   StreamModel& stream = response ? flow.responses() : flow.requests();

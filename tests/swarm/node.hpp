@@ -11,7 +11,9 @@
 #include <span>
 #include <vector>
 
+#include "base/key.hpp"
 #include "base/prng.hpp"
+#include "base/qpn.hpp"
 #include "tests/swarm/flow.hpp"
 #include "tests/swarm/scenario.hpp"
 #include "tests/swarm/trace_lines.hpp"
@@ -145,7 +147,7 @@ class Node {
   transport::Device device;
   FrameTable frames;
   std::vector<std::unique_ptr<transport::Qp>> qps;
-  std::vector<uint32_t> qpns;
+  std::vector<Qpn> qpns;
 
   std::vector<transport::Placement> placement_storage;
   std::vector<transport::FrameHandle> released_storage;

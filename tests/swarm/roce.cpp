@@ -22,7 +22,7 @@ void World::check_sent_roce(Node& node, uint32_t q, const wire::Packet& header) 
   expect(header.info().transport == wire::TransportService::kRc, "n{} qp{}: sends a {}",
          node.number, q, wire::opcode_name(header.opcode));
   expect(header.dest_qpn == nodes_[1 - node.number]->qpns[q], "n{} qp{}: to QP {}", node.number, q,
-         header.dest_qpn);
+         header.dest_qpn.value());
   expect(header.payload_len <= scenario_.path_mtu, "n{} qp{}: a payload of {}", node.number, q,
          header.payload_len);
   if (header.info().stream != PacketStream::kAck) ++node.data_sent;

@@ -39,7 +39,7 @@ World::World(const Scenario& scenario, const Options& options)
     links_[n] = std::make_unique<Link>(scenario_.links[n], root_.split("link").split(n));
     const auto first = static_cast<uint32_t>(numbers.range(2, wire::kQpnMask - 64));
     for (uint32_t q = 0; q < scenario.queue_pairs; ++q) {
-      nodes_[n]->qpns.push_back(first + q * 3);
+      nodes_[n]->qpns.emplace_back(first + q * 3);
       make_queue_pair(n, q);
     }
   }

@@ -78,7 +78,7 @@ void expect_extensions(const wire::Packet& packet, bool is_mp, Expected& out) {
   }
   if (info.has_deth) {
     out.add("infiniband.deth.q_key", packet.deth.q_key);
-    out.add("infiniband.deth.srcqp", packet.deth.src_qpn);
+    out.add("infiniband.deth.srcqp", packet.deth.src_qpn.value());
   }
 }
 
@@ -90,7 +90,7 @@ void expect_packet(const wire::Packet& packet, Expected& out) {
   out.add("infiniband.bth.m", packet.mig_req);
   out.add("infiniband.bth.padcnt", wire::pad_bytes(packet.payload_len));
   out.add("infiniband.bth.p_key", packet.p_key);
-  out.add("infiniband.bth.destqp", packet.dest_qpn);
+  out.add("infiniband.bth.destqp", packet.dest_qpn.value());
   out.add("infiniband.bth.a", packet.ack_req);
   out.add("infiniband.bth.psn", packet.psn.value());
   if (is_mp) out.add("mprdma.opcode", static_cast<uint64_t>(packet.opcode));
@@ -112,8 +112,8 @@ wire::PairInfo random_pair_info(Prng& prng) {
   info.ordered = prng.chance(1, 2);
   info.abilities = static_cast<uint32_t>(prng.next_u64());
   info.window_slots = static_cast<uint16_t>(8 << prng.below(5));
-  info.sender_qpn = static_cast<uint32_t>(prng.below(1 << 24));
-  info.receiver_qpn = static_cast<uint32_t>(prng.below(1 << 24));
+  info.sender_qpn = Qpn(static_cast<uint32_t>(prng.below(1 << 24)));
+  info.receiver_qpn = Qpn(static_cast<uint32_t>(prng.below(1 << 24)));
   return info;
 }
 
@@ -131,8 +131,8 @@ void expect_pair_mad(const wire::PairMad& mad, Expected& out) {
     out.add("mprdma.pair.mode", static_cast<uint64_t>(mad.info.mode));
     out.add("mprdma.pair.abilities", mad.info.abilities);
     out.add("mprdma.pair.window_slots", mad.info.window_slots);
-    out.add("mprdma.pair.sender_qpn", mad.info.sender_qpn);
-    out.add("mprdma.pair.receiver_qpn", mad.info.receiver_qpn);
+    out.add("mprdma.pair.sender_qpn", mad.info.sender_qpn.value());
+    out.add("mprdma.pair.receiver_qpn", mad.info.receiver_qpn.value());
   }
   out.end();
 }
@@ -173,7 +173,7 @@ int run(const char* path, uint64_t seed) {
       // A source port below these may belong to another protocol.
       packet.vp = static_cast<uint16_t>(prng.range(wire::kVirtualPathMin, wire::kVirtualPathMax));
       // A management datagram's payload has a format of its own.
-      if (packet.dest_qpn == wire::kGeneralServicesQpn) packet.dest_qpn++;
+      if (packet.dest_qpn == wire::kGeneralServicesQpn) packet.dest_qpn = Qpn(2);
       // Every NACK code occurs at least once.
       if (packet.info().has_mp_ack)
         packet.mp_ack.nack = static_cast<wire::NackCode>(i % kNackCodes);

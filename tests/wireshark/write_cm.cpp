@@ -24,7 +24,7 @@ wire::CmReq random_req(Prng& prng, wire::CmIpHeader* header) {
   req.local_comm_id = draw(prng, 32);
   req.service_id = wire::cm_service_id(0x0106, static_cast<uint16_t>(draw(prng, 16)));
   req.ca_guid = prng.next_u64();
-  req.qpn = draw(prng, 24);
+  req.qpn = Qpn(draw(prng, 24));
   req.starting_psn = draw(prng, 24);
   req.service = prng.chance(1, 2) ? wire::CmService::kRc : wire::CmService::kUc;
   req.responder_resources = draw8(prng, 8);
@@ -57,7 +57,7 @@ void expect_req(const wire::CmReq& req, const wire::CmIpHeader& header, Expected
   out.add("infiniband.cm.req.serviceid.protocol", req.service_id >> 16 & 0xff);
   out.add("infiniband.cm.req.serviceid.dport", req.service_id & 0xffff);
   out.add("infiniband.cm.req.localcaguid", req.ca_guid);
-  out.add("infiniband.cm.req.localqpn", req.qpn);
+  out.add("infiniband.cm.req.localqpn", req.qpn.value());
   out.add("infiniband.cm.req.responderres", req.responder_resources);
   out.add("infiniband.cm.req.initdepth", req.initiator_depth);
   out.add("infiniband.cm.req.remoteresptout", req.remote_cm_response_timeout);
@@ -92,8 +92,8 @@ wire::CmRep random_rep(Prng& prng) {
   rep.local_comm_id = draw(prng, 32);
   rep.remote_comm_id = draw(prng, 32);
   rep.ca_guid = prng.next_u64();
-  rep.qpn = draw(prng, 24);
-  rep.ee_context = draw(prng, 24);
+  rep.qpn = Qpn(draw(prng, 24));
+  rep.ee_context = Qpn(draw(prng, 24));
   rep.starting_psn = draw(prng, 24);
   rep.responder_resources = draw8(prng, 8);
   rep.initiator_depth = draw8(prng, 8);
@@ -109,8 +109,8 @@ wire::CmRep random_rep(Prng& prng) {
 void expect_rep(const wire::CmRep& rep, Expected& out) {
   out.add("infiniband.cm.rep", rep.local_comm_id);
   out.add("infiniband.cm.rep.remotecommid", rep.remote_comm_id);
-  out.add("infiniband.cm.rep.localqpn", rep.qpn);
-  out.add("infiniband.cm.rep.localeecn", rep.ee_context);
+  out.add("infiniband.cm.rep.localqpn", rep.qpn.value());
+  out.add("infiniband.cm.rep.localeecn", rep.ee_context.value());
   out.add("infiniband.cm.rep.startpsn", rep.starting_psn);
   out.add("infiniband.cm.rep.respres", rep.responder_resources);
   out.add("infiniband.cm.rep.initdepth", rep.initiator_depth);
@@ -192,11 +192,11 @@ void write_cm_mads(std::FILE* file, uint32_t& number, Prng& prng, Expected& expe
   });
   const wire::CmDreq dreq{.local_comm_id = draw(prng, 32),
                           .remote_comm_id = draw(prng, 32),
-                          .remote_qpn = draw(prng, 24)};
+                          .remote_qpn = Qpn(draw(prng, 24))};
   writer.write(kDreq, dreq, [&] {
     expected.add("infiniband.cm.dreq.localcommid", dreq.local_comm_id);
     expected.add("infiniband.cm.dreq.remotecommid", dreq.remote_comm_id);
-    expected.add("infiniband.cm.req.remoteqpneecn", dreq.remote_qpn);
+    expected.add("infiniband.cm.req.remoteqpneecn", dreq.remote_qpn.value());
   });
   const wire::CmDrep drep{.local_comm_id = draw(prng, 32), .remote_comm_id = draw(prng, 32)};
   writer.write(kDrep, drep, [&] {
@@ -204,7 +204,7 @@ void write_cm_mads(std::FILE* file, uint32_t& number, Prng& prng, Expected& expe
     expected.add("infiniband.cm.drsp.remotecommid", drep.remote_comm_id);
   });
   writer.write(kSidrReq, wire::CmSidrReq{.request_id = 3}, nothing);
-  writer.write(kSidrRep, wire::CmSidrRep{.request_id = 3, .qpn = 4, .qkey = 5}, nothing);
+  writer.write(kSidrRep, wire::CmSidrRep{.request_id = 3, .qpn = Qpn(4), .qkey = 5}, nothing);
 }
 
 }  // namespace mprdma

@@ -21,7 +21,8 @@ void MemoryTable::set(const MemoryRegion& region) {
   const uint32_t slot = slot_of(region.key);
   CHECK(windows_of(region.key) == 0);
   MemoryRegion entry = region;
-  entry.parent = entry.qpn = entry.windows = entry.list_next = entry.list_previous = 0;
+  entry.qpn = Qpn();
+  entry.parent = entry.windows = entry.list_next = entry.list_previous = 0;
   if (entry.kind != MemoryKind::kRegion) entry.length = entry.access = 0;
   put(slot, entry);
 }
@@ -38,8 +39,8 @@ uint32_t MemoryTable::windows_of(Key key) const {
   return slot < capacity_ ? entries_[slot].windows : 0;
 }
 
-void MemoryTable::forget_queue_pair(uint32_t qpn) {
-  for (uint32_t slot = lists_[qpn % kLists]; slot != 0;) {
+void MemoryTable::forget_queue_pair(Qpn qpn) {
+  for (uint32_t slot = lists_[qpn.value() % kLists]; slot != 0;) {
     const MemoryRegion& entry = entries_[slot];
     const uint32_t next = entry.list_next;
     if (entry.qpn == qpn) unbind(slot, entry.key);
@@ -56,7 +57,7 @@ void MemoryTable::unbind_windows_of(Key key) {
 
 void MemoryTable::enlist(uint32_t slot) {
   MemoryRegion& entry = entries_[slot];
-  uint32_t& head = lists_[entry.qpn % kLists];
+  uint32_t& head = lists_[entry.qpn.value() % kLists];
   entry.list_previous = 0;
   entry.list_next = head;
   if (head != 0) entries_[head].list_previous = slot;
@@ -66,7 +67,7 @@ void MemoryTable::enlist(uint32_t slot) {
 void MemoryTable::delist(uint32_t slot) {
   MemoryRegion& entry = entries_[slot];
   uint32_t& from = entry.list_previous != 0 ? entries_[entry.list_previous].list_next
-                                            : lists_[entry.qpn % kLists];
+                                            : lists_[entry.qpn.value() % kLists];
   from = entry.list_next;
   if (entry.list_next != 0) entries_[entry.list_next].list_previous = entry.list_previous;
   entry.list_next = entry.list_previous = 0;
@@ -83,7 +84,8 @@ void MemoryTable::unbind(uint32_t slot, Key key) {
   }
   MemoryRegion entry = entries_[slot];
   entry.key = key;
-  entry.parent = entry.qpn = entry.access = 0;
+  entry.qpn = Qpn();
+  entry.parent = entry.access = 0;
   entry.iova = entry.addr = entry.length = 0;
   put(slot, entry);
 }
@@ -138,7 +140,7 @@ BindError MemoryTable::bind(const WindowBind& request) {
   return BindError::kNone;
 }
 
-bool MemoryTable::invalidate(Key key, uint32_t pd, uint32_t qpn) {
+bool MemoryTable::invalidate(Key key, uint32_t pd, Qpn qpn) {
   const MemoryRegion* window = find(key, pd);
   if (window == nullptr || window->kind != MemoryKind::kWindow2) return false;
   if (window->parent == 0) return true;

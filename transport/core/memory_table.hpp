@@ -22,6 +22,7 @@
 
 #include "base/check.hpp"
 #include "base/key.hpp"
+#include "base/qpn.hpp"
 
 namespace mprdma::transport {
 
@@ -46,7 +47,7 @@ struct MemoryRegion {
   MemoryKind kind = MemoryKind::kRegion;
   // Bookkeeping of the table: 0 when an entry is set.
   uint32_t parent = 0;   // window: slot of the region that it is bound to; 0: not bound
-  uint32_t qpn = 0;      // window of type 2: queue pair that bound it
+  Qpn qpn{};             // window of type 2: queue pair that bound it
   uint32_t windows = 0;  // region: windows that are bound to it
   // Bound window of type 2: slots of its neighbours in its queue pair's list; 0: the end.
   uint32_t list_next = 0;
@@ -58,7 +59,7 @@ struct MemoryRegion {
 // A bind request of a queue pair (IBTA 10.6.7.2; 11.4.1.1).
 struct WindowBind {
   uint32_t pd = 0;  // of the queue pair
-  uint32_t qpn = 0;
+  Qpn qpn{};
   Key window{};  // a key of the window; only its upper 24 bits count
   // New key of the window. Type 1: its slot must be the window's. Type 2: only the low 8 bits
   // count, which the consumer chooses (IBTA 10.6.7.2.4); the upper 24 stay.
@@ -121,7 +122,7 @@ class MemoryTable {
   // `ask`: some memory is registered on demand; without any, present() skips the host.
   void ask_presence(bool ask) { asks_presence_ = ask; }
   // Unbinds the windows of type 2 of a queue pair that is gone.
-  void forget_queue_pair(uint32_t qpn);
+  void forget_queue_pair(Qpn qpn);
 
   // Number of regions and bound windows that allow placement on arrival; at 0 all placement is in
   // order.
@@ -132,7 +133,7 @@ class MemoryTable {
   // LOCAL_INV of queue pair `qpn`, or a SEND with invalidate that reached it. False: `key` names no
   // window of type 2 that it may use (registered regions cannot be invalidated; IBTA 10.6.5). A
   // window that is invalid already stays invalid, which is no error.
-  [[nodiscard]] bool invalidate(Key key, uint32_t pd, uint32_t qpn);
+  [[nodiscard]] bool invalidate(Key key, uint32_t pd, Qpn qpn);
 
   // ---- Lookups
   // The entry of `key` in this protection domain, or nullptr.
@@ -165,8 +166,8 @@ class MemoryTable {
 
   // Remote access through queue pair `qpn`, by an rkey.
   // A length of zero needs no valid key (IBTA 9.7.4.1.3) and is for the caller to skip.
-  [[nodiscard]] bool translate_remote(Key key, uint32_t pd, uint32_t qpn, uint64_t iova,
-                                      uint64_t length, uint32_t access, uint64_t* addr) const {
+  [[nodiscard]] bool translate_remote(Key key, uint32_t pd, Qpn qpn, uint64_t iova, uint64_t length,
+                                      uint32_t access, uint64_t* addr) const {
     const MemoryRegion* region = find(key, pd);
     if (region == nullptr) return false;
     if (region->kind != MemoryKind::kRegion) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/psn.hpp"
+#include "base/qpn.hpp"
 #include "transport/core/counters.hpp"
 #include "transport/core/held_pool.hpp"
 #include "transport/core/memory_table.hpp"
@@ -33,7 +34,7 @@ struct Device {
 };
 
 struct QpConfig {
-  uint32_t qpn = 0;
+  Qpn qpn{};
   uint32_t pd = 0;
   uint32_t send_depth = 0;  // work requests
   uint32_t recv_depth = 0;
@@ -60,7 +61,7 @@ struct QpAttributes {
   uint32_t access = 0;  // kRemote*
   uint32_t qkey = 0;    // UD
   uint32_t path_mtu = 1024;
-  uint32_t dest_qpn = 0;
+  Qpn dest_qpn{};
   Psn rq_psn;
   Psn sq_psn;
   uint16_t vp = wire::kVirtualPathMin;  // the fixed path of PathPolicy::kSingle

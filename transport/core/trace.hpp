@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/psn.hpp"
+#include "base/qpn.hpp"
 #include "base/units.hpp"
 #include "wire/packet.hpp"
 
@@ -45,7 +46,7 @@ struct TraceEvent {
   Time now{};
   TraceKind kind{};
   TraceStream stream = TraceStream::kRequests;
-  uint32_t qpn = 0;  // the queue pair that raises it
+  Qpn qpn{};  // the queue pair that raises it
   Psn psn{};
   std::string_view reason{};  // a literal: the state; why packets are lost or sent again
   // ---- window, lost, timeout, restart: the stream as the event leaves it
@@ -72,7 +73,7 @@ class TraceSink {
 // What a part of a queue pair raises events with.
 struct Trace {
   TraceSink* sink = nullptr;
-  uint32_t qpn = 0;
+  Qpn qpn{};
   TraceStream stream = TraceStream::kRequests;
 
   [[nodiscard]] bool on() const { return sink != nullptr; }

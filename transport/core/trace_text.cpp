@@ -68,7 +68,7 @@ std::string_view trace_text(const TraceEvent& event, std::string_view host, std:
   TextWriter writer(out);
   writer.text("{\"ns\":").dec(static_cast<uint64_t>(event.now.ns()));
   if (!host.empty()) field(writer, "host", host);
-  field(writer, "qpn", event.qpn);
+  field(writer, "qpn", event.qpn.value());
   field(writer, "event", to_string(event.kind));
   field(writer, "psn", event.psn.value());
   if (!event.reason.empty()) field(writer, "reason", event.reason);

@@ -10,6 +10,7 @@
 #include "base/check.hpp"
 #include "base/key.hpp"
 #include "base/psn.hpp"
+#include "base/qpn.hpp"
 #include "base/units.hpp"
 #include "transport/core/params.hpp"
 #include "wire/packet.hpp"
@@ -88,7 +89,7 @@ struct SendRequest {
   uint64_t compare_add = 0;
   uint64_t swap = 0;
   uint32_t ah = 0;  // UD: the host's number of the address
-  uint32_t remote_qpn = 0;
+  Qpn remote_qpn{};
   uint32_t remote_qkey = 0;   // UD; top bit set: use the queue pair's own (IBTA 10.2.5)
   uint32_t xrc_srqn = 0;      // XRC
   std::span<const Sge> sges;  // copied by post_send
@@ -114,7 +115,7 @@ struct Completion {
   bool emit = true;  // false: unsignaled success, which only frees its slot
   uint32_t byte_len = 0;
   uint32_t imm = 0;
-  uint32_t src_qpn = 0;                    // UD; 0: the connection's peer
+  Qpn src_qpn{};                           // UD; 0: the connection's peer
   uint32_t vendor_err = 0;                 // wire::NackCode or VendorError: the cause of an error
   const SharedReceives* shared = nullptr;  // the queue that a receive came from
 };

@@ -36,7 +36,7 @@ void Requester::follow_attributes() {
 
 void Requester::reset(RxActions& actions) {
   response_receiver_.release_held(actions);
-  response_receiver_.reset(Psn(), 0);
+  response_receiver_.reset(Psn(), Qpn());
   sender_.reset(Psn());
   sends_.clear();
   next_nudge_ = Time::never();

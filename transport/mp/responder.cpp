@@ -45,7 +45,7 @@ void Responder::follow_attributes() {
 
 void Responder::reset(RxActions& actions) {
   receiver_.release_held(actions);
-  receiver_.reset(Psn(), 0);
+  receiver_.reset(Psn(), Qpn());
   response_sender_.reset(Psn());
   response_end_ = Psn();
   contexts_.clear();

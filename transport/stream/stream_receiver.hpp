@@ -18,6 +18,7 @@
 
 #include "base/check.hpp"
 #include "base/psn.hpp"
+#include "base/qpn.hpp"
 #include "base/window_bitmap.hpp"
 #include "transport/core/counters.hpp"
 #include "transport/core/held_pool.hpp"
@@ -72,7 +73,7 @@ class StreamReceiver {
   StreamReceiver(const Params& params, uint8_t ack_flags, const Device& device);
 
   // Requires a call of release_held() before, if any frame may be held.
-  void reset(Psn first, uint32_t peer_qpn) {
+  void reset(Psn first, Qpn peer_qpn) {
     rcv_nxt_ = first;
     peer_qpn_ = peer_qpn;
     received_.reset();
@@ -139,7 +140,7 @@ class StreamReceiver {
   const MemoryTable* memory_;
   TransportCounters* counters_;
   Psn rcv_nxt_;
-  uint32_t peer_qpn_ = 0;
+  Qpn peer_qpn_{};
   uint32_t msn_ = 0;
   Outcome refusal_;
   bool took_packet_ = false;

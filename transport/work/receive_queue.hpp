@@ -10,6 +10,7 @@
 #include <memory>
 #include <span>
 
+#include "base/qpn.hpp"
 #include "base/ring.hpp"
 #include "transport/core/types.hpp"
 #include "transport/work/sge_list.hpp"
@@ -47,7 +48,7 @@ struct Receive {
   WcOpcode opcode = WcOpcode::kRecv;
   uint32_t byte_len = 0;
   uint32_t imm = 0;
-  uint32_t src_qpn = 0;  // UD; 0: the connection's peer
+  Qpn src_qpn{};  // UD; 0: the connection's peer
   uint32_t vendor_err = 0;
   const SharedReceives* shared = nullptr;  // the shared queue that the receive came from
 };

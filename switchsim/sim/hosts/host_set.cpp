@@ -98,7 +98,7 @@ void HostSet::make_endpoint(uint32_t number) {
   const bool requester = number % 2 == 0;
   const bool send = spec.operation == FlowOperation::kSend;
   transport::QpConfig config;
-  config.qpn = kFirstQpn + number;
+  config.qpn = qpn_of(number);
   config.pd = kPd;
   config.send_depth = requester ? flow.send_depth() : 1;
   config.recv_depth = !requester && send ? 2 * flow.send_depth() + 2 : 1;
@@ -158,7 +158,7 @@ void HostSet::connect(uint32_t flow, Prng prng) {
     transport::QpAttributes attributes;
     attributes.access = transport::kRemoteWrite | transport::kRemoteRead;
     attributes.path_mtu = spec.path_mtu;
-    attributes.dest_qpn = kFirstQpn + 2 * flow + 1 - side;
+    attributes.dest_qpn = qpn_of(2 * flow + 1 - side);
     attributes.sq_psn = psn[side];
     attributes.rq_psn = psn[1 - side];
     attributes.vp = vp;

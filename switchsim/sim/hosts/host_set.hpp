@@ -18,7 +18,9 @@
 #include <string>
 #include <vector>
 
+#include "base/key.hpp"
 #include "base/prng.hpp"
+#include "base/qpn.hpp"
 #include "switchsim/model/network.hpp"
 #include "switchsim/sim/hosts/capture.hpp"
 #include "switchsim/sim/hosts/contents.hpp"
@@ -72,8 +74,10 @@ class HostSet {
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
-  // The queue pair number of endpoint 0; endpoint n has kFirstQpn + n.
-  static constexpr uint32_t kFirstQpn = 0x100;
+  // Of endpoint 0; the others' follow it.
+  static constexpr Qpn kFirstQpn{0x100};
+  static constexpr Qpn qpn_of(uint32_t endpoint) { return Qpn(kFirstQpn.value() + endpoint); }
+  static constexpr uint32_t endpoint_of(Qpn qpn) { return qpn.value() - kFirstQpn.value(); }
   static constexpr Key kKey = transport::MemoryTable::make_key(1, 0);
   struct Endpoint {
     Endpoint(const transport::QpConfig& config, const transport::Device& device)

@@ -19,7 +19,7 @@ void HostSet::prefetch(PacketId id) const {
 
 void HostSet::on_packet(NodeId host, PacketId id) {
   wire::Packet& packet = contents_[id];
-  const uint32_t number = packet.dest_qpn - kFirstQpn;
+  const uint32_t number = endpoint_of(packet.dest_qpn);
   CHECK(number < endpoints_.size());
   Endpoint& endpoint = *endpoints_[number];
   CHECK(endpoint.host == host);
@@ -43,7 +43,7 @@ void HostSet::set_capture(Capture* capture) {
 void HostSet::on_transmit(PortId port, PacketId id) {
   wire::Packet packet = contents_[id];
   packet.ce = network_->packet(id).ce;
-  const Endpoint& endpoint = *endpoints_[packet.dest_qpn - kFirstQpn];
+  const Endpoint& endpoint = *endpoints_[endpoint_of(packet.dest_qpn)];
   departures_->packet(port % 2, network_->now(), endpoint.peer, endpoint.host, packet);
 }
 
@@ -118,7 +118,7 @@ PacketId HostSet::make_packet(const Endpoint& endpoint, const wire::Packet& head
   NetPacket& packet = network_->packet(id);
   packet.flow = flow_of(endpoint.host, endpoint.peer, header.vp);
   packet.wire_bytes = wire_bytes(header);
-  packet.contents = header.dest_qpn - kFirstQpn;  // receiving endpoint, for prefetch()
+  packet.contents = endpoint_of(header.dest_qpn);  // receiving endpoint, for prefetch()
   packet.destination = endpoint.peer;
   packet.ect = true;
   packet.ce = false;

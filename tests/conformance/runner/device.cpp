@@ -14,8 +14,8 @@ using transport::QpService;
 using transport::QpState;
 
 constexpr uint32_t kPd = 1;
-constexpr uint32_t kFirstQpn = 0x11;
-constexpr uint32_t kPeerQpn = 0x22;
+constexpr Qpn kFirstQpn{0x11};
+constexpr Qpn kPeerQpn{0x22};
 constexpr uint32_t kQkey = 0x11111111;
 constexpr uint64_t kDefaultLocal = 0x10000;
 constexpr uint64_t kDefaultRemote = 0x20000;
@@ -37,7 +37,7 @@ std::string describe(const transport::Completion& c) {
   if (c.invalidated) text += " inv=" + std::to_string(c.imm);
   if (c.solicited) text += " solicited=1";
   if (c.has_grh) text += " grh=1";
-  if (c.src_qpn != 0) text += " src=" + std::to_string(c.src_qpn);
+  if (c.src_qpn != Qpn(0)) text += " src=" + std::to_string(c.src_qpn.value());
   return text + " vendor=" + std::to_string(c.vendor_err);
 }
 
@@ -107,7 +107,7 @@ void Device::make_qp(const Step& step) {
   const std::string name = step.subject.empty() ? "A" : step.subject;
   if (queue_pairs_.contains(name)) step.fail("there is a qp '" + name + "' already");
   transport::QpConfig config{
-      .qpn = kFirstQpn + static_cast<uint32_t>(queue_pairs_.size()),
+      .qpn = Qpn(kFirstQpn.value() + static_cast<uint32_t>(queue_pairs_.size())),
       .pd = static_cast<uint32_t>(step.number_or("pd", kPd)),
       .send_depth = static_cast<uint32_t>(step.number_or("sq_depth", 16)),
       .recv_depth = static_cast<uint32_t>(step.number_or("rq_depth", 16)),
@@ -298,7 +298,7 @@ void Device::post_send(const Step& step) {
       .compare_add = step.number_or(step.has("add") ? "add" : "compare", 0),
       .swap = step.number_or("swap", 0),
       .ah = static_cast<uint32_t>(step.number_or("ah", 1)),
-      .remote_qpn = static_cast<uint32_t>(step.number_or("qpn", kPeerQpn)),
+      .remote_qpn = Qpn(static_cast<uint32_t>(step.number_or("qpn", kPeerQpn.value()))),
       .remote_qkey = static_cast<uint32_t>(step.number_or("qkey", kQkey)),
       .xrc_srqn = static_cast<uint32_t>(step.number_or("srqn", 0)),
       .sges = sges};

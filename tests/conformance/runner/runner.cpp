@@ -37,7 +37,7 @@ void check_completion(const Step& step, const Device& device, const Completion& 
   check_value(step, "vendor", got.vendor_err, all);
   check_value(step, "solicited", got.solicited ? 1 : 0, all);
   check_value(step, "grh", got.has_grh ? 1 : 0, all);
-  check_value(step, "src", got.src_qpn, all);
+  check_value(step, "src", got.src_qpn.value(), all);
   check_value(step, "srq", got.shared != nullptr ? 1 : 0, all);
   if (got.status != transport::WcStatus::kSuccess) return;
   if (got.has_imm != step.has("imm")) step.fail("immediate data differs: got " + all);

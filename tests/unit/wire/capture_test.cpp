@@ -102,7 +102,7 @@ TEST_F(Capture, ManagementDatagram) {
   const Packet& request = packet(1);
   EXPECT_EQ(request.opcode, Opcode::kUdSendOnly);
   EXPECT_EQ(request.dest_qpn, kGeneralServicesQpn);
-  EXPECT_EQ(request.deth, (Deth{.q_key = kGeneralServicesQKey, .src_qpn = 1}));
+  EXPECT_EQ(request.deth, (Deth{.q_key = kGeneralServicesQKey, .src_qpn = Qpn(1)}));
   EXPECT_EQ(request.payload_len, 256U);
   EXPECT_EQ(request.vp, 55410);
   EXPECT_EQ(frames_[0].frame.address.ip_identification, 0xd408);
@@ -121,7 +121,7 @@ TEST_F(Capture, PsnWraps) {
 TEST_F(Capture, SendForms) {
   const Packet& with_imm = packet(202);
   EXPECT_EQ(with_imm.opcode, Opcode::kRcSendOnlyImm);
-  EXPECT_EQ(with_imm.dest_qpn, 0x1bU);
+  EXPECT_EQ(with_imm.dest_qpn, Qpn(0x1b));
   const unsigned char imm_bytes[4] = {0xef, 0xbe, 0xad, 0xde};
   EXPECT_EQ(std::memcmp(&with_imm.immdt, imm_bytes, 4), 0) << "wire order is memory order";
   EXPECT_EQ(with_imm.payload_len, 5U);

@@ -135,7 +135,7 @@ TEST(CmMad, ReqFields) {
       {"ece_vendor", [](CmReq& r) { r.ece_vendor = 0xffffff; }, bytes_at(5, 3)},
       {"service_id", [](CmReq& r) { r.service_id = ~uint64_t{0}; }, bytes_at(8, 8)},
       {"ca_guid", [](CmReq& r) { r.ca_guid = ~uint64_t{0}; }, bytes_at(16, 8)},
-      {"qpn", [](CmReq& r) { r.qpn = 0xffffff; }, bytes_at(32, 3)},
+      {"qpn", [](CmReq& r) { r.qpn = Qpn(0xffffff); }, bytes_at(32, 3)},
       {"responder_resources", [](CmReq& r) { r.responder_resources = 0xff; }, bytes_at(35, 1)},
       {"initiator_depth", [](CmReq& r) { r.initiator_depth = 0xff; }, bytes_at(39, 1)},
       {"remote timeout", [](CmReq& r) { r.remote_cm_response_timeout = 0xff; }, {{43, 0, 5}}},
@@ -207,8 +207,8 @@ TEST(CmMad, RepFields) {
   expect_fields<CmRep>({
       {"local_comm_id", [](CmRep& r) { r.local_comm_id = 0xffffffff; }, bytes_at(0, 4)},
       {"remote_comm_id", [](CmRep& r) { r.remote_comm_id = 0xffffffff; }, bytes_at(4, 4)},
-      {"qpn", [](CmRep& r) { r.qpn = 0xffffff; }, bytes_at(12, 3)},
-      {"ee_context", [](CmRep& r) { r.ee_context = 0xffffff; }, bytes_at(16, 3)},
+      {"qpn", [](CmRep& r) { r.qpn = Qpn(0xffffff); }, bytes_at(12, 3)},
+      {"ee_context", [](CmRep& r) { r.ee_context = Qpn(0xffffff); }, bytes_at(16, 3)},
       {"starting_psn", [](CmRep& r) { r.starting_psn = 0xffffff; }, bytes_at(20, 3)},
       {"ece high", [](CmRep& r) { r.ece_vendor = 0xff0000; }, bytes_at(15, 1)},
       {"ece middle", [](CmRep& r) { r.ece_vendor = 0x00ff00; }, bytes_at(19, 1)},
@@ -234,7 +234,7 @@ TEST(CmMad, RtuDreqAndDrepFields) {
   expect_fields<CmDreq>({
       {"local_comm_id", [](CmDreq& r) { r.local_comm_id = 0xffffffff; }, bytes_at(0, 4)},
       {"remote_comm_id", [](CmDreq& r) { r.remote_comm_id = 0xffffffff; }, bytes_at(4, 4)},
-      {"remote_qpn", [](CmDreq& r) { r.remote_qpn = 0xffffff; }, bytes_at(8, 3)},
+      {"remote_qpn", [](CmDreq& r) { r.remote_qpn = Qpn(0xffffff); }, bytes_at(8, 3)},
       {"private_data", [](CmDreq& r) { fill_private(r); }, bytes_at(12, 220)},
   });
   expect_fields<CmDrep>({
@@ -256,7 +256,7 @@ TEST(CmMad, SidrFields) {
       {"status", [](CmSidrRep& r) { r.status = 0xff; }, bytes_at(4, 1)},
       {"ece high", [](CmSidrRep& r) { r.ece_vendor = 0xffff00; }, bytes_at(6, 2)},
       {"ece low", [](CmSidrRep& r) { r.ece_vendor = 0x0000ff; }, bytes_at(11, 1)},
-      {"qpn", [](CmSidrRep& r) { r.qpn = 0xffffff; }, bytes_at(8, 3)},
+      {"qpn", [](CmSidrRep& r) { r.qpn = Qpn(0xffffff); }, bytes_at(8, 3)},
       {"service_id", [](CmSidrRep& r) { r.service_id = ~uint64_t{0}; }, bytes_at(12, 8)},
       {"qkey", [](CmSidrRep& r) { r.qkey = 0xffffffff; }, bytes_at(20, 4)},
       {"private_data", [](CmSidrRep& r) { fill_private(r); }, bytes_at(96, 136)},
@@ -268,7 +268,7 @@ TEST(CmMad, AMessageComesBackAsItWas) {
   req.local_comm_id = 0x01020304;
   req.service_id = cm_service_id(0x0106, 7174);
   req.ca_guid = 0x020000fffe0a0001;
-  req.qpn = 0x000102;
+  req.qpn = Qpn(0x000102);
   req.starting_psn = 0xfedcba;
   req.service = CmService::kUc;
   req.local_gid = map_ipv4(Ipv4(0x0a010001));

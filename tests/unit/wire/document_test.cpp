@@ -98,7 +98,7 @@ TEST(WireFormatPage, WorkedExampleWrite) {
   packet.opcode = Opcode::kMpWriteOnly;
   packet.vp = 50'000;
   packet.psn = Psn(0x0000ff);
-  packet.dest_qpn = 0x000102;
+  packet.dest_qpn = Qpn(0x000102);
   packet.payload_len = 5;
   packet.mp_data = {.flags = kMpDataReTx, .timestamp = 0x12345678};
   packet.reth = {.va = 0x00007f0000001000, .rkey = Key(0x00000a01), .dma_len = 5};
@@ -116,7 +116,7 @@ TEST(WireFormatPage, WorkedExampleAcknowledgement) {
   packet.opcode = Opcode::kMpAck;
   packet.vp = 50'000;
   packet.psn = Psn(0x0000fd);
-  packet.dest_qpn = 0x000201;
+  packet.dest_qpn = Qpn(0x000201);
   packet.mp_ack = {.flags = kMpAckReTx | kMpAckOrderedPlacement | kMpAckSackValid,
                    .echoed_timestamp = 0x12345678,
                    .sack = Psn(0x0000ff),

@@ -26,7 +26,7 @@ Packet sample_write() {
   packet.opcode = Opcode::kMpWriteOnly;
   packet.vp = 50'000;
   packet.psn = Psn(17);
-  packet.dest_qpn = 0x102;
+  packet.dest_qpn = Qpn(0x102);
   packet.payload_len = 13;
   packet.reth = {.va = 0x1000, .rkey = Key(9), .dma_len = 13};
   return packet;

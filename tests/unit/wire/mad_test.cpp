@@ -22,8 +22,8 @@ PairMad question() {
               .mode = PairMode::kMpSingle,
               .abilities = 0x2e,
               .window_slots = 128,
-              .sender_qpn = 0x0a0b0c,
-              .receiver_qpn = 0x0d0e0f};
+              .sender_qpn = Qpn(0x0a0b0c),
+              .receiver_qpn = Qpn(0x0d0e0f)};
   return mad;
 }
 

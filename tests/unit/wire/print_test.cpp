@@ -25,7 +25,7 @@ TEST(Print, PacketOnOneLine) {
   Packet packet;
   packet.opcode = Opcode::kMpWriteOnlyImm;
   packet.psn = Psn(17);
-  packet.dest_qpn = 0x102;
+  packet.dest_qpn = Qpn(0x102);
   packet.vp = 50'000;
   packet.payload_len = 64;
   packet.ce = true;

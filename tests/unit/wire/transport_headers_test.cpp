@@ -29,7 +29,7 @@ TEST(Bth, BytesAndBack) {
                 .pad_count = 2,
                 .p_key = 0x1234,
                 .fecn = true,
-                .dest_qpn = 0xabcdef,
+                .dest_qpn = Qpn(0xabcdef),
                 .ack_req = true,
                 .psn = Psn(0x010203)};
   EXPECT_EQ(Bth::load(bytes.data()), bth);
@@ -64,7 +64,7 @@ TEST(Reth, BytesAndBack) {
 
 TEST(Deth, BytesAndBack) {
   const Bytes bytes = {0x80, 0x01, 0x00, 0x00, 0x00, 0xab, 0xcd, 0xef};
-  const Deth deth{.q_key = kGeneralServicesQKey, .src_qpn = 0xabcdef};
+  const Deth deth{.q_key = kGeneralServicesQKey, .src_qpn = Qpn(0xabcdef)};
   EXPECT_EQ(Deth::load(bytes.data()), deth);
   EXPECT_EQ(stored(deth), bytes);
 }

@@ -434,8 +434,8 @@ TEST_F(CmConnection, XrcNamesItsTargetInTheEeContextAndUcIsUc) {
   EXPECT_EQ(request.params.qp_type, 10);
   ASSERT_EQ(b.accept(request.id, params(18)), 0);
   const CmMad rep = b.take()[0];
-  EXPECT_EQ(std::get<CmRep>(rep.body).ee_context, 18u);
-  EXPECT_EQ(std::get<CmRep>(rep.body).qpn, 0u);
+  EXPECT_EQ(std::get<CmRep>(rep.body).ee_context, Qpn(18));
+  EXPECT_EQ(std::get<CmRep>(rep.body).qpn, Qpn(0));
   EXPECT_TRUE(std::get<CmRep>(rep.body).srq);
   a.give(rep, b.address);
   EXPECT_EQ(a.expect(MPRDMA_ABI_CM_EVENT_RESPONSE).params.qpn, 18u);

@@ -182,7 +182,7 @@ TEST_F(CmReject, AConnectionHearsItsPeerOnly) {
   // The message comes from the peer's address, but concerns another queue pair or another
   // connection.
   CmDreq other = dreq;
-  other.remote_qpn ^= 1;
+  other.remote_qpn = Qpn(other.remote_qpn.value() ^ 1);
   b.give({.transaction = 5, .modifier = 0, .body = other}, a.address);
   other = dreq;
   other.local_comm_id ^= 1;
@@ -214,7 +214,7 @@ TEST_F(CmReject, AFloodOfRequestsIsBounded) {
   for (uint32_t i = 0; i < 100'000; ++i) {
     auto& body = std::get<CmReq>(req.body);
     body.local_comm_id = 0x1000000 + i;
-    body.qpn = 1000 + i;
+    body.qpn = Qpn(1000 + i);
     body.service_id = wire::cm_service_id(kTcp, static_cast<uint16_t>(kPort + i % 2));
     b.give(req, a.address);
   }

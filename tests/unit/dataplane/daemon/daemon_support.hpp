@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "base/qpn.hpp"
 #include "dataplane/daemon/loop.hpp"
 #include "dataplane/port/local_port.hpp"
 #include "tests/unit/dataplane/daemon/switch_bed.hpp"
@@ -131,8 +132,8 @@ class Process {
     return next.event.type == static_cast<uint32_t>(type) ? next.event.id : 0;
   }
   [[nodiscard]] uint32_t block() const { return welcome.first_generation / kBlockGenerations; }
-  [[nodiscard]] uint32_t qpn(uint32_t slot = 5) const {
-    return welcome.first_generation << kSlotBits | slot;
+  [[nodiscard]] Qpn qpn(uint32_t slot = 5) const {
+    return make_qpn(welcome.first_generation, slot);
   }
   bool send(const Bytes& bytes) const {
     TxFrame frame{};

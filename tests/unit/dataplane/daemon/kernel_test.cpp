@@ -147,7 +147,7 @@ TEST(NicKernel, SendsThroughThePort) {
 // A process without any right may send UDP from the address that it shares with us.
 TEST(NicKernel, DoesNotSpeakInTheDevicesName) {
   KernelBed bed(true);
-  const Bytes whole = make_frame({.dest_qpn = 5});
+  const Bytes whole = make_frame({.dest_qpn = Qpn(5)});
   bed.kernel_sends(whole);
   Bytes fragment = whole;
   wire::Ipv4Header ip = wire::Ipv4Header::load(fragment.data() + 14);
@@ -161,7 +161,7 @@ TEST(NicKernel, DoesNotSpeakInTheDevicesName) {
   EXPECT_TRUE(bed.wire_gets().empty());
   EXPECT_EQ(bed.nic.wire_counters().nic_drop_forged, 3u);
   // The kernel may send in its own name, and to other ports.
-  FrameSpec own{.dest_qpn = 5};
+  FrameSpec own{.dest_qpn = Qpn(5)};
   own.src_ip = kFarIp;
   bed.kernel_sends(make_frame(own));
   bed.kernel_sends(ipv4_frame(wire::kIpProtocolUdp, kOurIp, kPeerIp, kPeerMac));

@@ -93,17 +93,17 @@ class NicServerCmTest : public NicServerTest {
     EXPECT_EQ(who.hears(daemon, MPRDMA_ABI_CM_EVENT_ADDRESS_RESOLVED), id);
     return id;
   }
-  int with_qpn(Process& who, mprdma_abi_cm_op op, uint32_t id, uint32_t qpn) {
+  int with_qpn(Process& who, mprdma_abi_cm_op op, uint32_t id, Qpn qpn) {
     mprdma_abi_cm_command in{};
-    in.params.qpn = qpn;
+    in.params.qpn = qpn.value();
     in.params.qp_type = 2;  // RC
     in.params.path_mtu = 3;
     return who.execute(daemon, op, id, in);
   }
-  int connect(Process& who, uint32_t id, uint32_t qpn) {
+  int connect(Process& who, uint32_t id, Qpn qpn) {
     return with_qpn(who, MPRDMA_ABI_CM_CONNECT, id, qpn);
   }
-  int accept(Process& who, uint32_t id, uint32_t qpn) {
+  int accept(Process& who, uint32_t id, Qpn qpn) {
     return with_qpn(who, MPRDMA_ABI_CM_ACCEPT, id, qpn);
   }
   // Connects a to b, which listens.
@@ -141,8 +141,8 @@ TEST_F(NicServerCmTest, NobodyConnectsInTheNameOfAnothersQueuePair) {
   Process c(directory.wire());
   ASSERT_TRUE(c.enter(daemon, 103));
   const uint32_t id_c = resolved(c);
-  const uint32_t others[] = {a.qpn(), b.qpn(), qpn_in(90), 1, wire::kMulticastQpn, 1u << 24};
-  for (const uint32_t qpn : others) EXPECT_EQ(connect(c, id_c, qpn), EPERM) << qpn;
+  const Qpn others[] = {a.qpn(), b.qpn(), qpn_in(90), Qpn(1), wire::kMulticastQpn, Qpn(1u << 24)};
+  for (const Qpn qpn : others) EXPECT_EQ(connect(c, id_c, qpn), EPERM) << qpn.value();
   EXPECT_EQ(forged(), std::size(others));
   EXPECT_EQ(connect(c, id_c, c.qpn()), 0);
   const uint32_t request = b.hears(daemon, MPRDMA_ABI_CM_EVENT_REQUEST);
@@ -170,9 +170,9 @@ TEST_F(NicServerCmTest, AnAnswerToASidrRequestNamesAnOwnQueuePair) {
 TEST_F(NicServerCmTest, WhoHasNoQueuePairMaySaySo) {
   listen(b);
   const uint32_t id = resolved(a);
-  EXPECT_EQ(connect(a, id, 0), 0);
+  EXPECT_EQ(connect(a, id, Qpn(0)), 0);
   const uint32_t request = b.hears(daemon, MPRDMA_ABI_CM_EVENT_REQUEST);
-  EXPECT_EQ(accept(b, request, 0), 0);
+  EXPECT_EQ(accept(b, request, Qpn(0)), 0);
   EXPECT_EQ(a.hears(daemon, MPRDMA_ABI_CM_EVENT_RESPONSE), id);
   EXPECT_EQ(forged(), 0u);
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/ipv4.hpp"
+#include "base/qpn.hpp"
 #include "dataplane/daemon/switch.hpp"
 #include "tests/support/print.hpp"
 #include "tests/unit/dataplane/port/memory_port.hpp"
@@ -26,8 +27,8 @@ inline constexpr wire::MacAddress kOurMac = {2, 0x4d, 0x52, 0x49, 0, 1};
 inline constexpr wire::MacAddress kPeerMac = {2, 0x4d, 0x52, 0x49, 0, 2};
 inline constexpr wire::MacAddress kGroupMac = {1, 0, 0x5e, 1, 2, 3};
 
-constexpr uint32_t qpn_in(uint32_t block, uint32_t slot = 77) {
-  return block * kBlockGenerations << kSlotBits | slot;
+constexpr Qpn qpn_in(uint32_t block, uint32_t slot = 77) {
+  return make_qpn(block * kBlockGenerations, slot);
 }
 
 struct FakeManagement final : Management {
@@ -45,9 +46,9 @@ struct FakeManagement final : Management {
 
 // From us to the peer unless told otherwise.
 struct FrameSpec {
-  uint32_t dest_qpn = 2;
+  Qpn dest_qpn{2};
   wire::Opcode opcode = wire::Opcode::kMpSendOnly;
-  uint32_t src_qpn = 0;  // of a datagram
+  Qpn src_qpn{};  // of a datagram
   Ipv4 src_ip = kOurIp;
   Ipv4 dst_ip = kPeerIp;
   wire::MacAddress src_mac = kOurMac;
@@ -86,7 +87,7 @@ inline FrameSpec from_peer(FrameSpec spec) {
   return spec;
 }
 
-inline Bytes pair_mad(uint32_t sender_qpn, uint32_t receiver_qpn, bool response = false,
+inline Bytes pair_mad(Qpn sender_qpn, Qpn receiver_qpn, bool response = false,
                       uint64_t transaction = 0) {
   Bytes bytes(wire::kMadBytes);
   wire::PairMad mad;

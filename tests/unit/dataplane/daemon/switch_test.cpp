@@ -33,7 +33,7 @@ TEST(NicSwitch, SteersFromTheWireByQueuePairNumber) {
     }
   }
   bed.wire_sends(make_frame(from_peer({.dest_qpn = qpn_in(5)})));
-  bed.wire_sends(make_frame(from_peer({.dest_qpn = 0})));
+  bed.wire_sends(make_frame(from_peer({.dest_qpn = Qpn(0)})));
   bed.wire_sends(make_frame(from_peer({.dest_qpn = wire::kMulticastQpn})));
   bed.run();
   EXPECT_EQ(bed.nic.wire_counters().nic_drop_unknown_qp, 3u);
@@ -87,12 +87,12 @@ TEST(NicSwitch, NobodySpeaksInAnotherName) {
       make_frame({.src_ip = kFarIp}),
       make_frame({.src_mac = kPeerMac}),
       make_frame({.opcode = Opcode::kUdSendOnly, .src_qpn = qpn_in(2)}),
-      make_frame({.opcode = Opcode::kUdSendOnly, .src_qpn = 0}),
+      make_frame({.opcode = Opcode::kUdSendOnly, .src_qpn = Qpn(0)}),
       // A frame to queue pair 1 from another one, and from queue pair 1 to another one.
-      make_frame({.dest_qpn = 1}),
-      make_frame({.dest_qpn = 1, .opcode = Opcode::kUdSendOnly, .src_qpn = qpn_in(1)}),
-      make_frame({.dest_qpn = 8, .opcode = Opcode::kUdSendOnly, .src_qpn = 1}),
-      make_frame(management(pair_mad(qpn_in(2), 9))),
+      make_frame({.dest_qpn = Qpn(1)}),
+      make_frame({.dest_qpn = Qpn(1), .opcode = Opcode::kUdSendOnly, .src_qpn = qpn_in(1)}),
+      make_frame({.dest_qpn = Qpn(8), .opcode = Opcode::kUdSendOnly, .src_qpn = Qpn(1)}),
+      make_frame(management(pair_mad(qpn_in(2), Qpn(9)))),
   };
   for (const Bytes& frame : forged) bed.client_sends(1, frame);
   bed.run();
@@ -101,7 +101,7 @@ TEST(NicSwitch, NobodySpeaksInAnotherName) {
 
   const Bytes good[] = {
       make_frame({.opcode = Opcode::kUdSendOnly, .src_qpn = qpn_in(1)}),
-      make_frame(management(pair_mad(qpn_in(1), 9))),
+      make_frame(management(pair_mad(qpn_in(1), Qpn(9)))),
   };
   for (const Bytes& frame : good) bed.client_sends(1, frame);
   bed.run();
@@ -114,7 +114,7 @@ TEST(NicSwitch, AQuestionWithAStatusIsNobodys) {
   SwitchBed bed;
   bed.add(1);
   bed.add(2);
-  Bytes question = pair_mad(qpn_in(2), 9);
+  Bytes question = pair_mad(qpn_in(2), Qpn(9));
   question[5] = wire::kMadStatusUnsupportedAttribute;
   bed.client_sends(1, make_frame(management(question)));
   bed.client_sends(2, make_frame(management(question)));
@@ -123,7 +123,7 @@ TEST(NicSwitch, AQuestionWithAStatusIsNobodys) {
   EXPECT_EQ(bed.of(1).nic_drop_malformed, 1u);
   EXPECT_EQ(bed.of(2).nic_drop_malformed, 1u);
 
-  Bytes answer = pair_mad(0, 0, true, 5);
+  Bytes answer = pair_mad(Qpn(0), Qpn(0), true, 5);
   answer[5] = wire::kMadStatusUnsupportedAttribute;
   bed.client_sends(1, make_frame(management(answer)));
   bed.run();
@@ -189,7 +189,7 @@ TEST(NicSwitch, AGroupIsTheWireAndEveryOtherClient) {
 
   // A packet of a connection to a broadcast address, and a group address behind a unicast Ethernet
   // address.
-  bed.client_sends(1, make_frame({.dest_qpn = 9, .dst_mac = wire::kBroadcastMac}));
+  bed.client_sends(1, make_frame({.dest_qpn = Qpn(9), .dst_mac = wire::kBroadcastMac}));
   FrameSpec half = group;
   half.dst_mac = kPeerMac;
   bed.client_sends(1, make_frame(half));

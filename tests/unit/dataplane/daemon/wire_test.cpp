@@ -117,8 +117,8 @@ TEST(NicNeighbours, AGatewayMayBecomeAnotherMachine) {
   // The client's Ethernet address for the gateway is ignored; for an address on the subnet it
   // counts.
   bed.client_sends(1, far);
-  bed.client_sends(1, make_frame(management(pair_mad(qpn_in(1), 9))));
-  FrameSpec pair = management(pair_mad(qpn_in(1), 9));
+  bed.client_sends(1, make_frame(management(pair_mad(qpn_in(1), Qpn(9)))));
+  FrameSpec pair = management(pair_mad(qpn_in(1), Qpn(9)));
   pair.dst_ip = kFarIp;
   bed.client_sends(1, make_frame(pair));
   bed.client_sends(1, near);
@@ -234,9 +234,9 @@ TEST(NicManagement, OurClassGoesToTheQueuePairThatItNames) {
   SwitchBed bed;
   bed.add(1);
   bed.add(2);
-  const Bytes ask = make_frame(from_peer(management(pair_mad(9, qpn_in(2)))));
-  const Bytes answer =
-      make_frame(from_peer(management(pair_mad(9, 0, true, 0xabcd000000 | qpn_in(1)))));
+  const Bytes ask = make_frame(from_peer(management(pair_mad(Qpn(9), qpn_in(2)))));
+  const Bytes answer = make_frame(
+      from_peer(management(pair_mad(Qpn(9), Qpn(0), true, 0xabcd000000 | qpn_in(1).value()))));
   bed.wire_sends(ask);
   bed.wire_sends(answer);
   // The datagram goes from one client of the host to another.
@@ -285,8 +285,8 @@ TEST(NicManagement, TheAgentsDatagramWaitsForTheNeighbour) {
   ASSERT_EQ(sent.size(), 1u);
   wire::DecodedFrame decoded;
   ASSERT_EQ(wire::decode_frame(sent[0], decoded, true), wire::DropReason::kNone);
-  EXPECT_EQ(decoded.packet.dest_qpn, 1u);
-  EXPECT_EQ(decoded.packet.deth.src_qpn, 1u);
+  EXPECT_EQ(decoded.packet.dest_qpn, Qpn(1));
+  EXPECT_EQ(decoded.packet.deth.src_qpn, Qpn(1));
   EXPECT_EQ(decoded.address.dst_mac, kPeerMac);
   const auto payload = wire::payload_of(sent[0], decoded);
   EXPECT_TRUE(std::equal(body.begin(), body.end(), payload.begin(), payload.end()));

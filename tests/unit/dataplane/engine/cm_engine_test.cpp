@@ -367,7 +367,7 @@ TEST_F(CmHostileTest, GarbageIsCountedAndWhoIsConnectedGoesOn) {
 TEST_F(CmHostileTest, TheAnswerToAStrangerNeedsNoQuestionFirst) {
   wire::CmReq req;
   req.local_comm_id = 5;
-  req.qpn = 6;
+  req.qpn = Qpn(6);
   std::array<unsigned char, wire::kMadBytes> mad;
   wire::encode_cm_mad({.transaction = 1, .body = req}, mad);
   inject(Host::ip(0), mad);

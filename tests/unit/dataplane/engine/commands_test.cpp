@@ -245,7 +245,7 @@ TEST_F(CommandsTest, LinkLocalPeerNeedsNoResolution) {
                            0x00, mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]};
   std::memcpy(attr.dgid, gid, sizeof(gid));
   ASSERT_EQ(host_.modify(*qp, attr), 0);
-  const QpContext* context = host_.worker->qps().find(qp->qpn);
+  const QpContext* context = host_.worker->qps().find(Qpn(qp->qpn));
   EXPECT_EQ(context->path, PathState::kReady);
   EXPECT_EQ(context->address.dst_mac, mac);
   EXPECT_TRUE(context->address.is_ipv6);
@@ -255,7 +255,7 @@ TEST_F(CommandsTest, ModifyThatFailsLeavesThePathAlone) {
   auto cq = host_.make_cq();
   auto qp = host_.make_qp(*cq);
   host_.connect(*qp, Host::ip(0), 9);
-  const QpContext* context = host_.worker->qps().find(qp->qpn);
+  const QpContext* context = host_.worker->qps().find(Qpn(qp->qpn));
   ASSERT_EQ(context->path, PathState::kReady);
   const wire::IpAddress peer = context->address.dst_ip;
   mprdma_abi_qp_attr attr = Host::attributes(Host::ip(1), 9);
@@ -276,7 +276,7 @@ TEST_F(CommandsTest, ForgottenClientTakesItsObjectsAlong) {
   const Commands::Call call{MPRDMA_ABI_DESTROY_QP, &handle, sizeof(handle), nullptr, 0};
   EXPECT_EQ(host_.commands->execute(&stranger, call, host_.now), EINVAL)
       << "another client's handle";
-  host_.commands->forget_client(host_.worker->qps().find(qp->qpn)->client, host_.now);
+  host_.commands->forget_client(host_.worker->qps().find(Qpn(qp->qpn))->client, host_.now);
   EXPECT_EQ(host_.worker->qps().in_use(), 0u);
   EXPECT_EQ(host_.worker->mrs().in_use(), 0u);
 }

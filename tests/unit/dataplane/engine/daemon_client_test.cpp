@@ -60,25 +60,25 @@ TEST(TransportClock, DeadlineComesWhenTheTransportsTimeReachesIt) {
 
 TEST(QpBlock, NumbersAreThoseOfTheBlockAndRest) {
   QpTable table(Prng(3), {8, 8});
-  std::set<uint32_t> given;
+  std::set<Qpn> given;
   for (uint32_t i = 0; i < 8 * (kSlots - 1); ++i) {
-    const uint32_t qpn = table.allocate();
-    ASSERT_TRUE(table.owns(qpn)) << qpn;
-    ASSERT_EQ(qpn >> 17, 1u);
+    const Qpn qpn = table.allocate();
+    ASSERT_TRUE(table.owns(qpn)) << qpn.value();
+    ASSERT_EQ(qpn.value() >> 17, 1u);
     ASSERT_TRUE(given.insert(qpn).second) << "again after " << i << " uses";
     table.release(qpn);
   }
-  EXPECT_FALSE(table.owns(7u << kSlotBits | 5));
-  EXPECT_FALSE(table.owns(16u << kSlotBits));
+  EXPECT_FALSE(table.owns(make_qpn(7, 5)));
+  EXPECT_FALSE(table.owns(make_qpn(16, 0)));
 }
 
 TEST(QpBlock, FirstAndLastBlockLeaveTheReservedNumbersOut) {
   for (const uint32_t first : {0u, kGenerations - 8}) {
     QpTable table(Prng(4), {first, 8});
     for (uint32_t i = 0; i < 9 * kSlots; ++i) {
-      const uint32_t qpn = table.allocate();
-      ASSERT_GT(qpn, 1u);
-      ASSERT_LT(qpn, 0xffffffu);
+      const Qpn qpn = table.allocate();
+      ASSERT_GT(qpn, Qpn(1));
+      ASSERT_LT(qpn, Qpn(0xffffff));
       ASSERT_TRUE(table.owns(qpn));
       table.release(qpn);
     }

@@ -221,7 +221,7 @@ TEST_F(DatagramTest, AGroupTakesItsAddressFromTheGroupAndGivesEachMemberACopy) {
   wire->on_frame = [&](int, const Bytes& frame) { return seen = frame, true; };
   b.post_recv(*b.qp, 5);
   b.post_recv(*second, 6, 12288 - 4096);
-  a.send(a.make_ah(wire::map_ipv4(kGroup)), wire::kMulticastQpn, 64);
+  a.send(a.make_ah(wire::map_ipv4(kGroup)), wire::kMulticastQpn.value(), 64);
   run();
   ASSERT_GE(seen.size(), 14u);
   EXPECT_EQ(Bytes(seen.begin(), seen.begin() + 6), (Bytes{0x01, 0x00, 0x5e, 0x00, 0x01, 0x07}));
@@ -240,7 +240,7 @@ TEST_F(DatagramTest, OwnDatagramsToAGroupComeBackUnlessTheQueuePairBlocksThem) {
   ASSERT_EQ(a.mcast(MPRDMA_ABI_ATTACH_MCAST, *a.qp, kGroup), 0);
   a.post_recv(*other, 5);
   a.post_recv(*a.qp, 6);
-  a.send(a.make_ah(wire::map_ipv4(kGroup)), wire::kMulticastQpn, 64, 7);
+  a.send(a.make_ah(wire::map_ipv4(kGroup)), wire::kMulticastQpn.value(), 64, 7);
   run();
   const auto all = completions(a);
   ASSERT_EQ(all.size(), 2u);
@@ -254,7 +254,7 @@ TEST_F(DatagramTest, WhoLeftAGroupOrNeverCameHearsNothing) {
   ASSERT_EQ(b.mcast(MPRDMA_ABI_DETACH_MCAST, *b.qp, kGroup), 0);
   EXPECT_EQ(b.mcast(MPRDMA_ABI_ATTACH_MCAST, *b.qp, Host::ip(1)), EINVAL) << "not a group";
   b.post_recv(*b.qp, 5);
-  a.send(a.make_ah(wire::map_ipv4(kGroup)), wire::kMulticastQpn, 64);
+  a.send(a.make_ah(wire::map_ipv4(kGroup)), wire::kMulticastQpn.value(), 64);
   run();
   EXPECT_TRUE(completions(b).empty());
   EXPECT_EQ(b.counters().drop_no_group, 1u);

@@ -142,7 +142,7 @@ TEST_F(Lifetime, DomainsRegionsAndWindows) {
     ASSERT_EQ(a.execute(MPRDMA_ABI_ALLOC_MW, mprdma_abi_alloc_mw{pd, type}, &window), 0);
     transport::WindowBind bind;
     bind.pd = pd;
-    bind.qpn = 5;
+    bind.qpn = Qpn(5);
     bind.window = Key(window.rkey);
     bind.new_key = Key((window.rkey & ~0xffu) | ((window.rkey + 1) & 0xff));
     bind.region = Key(region.lkey);
@@ -230,23 +230,23 @@ TEST_F(Lifetime, RegionOfAClosedContextGoesThoughAWindowIsBoundToIt) {
     mprdma_abi_mw_out window{};
     ASSERT_EQ(a.execute(MPRDMA_ABI_ALLOC_MW, mprdma_abi_alloc_mw{a.pd, type}, &window), 0);
     transport::WindowBind bind{
-        .pd = a.pd, .qpn = 5, .window = Key(window.rkey), .region = Key(mr->key)};
+        .pd = a.pd, .qpn = Qpn(5), .window = Key(window.rkey), .region = Key(mr->key)};
     bind.new_key = Key((window.rkey & ~0xffu) | ((window.rkey + 1) & 0xff));
     bind.access = transport::kRemoteRead;
     bind.addr = mr->addr();
     bind.length = 100;
     ASSERT_EQ(memory.bind(bind), transport::BindError::kNone);
     uint64_t addr = 0;
-    ASSERT_TRUE(memory.translate_remote(bind.new_key, a.pd, 5, mr->addr(), 8,
+    ASSERT_TRUE(memory.translate_remote(bind.new_key, a.pd, Qpn(5), mr->addr(), 8,
                                         transport::kRemoteRead, &addr));
     if (type == MPRDMA_ABI_MW_TYPE_1) continue;
     const mprdma_abi_handle as_asked{mr->handle, 0};
     EXPECT_EQ(a.execute(MPRDMA_ABI_DEREG_MR, as_asked), EBUSY);
     const mprdma_abi_handle as_left{mr->handle, MPRDMA_ABI_DEREG_UNBINDS};
     EXPECT_EQ(a.execute(MPRDMA_ABI_DEREG_MR, as_left), 0);
-    EXPECT_FALSE(memory.translate_remote(bind.new_key, a.pd, 5, mr->addr(), 8,
+    EXPECT_FALSE(memory.translate_remote(bind.new_key, a.pd, Qpn(5), mr->addr(), 8,
                                          transport::kRemoteRead, &addr));
-    memory.forget_queue_pair(5);
+    memory.forget_queue_pair(Qpn(5));
   }
   EXPECT_EQ(a.worker->mrs().in_use(), 3u) << "two windows, and the region that was there before";
   a.forget_client();

@@ -38,7 +38,7 @@ class MemoryCommands : public ::testing::Test {
   BindError bind(const mprdma_abi_mw_out& mw, uint32_t new_key, const HostMr& mr) {
     transport::WindowBind request;
     request.pd = host_.pd;
-    request.qpn = 77;
+    request.qpn = Qpn(77);
     request.window = Key(mw.rkey);
     request.new_key = Key(new_key);
     request.region = Key(mr.key);
@@ -47,7 +47,7 @@ class MemoryCommands : public ::testing::Test {
     request.length = 32;
     return host_.worker->mrs().memory().bind(request);
   }
-  bool opens(uint32_t key, uint64_t iova, uint32_t access, uint32_t pd, uint32_t qpn = 77) {
+  bool opens(uint32_t key, uint64_t iova, uint32_t access, uint32_t pd, Qpn qpn = Qpn(77)) {
     uint64_t addr = 0;
     return host_.worker->mrs().memory().translate_remote(Key(key), pd, qpn, iova, 8, access, &addr);
   }
@@ -143,7 +143,7 @@ TEST_F(MemoryCommands, WindowsOfAQueuePairEndWithIt) {
   const mprdma_abi_mw_out mw = make_mw(MPRDMA_ABI_MW_TYPE_2);
   transport::WindowBind request;
   request.pd = host_.pd;
-  request.qpn = qp->qpn;
+  request.qpn = Qpn(qp->qpn);
   request.window = request.new_key = Key(mw.rkey);
   request.region = Key(mr->key);
   request.access = transport::kRemoteWrite;

@@ -24,7 +24,7 @@ std::string contents(const std::string& path) {
 }
 
 TraceEvent event_at(int64_t ns) {
-  return {.now = Time::from_ns(ns), .kind = TraceKind::state, .qpn = 3, .reason = "RTS"};
+  return {.now = Time::from_ns(ns), .kind = TraceKind::state, .qpn = Qpn(3), .reason = "RTS"};
 }
 
 TEST(TraceRing, WritesWhatCameSinceTheLastFlush) {

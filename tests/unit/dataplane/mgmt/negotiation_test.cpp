@@ -170,16 +170,16 @@ TEST(PairNegotiation, WhoWasAskedBeforeItWasConnectedAsksNobody) {
   PairNegotiation b(facts());
   const wire::IpAddress gid = wire::map_ipv4(Ipv4(0x0a000001));
   PairInfo question = info();
-  question.sender_qpn = 77;
+  question.sender_qpn = Qpn(77);
   b.remember(gid, question);
   b.begin(at(0), 2, false);
-  EXPECT_FALSE(b.recall(wire::map_ipv4(Ipv4(0x0a000002)), 77));
-  EXPECT_FALSE(b.recall(gid, 78));
-  EXPECT_TRUE(b.recall(gid, 77));
+  EXPECT_FALSE(b.recall(wire::map_ipv4(Ipv4(0x0a000002)), Qpn(77)));
+  EXPECT_FALSE(b.recall(gid, Qpn(78)));
+  EXPECT_TRUE(b.recall(gid, Qpn(77)));
   EXPECT_EQ(b.mode(), PairMode::kMp);
   b.reset();
   b.begin(at(1), 3, false);
-  EXPECT_FALSE(b.recall(gid, 77)) << "a new life knows nothing";
+  EXPECT_FALSE(b.recall(gid, Qpn(77))) << "a new life knows nothing";
 }
 
 TEST(PairNegotiation, APacketOfTheStandardDecidesForIt) {
@@ -303,7 +303,7 @@ class BadWire {
     if (!side.begun && side.begins <= now_) {
       side.begun = true;
       side.pair.begin(now_, 1, side.silent);
-      side.pair.recall(wire::IpAddress{}, 0);
+      side.pair.recall(wire::IpAddress{}, Qpn(0));
     }
     if (side.pair.next_deadline() <= now_ && side.pair.on_deadline(now_).ask) tell(i, true);
     if (side.pair.decided() && side.begun && side.next_packet <= now_) {

@@ -114,7 +114,7 @@ TEST_F(Qp1Test, WhatIsNoManagementDatagramIsDropped) {
   spoil([](wire::Packet& packet) { packet.opcode = wire::Opcode::kRcSendOnly; });
   spoil([](wire::Packet& packet) { packet.deth.q_key = 1; });
   spoil([](wire::Packet& packet) { packet.p_key = 0x1234; });
-  spoil([](wire::Packet& packet) { packet.dest_qpn = 2; });
+  spoil([](wire::Packet& packet) { packet.dest_qpn = Qpn(2); });
   spoil([](wire::Packet& packet) { packet.payload_len = wire::kMadBytes - 1; });
   spoil([](wire::Packet& packet) { packet.payload_len = wire::kMadBytes + 4; });
   EXPECT_TRUE(host_.cm_mads.empty());

@@ -59,7 +59,7 @@ class WorkerCongestionTest : public WorkerNegotiationTest {
   }
   // The rate that congestion control allows a; 0: no limit.
   double rate_gbps() {
-    const transport::Qp& qp = a->host.worker->qps().find(a->qp->qpn)->qp;
+    const transport::Qp& qp = a->host.worker->qps().find(Qpn(a->qp->qpn))->qp;
     return static_cast<double>(qp.request_stats().rate_bps) / 1e9;
   }
   uint64_t cnps_received() { return a->host.worker->transport_counters().cnps_received; }

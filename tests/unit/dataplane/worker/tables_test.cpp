@@ -15,10 +15,10 @@ namespace {
 
 TEST(QpTable, DestroyedNumbersRestBeforeTheyReturn) {
   QpTable table(Prng(5));
-  const uint32_t first = table.allocate();
+  const Qpn first = table.allocate();
   table.release(first);
   for (uint32_t i = 0; i < 100'000; ++i) {
-    const uint32_t qpn = table.allocate();
+    const Qpn qpn = table.allocate();
     ASSERT_NE(qpn, first) << "after " << i << " uses";
     table.release(qpn);
   }
@@ -26,25 +26,25 @@ TEST(QpTable, DestroyedNumbersRestBeforeTheyReturn) {
 
 TEST(QpTable, NeverGivesReservedNumbersNorOneTwice) {
   QpTable table(Prng(6));
-  std::set<uint32_t> given;
+  std::set<Qpn> given;
   for (uint32_t i = 0; i < kSlots - 1; ++i) {
-    const uint32_t qpn = table.allocate();
-    ASSERT_GT(qpn, 1u);
-    ASSERT_LT(qpn, 0xffffffu);
+    const Qpn qpn = table.allocate();
+    ASSERT_GT(qpn, Qpn(1));
+    ASSERT_LT(qpn, Qpn(0xffffff));
     ASSERT_TRUE(given.insert(qpn).second);
   }
-  EXPECT_EQ(table.allocate(), 0u) << "full";
+  EXPECT_EQ(table.allocate(), Qpn(0)) << "full";
   table.release(*given.begin());
-  EXPECT_NE(table.allocate(), 0u);
+  EXPECT_NE(table.allocate(), Qpn(0));
 }
 
 TEST(QpTable, StaleNumberFindsNobody) {
   QpTable table(Prng(7));
   QpContext* const object = reinterpret_cast<QpContext*>(0x1000);
-  const uint32_t qpn = table.allocate();
+  const Qpn qpn = table.allocate();
   table.set(qpn, object);
   EXPECT_EQ(table.find(qpn), object);
-  EXPECT_EQ(table.find(qpn ^ kSlots), nullptr) << "another generation of the slot";
+  EXPECT_EQ(table.find(Qpn(qpn.value() ^ kSlots)), nullptr) << "another generation of the slot";
   table.release(qpn);
   EXPECT_EQ(table.find(qpn), nullptr);
 }

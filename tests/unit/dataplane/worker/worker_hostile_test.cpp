@@ -27,7 +27,7 @@ class HostileFrames : public ::testing::Test {
   HostileFrames() {
     // Makes a packet that the responder would accept: a WRITE of 8 bytes at the expected PSN.
     packet_.opcode = wire::Opcode::kMpWriteOnly;
-    packet_.dest_qpn = pair_.qp_b->qpn;
+    packet_.dest_qpn = Qpn(pair_.qp_b->qpn);
     packet_.psn = Psn(100);
     packet_.payload_len = 8;
     packet_.reth = {pair_.mr_b->addr(), Key(pair_.mr_b->key), 8};
@@ -101,11 +101,11 @@ TEST_F(HostileFrames, MisaddressedFramesAreDropsOfTheirOwn) {
   address_.src_ip = wire::map_ipv4(Host::ip(7));
   expect_counted(frame(), "drop_wrong_source");
   address_.src_ip = wire::map_ipv4(Host::ip(0));
-  packet_.dest_qpn ^= 1u << 20;
+  packet_.dest_qpn = Qpn(packet_.dest_qpn.value() ^ (1u << 20));
   expect_counted(frame(), "drop_unknown_qp");
-  packet_.dest_qpn = 1;
+  packet_.dest_qpn = Qpn(1);
   expect_counted(frame(), "drop_bad_mad");
-  packet_.dest_qpn = pair_.qp_b->qpn;
+  packet_.dest_qpn = Qpn(pair_.qp_b->qpn);
   packet_.p_key = 0x1234;
   expect_counted(frame(), "drop_bad_pkey");
 }

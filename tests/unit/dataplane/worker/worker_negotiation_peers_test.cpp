@@ -148,8 +148,8 @@ TEST_F(WorkerNegotiationTest, AQuestionInOurOwnNameIsNotThatOfOurOwnDevice) {
   wire::PairMad mad;
   mad.info.abilities = 1u << MPRDMA_ABI_MODE_MP | 1u << MPRDMA_ABI_MODE_ROCE;
   mad.info.window_slots = 128;
-  mad.info.sender_qpn = other->qpn;
-  mad.info.receiver_qpn = a->qp->qpn;
+  mad.info.sender_qpn = Qpn(other->qpn);
+  mad.info.receiver_qpn = Qpn(a->qp->qpn);
   Bytes payload(wire::kMadBytes);
   wire::encode_pair_mad(mad,
                         std::span<unsigned char, wire::kMadBytes>(payload.data(), wire::kMadBytes));
@@ -194,7 +194,7 @@ TEST_F(WorkerNegotiationTest, StrangeDatagramsAreCountedDrops) {
   connect_a();
   run(Duration::ms(1));
   ASSERT_FALSE(question.empty());
-  EXPECT_EQ(mad_of(question).info.sender_qpn, a->qp->qpn);
+  EXPECT_EQ(mad_of(question).info.sender_qpn, Qpn(a->qp->qpn));
   wire::DecodedFrame decoded;
   ASSERT_EQ(wire::decode_frame(question, decoded, true), wire::DropReason::kNone);
   const auto inject = [&](const std::function<void(wire::Packet&, Bytes&)>& change) {

@@ -78,7 +78,7 @@ TEST_F(WorkerNegotiationTest, TheSmallerWindowIsAgreed) {
   connect_b();
   run(Duration::ms(2));
   for (Node* node : {a.get(), b.get()}) {
-    const QpContext* qp = node->host.worker->qps().find(node->qp->qpn);
+    const QpContext* qp = node->host.worker->qps().find(Qpn(node->qp->qpn));
     EXPECT_EQ(qp->qp.params().window_slots, 64u);
   }
   a->write(*b);
@@ -98,7 +98,7 @@ TEST_F(WorkerNegotiationTest, WhatAQueuePairAsksForFitsIntoThePeersSmallerWindow
   connect_a();
   connect_b();
   run(Duration::ms(2));
-  const transport::Params& params = a->host.worker->qps().find(a->qp->qpn)->qp.params();
+  const transport::Params& params = a->host.worker->qps().find(Qpn(a->qp->qpn))->qp.params();
   EXPECT_EQ(params.window_slots, 64u);
   EXPECT_EQ(params.initial_window, 64u);
   EXPECT_EQ(params.reorder_delta, 64u);
@@ -118,7 +118,7 @@ TEST_F(WorkerNegotiationTest, ThePresetOfAPinnedModeDoesNotChangeTheAgreedWindow
   connect_b();
   run(Duration::ms(2));
   EXPECT_EQ(a->mode(), MPRDMA_ABI_MODE_MP_PAPER);
-  EXPECT_EQ(a->host.worker->qps().find(a->qp->qpn)->qp.params().window_slots, 128u);
+  EXPECT_EQ(a->host.worker->qps().find(Qpn(a->qp->qpn))->qp.params().window_slots, 128u);
 }
 
 TEST_F(WorkerNegotiationTest, APinnedModeIsTakenOverByThePeer) {
@@ -267,7 +267,7 @@ TEST_F(WorkerNegotiationTest, WorkThatWaitsForTheModeIsFlushedWhenTheEngineFails
   connect_a();
   a->write(*b);
   run(Duration::ms(1));
-  QpContext* qp = a->host.worker->qps().find(a->qp->qpn);
+  QpContext* qp = a->host.worker->qps().find(Qpn(a->qp->qpn));
   qp->completion_lost = true;
   a->host.worker->touch(*qp);
   run(Duration::ms(1));

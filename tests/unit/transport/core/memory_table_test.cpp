@@ -86,7 +86,7 @@ TEST(MemoryTable, AKeyEndsWithItsRegion) {
 // ---- Windows and the null region (IBTA 10.6.7) -------------------------------------------------
 
 constexpr uint32_t kPd = 1;
-constexpr uint32_t kQp = 0x17;
+constexpr Qpn kQp{0x17};
 constexpr Key kLkey = MemoryTable::make_key(2, 1);
 constexpr Key kWindow = MemoryTable::make_key(4, 9);
 constexpr Key kBound = MemoryTable::make_key(4, 10);
@@ -112,8 +112,8 @@ struct Windows {
             .length = 0x20};
   }
   BindError bind(const WindowBind& request) { return table.bind(request); }
-  [[nodiscard]] bool opens(Key key, uint64_t addr, uint64_t length, uint32_t access,
-                           uint32_t qpn = kQp, uint32_t pd = kPd) {
+  [[nodiscard]] bool opens(Key key, uint64_t addr, uint64_t length, uint32_t access, Qpn qpn = kQp,
+                           uint32_t pd = kPd) {
     return table.translate_remote(key, pd, qpn, addr, length, access, &host);
   }
   MemoryTable table;
@@ -143,7 +143,8 @@ TEST(MemoryWindow, HasNoLocalKey) {
 TEST(MemoryWindow, Type1ServesItsDomainAndMovesWithANewKey) {
   Windows w(MemoryKind::kWindow1);
   ASSERT_EQ(w.bind(Windows::request()), BindError::kNone);
-  EXPECT_TRUE(w.opens(kBound, 0x1040, 1, kRemoteRead, kQp + 1)) << "any queue pair of the domain";
+  EXPECT_TRUE(w.opens(kBound, 0x1040, 1, kRemoteRead, Qpn(kQp.value() + 1)))
+      << "any queue pair of the domain";
   WindowBind again = Windows::request();
   again.window = kBound;
   EXPECT_EQ(w.bind(again), BindError::kWrongKey) << "the old key would open the new range";
@@ -173,9 +174,9 @@ TEST(MemoryWindow, Type2BelongsToTheQueuePairThatBoundIt) {
   Windows w(MemoryKind::kWindow2);
   ASSERT_EQ(w.bind(Windows::request()), BindError::kNone);
   EXPECT_TRUE(w.opens(kBound, 0x1040, 1, kRemoteRead));
-  EXPECT_FALSE(w.opens(kBound, 0x1040, 1, kRemoteRead, kQp + 1));
+  EXPECT_FALSE(w.opens(kBound, 0x1040, 1, kRemoteRead, Qpn(kQp.value() + 1)));
   EXPECT_FALSE(w.opens(kBound, 0x1040, 1, kRemoteRead, kQp, kPd + 1));
-  EXPECT_FALSE(w.table.invalidate(kBound, kPd, kQp + 1));
+  EXPECT_FALSE(w.table.invalidate(kBound, kPd, Qpn(kQp.value() + 1)));
   EXPECT_TRUE(w.opens(kBound, 0x1040, 1, kRemoteRead));
 }
 
@@ -200,7 +201,7 @@ TEST(MemoryWindow, Type2IsBoundAgainOnlyOnceItIsInvalid) {
 TEST(MemoryWindow, Type2EndsWithItsQueuePair) {
   Windows w(MemoryKind::kWindow2);
   ASSERT_EQ(w.bind(Windows::request()), BindError::kNone);
-  w.table.forget_queue_pair(kQp + 1);
+  w.table.forget_queue_pair(Qpn(kQp.value() + 1));
   EXPECT_TRUE(w.opens(kBound, 0x1040, 1, kRemoteRead));
   w.table.forget_queue_pair(kQp);
   EXPECT_FALSE(w.opens(kBound, 0x1040, 1, kRemoteRead));
@@ -210,7 +211,7 @@ TEST(MemoryWindow, Type2EndsWithItsQueuePair) {
 // Compares the table with a plain list; some queue pairs have numbers that agree in their low bits.
 TEST(MemoryWindow, QueuePairTakesItsOwnWindowsOfType2AlongAndNoOthers) {
   constexpr uint32_t kWindows = 24;
-  constexpr uint32_t kPairs[] = {5, 5 + 1024, 5 + 4096, 6};
+  constexpr Qpn kPairs[] = {Qpn(5), Qpn(5 + 1024), Qpn(5 + 4096), Qpn(6)};
   MemoryTable table(kWindows + 2);
   const Key region = MemoryTable::make_key(1, 0);
   table.set(
@@ -218,24 +219,24 @@ TEST(MemoryWindow, QueuePairTakesItsOwnWindowsOfType2AlongAndNoOthers) {
   for (uint32_t i = 0; i < kWindows; ++i) {
     table.set({.pd = kPd, .key = MemoryTable::make_key(i + 2, 1), .kind = MemoryKind::kWindow2});
   }
-  std::array<uint32_t, kWindows> owner{};
+  std::array<Qpn, kWindows> owner{};
   Prng prng(3);
   for (int step = 0; step < 5000; ++step) {
     const auto i = static_cast<uint32_t>(prng.below(kWindows));
     const Key key = MemoryTable::make_key(i + 2, 1);
-    const uint32_t qpn = kPairs[prng.below(std::size(kPairs))];
+    const Qpn qpn = kPairs[prng.below(std::size(kPairs))];
     switch (prng.below(8)) {
       case 0:
         table.forget_queue_pair(qpn);
-        std::ranges::replace(owner, qpn, 0u);
+        std::ranges::replace(owner, qpn, Qpn());
         break;
       case 1:
         table.remove(key);
         table.set({.pd = kPd, .key = key, .kind = MemoryKind::kWindow2});
-        owner[i] = 0;
+        owner[i] = Qpn();
         break;
       case 2:
-        if (table.invalidate(key, kPd, qpn) && owner[i] == qpn) owner[i] = 0;
+        if (table.invalidate(key, kPd, qpn) && owner[i] == qpn) owner[i] = Qpn();
         break;
       default: {
         const WindowBind bind{.pd = kPd,
@@ -247,7 +248,7 @@ TEST(MemoryWindow, QueuePairTakesItsOwnWindowsOfType2AlongAndNoOthers) {
                               .addr = 0x1000,
                               .length = 1};
         const bool bound = table.bind(bind) == BindError::kNone;
-        ASSERT_EQ(bound, owner[i] == 0);
+        ASSERT_EQ(bound, owner[i] == Qpn());
         if (bound) owner[i] = qpn;
         break;
       }
@@ -256,10 +257,10 @@ TEST(MemoryWindow, QueuePairTakesItsOwnWindowsOfType2AlongAndNoOthers) {
     for (uint32_t w = 0; w < kWindows; ++w) {
       ASSERT_EQ(table.translate_remote(MemoryTable::make_key(w + 2, 1), kPd, owner[w], 0x1000, 1,
                                        kRemoteRead, &addr),
-                owner[w] != 0)
+                owner[w] != Qpn())
           << "window " << w << ", step " << step;
     }
-    ASSERT_EQ(table.windows_of(region), kWindows - std::ranges::count(owner, 0u));
+    ASSERT_EQ(table.windows_of(region), kWindows - std::ranges::count(owner, Qpn()));
   }
   table.unbind_windows_of(region);
   EXPECT_EQ(table.windows_of(region), 0u);

@@ -135,7 +135,7 @@ std::string text_of(const TraceEvent& event, std::string_view host = {}) {
 TEST(TraceText, IsOneJsonObjectOnALine) {
   EXPECT_EQ(text_of({.now = Time::from_ns(7),
                      .kind = TraceKind::lost,
-                     .qpn = 17,
+                     .qpn = Qpn(17),
                      .psn = Psn(101),
                      .reason = "nack",
                      .window_raw = 3 * 65536 / 2,
@@ -149,7 +149,7 @@ TEST(TraceText, IsOneJsonObjectOnALine) {
   EXPECT_EQ(text_of({.now = Time::from_ns(8),
                      .kind = TraceKind::not_ready,
                      .stream = TraceStream::kResponses,
-                     .qpn = 17,
+                     .qpn = Qpn(17),
                      .psn = Psn(5),
                      .until = Time::from_ns(640)}),
             R"({"ns":8,"qpn":17,"event":"not_ready","psn":5,"stream":"responses","until_ns":640})"
@@ -163,11 +163,11 @@ TEST(TraceText, IsOneJsonObjectOnALine) {
 TEST(TraceText, APacketIsNeverCutOff) {
   wire::Packet packet{.opcode = wire::Opcode::kRcCompareSwap};
   packet.psn = Psn(kPsnMask);
-  packet.reth = {.va = UINT64_MAX, .rkey = UINT32_MAX, .dma_len = UINT32_MAX};
+  packet.reth = {.va = UINT64_MAX, .rkey = Key(UINT32_MAX), .dma_len = UINT32_MAX};
   packet.atomic_swap_add = packet.atomic_compare = UINT64_MAX;
   const std::string text = text_of({.now = Time::from_ns(INT64_MAX),
                                     .kind = TraceKind::send,
-                                    .qpn = UINT32_MAX,
+                                    .qpn = Qpn(UINT32_MAX),
                                     .psn = packet.psn,
                                     .packet = packet,
                                     .again = true},

@@ -87,7 +87,7 @@ TEST(WindowRequest, AWriteBeyondTheWindowIsRefused) {
 TEST(WindowRequest, AWindowThatAnotherQueuePairBoundIsRefused) {
   WindowPair pair;
   ASSERT_EQ(pair.b.regions.bind({.pd = 0,
-                                 .qpn = 99,
+                                 .qpn = Qpn(99),
                                  .window = kWindow,
                                  .new_key = Key(kWindow.value() + 1),
                                  .region = pair.b.key,
@@ -153,7 +153,7 @@ TEST(WindowRequest, AFenceWaitsForReads) {
   pair.invalidate(Key(kWindow.value() + 1), kSignaled | kFence);
   uint64_t addr = 0;
   const auto opens = [&] {
-    return pair.b.regions.translate_remote(Key(kWindow.value() + 1), 0, 34, kRemote, 1,
+    return pair.b.regions.translate_remote(Key(kWindow.value() + 1), 0, Qpn(34), kRemote, 1,
                                            kRemoteWrite, &addr);
   };
   const auto request = pair.b.send();
@@ -218,10 +218,10 @@ TEST(SendInvalidate, ClosesTheWindowBeforeTheCompletionSaysSo) {
   EXPECT_EQ(packets[1].header.opcode, wire::Opcode::kMpSendLastInvalidate);
   uint64_t addr = 0;
   pair.b.receive(packets[0]);
-  EXPECT_TRUE(pair.b.regions.translate_remote(Key(kWindow.value() + 1), 0, 34, kRemote, 1,
+  EXPECT_TRUE(pair.b.regions.translate_remote(Key(kWindow.value() + 1), 0, Qpn(34), kRemote, 1,
                                               kRemoteWrite, &addr));
   pair.a.receive(*pair.b.receive(packets[1]));
-  EXPECT_FALSE(pair.b.regions.translate_remote(Key(kWindow.value() + 1), 0, 34, kRemote, 1,
+  EXPECT_FALSE(pair.b.regions.translate_remote(Key(kWindow.value() + 1), 0, Qpn(34), kRemote, 1,
                                                kRemoteWrite, &addr));
   const auto received = pair.b.take_completions();
   ASSERT_EQ(received.size(), 1u);

@@ -59,7 +59,7 @@ TEST(Congestion, ReceiverAsksForLessAtMostOnceInItsInterval) {
   const wire::Packet& notification = pair.b.urgent[0].header;
   EXPECT_EQ(notification.opcode, Opcode::kCnp);
   EXPECT_TRUE(notification.becn);
-  EXPECT_EQ(notification.dest_qpn, 17U);
+  EXPECT_EQ(notification.dest_qpn, Qpn(17));
   EXPECT_EQ(notification.vp, 50'000U);
   EXPECT_EQ(notification.psn, Psn(0));
   EXPECT_EQ(pair.b.counters.cnps_sent, 1U);
@@ -161,7 +161,7 @@ TEST(Congestion, ResponsesHaveThePaceAndAcknowledgementsHaveNot) {
   mark(&responses);
   pair.a.receive(responses);
   ASSERT_EQ(pair.a.urgent.size(), 1U);
-  EXPECT_EQ(pair.a.urgent[0].header.dest_qpn, 34U);
+  EXPECT_EQ(pair.a.urgent[0].header.dest_qpn, Qpn(34));
 
   RocePair other(with(Congestion::kDcqcnPaper));
   other.b.receive(cnp());

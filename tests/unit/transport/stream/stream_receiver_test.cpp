@@ -19,7 +19,7 @@ class Receiver {
         receiver({.window_slots = slots, .placement = placement}, 0,
                  {.memory = &memory, .held = &held, .counters = &counters}),
         first_(first) {
-    receiver.reset(first, 77);
+    receiver.reset(first, Qpn(77));
   }
 
   RxVerdict take(int index, uint8_t flags = 0, bool ce = false) {
@@ -93,7 +93,7 @@ TEST(StreamReceiver, AcknowledgesEachPacketWithItsEchoes) {
   const wire::Packet& ack = r.actions.ack;
   EXPECT_EQ(r.aack(), 1);
   EXPECT_EQ(r.sack(), 0);
-  EXPECT_EQ(ack.dest_qpn, 77u);
+  EXPECT_EQ(ack.dest_qpn, Qpn(77));
   EXPECT_EQ(ack.vp, 50000);
   EXPECT_EQ(ack.mp_ack.echoed_timestamp, 0x1000u);
   EXPECT_EQ(ack.mp_ack.flags, wire::kMpAckSackValid | wire::kMpAckEce | wire::kMpAckReTx |

@@ -17,8 +17,8 @@ constexpr uint64_t kTo = Side::kBase + 0x4000;
 class UcConnectionTest : public testing::Test {
  protected:
   UcConnectionTest() {
-    a.connect(2, Psn(kPsnMask), Psn(7));  // the PSN comes round at once
-    b.connect(1, Psn(7), Psn(kPsnMask));
+    a.connect(Qpn(2), Psn(kPsnMask), Psn(7));  // the PSN comes round at once
+    b.connect(Qpn(1), Psn(7), Psn(kPsnMask));
     for (uint32_t i = 0; i < 0x4000; ++i) a.memory[i] = static_cast<uint8_t>(i * 7 + 1);
   }
   bool post(WorkOpcode opcode, uint32_t length, uint16_t flags = kSignaled, Key lkey = Key(0)) {
@@ -35,8 +35,8 @@ class UcConnectionTest : public testing::Test {
     return std::equal(&a.memory[offset], &a.memory[offset + length], &b.memory[0x4000 + offset]);
   }
 
-  Side a{QpService::kUc, 1};
-  Side b{QpService::kUc, 2};
+  Side a{QpService::kUc, Qpn(1)};
+  Side b{QpService::kUc, Qpn(2)};
   uint64_t last_ = 0;
 };
 
@@ -142,8 +142,8 @@ TEST_F(UcConnectionTest, AMessageTooLongForItsReceiveIsDroppedAndTheReceiveStays
 
 TEST_F(UcConnectionTest, AReceiveOfASharedQueueIsNotLeftWithABrokenMessage) {
   Side::Shared shared(0);
-  Side c(QpService::kUc, 2, &shared.queue);
-  c.connect(1, Psn(7), Psn(kPsnMask));
+  Side c(QpService::kUc, Qpn(2), &shared.queue);
+  c.connect(Qpn(1), Psn(7), Psn(kPsnMask));
   shared.receives = {{20, {kTo, 4096, c.key}}, {21, {kTo, 4096, c.key}}};
   post(WorkOpcode::kSend, 3000);
   post(WorkOpcode::kSend, 10);

@@ -18,8 +18,8 @@ class UdConnectionTest : public testing::Test {
  protected:
   UdConnectionTest() {
     a.core.attributes.qkey = b.core.attributes.qkey = kQkey;
-    a.connect(0, Psn(5), Psn());
-    b.connect(0, Psn(5), Psn());
+    a.connect(Qpn(0), Psn(5), Psn());
+    b.connect(Qpn(0), Psn(5), Psn());
     for (uint32_t i = 0; i < 0x2000; ++i) a.memory[i] = static_cast<uint8_t>(i * 7 + 1);
   }
   void post(uint32_t length, uint32_t qkey = kQkey, WorkOpcode opcode = WorkOpcode::kSend) {
@@ -29,13 +29,13 @@ class UdConnectionTest : public testing::Test {
                                           .flags = kSignaled | kSolicited,
                                           .imm_or_rkey = 0x1234,
                                           .ah = 77,
-                                          .remote_qpn = 2,
+                                          .remote_qpn = Qpn(2),
                                           .remote_qkey = qkey,
                                           .sges = {&sge, 1}}));
   }
 
-  Side a{QpService::kUd, 1};
-  Side b{QpService::kUd, 2};
+  Side a{QpService::kUd, Qpn(1)};
+  Side b{QpService::kUd, Qpn(2)};
   uint64_t last_ = 0;
 };
 
@@ -46,15 +46,15 @@ TEST_F(UdConnectionTest, ADatagramNamesItsSenderAndBringsItsGrh) {
   const auto packets = a.send();
   ASSERT_EQ(packets.size(), 1u);
   EXPECT_EQ(a.last_ah, 77u);
-  EXPECT_EQ(packets[0].header.dest_qpn, 2u);
-  EXPECT_EQ(packets[0].header.deth, (wire::Deth{.q_key = kQkey, .src_qpn = 1}));
+  EXPECT_EQ(packets[0].header.dest_qpn, Qpn(2));
+  EXPECT_EQ(packets[0].header.deth, (wire::Deth{.q_key = kQkey, .src_qpn = Qpn(1)}));
   EXPECT_EQ(a.sent()->status, WcStatus::kSuccess);
   b.receive(packets[0]);
   const auto completion = b.received();
   ASSERT_TRUE(completion.has_value());
   EXPECT_EQ(completion->status, WcStatus::kSuccess);
   EXPECT_EQ(completion->byte_len, 1040u);
-  EXPECT_EQ(completion->src_qpn, 1u);
+  EXPECT_EQ(completion->src_qpn, Qpn(1));
   EXPECT_TRUE(completion->has_grh && completion->has_imm && completion->solicited);
   EXPECT_EQ(b.memory[0x4000 + 19], 0x47);
   EXPECT_EQ(b.memory[0x4000 + 20], 0);
@@ -127,9 +127,9 @@ TEST_F(UdConnectionTest, AMessageLongerThanThePathMtuFailsAtTheSender) {
 
 TEST_F(UdConnectionTest, ReceivesOfASharedQueueAreJudgedInItsProtectionDomain) {
   Side::Shared shared(9);
-  Side c(QpService::kUd, 3, &shared.queue);
+  Side c(QpService::kUd, Qpn(3), &shared.queue);
   c.core.attributes.qkey = kQkey;
-  c.connect(0, Psn(), Psn());
+  c.connect(Qpn(0), Psn(), Psn());
   shared.receives = {{20, {kTo, 4096, c.key}}};
   post(10);
   const auto packet = a.send()[0];
