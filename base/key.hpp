@@ -1,7 +1,7 @@
 // Keys of memory: the L_Key of a work request's pieces and the R_Key of a packet (InfiniBand
 // Architecture Specification, volume 1, section 3.5.3). One type for both, as one registration's
-// keys are the same number here. It is trivial, so that nobody writes an array of pieces before it
-// is filled: a member says `{}` for 0.
+// keys are the same number here. It is trivial, so that an array of pieces is not zeroed before it
+// is filled; a member that must begin as 0 says `{}`.
 #pragma once
 
 #include <compare>

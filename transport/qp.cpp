@@ -160,6 +160,7 @@ bool Qp::set_state(Time now, QpState next, RxActions& actions) {
 }
 
 PostResult Qp::post_send(Time now, const SendRequest& request) {
+  now_ = now;
   const QpState state = core_.state;
   if (state == QpState::kReset || state == QpState::kInit || state == QpState::kRtr) {
     return PostResult::kBadState;
@@ -181,6 +182,7 @@ PostResult Qp::post_send(Time now, const SendRequest& request) {
 }
 
 PostResult Qp::post_recv(Time now, const RecvRequest& request, RxActions& actions) {
+  now_ = now;
   if (core_.state == QpState::kReset) return PostResult::kBadState;
   if (request.sges.size() > core_.config.max_recv_sge) return PostResult::kBadRequest;
   if (!core_.receives.post(request)) return PostResult::kQueueFull;

@@ -11,8 +11,9 @@ static_assert(std::size(kStateNames) == static_cast<size_t>(QpState::kCount));
 }  // namespace
 
 void Qp::enter(QpState state) {
+  const bool same = core_.state == state;
   core_.state = state;
-  if (!traced()) return;
+  if (same || !traced()) return;
   core_.trace().raise(now_, TraceKind::state, Psn(),
                       {.reason = kStateNames[static_cast<size_t>(state)]});
 }

@@ -139,6 +139,7 @@ using TraceFile = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
 // nullptr: no trace is wanted, or it has printed why there is none.
 TraceFile open_trace(const std::string& path) {
   TraceFile file(path.empty() ? nullptr : std::fopen(path.c_str(), "w"), &std::fclose);
+  if (file != nullptr) setlinebuf(file.get());  // a crash must not swallow the last events
   if (!path.empty() && file == nullptr) {
     fmt::print(stderr, "swarm: cannot write {}: {}\n", path, std::strerror(errno));
   }

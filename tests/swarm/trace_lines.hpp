@@ -12,7 +12,7 @@
 
 namespace mprdma::swarm {
 
-class TraceLines : public transport::TraceSink {
+class TraceLines final : public transport::TraceSink {
  public:
   TraceLines(std::FILE* file, uint32_t node, Time start)
       : file_(file), host_("n" + std::to_string(node)), start_(start) {}

@@ -19,7 +19,7 @@ namespace mprdma::transport {
 // has beside time, queue pair and PSN.
 #define MPRDMA_TRACE_KINDS(X)                                                               \
   X(state, "the queue pair has another state")                                              \
-  X(send, "a packet goes to the host, which sends it")                                      \
+  X(send, "a packet goes to the host, which sends it or counts a drop")                     \
   X(receive, "a packet of the peer is about to be taken")                                   \
   X(window, "an acknowledgement was taken: window and packets in flight after it")          \
   X(lost, "a packet is marked lost; the reason says by what")                               \

@@ -175,9 +175,6 @@ void StreamSender::detect(Time now) {
 
 void StreamSender::mark_lost(Time now, Psn psn, LossCause cause, uint16_t vp) {
   board_.lose(psn);
-  if (trace_.on()) [[unlikely]] {
-    raise(now, TraceKind::lost, psn, to_string(cause));
-  }
   if (cause == LossCause::kTimeout) {
     undo_.lose(psn);
   } else {
@@ -186,7 +183,14 @@ void StreamSender::mark_lost(Time now, Psn psn, LossCause cause, uint16_t vp) {
       window_.on_loss({.now = now, .kind = cc::LossKind::kHole, .vp = vp});
     }
   }
+  tell_lost(now, psn, cause);
+}
+
+void StreamSender::tell_lost(Time now, Psn psn, LossCause cause) {
   count_cause(cause);
+  if (trace_.on()) [[unlikely]] {
+    raise(now, TraceKind::lost, psn, to_string(cause));
+  }
 }
 
 void StreamSender::count_cause(LossCause cause) {
@@ -267,7 +271,7 @@ uint16_t StreamSender::on_sent(Time now, const Choice& choice, bool follows_all)
   }
   if (choice.kind == Choice::Kind::kEarly) mark_lost(now, choice.psn, LossCause::kEarly);
   if (choice.kind == Choice::Kind::kRetransmit) {
-    if (const auto cause = recovery_.on_retransmit(choice.psn)) count_cause(*cause);
+    if (const auto cause = recovery_.on_retransmit(choice.psn)) tell_lost(now, choice.psn, *cause);
   }
   board_.retransmit(choice.psn);
   undo_.forget(choice.psn);

@@ -135,6 +135,8 @@ class StreamSender {
            board_.due_count() == 0;
   }
   void mark_lost(Time now, Psn psn, LossCause cause, uint16_t vp = 0);
+  // Counts a loss and tells the trace.
+  void tell_lost(Time now, Psn psn, LossCause cause);
   void count_cause(LossCause cause);
   // Raises an event; the caller has asked trace_.on(). stream_sender_trace.cpp
   [[gnu::cold]] void raise(Time now, TraceKind kind, Psn psn, std::string_view reason = {}) const;

@@ -40,7 +40,7 @@ class TraceFile {
 };
 
 // What the queue pairs of one host raise their events to.
-class HostTrace : public transport::TraceSink {
+class HostTrace final : public transport::TraceSink {
  public:
   HostTrace(TraceFile* file, std::string host) : file_(file), host_(std::move(host)) {}
   void on_event(const transport::TraceEvent& event) override { file_->write(event, host_); }

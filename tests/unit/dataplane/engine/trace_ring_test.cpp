@@ -72,6 +72,35 @@ TEST(TraceRing, MakesNoFileAgainThatWasRemovedAndNoneInAChild) {
   EXPECT_EQ(contents(path), "");
 }
 
+TEST(TraceRing, TheNextEngineOfAProcessGoesOnWithTheFile) {
+  const TemporaryDirectory directory;
+  for (const int64_t ns : {1, 2}) {
+    TraceRing ring;
+    ASSERT_TRUE(ring.open(directory.path() + "/trace").ok());
+    ring.on_event(event_at(ns));
+    ring.flush();
+  }
+  const std::string text = contents(directory.path() + "/trace");
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);
+}
+
+// A full disk: /dev/full takes nothing.
+TEST(TraceRing, CountsWhatCouldNotBeWritten) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.path() + "/trace";
+  TraceRing ring;
+  ASSERT_TRUE(ring.open(path).ok());
+  std::filesystem::remove(path);
+  std::filesystem::create_symlink("/dev/full", path);
+  ring.on_event(event_at(1));
+  ring.on_event(event_at(2));
+  ring.flush();
+  std::filesystem::remove(path);
+  std::ofstream(path).flush();
+  ring.flush();
+  EXPECT_EQ(contents(path), "{\"event\":\"events_lost\",\"count\":2}\n");
+}
+
 TEST(TraceRing, SaysWhyThereIsNoFile) {
   TraceRing ring;
   const Status status = ring.open("/nonexistent/trace");

@@ -31,6 +31,12 @@ class Recorder : public TraceSink {
     return found;
   }
 
+  // The place of the first event for which it holds.
+  template <class Predicate>
+  [[nodiscard]] ptrdiff_t first(Predicate&& holds) const {
+    return std::find_if(events.begin(), events.end(), holds) - events.begin();
+  }
+
   std::vector<TraceEvent> events;
 };
 
@@ -98,7 +104,8 @@ TEST(Trace, TellsOfALossBeforeItsCopyIsSent) {
   const auto copy = std::find_if(sent.begin(), sent.end(), [](const auto& e) { return e.again; });
   ASSERT_NE(copy, sent.end());
   EXPECT_EQ(copy->psn, lost[0].psn);
-  EXPECT_GE(copy->now, lost[0].now);
+  EXPECT_LT(pair.first([](const auto& e) { return e.kind == TraceKind::lost; }),
+            pair.first([](const auto& e) { return e.again; }));
 }
 
 TEST(Trace, ATimeoutFollowsTheLossesThatItFound) {
@@ -113,6 +120,25 @@ TEST(Trace, ATimeoutFollowsTheLossesThatItFound) {
   const auto lost = pair.all(TraceKind::lost);
   ASSERT_GE(lost.size(), 2U);
   EXPECT_EQ(lost[0].reason, "timeout");
+  EXPECT_LT(pair.first([](const auto& e) { return e.kind == TraceKind::lost; }),
+            pair.first([](const auto& e) { return e.kind == TraceKind::timeout; }));
+}
+
+// A receiver without a receive asks for a pause; a pause of the application ends in a restart.
+TEST(Trace, TellsOfSilencesAndRestarts) {
+  TracedPair pair;
+  pair.a.post(WorkOpcode::kSend, kLocal, 64);
+  deliver(pair, pair.a.send());
+  const auto pauses = pair.all(TraceKind::not_ready);
+  ASSERT_EQ(pauses.size(), 1U);
+  EXPECT_GT(pauses[0].until, pauses[0].now);
+  pair.b.post_recv(kRemote, 64);
+  pair.run();
+  EXPECT_TRUE(pair.all(TraceKind::restart).empty());
+  pair.advance(Duration::s(1));
+  deliver(pair, pair.write(1));
+  EXPECT_EQ(pair.all(TraceKind::restart).size(), pair.a.counters.window_restarts);
+  EXPECT_EQ(pair.all(TraceKind::restart).size(), 1U);
 }
 
 TEST(Trace, RoceSaysWhyItGoesBack) {

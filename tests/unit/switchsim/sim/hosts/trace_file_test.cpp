@@ -18,13 +18,13 @@ namespace mprdma::switchsim {
 namespace {
 
 // Two flows over paths that lose packets.
-Scenario lossy() {
+Scenario lossy(const transport::Params& params) {
   Scenario scenario;
   make_testbed({}, &scenario);
   for (const LinkId path : scenario.paths) scenario.topology.links[path].ab.loss_ppm = 10'000;
   for (const char* number : {"1", "2"}) {
-    FlowSpec flow = flow_between(scenario, std::string("a") + number, std::string("b") + number,
-                                 transport::Params::mp());
+    FlowSpec flow =
+        flow_between(scenario, std::string("a") + number, std::string("b") + number, params);
     flow.message_bytes = 500'000;
     flow.messages = 4;
     scenario.flows.push_back(flow);
@@ -56,9 +56,11 @@ std::string text_of(const Scenario& scenario, TraceFile* trace) {
   return to_json(simulate_traced(scenario, trace), scenario, "", "", true).dump();
 }
 
-TEST(TraceFile, HoldsWhatTheResultCountsAndChangesNothing) {
+class TraceFileOf : public ::testing::TestWithParam<transport::Params> {};
+
+TEST_P(TraceFileOf, HoldsWhatTheResultCountsAndChangesNothing) {
   const TemporaryDirectory directory;
-  const Scenario scenario = lossy();
+  const Scenario scenario = lossy(GetParam());
   TraceFile trace;
   ASSERT_TRUE(trace.open(directory.path() + "/trace", {}).ok());
   EXPECT_EQ(text_of(scenario, &trace), text_of(scenario, nullptr));
@@ -74,14 +76,20 @@ TEST(TraceFile, HoldsWhatTheResultCountsAndChangesNothing) {
     EXPECT_EQ(events[host + " lost"], stats.retransmitted_nack + stats.retransmitted_trigger +
                                           stats.retransmitted_early + stats.retransmitted_rto);
     EXPECT_EQ(events[host + " timeout"], stats.rto_expired);
+    const transport::TransportCounters& receiver = result.flows[i].receiver;
+    EXPECT_EQ(events["b" + std::to_string(i + 1) + " send"],
+              receiver.acks_sent + receiver.nacks_sent);
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Recoveries, TraceFileOf,
+                         ::testing::Values(transport::Params::mp(), transport::Params::mp_paper()));
 
 TEST(TraceFile, HoldsOneFlowOnly) {
   const TemporaryDirectory directory;
   TraceFile trace;
   ASSERT_TRUE(trace.open(directory.path() + "/trace", 1).ok());
-  simulate_traced(lossy(), &trace);
+  simulate_traced(lossy(transport::Params::mp()), &trace);
   ASSERT_TRUE(trace.close().ok());
   auto events = counted(directory.path() + "/trace");
   EXPECT_GT(events["a2 send"], 0U);
