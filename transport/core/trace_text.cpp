@@ -8,7 +8,7 @@ namespace {
 
 using wire::TextWriter;
 
-constexpr std::string_view kNames[] = {
+constexpr std::string_view kKindNames[] = {
 #define MPRDMA_TRACE_NAME(name, text) #name,
     MPRDMA_TRACE_KINDS(MPRDMA_TRACE_NAME)
 #undef MPRDMA_TRACE_NAME
@@ -61,7 +61,7 @@ void packet_fields(TextWriter& writer, const TraceEvent& event) {
 }  // namespace
 
 std::string_view to_string(TraceKind kind) {
-  return kNames[static_cast<size_t>(kind)];
+  return kKindNames[static_cast<size_t>(kind)];
 }
 
 std::string_view trace_text(const TraceEvent& event, std::string_view host, std::span<char> out) {
