@@ -16,6 +16,11 @@ PROCESSES, KILLED, PEERS = 64, 8, 3
 HELD_IDS = 4  # of each process, beside one for each end of a connection
 MESSAGES = 20
 
+# What the daemon loses grows in each of so many rounds. What the C library keeps for the next
+# thread (a stack, an arena: dataplane/sys/async_close starts one when another is still busy) grows
+# only in a round with more of these threads at once than in all before.
+SPARE_KIB, ROUNDS = 1024, 5
+
 
 class Crowd:
     """The crowd of one wire; `address(number)` is that of a process's device."""
@@ -122,11 +127,13 @@ def nothing_left(wire, daemon, before, metrics, deadline):
     wait_until(lambda: descriptors(daemon.pid) <= before, deadline, "its descriptors back")
     left = mapped_ports(daemon.pid)
     expect(left == 0, f"{left} mappings of the memory of the dead")
-    size = memory_kib(daemon.pid)
-    for _ in range(3):
-        perftest.run(wire, "ib_write_bw", ["-n", "100"], 100)
-    wait_until(lambda: descriptors(daemon.pid) <= before, deadline, "its descriptors back")
-    expect(memory_kib(daemon.pid) <= size + 1024, "three more programs left something")
+    sizes = [memory_kib(daemon.pid)]
+    while len(sizes) == 1 or sizes[-1] > sizes[-2] + SPARE_KIB:
+        expect(len(sizes) <= ROUNDS, f"each three programs left something: {sizes} KiB")
+        for _ in range(3):
+            perftest.run(wire, "ib_write_bw", ["-n", "100"], 100)
+        wait_until(lambda: descriptors(daemon.pid) <= before, deadline, "its descriptors back")
+        sizes.append(memory_kib(daemon.pid))
     in_use = wire.info(wire.socket)[0]
     expect(in_use == 0, f"{in_use} blocks of queue pair numbers are still in use")
     wait_until(lambda: ids(metrics) == 0, deadline, "no id of rdma_cm")
