@@ -177,6 +177,19 @@ bool write_results(const Arguments& arguments, const switchsim::Scenario& scenar
          write_result("mprdma sim", base + "-ports.csv", switchsim::ports_csv(result)) && good;
 }
 
+// Prints an error. True: there is none.
+bool reported(const Status& status) {
+  if (!status.ok()) fmt::print(stderr, "mprdma sim: {}\n", status.text);
+  return status.ok();
+}
+
+// `unit`: what was written, `count` times.
+bool reported_end(const Status& status, uint64_t count, std::string_view unit,
+                  const std::string& path) {
+  if (status.ok()) fmt::print(stderr, "{} {} in {}\n", count, unit, path);
+  return reported(status);
+}
+
 // Opens the capture. False: it has printed what is wrong.
 bool open_capture(const Arguments& arguments, const switchsim::Scenario& scenario,
                   switchsim::Capture* capture) {
@@ -191,32 +204,7 @@ bool open_capture(const Arguments& arguments, const switchsim::Scenario& scenari
       return false;
     }
   }
-  const Status status = capture->open(arguments.pcap, arguments.pcap_snap, scenario, link);
-  if (!status.ok()) fmt::print(stderr, "mprdma sim: {}\n", status.text);
-  return status.ok();
-}
-
-bool close_capture(const Arguments& arguments, switchsim::Capture* capture) {
-  const Status status = capture->close();
-  if (!status.ok()) {
-    fmt::print(stderr, "mprdma sim: {}\n", status.text);
-  } else {
-    fmt::print(stderr, "{} packets in {}\n", capture->packets(), arguments.pcap);
-  }
-  return status.ok();
-}
-
-// A flow's own name; flow0, flow1 ... if the scenario gives none.
-std::string flow_name(const switchsim::Scenario& scenario, uint32_t flow) {
-  const std::string& own = scenario.flows[flow].name;
-  return own.empty() ? fmt::format("flow{}", flow) : own;
-}
-
-std::optional<uint32_t> flow_named(const switchsim::Scenario& scenario, const std::string& name) {
-  for (uint32_t i = 0; i < scenario.flows.size(); ++i) {
-    if (name == flow_name(scenario, i)) return i;
-  }
-  return {};
+  return reported(capture->open(arguments.pcap, arguments.pcap_snap, scenario, link));
 }
 
 // Opens the trace. False: it has printed what is wrong.
@@ -224,28 +212,16 @@ bool open_trace(const Arguments& arguments, const switchsim::Scenario& scenario,
                 switchsim::TraceFile* trace) {
   std::optional<uint32_t> flow;
   if (!arguments.trace_flow.empty()) {
-    flow = flow_named(scenario, arguments.trace_flow);
+    flow = scenario.flow_named(arguments.trace_flow);
     if (!flow) {
       std::string known;
-      for (uint32_t i = 0; i < scenario.flows.size(); ++i) known += " " + flow_name(scenario, i);
+      for (uint32_t i = 0; i < scenario.flows.size(); ++i) known += " " + scenario.flow_name(i);
       fmt::print(stderr, "mprdma sim: --trace-flow {}: expected the name of a flow:{}\n",
                  arguments.trace_flow, known);
       return false;
     }
   }
-  const Status status = trace->open(arguments.trace, flow);
-  if (!status.ok()) fmt::print(stderr, "mprdma sim: {}\n", status.text);
-  return status.ok();
-}
-
-bool close_trace(const Arguments& arguments, switchsim::TraceFile* trace) {
-  const Status status = trace->close();
-  if (!status.ok()) {
-    fmt::print(stderr, "mprdma sim: {}\n", status.text);
-  } else {
-    fmt::print(stderr, "{} events in {}\n", trace->events(), arguments.trace);
-  }
-  return status.ok();
+  return reported(trace->open(arguments.trace, flow));
 }
 
 Result simulate_visibly(const switchsim::Scenario& scenario, const Interruptible& interruptible,
@@ -281,8 +257,10 @@ int run_scenario(const Arguments& arguments) {
   // If one file cannot be written, the others still are.
   bool good = write_results(arguments, scenario, result);
   if (arguments.json != "-") print_result(result);
-  if (captures && !close_capture(arguments, &capture)) good = false;
-  if (traces && !close_trace(arguments, &trace)) good = false;
+  if (captures) {
+    good &= reported_end(capture.close(), capture.packets(), "packets", arguments.pcap);
+  }
+  if (traces) good &= reported_end(trace.close(), trace.events(), "events", arguments.trace);
   if (!good) return kExitFailed;
   if (!result.complete) return interruptible.exit_code();
   return result.errors.empty() ? 0 : 1;

@@ -10,8 +10,11 @@
 
 namespace mprdma::transport {
 
-// Enough for every event of a host with a name of up to 64 characters.
-inline constexpr size_t kTraceTextBytes = wire::kTextBytes + 384;
+// Longest name of a host, in bytes.
+inline constexpr size_t kTraceHostMax = 64;
+
+// Enough for every event.
+inline constexpr size_t kTraceTextBytes = wire::kTextBytes + 320 + kTraceHostMax;
 
 // Writes `{"ns":..,"host":"..","qpn":..,"event":"..",..}` and a newline to `out`; what does not fit
 // is cut off. `host` is left out if it is empty, and holds nothing that JSON would escape.

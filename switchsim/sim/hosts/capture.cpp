@@ -3,7 +3,6 @@
 #include "switchsim/sim/hosts/capture.hpp"
 
 #include <algorithm>
-#include <cerrno>
 
 #include "base/check.hpp"
 #include "base/ipv4.hpp"
@@ -22,9 +21,8 @@ constexpr uint32_t kLinkEthernet = 1;
 constexpr uint16_t kOptionName = 2;
 constexpr uint16_t kOptionApplication = 4;
 constexpr uint16_t kOptionResolution = 9;
-constexpr char kNanoseconds = 9;  // 10^-9
-constexpr size_t kLengthAt = 4;   // offset in a block
-constexpr size_t kFileBufferBytes = 1 << 20;
+constexpr char kNanoseconds = 9;      // 10^-9
+constexpr size_t kLengthAt = 4;       // offset in a block
 constexpr size_t kPayloadMax = 4096;  // largest path MTU
 
 Ipv4 address_of(NodeId host) {
@@ -45,14 +43,11 @@ wire::MacAddress mac_of(NodeId host) {
 
 Status Capture::open(const std::string& path, uint32_t snap_bytes, const Scenario& scenario,
                      std::optional<LinkId> link) {
-  path_ = path;
   snap_bytes_ = snap_bytes;
   link_ = link;
   packets_ = 0;
   frame_.assign(wire::kMaxFrameHeaderBytes + kPayloadMax + wire::kMaxFrameTrailerBytes, 0);
-  file_.reset(std::fopen(path.c_str(), "wb"));
-  if (!file_) return system_status(path, errno);
-  std::setvbuf(file_.get(), nullptr, _IOFBF, kFileBufferBytes);
+  if (Status status = file_.open(path); !status.ok()) return status;
 
   begin_block(kSectionHeader);
   for (const uint32_t word : {kByteOrder, kVersion, UINT32_MAX, UINT32_MAX}) put32(word);
@@ -74,13 +69,6 @@ Status Capture::open(const std::string& path, uint32_t snap_bytes, const Scenari
     end_block();
   }
   return {};
-}
-
-Status Capture::close() {
-  if (!file_) return {};
-  const bool failed = std::ferror(file_.get()) != 0;
-  if (std::fclose(file_.release()) == 0 && !failed) return {};
-  return {EIO, path_ + ": not all could be written"};
 }
 
 void Capture::packet(uint32_t interface, SimTime at, NodeId from, NodeId to,
@@ -139,7 +127,7 @@ void Capture::end_block() {
   for (size_t i = 0; i < sizeof(length); ++i) {
     block_[kLengthAt + i] = static_cast<unsigned char>(length >> (8 * i));
   }
-  std::fwrite(block_.data(), 1, block_.size(), file_.get());
+  file_.write(block_.data(), block_.size());
 }
 
 }  // namespace mprdma::switchsim

@@ -11,13 +11,12 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/status.hpp"
+#include "switchsim/sim/hosts/output_file.hpp"
 #include "switchsim/sim/scenario/scenario.hpp"
 #include "wire/packet.hpp"
 
@@ -33,7 +32,7 @@ class Capture {
   Status open(const std::string& path, uint32_t snap_bytes, const Scenario& scenario,
               std::optional<LinkId> link);
   // Writes the rest of the packets. An error may be of any write since open().
-  Status close();
+  Status close() { return file_.close(); }
 
   [[nodiscard]] std::optional<LinkId> link() const { return link_; }
   [[nodiscard]] uint64_t packets() const { return packets_; }
@@ -42,20 +41,15 @@ class Capture {
   void packet(uint32_t interface, SimTime at, NodeId from, NodeId to, const wire::Packet& packet);
 
  private:
-  struct Closer {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
-
   void put32(uint32_t value);
   void put_option(uint16_t code, const std::string& value);
   void begin_block(uint32_t type);
   void end_block();
 
-  std::string path_;
   uint32_t snap_bytes_ = 0;
   std::optional<LinkId> link_;
   uint64_t packets_ = 0;
-  std::unique_ptr<std::FILE, Closer> file_;
+  OutputFile file_;
   std::vector<unsigned char> block_;  // that is being made
   std::vector<unsigned char> frame_;
 };

@@ -78,7 +78,7 @@ HostSet::HostSet(const Scenario& scenario, TraceFile* trace)
   for (uint32_t i = 0; i < count; ++i) {
     const FlowSpec& spec = scenario.flows[i];
     Flow& flow = flows_.emplace_back(spec);
-    flow.name = spec.name.empty() ? fmt::format("flow{}", i) : spec.name;
+    flow.name = scenario.flow_name(i);
     flow.path_bytes.resize(scenario.paths.size());
     flow.next_post_at = spec.start;
     if (spec.measure_paths) flow.virtual_paths = std::make_unique<VirtualPathMeter>();

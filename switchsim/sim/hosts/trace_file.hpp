@@ -4,14 +4,13 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "base/status.hpp"
+#include "switchsim/sim/hosts/output_file.hpp"
 #include "transport/core/trace.hpp"
 
 namespace mprdma::switchsim {
@@ -21,7 +20,7 @@ class TraceFile {
   // `flow`: index of the only flow to trace; nullopt: all of them.
   Status open(const std::string& path, std::optional<uint32_t> flow);
   // Writes the rest. An error may be of any write since open().
-  Status close();
+  Status close() { return file_.close(); }
 
   [[nodiscard]] bool wants(uint32_t flow) const { return !flow_ || *flow_ == flow; }
   [[nodiscard]] uint64_t events() const { return events_; }
@@ -29,14 +28,9 @@ class TraceFile {
   void write(const transport::TraceEvent& event, std::string_view host);
 
  private:
-  struct Closer {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
-
-  std::string path_;
   std::optional<uint32_t> flow_;
   uint64_t events_ = 0;
-  std::unique_ptr<std::FILE, Closer> file_;
+  OutputFile file_;
 };
 
 // What the queue pairs of one host raise their events to.

@@ -1,5 +1,7 @@
 #include "switchsim/sim/scenario/scenario.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/check.hpp"
@@ -19,6 +21,18 @@ std::optional<NodeId> Scenario::host_named(std::string_view wanted) const {
     if (host_names[i] == wanted) return static_cast<NodeId>(i);
   }
   return std::nullopt;
+}
+
+std::optional<uint32_t> Scenario::flow_named(std::string_view wanted) const {
+  for (uint32_t i = 0; i < flows.size(); ++i) {
+    if (flow_name(i) == wanted) return i;
+  }
+  return std::nullopt;
+}
+
+std::string Scenario::flow_name(uint32_t flow) const {
+  const std::string& own = flows[flow].name;
+  return own.empty() ? fmt::format("flow{}", flow) : own;
 }
 
 LinkId Scenario::link(std::string_view wanted) const {

@@ -145,6 +145,9 @@ struct Scenario {
 
   [[nodiscard]] std::optional<LinkId> link_named(std::string_view name) const;
   [[nodiscard]] std::optional<NodeId> host_named(std::string_view name) const;
+  [[nodiscard]] std::optional<uint32_t> flow_named(std::string_view name) const;
+  // A flow's own name; flow0, flow1 ... by its index if it has none.
+  [[nodiscard]] std::string flow_name(uint32_t flow) const;
   // For what must exist: CHECKs.
   [[nodiscard]] LinkId link(std::string_view name) const;
   [[nodiscard]] NodeId host(std::string_view name) const;

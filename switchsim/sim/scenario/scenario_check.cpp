@@ -65,11 +65,6 @@ Wrong check_flow(const Scenario& scenario, const FlowSpec& flow) {
   return {"transport", check_params(flow.params).what};
 }
 
-std::string flow_name(const Scenario& scenario, size_t i) {
-  const std::string& name = scenario.flows[i].name;
-  return name.empty() ? fmt::format("flow{}", i) : name;
-}
-
 // The sets of nodes that links connect when the run begins.
 class Islands {
  public:
@@ -94,9 +89,9 @@ std::string no_way(const Scenario& scenario, NodeId from, NodeId to) {
 
 Mistake check_flows(const Scenario& scenario, Islands& islands) {
   std::unordered_set<std::string> names;
-  for (size_t i = 0; i < scenario.flows.size(); ++i) {
+  for (uint32_t i = 0; i < scenario.flows.size(); ++i) {
     const FlowSpec& flow = scenario.flows[i];
-    const std::string name = flow_name(scenario, i);
+    const std::string name = scenario.flow_name(i);
     Wrong wrong = check_flow(scenario, flow);
     if (wrong.what.empty() && !islands.joined(flow.from, flow.to)) {
       wrong = {"to", no_way(scenario, flow.from, flow.to)};
@@ -143,7 +138,7 @@ Wrong check_names(const Scenario& scenario, size_t i) {
                                 stem, other)};
   }
   for (size_t j = 0; j < scenario.flows.size(); ++j) {
-    const std::string other = flow_name(scenario, j);
+    const std::string other = scenario.flow_name(j);
     if (!names_collide(stem, other)) continue;
     return {"name",
             fmt::format("traffic '{}': its flows would be named like flow '{}'", stem, other)};

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <iterator>
 #include <string>
@@ -9,13 +10,27 @@
 
 #include "switchsim/sim/scenario/toml_buffers.hpp"
 #include "switchsim/sim/scenario/toml_ports.hpp"
+#include "transport/core/trace_text.hpp"
 
 namespace mprdma::switchsim {
 
 namespace {
 
+// Host names stand unescaped in the lines of a trace (transport/core/trace_text.hpp).
+bool is_host_name(const std::string& name) {
+  return !name.empty() && name.size() <= transport::kTraceHostMax &&
+         std::all_of(name.begin(), name.end(), [](unsigned char c) {
+           return c >= ' ' && c != 0x7f && c != '"' && c != '\\';
+         });
+}
+
 void read_explicit(TomlReader& reader, Scenario* scenario) {
   if (!reader.names("hosts", &scenario->host_names)) reader.refuse("hosts", "a list of names");
+  if (!std::all_of(scenario->host_names.begin(), scenario->host_names.end(), is_host_name)) {
+    reader.refuse("hosts", fmt::format("names of 1 to {} characters, without quotes, backslashes "
+                                       "and control characters",
+                                       transport::kTraceHostMax));
+  }
   reader.names("switches", &scenario->switch_names);
   scenario->topology.hosts = static_cast<uint32_t>(scenario->host_names.size());
   scenario->topology.switches = static_cast<uint32_t>(scenario->switch_names.size());

@@ -196,6 +196,10 @@ to = "y"
   EXPECT_NE(error_of(kText, {"link[1].b=z"}).find("the name of a host or switch"),
             std::string::npos);
   EXPECT_NE(error_of(kText, {"link[1].a=x"}).find("host 'x' has 2 links"), std::string::npos);
+  for (const std::string& name : {std::string("a\"b"), std::string("a\\b"), std::string(65, 'a')}) {
+    EXPECT_NE(error_of(kText, {"topology.hosts=['" + name + "', 'y']"}).find("names of 1 to 64"),
+              std::string::npos);
+  }
 }
 
 TEST(ScenarioToml, AFileThatCannotBeReadIsAnErrorThatSaysWhy) {
