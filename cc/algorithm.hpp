@@ -56,6 +56,28 @@ struct Setup {
 inline constexpr Fixed16 kNoWindow = Fixed16::max();
 inline constexpr uint64_t kNoRate = 0;
 
+// ---- The members that an algorithm may have (see below)
+template <class A>
+concept HearsSlowPaths = requires(A a, const AckSample& sample) {
+  a.on_slow_path(sample);
+};
+template <class A>
+concept HearsUnusedAcks = requires(A a) {
+  a.on_unused_ack();
+};
+template <class A>
+concept GivesBack = requires(A a, const A& c) {
+  a.give_back();
+  { c.owed() } -> std::same_as<Fixed16>;
+};
+// True if A has none of these names with another signature: such a member would never be called.
+template <class A>
+inline constexpr bool kHearsAsNamed = (HearsSlowPaths<A> || !requires { &A::on_slow_path; }) &&
+                                      (HearsUnusedAcks<A> || !requires { &A::on_unused_ack; }) &&
+                                      (GivesBack<A> ||
+                                       !(
+                                           requires { &A::give_back; } || requires { &A::owed; }));
+
 // An algorithm is a pure class in a file of its own: no clock, no packets, no allocation, integers
 // and fixed point only. A stream (window.hpp) or a connection (rate.hpp) owns an object of it, and
 // tells it what it sees there.
@@ -82,7 +104,7 @@ inline constexpr uint64_t kNoRate = 0;
 //   give_back()           the application has packets again after on_unused_ack()
 //   owed()                most that give_back() would add, packets
 template <class A>
-concept Algorithm = std::constructible_from<A, const Setup&> &&
+concept Algorithm = std::constructible_from<A, const Setup&> && kHearsAsNamed<A> &&
     requires(A a, const A& c, const AckSample& ack, const LossSample& loss, Time now,
              uint32_t bytes) {
   { A::kName } -> std::convertible_to<std::string_view>;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 #include <variant>
 
 #include "base/fixed_point.hpp"
@@ -34,7 +35,7 @@ class Window {
   // ---- The rules of MP-RDMA
   void on_slow_path(const AckSample& sample) {
     dispatch([&](auto& control) {
-      if constexpr (requires { control.on_slow_path(sample); }) {
+      if constexpr (HearsSlowPaths<std::decay_t<decltype(control)>>) {
         control.on_slow_path(sample);
       } else {
         control.on_ack(sample);
@@ -43,12 +44,12 @@ class Window {
   }
   void on_unused_ack() {
     dispatch([](auto& control) {
-      if constexpr (requires { control.on_unused_ack(); }) control.on_unused_ack();
+      if constexpr (HearsUnusedAcks<std::decay_t<decltype(control)>>) control.on_unused_ack();
     });
   }
   void give_back() {
     dispatch([](auto& control) {
-      if constexpr (requires { control.give_back(); }) control.give_back();
+      if constexpr (GivesBack<std::decay_t<decltype(control)>>) control.give_back();
     });
   }
 
@@ -59,7 +60,7 @@ class Window {
   [[nodiscard]] Fixed16 owed() const {
     return std::visit(
         [](const auto& control) {
-          if constexpr (requires { control.owed(); }) {
+          if constexpr (GivesBack<std::decay_t<decltype(control)>>) {
             return control.owed();
           } else {
             return Fixed16();

@@ -1,4 +1,7 @@
 // The events that a queue pair raises for the trace: states, and packets of every service and mode.
+#include <iterator>
+#include <string_view>
+
 #include "transport/qp.hpp"
 
 namespace mprdma::transport {

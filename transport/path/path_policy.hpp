@@ -19,6 +19,31 @@ struct PathSample {
   bool ece = false;
 };
 
+// ---- The members that a policy may have (see below)
+template <class P>
+concept HearsAcks = requires(P p, const PathSample& sample) {
+  p.on_ack(sample);
+};
+template <class P>
+concept HearsLosses = requires(P p, uint16_t vp) {
+  p.on_loss(vp);
+};
+template <class P>
+concept HearsTimeouts = requires(P p, Time now) {
+  p.on_timeout(now);
+};
+template <class P>
+concept HearsRounds = requires(P p, bool congested) {
+  p.on_round(congested);
+};
+
+// True if P has none of these names with another signature: such a member would never be called.
+template <class P>
+inline constexpr bool kHearsAsNamed = (HearsAcks<P> || !requires { &P::on_ack; }) &&
+                                      (HearsLosses<P> || !requires { &P::on_loss; }) &&
+                                      (HearsTimeouts<P> || !requires { &P::on_timeout; }) &&
+                                      (HearsRounds<P> || !requires { &P::on_round; });
+
 // A policy is a pure class in a file of its own; each stream has an object of it.
 //
 //   kName                its name in configurations and scenarios
@@ -38,29 +63,12 @@ struct PathSample {
 //   on_timeout(now)      silence has lasted for a retransmission timeout
 //   on_round(congested)  a round trip ends; true: half of its acknowledgements or more had a mark
 template <class P>
-concept PathChoice = std::default_initializable<P> &&
+concept PathChoice = std::default_initializable<P> && kHearsAsNamed<P> &&
     requires(P p, uint16_t vp, Time now, Prng& prng) {
   { P::kName } -> std::convertible_to<std::string_view>;
   { P::kClocked } -> std::convertible_to<bool>;
   p.reset(vp);
   { p.next(now, prng) } -> std::same_as<uint16_t>;
-};
-
-template <class P>
-concept HearsAcks = requires(P p, const PathSample& sample) {
-  p.on_ack(sample);
-};
-template <class P>
-concept HearsLosses = requires(P p, uint16_t vp) {
-  p.on_loss(vp);
-};
-template <class P>
-concept HearsTimeouts = requires(P p, Time now) {
-  p.on_timeout(now);
-};
-template <class P>
-concept HearsRounds = requires(P p, bool congested) {
-  p.on_round(congested);
 };
 
 }  // namespace mprdma::transport

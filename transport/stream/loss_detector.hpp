@@ -3,6 +3,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string_view>
 
@@ -21,6 +22,7 @@ enum class LossCause : uint8_t {
 
 constexpr std::string_view to_string(LossCause cause) {
   constexpr std::string_view kNames[] = {"nack", "trigger", "early", "timeout"};
+  static_assert(std::size(kNames) == static_cast<size_t>(LossCause::kTimeout) + 1);
   return kNames[static_cast<size_t>(cause)];
 }
 

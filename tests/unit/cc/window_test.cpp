@@ -9,6 +9,19 @@
 namespace mprdma::cc {
 namespace {
 
+// Members that would never be called are refused: another signature, one without the other.
+struct Misheard : PlainWindow {
+  static constexpr std::string_view kName = "misheard";
+  using PlainWindow::PlainWindow;
+  void on_unused_ack(Time) {}
+};
+struct KeepsWhatItOwes : PlainWindow {
+  static constexpr std::string_view kName = "keeps-what-it-owes";
+  using PlainWindow::PlainWindow;
+  void give_back() {}
+};
+static_assert(Algorithm<AimdWindow> && !Algorithm<Misheard> && !Algorithm<KeepsWhatItOwes>);
+
 // Each control answers a hole with another window.
 uint32_t after_a_hole(WindowControl which) {
   Window window(which, 16, 32);

@@ -141,6 +141,39 @@ TEST(Trace, TellsOfSilencesAndRestarts) {
   EXPECT_EQ(pair.all(TraceKind::restart).size(), 1U);
 }
 
+TEST(Trace, TellsThatATimeoutWasTooEarly) {
+  TracedPair pair;
+  const auto late = pair.write(2);
+  while (pair.all(TraceKind::timeout).empty()) pair.advance(Duration::us(100));
+  EXPECT_TRUE(pair.all(TraceKind::undone).empty());
+  deliver(pair, late);
+  const auto undone = pair.all(TraceKind::undone);
+  ASSERT_EQ(undone.size(), 1U);
+  EXPECT_EQ(undone[0].psn, late[0].header.psn);
+  EXPECT_EQ(pair.a.counters.timeouts_undone, 1U);
+}
+
+// The operation leaves in time, but the packet before it is late.
+TEST(Trace, NamesTheOperationThatTheReceiverRefused) {
+  Params params = Params::mp();
+  params.placement = PlacementPolicy::kRelaxed;
+  TracedPair pair(params);
+  deliver(pair, pair.write(1));
+  const Psn late = pair.write(1).at(0).header.psn;
+  pair.a.post(WorkOpcode::kWrite, kLocal, kMtu, kRemote, kSignaled | kSynchronise);
+  std::vector<Parcel> behind;
+  for (int us = 0; us < 50 && behind.empty(); ++us) {
+    pair.advance(Duration::us(1));
+    behind = pair.a.send();
+  }
+  ASSERT_EQ(behind.size(), 1U);
+  EXPECT_EQ(behind[0].header.psn, late + 1);
+  deliver(pair, behind);
+  const auto refused = pair.all(TraceKind::refused);
+  ASSERT_EQ(refused.size(), 1U);
+  EXPECT_EQ(refused[0].psn, behind[0].header.psn);
+}
+
 TEST(Trace, RoceSaysWhyItGoesBack) {
   TracedPair pair(Params::roce());
   auto packets = pair.write(3);

@@ -31,6 +31,13 @@ class Listener {
 };
 static_assert(PathChoice<Listener> && Listener::kName == "listener");
 
+// A member that would never be called is refused.
+class Misheard : public Listener {
+ public:
+  void on_loss(Time, uint16_t) {}
+};
+static_assert(!PathChoice<Misheard>);
+
 enum class Which : uint8_t { kDeaf, kListener };
 using Selector = BasicPathSelector<Alternatives<void, SinglePath, Listener>>;
 
