@@ -40,7 +40,7 @@ inline bool take(const toml::node& node, const ParamRange& range, uint32_t* out)
 }
 
 // A number, whole or not, between the bounds.
-inline bool take_number(const toml::node& node, const ParamRange& range, double* out) {
+inline bool read_number(const toml::node& node, const ParamRange& range, double* out) {
   const auto* whole = node.as_integer();
   const auto* real = node.as_floating_point();
   if (whole == nullptr && real == nullptr) return false;
@@ -50,14 +50,14 @@ inline bool take_number(const toml::node& node, const ParamRange& range, double*
 
 inline bool take(const toml::node& node, const ParamRange& range, Duration* out) {
   double us = 0;
-  if (!take_number(node, range, &us)) return false;
+  if (!read_number(node, range, &us)) return false;
   *out = Duration::ns(std::llround(us * 1e3));
   return true;
 }
 
 inline bool take(const toml::node& node, const ParamRange& range, Fixed16* out) {
   double value = 0;
-  if (!take_number(node, range, &value)) return false;
+  if (!read_number(node, range, &value)) return false;
   *out = Fixed16::from_raw(static_cast<uint32_t>(std::lround(value * Fixed16::kOneRaw)));
   return true;
 }
@@ -74,7 +74,7 @@ requires(std::is_enum_v<Choice>) inline bool take(const toml::node& node, const 
 // Takes the value over if it is of the right kind and in its range. The text of an error says only
 // what the value should be: the caller knows file, line and key.
 template <class Type>
-Status take_param(const toml::node& node, const transport::Param& param,
+Status read_param(const toml::node& node, const transport::Param& param,
                   Type transport::Params::*member, transport::Params* params) {
   const transport::Protocol protocol = params->protocol;
   if (detail::take(node, param.range.in(protocol), &(params->*member))) return {};

@@ -35,7 +35,7 @@ enum class DropReason : uint8_t {
   kUnknownNackCode,      // mp acknowledgement with a NACK code of no meaning
   kBadIcrc,              // invariant CRC
   kTruncatedArp,         // shorter than an ARP packet
-  kBadArp,               // ARP for something other than IPv4 over Ethernet
+  kBadArp,               // ARP for other than IPv4 over Ethernet, or from a group
   kCount
 };
 

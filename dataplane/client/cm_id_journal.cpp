@@ -2,7 +2,7 @@
 
 #include <cerrno>
 
-namespace mprdma::dataplane::nic {
+namespace mprdma::dataplane::mprdmad {
 
 uint32_t CmIds::add(Client client, uint32_t agents, uint64_t cookie, uint32_t port_space) {
   do {
@@ -253,4 +253,4 @@ void CmIds::advance(Id* id) {
   }
 }
 
-}  // namespace mprdma::dataplane::nic
+}  // namespace mprdma::dataplane::mprdmad

@@ -3,7 +3,7 @@
 // processes of a host.
 //
 // The daemon may go away and come back; the engine stays. While it is away the transport's time
-// stands still (transport_clock.hpp). Port::nic() gives this; it lives as long as the port.
+// stands still (transport_clock.hpp). Port::daemon() gives this; it lives as long as the port.
 //
 // "Lock" is the worker's.
 #pragma once
@@ -19,22 +19,22 @@
 namespace mprdma::dataplane {
 
 // The device that this process is part of.
-struct NicDevice {
+struct DaemonDevice {
   Ipv4 ipv4{};
   uint32_t prefix_bits = 32;
   wire::MacAddress mac{};
   uint32_t mtu = 0;  // the largest path MTU
 };
 
-class NicLink {
+class Daemon {
  public:
-  virtual ~NicLink() = default;
-  NicLink() = default;
-  NicLink(const NicLink&) = delete;
-  NicLink& operator=(const NicLink&) = delete;
+  virtual ~Daemon() = default;
+  Daemon() = default;
+  Daemon(const Daemon&) = delete;
+  Daemon& operator=(const Daemon&) = delete;
 
   // Never changes: a daemon that returns with another device is rejected.
-  [[nodiscard]] virtual NicDevice device() const = 0;
+  [[nodiscard]] virtual DaemonDevice device() const = 0;
 
   // ---- With the lock held
   // A new block after a reconnect means that the old numbers belong to another process.

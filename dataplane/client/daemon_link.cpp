@@ -16,7 +16,7 @@
 
 #include "dataplane/sys/clock.hpp"
 
-namespace mprdma::dataplane::nic {
+namespace mprdma::dataplane::mprdmad {
 
 namespace {
 
@@ -73,7 +73,7 @@ void DaemonLink::close_after_fork() {
   close_fd(&epoll_fd_);
 }
 
-NicDevice DaemonLink::device() const {
+DaemonDevice DaemonLink::device() const {
   return {first_.ipv4, first_.prefix_bits, first_.mac, first_.mtu};
 }
 
@@ -420,4 +420,4 @@ bool DaemonLink::next_event(CmIds::Event* out, mprdma_abi_cm_open* where) {
   }
 }
 
-}  // namespace mprdma::dataplane::nic
+}  // namespace mprdma::dataplane::mprdmad

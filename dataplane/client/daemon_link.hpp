@@ -21,9 +21,9 @@
 #include "dataplane/client/message_socket.hpp"
 #include "dataplane/client/protocol.hpp"
 
-namespace mprdma::dataplane::nic {
+namespace mprdma::dataplane::mprdmad {
 
-class DaemonLink final : public NicLink {
+class DaemonLink final : public Daemon {
  public:
   static constexpr Duration kCommandTimeout = Duration::s(2);
 
@@ -51,7 +51,7 @@ class DaemonLink final : public NicLink {
   [[nodiscard]] const char* text() const { return text_.load(std::memory_order_relaxed); }
   void close_after_fork();
 
-  [[nodiscard]] NicDevice device() const override;
+  [[nodiscard]] DaemonDevice device() const override;
   [[nodiscard]] QpBlock block() const override { return block_; }
   [[nodiscard]] bool away() const override { return away_; }
   int cm_open(const mprdma_abi_client* client, const mprdma_abi_cm_open& open) override;
@@ -115,4 +115,4 @@ class DaemonLink final : public NicLink {
   std::vector<std::pair<const mprdma_abi_client*, mprdma_abi_cm_open>> opens_;
 };
 
-}  // namespace mprdma::dataplane::nic
+}  // namespace mprdma::dataplane::mprdmad

@@ -1,6 +1,6 @@
 // The port of a process whose device is shared: frames go by shared memory (LocalPort) to and from
 // mprdmad, which has the wire. If the daemon goes away, the port looks for it; until the daemon is
-// back the link is down, and nic()->away() says that waiting is worthwhile.
+// back the link is down, and daemon()->away() says that waiting is worthwhile.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 #include "dataplane/port/port.hpp"
 #include "dataplane/port/port_result.hpp"
 
-namespace mprdma::dataplane::nic {
+namespace mprdma::dataplane::mprdmad {
 
 class DaemonPort final : public Port {
  public:
@@ -40,7 +40,7 @@ class DaemonPort final : public Port {
   void disarm() override { local_->disarm(); }
   void service(Time now) override;
   void close_after_fork() override;
-  [[nodiscard]] NicLink* nic() override { return link_.get(); }
+  [[nodiscard]] Daemon* daemon() override { return link_.get(); }
   [[nodiscard]] PortCounters stats() const override { return local_->stats(); }
 
  private:
@@ -49,4 +49,4 @@ class DaemonPort final : public Port {
   int epoll_fd_;  // the two descriptors of theirs
 };
 
-}  // namespace mprdma::dataplane::nic
+}  // namespace mprdma::dataplane::mprdmad

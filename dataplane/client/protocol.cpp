@@ -1,6 +1,6 @@
 #include "dataplane/client/protocol.hpp"
 
-namespace mprdma::dataplane::nic {
+namespace mprdma::dataplane::mprdmad {
 
 size_t message_bytes(MessageType type) {
   switch (type) {
@@ -59,4 +59,4 @@ const char* to_string(MessageFault fault) {
   return "?";
 }
 
-}  // namespace mprdma::dataplane::nic
+}  // namespace mprdma::dataplane::mprdmad

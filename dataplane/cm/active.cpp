@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/psn.hpp"
 #include "dataplane/cm/state.hpp"
+#include "wire/constants.hpp"
 
 namespace mprdma::dataplane {
 
@@ -13,8 +15,6 @@ constexpr uint8_t kRc = 2;
 constexpr uint8_t kUc = 3;
 constexpr uint8_t kUd = 4;
 constexpr uint8_t kXrcSend = 9;
-
-constexpr uint32_t kQpnMax = 0xffffff;
 
 bool service_of(uint8_t qp_type, wire::CmService* service) {
   switch (qp_type) {
@@ -95,7 +95,7 @@ int CmAgent::State::connect(CmId& id, const mprdma_abi_cm_params& params) {
                             (id.port_space == MPRDMA_ABI_CM_PS_IB && params.qp_type == kUd);
   if (of_datagrams) return ask_service(id, params);
   constexpr size_t kRoom = wire::CmReq::kPrivateBytes - wire::CmIpHeader::kBytes;
-  if (!private_fits(params, kRoom) || params.qpn > kQpnMax || params.psn > kQpnMax ||
+  if (!private_fits(params, kRoom) || params.qpn > wire::kQpnMask || params.psn > kPsnMask ||
       !service_of(params.qp_type, &id.service)) {
     return EINVAL;
   }

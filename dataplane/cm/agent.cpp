@@ -106,7 +106,7 @@ bool CmAgent::poll_resolve(wire::IpAddress* out) {
 }
 
 bool CmAgent::poll_event(ClientEvent* out) {
-  return state_->take_event(out);
+  return state_->pop_event(out);
 }
 
 Time CmAgent::next_deadline() const {

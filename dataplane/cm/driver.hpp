@@ -42,7 +42,7 @@ class CmDriver {
         resolve(to);
         any = true;
       }
-      for (; left > 0 && !full && take_mad(); --left) {
+      for (; left > 0 && !full && next_mad(); --left) {
         full = !send(*unsent_);
         if (!full) unsent_.reset();
         any = true;
@@ -57,7 +57,7 @@ class CmDriver {
 
  private:
   // True: *unsent_ is the next datagram.
-  bool take_mad() {
+  bool next_mad() {
     if (unsent_) return true;
     if (agent_.poll_mad(&unsent_.emplace())) return true;
     unsent_.reset();

@@ -94,7 +94,7 @@ bool CmAgent::State::is_for_somebody(const ClientEvent& event) const {
   return id != nullptr && !id->orphan && id->client == event.client;
 }
 
-bool CmAgent::State::take_event(ClientEvent* out_event) {
+bool CmAgent::State::pop_event(ClientEvent* out_event) {
   while (!events.empty()) {
     *out_event = events.front();
     events.pop_front();

@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/psn.hpp"
 #include "dataplane/cm/state.hpp"
+#include "wire/constants.hpp"
 
 namespace mprdma::dataplane {
 
@@ -13,7 +15,6 @@ constexpr uint8_t kRc = 2;
 constexpr uint8_t kUc = 3;
 constexpr uint8_t kXrcRecv = 10;
 
-constexpr uint32_t kQpnMax = 0xffffff;
 constexpr uint8_t kMraServiceTimeout = 24;  // 69 s, as Linux asks for
 
 uint8_t qp_type_of(wire::CmService service) {
@@ -184,7 +185,7 @@ int CmAgent::State::accept(CmId& id, const mprdma_abi_cm_command& in) {
     return error;
   }
   wire::CmRep rep;
-  if (id.state != CmState::kRequested || params.qpn > kQpnMax || params.psn > kQpnMax ||
+  if (id.state != CmState::kRequested || params.qpn > wire::kQpnMask || params.psn > kPsnMask ||
       !private_fits(params, 196)) {
     return EINVAL;
   }

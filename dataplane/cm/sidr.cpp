@@ -3,13 +3,13 @@
 #include <cerrno>
 
 #include "dataplane/cm/state.hpp"
+#include "wire/constants.hpp"
 
 namespace mprdma::dataplane {
 
 namespace {
 
 constexpr uint8_t kUd = 4;  // enum ibv_qp_type
-constexpr uint32_t kQpnMax = 0xffffff;
 constexpr size_t kSidrReqRoom = 216 - wire::CmIpHeader::kBytes;
 constexpr size_t kSidrRepRoom = 136;
 
@@ -72,7 +72,7 @@ void CmAgent::State::on_message(const wire::CmSidrReq& req, const Origin& origin
 }
 
 int CmAgent::State::answer_service(CmId& id, uint8_t status, const mprdma_abi_cm_params& params) {
-  if (!private_fits(params, kSidrRepRoom) || params.qpn > kQpnMax) return EINVAL;
+  if (!private_fits(params, kSidrRepRoom) || params.qpn > wire::kQpnMask) return EINVAL;
   end_request(id);
   wire::CmSidrRep rep;
   rep.request_id = id.remote_comm_id;

@@ -133,7 +133,7 @@ struct CmAgent::State {
   // ---- events.cpp
   void emit(CmId& id, mprdma_abi_cm_event_type type, int status = 0,
             const mprdma_abi_cm_params* params = nullptr);
-  bool take_event(ClientEvent* out);
+  bool pop_event(ClientEvent* out);
   [[nodiscard]] bool is_for_somebody(const ClientEvent& event) const;
 
   CmConfig config;

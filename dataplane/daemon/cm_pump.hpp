@@ -5,7 +5,7 @@
 #include "dataplane/cm/driver.hpp"
 #include "dataplane/daemon/switch.hpp"
 
-namespace mprdma::dataplane::nic {
+namespace mprdma::dataplane::mprdmad {
 
 class CmPump final : public Management {
  public:
@@ -22,15 +22,15 @@ class CmPump final : public Management {
   // Sends the agent's datagrams, starts its address resolutions, and calls deliver(event) for each
   // event. True: there may be more work. The switch drops and counts what the wire has no room for.
   template <class Deliver>
-  bool pump(NicSwitch& nic, Time now, Deliver&& deliver) {
+  bool pump(Switch& sw, Time now, Deliver&& deliver) {
     const unsigned done = driver_.serve(
-        now, kWorkPerPump, [&](const wire::IpAddress& to) { nic.resolve(to, now); },
+        now, kWorkPerPump, [&](const wire::IpAddress& to) { sw.resolve(to, now); },
         [&](const CmAgent::OutgoingMad& mad) {
-          nic.send_mad(mad, now);
+          sw.send_mad(mad, now);
           return true;
         },
         deliver);
-    if (done > 0) nic.flush();
+    if (done > 0) sw.flush();
     return done == kWorkPerPump;
   }
 
@@ -42,4 +42,4 @@ class CmPump final : public Management {
   CmDriver driver_;
 };
 
-}  // namespace mprdma::dataplane::nic
+}  // namespace mprdma::dataplane::mprdmad

@@ -14,7 +14,7 @@
 #include "dataplane/sys/address_text.hpp"
 #include "dataplane/sys/runtime_directory.hpp"
 
-namespace mprdma::dataplane::nic {
+namespace mprdma::dataplane::mprdmad {
 
 namespace {
 
@@ -29,79 +29,79 @@ struct Knob {
   std::string_view section;
   std::string_view key;
   std::string_view expected;
-  bool (*set)(const toml::node& node, NicConfig& config);
+  bool (*set)(const toml::node& node, DaemonConfig& config);
 };
 
-bool take_string(const toml::node& node, std::string* out) {
+bool read_string(const toml::node& node, std::string* out) {
   const auto* value = node.as_string();
   if (value != nullptr) *out = value->get();
   return value != nullptr;
 }
 
-bool take_integer(const toml::node& node, int64_t low, int64_t high, uint32_t* out) {
+bool read_integer(const toml::node& node, int64_t low, int64_t high, uint32_t* out) {
   const auto* value = node.as_integer();
   if (value == nullptr || value->get() < low || value->get() > high) return false;
   *out = static_cast<uint32_t>(value->get());
   return true;
 }
 
-bool set_name(const toml::node& node, NicConfig& config) {
-  return take_string(node, &config.device_name) && valid_device_name(config.device_name);
+bool set_name(const toml::node& node, DaemonConfig& config) {
+  return read_string(node, &config.device_name) && valid_device_name(config.device_name);
 }
 
-bool set_address(const toml::node& node, NicConfig& config) {
+bool set_address(const toml::node& node, DaemonConfig& config) {
   std::string text;
-  return take_string(node, &text) && parse_address(text, &config.ipv4, &config.prefix_bits);
+  return read_string(node, &text) && parse_address(text, &config.ipv4, &config.prefix_bits);
 }
 
-bool set_mac(const toml::node& node, NicConfig& config) {
+bool set_mac(const toml::node& node, DaemonConfig& config) {
   std::string text;
-  config.mac_set = take_string(node, &text) && parse_mac(text, &config.mac);
+  config.mac_set = read_string(node, &text) && parse_mac(text, &config.mac);
   return config.mac_set;
 }
 
-bool set_mtu(const toml::node& node, NicConfig& config) {
-  return take_integer(node, 1024, 4096, &config.mtu) && valid_mtu(config.mtu);
+bool set_mtu(const toml::node& node, DaemonConfig& config) {
+  return read_integer(node, 1024, 4096, &config.mtu) && valid_mtu(config.mtu);
 }
 
-bool set_spec(const toml::node& node, NicConfig& config) {
-  return take_string(node, &config.port_spec) && !config.port_spec.empty();
+bool set_spec(const toml::node& node, DaemonConfig& config) {
+  return read_string(node, &config.port_spec) && !config.port_spec.empty();
 }
 
-bool set_socket(const toml::node& node, NicConfig& config) {
-  return take_string(node, &config.socket) && config.socket.starts_with('/');
+bool set_socket(const toml::node& node, DaemonConfig& config) {
+  return read_string(node, &config.socket) && config.socket.starts_with('/');
 }
 
-bool set_gateway(const toml::node& node, NicConfig& config) {
+bool set_gateway(const toml::node& node, DaemonConfig& config) {
   std::string text;
-  return take_string(node, &text) && parse_gateway(text, &config.gateway);
+  return read_string(node, &text) && parse_gateway(text, &config.gateway);
 }
 
-bool set_uids(const toml::node& node, NicConfig& config) {
+bool set_uids(const toml::node& node, DaemonConfig& config) {
   const toml::array* list = node.as_array();
   if (list == nullptr || list->size() > kUidsMax) return false;
   config.uids.clear();
   for (const toml::node& item : *list) {
     uint32_t uid = 0;
-    if (!take_integer(item, 0, kUidMax, &uid)) return false;
+    if (!read_integer(item, 0, kUidMax, &uid)) return false;
     config.uids.push_back(uid);
   }
   return true;
 }
 
-bool set_slots(const toml::node& node, NicConfig& config) {
-  return take_integer(node, 256, 4096, &config.slots) && (config.slots & (config.slots - 1)) == 0;
+bool set_slots(const toml::node& node, DaemonConfig& config) {
+  return read_integer(node, 256, 4096, &config.slots) && (config.slots & (config.slots - 1)) == 0;
 }
 
-bool set_metrics(const toml::node& node, NicConfig& config) {
-  return take_string(node, &config.metrics) && valid_listen_address(config.metrics);
+bool set_metrics(const toml::node& node, DaemonConfig& config) {
+  return read_string(node, &config.metrics) && valid_listen_address(config.metrics);
 }
 
-bool set_tap(const toml::node& node, NicConfig& config) {
-  return take_string(node, &config.tap) && valid_tap_name(config.tap);
+bool set_tap(const toml::node& node, DaemonConfig& config) {
+  return read_string(node, &config.tap) && valid_tap_name(config.tap);
 }
 
-bool set_shared_address(const toml::node& node, NicConfig& config) {
+bool set_shared_address(const toml::node& node, DaemonConfig& config) {
   const auto* value = node.as_boolean();
   if (value != nullptr) config.shared_address = value->get();
   return value != nullptr;
@@ -131,7 +131,7 @@ std::string known_keys(std::string_view section) {
 }
 
 Status apply_key(const std::string& section, const toml::key& key, const toml::node& node,
-                 const std::string& path, NicConfig* out) {
+                 const std::string& path, DaemonConfig* out) {
   for (const Knob& knob : kKnobs) {
     if (knob.section != section || knob.key != key.str()) continue;
     if (knob.set(node, *out)) return {};
@@ -165,7 +165,7 @@ bool valid_listen_address(const std::string& text) {
   return number > 0 && number <= UINT16_MAX;
 }
 
-Status apply_nic_toml(const std::string& text, const std::string& path, NicConfig* out) {
+Status apply_daemon_toml(const std::string& text, const std::string& path, DaemonConfig* out) {
   const toml::parse_result parsed = toml::parse(text, path);
   if (!parsed) {
     return at(path, parsed.error().source(), std::string(parsed.error().description()));
@@ -187,7 +187,7 @@ Status apply_nic_toml(const std::string& text, const std::string& path, NicConfi
   return {};
 }
 
-Status load_nic_file(const std::string& path, NicConfig* out) {
+Status load_nic_file(const std::string& path, DaemonConfig* out) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return system_status(path, errno);
   std::string text;
@@ -198,10 +198,10 @@ Status load_nic_file(const std::string& path, NicConfig* out) {
     return {EINVAL, path + ": cannot be read (" + failure.what() + ")"};
   }
   if (file.bad()) return {EIO, path + ": cannot be read"};
-  return apply_nic_toml(text, path, out);
+  return apply_daemon_toml(text, path, out);
 }
 
-Status complete_nic_config(const Environment& environment, unsigned uid, NicConfig* config) {
+Status complete_nic_config(const Environment& environment, unsigned uid, DaemonConfig* config) {
   if (config->ipv4.unspecified()) {
     return {EINVAL, "no address: give --address 10.73.0.1/24, or [device] address in the file"};
   }
@@ -225,4 +225,4 @@ Status complete_nic_config(const Environment& environment, unsigned uid, NicConf
   return {};
 }
 
-}  // namespace mprdma::dataplane::nic
+}  // namespace mprdma::dataplane::mprdmad

@@ -19,12 +19,12 @@
 #include "dataplane/sys/environment.hpp"
 #include "wire/ethernet.hpp"
 
-namespace mprdma::dataplane::nic {
+namespace mprdma::dataplane::mprdmad {
 
 inline constexpr const char* kNoWire = "none";
 inline constexpr uint32_t kUidMax = UINT32_MAX - 1;  // UINT32_MAX means "no user"
 
-struct NicConfig {
+struct DaemonConfig {
   std::string device_name = "mprdma0";
   Ipv4 ipv4{};
   uint32_t prefix_bits = 32;
@@ -42,11 +42,11 @@ struct NicConfig {
 };
 
 // Errors begin with file:line:column.
-Status apply_nic_toml(const std::string& text, const std::string& path, NicConfig* out);
-Status load_nic_file(const std::string& path, NicConfig* out);
+Status apply_daemon_toml(const std::string& text, const std::string& path, DaemonConfig* out);
+Status load_nic_file(const std::string& path, DaemonConfig* out);
 
 // Checks the keys against one another and fills in derived values: call it last.
-Status complete_nic_config(const Environment& environment, unsigned uid, NicConfig* config);
+Status complete_nic_config(const Environment& environment, unsigned uid, DaemonConfig* config);
 
 // "127.0.0.1:9473": IPv4, and a port that is not 0.
 bool valid_listen_address(const std::string& text);
@@ -54,4 +54,4 @@ bool valid_listen_address(const std::string& text);
 // "192.168.7.1".
 bool parse_gateway(const std::string& text, Ipv4* ipv4);
 
-}  // namespace mprdma::dataplane::nic
+}  // namespace mprdma::dataplane::mprdmad

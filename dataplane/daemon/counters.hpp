@@ -5,9 +5,9 @@
 
 #include "base/counters.hpp"
 
-namespace mprdma::dataplane::nic {
+namespace mprdma::dataplane::mprdmad {
 
-#define MPRDMA_NIC_COUNTERS(X)                                                                \
+#define MPRDMA_STATION_COUNTERS(X)                                                            \
   X(nic_frames_in, "frames taken from the port")                                              \
   X(nic_bytes_in, "bytes of those frames")                                                    \
   X(nic_frames_out, "frames handed to the port")                                              \
@@ -43,7 +43,7 @@ namespace mprdma::dataplane::nic {
   X(nic_drop_kernel, "frames for the kernel that the tap did not take: full, or down")        \
   X(nic_drop_long, "frames longer than the port takes")                                       \
   X(nic_drop_ring, "entries of a ring in shared memory that make no sense")
-MPRDMA_DEFINE_COUNTERS(NicCounters, MPRDMA_NIC_COUNTERS);
+MPRDMA_DEFINE_COUNTERS(StationCounters, MPRDMA_STATION_COUNTERS);
 
 #define MPRDMA_NIC_SERVER_COUNTERS(X)                                                  \
   X(nic_clients_served, "processes that were given a port")                            \
@@ -53,6 +53,6 @@ MPRDMA_DEFINE_COUNTERS(NicCounters, MPRDMA_NIC_COUNTERS);
   X(nic_cm_commands, "commands of connection management")                              \
   X(nic_cm_forged, "those that name a queue pair of somebody else")                    \
   X(nic_cm_events, "events of connection management sent to clients")
-MPRDMA_DEFINE_COUNTERS(NicServerCounters, MPRDMA_NIC_SERVER_COUNTERS);
+MPRDMA_DEFINE_COUNTERS(DaemonServerCounters, MPRDMA_NIC_SERVER_COUNTERS);
 
-}  // namespace mprdma::dataplane::nic
+}  // namespace mprdma::dataplane::mprdmad

@@ -6,7 +6,7 @@
 #include "wire/neighbour.hpp"
 #include "wire/udp.hpp"
 
-namespace mprdma::dataplane::nic {
+namespace mprdma::dataplane::mprdmad {
 
 namespace {
 
@@ -157,4 +157,4 @@ wire::IpAddress destination_ipv6(const HeaderCopy& copy) {
   return address;
 }
 
-}  // namespace mprdma::dataplane::nic
+}  // namespace mprdma::dataplane::mprdmad

@@ -13,7 +13,7 @@
 #include "wire/frame.hpp"
 #include "wire/ip_address.hpp"
 
-namespace mprdma::dataplane::nic {
+namespace mprdma::dataplane::mprdmad {
 
 // The first bytes of a frame: all headers of any RoCEv2 packet.
 struct HeaderCopy {
@@ -68,4 +68,4 @@ bool is_roce_from(const HeaderCopy& copy, Ipv4 ipv4, const wire::IpAddress& ipv6
 wire::IpAddress source_ipv6(const HeaderCopy& copy);
 wire::IpAddress destination_ipv6(const HeaderCopy& copy);
 
-}  // namespace mprdma::dataplane::nic
+}  // namespace mprdma::dataplane::mprdmad

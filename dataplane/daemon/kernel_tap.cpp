@@ -13,7 +13,7 @@
 #include <cstring>
 #include <utility>
 
-namespace mprdma::dataplane::nic {
+namespace mprdma::dataplane::mprdmad {
 
 namespace {
 
@@ -125,4 +125,4 @@ uint32_t KernelTap::read_frame(std::span<unsigned char> room) const {
   return length > 0 ? static_cast<uint32_t>(length) : 0;
 }
 
-}  // namespace mprdma::dataplane::nic
+}  // namespace mprdma::dataplane::mprdmad

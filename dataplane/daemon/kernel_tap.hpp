@@ -13,7 +13,7 @@
 #include "base/status.hpp"
 #include "wire/ethernet.hpp"
 
-namespace mprdma::dataplane::nic {
+namespace mprdma::dataplane::mprdmad {
 
 // Interface names as the kernel accepts them: up to 15 characters, no slash, colon, percent sign or
 // space.
@@ -43,4 +43,4 @@ class KernelTap {
   int fd_;
 };
 
-}  // namespace mprdma::dataplane::nic
+}  // namespace mprdma::dataplane::mprdmad

@@ -9,7 +9,7 @@
 
 #include "dataplane/sys/still_linked.hpp"
 
-namespace mprdma::dataplane::nic {
+namespace mprdma::dataplane::mprdmad {
 
 LockFile::~LockFile() {
   if (blocks_fd_ >= 0) {
@@ -70,4 +70,4 @@ void LockFile::forget() const {
   if (blocks_fd_ >= 0) (void)!ftruncate(blocks_fd_, 0);
 }
 
-}  // namespace mprdma::dataplane::nic
+}  // namespace mprdma::dataplane::mprdmad

@@ -11,7 +11,7 @@
 #include "base/status.hpp"
 #include "dataplane/daemon/qpn_blocks.hpp"
 
-namespace mprdma::dataplane::nic {
+namespace mprdma::dataplane::mprdmad {
 
 class LockFile {
  public:
@@ -35,4 +35,4 @@ class LockFile {
   int blocks_fd_ = -1;
 };
 
-}  // namespace mprdma::dataplane::nic
+}  // namespace mprdma::dataplane::mprdmad

@@ -14,7 +14,7 @@
 #include "dataplane/sys/poll_pause.hpp"
 #include "dataplane/sys/thread_class.hpp"
 
-namespace mprdma::dataplane::nic {
+namespace mprdma::dataplane::mprdmad {
 
 namespace {
 
@@ -24,40 +24,40 @@ constexpr uint64_t kTagKernel = 3;
 
 }  // namespace
 
-NicLoop::NicLoop(Options options, std::unique_ptr<Port> wire, std::unique_ptr<KernelTap> tap)
+DaemonLoop::DaemonLoop(Options options, std::unique_ptr<Port> wire, std::unique_ptr<KernelTap> tap)
     : options_(std::move(options)),
       cm_(options_.cm),
-      nic_(options_.device, std::move(wire), &cm_, clock_now()),
-      server_(options_.server, &nic_, &cm_, events_.fd()),
+      switch_(options_.device, std::move(wire), &cm_, clock_now()),
+      server_(options_.server, &switch_, &cm_, events_.fd()),
       poll_pause_(kPollPauseMin) {
-  if (tap != nullptr) nic_.use_tap(std::move(tap));
+  if (tap != nullptr) switch_.use_tap(std::move(tap));
 }
 
-NicLoop::~NicLoop() = default;
+DaemonLoop::~DaemonLoop() = default;
 
-Status NicLoop::start() {
-  const int wire_fd = nic_.wire() != nullptr ? nic_.wire()->notify_fd() : -1;
+Status DaemonLoop::start() {
+  const int wire_fd = switch_.wire() != nullptr ? switch_.wire()->notify_fd() : -1;
   if (!events_.watch_signals({SIGTERM, SIGINT, SIGHUP}, kTagSignal) ||
       (wire_fd >= 0 && !events_.watch(wire_fd, kTagWire, EventLoop::Trigger::kEdge)) ||
-      (nic_.tap() != nullptr && !events_.watch(nic_.tap()->fd(), kTagKernel))) {
+      (switch_.tap() != nullptr && !events_.watch(switch_.tap()->fd(), kTagKernel))) {
     return system_status("epoll", errno);
   }
   const Time now = clock_now();
   last_client_ = next_service_ = next_service_clients_ = next_look_ = now;
-  link_was_up_ = nic_.link_up();
+  link_was_up_ = switch_.link_up();
   server_.set_device(options_.device);
   publish();
   return server_.open(now);
 }
 
-void NicLoop::run() {
+void DaemonLoop::run() {
   make_prompt();
   while (!down_) step(Duration::infinite());
 }
 
-void NicLoop::step(Duration longest) {
+void DaemonLoop::step(Duration longest) {
   const Time now = clock_now();
-  const bool moved = nic_.turn(now);
+  const bool moved = switch_.turn(now);
   pump(now);
   service(now);
   const Duration wait = std::min(pause(now, moved), longest);
@@ -70,71 +70,72 @@ void NicLoop::step(Duration longest) {
   }
 }
 
-void NicLoop::pump(Time now) {
+void DaemonLoop::pump(Time now) {
   cm_has_more_ =
-      cm_.pump(nic_, now, [this](const CmAgent::ClientEvent& event) { server_.deliver(event); });
-  nic_.prober().take_results([this](const PathProber::Result& result) { server_.deliver(result); });
+      cm_.pump(switch_, now, [this](const CmAgent::ClientEvent& event) { server_.deliver(event); });
+  switch_.prober().drain_results(
+      [this](const PathProber::Result& result) { server_.deliver(result); });
   server_.reap(now);
 }
 
-void NicLoop::service(Time now) {
+void DaemonLoop::service(Time now) {
   if (now >= next_service_) {
     next_service_ = now + kService;
-    nic_.service_wire(now);
-    if (nic_.link_up() != link_was_up_) {
-      link_was_up_ = nic_.link_up();
+    switch_.service_wire(now);
+    if (switch_.link_up() != link_was_up_) {
+      link_was_up_ = switch_.link_up();
       server_.set_device(options_.device);
     }
   }
   if (now >= next_service_clients_) {
     next_service_clients_ = now + kServiceClients;
-    nic_.service_clients(now);
+    switch_.service_clients(now);
     server_.service(now);
     publish();
     if (server_.clients() > 0) last_client_ = now;
     if (now - last_client_ >= options_.linger) {
       down_ = !options_.may_end || options_.may_end();
       // Without a wire there is no peer left whose late packets could meet another owner.
-      if (down_ && nic_.wire() == nullptr) server_.forget_blocks();
+      if (down_ && switch_.wire() == nullptr) server_.forget_blocks();
     }
   }
 }
 
-void NicLoop::publish() {
+void DaemonLoop::publish() {
   if (options_.board == nullptr) return;
-  NicFacts& facts = options_.board->draft();
-  facts.device_name = options_.server.device_name;
-  facts.ipv4 = options_.device.ipv4;
-  facts.prefix_bits = options_.device.prefix_bits;
-  facts.mac = options_.device.mac;
-  facts.mtu = options_.server.mtu;
-  facts.link_up = nic_.link_up();
-  facts.has_wire = nic_.wire() != nullptr;
-  facts.wire = nic_.wire_counters();
-  if (facts.has_wire) facts.wire_port = nic_.wire()->stats();
-  facts.gone = nic_.departed();
-  facts.server = server_.counters();
-  facts.cm = cm_.agent().counters();
-  facts.cm_ids = cm_.agent().ids_in_use();
-  server_.list(&facts.clients);
+  DaemonStatus& status = options_.board->draft();
+  status.device_name = options_.server.device_name;
+  status.ipv4 = options_.device.ipv4;
+  status.prefix_bits = options_.device.prefix_bits;
+  status.mac = options_.device.mac;
+  status.mtu = options_.server.mtu;
+  status.link_up = switch_.link_up();
+  status.has_wire = switch_.wire() != nullptr;
+  status.wire = switch_.wire_counters();
+  if (status.has_wire) status.wire_port = switch_.wire()->stats();
+  status.gone = switch_.departed();
+  status.server = server_.counters();
+  status.cm = cm_.agent().counters();
+  status.cm_ids = cm_.agent().ids_in_use();
+  server_.list(&status.clients);
   options_.board->publish();
 }
 
 // Time to sleep; zero: none.
-Duration NicLoop::pause(Time now, bool moved) {
+Duration DaemonLoop::pause(Time now, bool moved) {
   if (moved) poll_pause_ = kPollPauseMin;
-  if (moved || cm_has_more_ || !nic_.settle(now)) return Duration::zero();
+  if (moved || cm_has_more_ || !switch_.settle(now)) return Duration::zero();
   const Time next = std::min(
-      {next_service_, next_service_clients_, nic_.next_deadline(), cm_.agent().next_deadline()});
+      {next_service_, next_service_clients_, switch_.next_deadline(), cm_.agent().next_deadline()});
   Duration wait = std::max(next - now, Duration::zero());
-  if (nic_.wire() != nullptr && nic_.wire()->notify_fd() < 0) {
+  if (switch_.wire() != nullptr && switch_.wire()->notify_fd() < 0) {
     wait = std::min(wait, poll_pause_);
     poll_pause_ = std::min(poll_pause_ * 2, kPollPauseMax);
   }
   return wait;
 }
 
-void NicLoop::look(Duration pause) {
+void DaemonLoop::look(Duration pause) {
   std::array<epoll_event, 32> room;
   const std::span<epoll_event> ready = events_.wait(pause, room);
   if (ready.empty()) return;
@@ -142,26 +143,26 @@ void NicLoop::look(Duration pause) {
   for (const epoll_event& event : ready) on_ready(event.data.u64, event.events, now);
 }
 
-void NicLoop::on_ready(uint64_t tag, uint32_t events, Time now) {
-  if (tag >= NicServer::kTagBase) return server_.on_ready(tag, events, now);
-  if (tag == kTagWire) return nic_.wake_wire(now);
+void DaemonLoop::on_ready(uint64_t tag, uint32_t events, Time now) {
+  if (tag >= DaemonServer::kTagBase) return server_.on_ready(tag, events, now);
+  if (tag == kTagWire) return switch_.wake_wire(now);
   if (tag == kTagKernel) return on_kernel(events, now);
   on_signal();
 }
 
-void NicLoop::on_kernel(uint32_t events, Time now) {
+void DaemonLoop::on_kernel(uint32_t events, Time now) {
   if ((events & (EPOLLERR | EPOLLHUP)) != 0) {
     // The interface was removed: its descriptor would stay readable for ever.
-    events_.forget(nic_.tap()->fd());
+    events_.forget(switch_.tap()->fd());
     std::fputs("mprdmad: the tap is gone; the kernel gets nothing until a restart\n", stderr);
     return;
   }
   // The answer may come to a port that has to be polled.
-  if (nic_.serve_kernel(now)) poll_pause_ = kPollPauseMin;
+  if (switch_.serve_kernel(now)) poll_pause_ = kPollPauseMin;
 }
 
-void NicLoop::on_signal() {
-  while (const int signal = events_.take_signal()) {
+void DaemonLoop::on_signal() {
+  while (const int signal = events_.read_signal()) {
     if (signal == SIGHUP) {
       reload();
     } else {
@@ -170,7 +171,7 @@ void NicLoop::on_signal() {
   }
 }
 
-void NicLoop::reload() {
+void DaemonLoop::reload() {
   SwitchConfig device = options_.device;
   std::vector<uid_t> uids;
   if (!options_.reload || !options_.reload(&device, &uids)) return;
@@ -187,7 +188,7 @@ void NicLoop::reload() {
   const bool moved =
       device.ipv4 != options_.device.ipv4 || device.prefix_bits != options_.device.prefix_bits;
   options_.device = device;
-  nic_.configure(device, now);
+  switch_.configure(device, now);
   if (!moved) return;
   options_.cm.address = wire::map_ipv4(device.ipv4);
   options_.cm.ipv4 = device.ipv4;
@@ -195,4 +196,4 @@ void NicLoop::reload() {
   server_.set_device(device);
 }
 
-}  // namespace mprdma::dataplane::nic
+}  // namespace mprdma::dataplane::mprdmad

@@ -1,6 +1,6 @@
 // Runs the switch and the server of mprdmad on the calling thread, until SIGTERM or SIGINT.
 //
-// The loop polls while frames move. After NicSwitch::kSpin without a frame it arms the ports and
+// The loop polls while frames move. After Switch::kSpin without a frame it arms the ports and
 // sleeps until a port, a client or a deadline wakes it. A port that cannot notify (DPDK) is polled
 // after pauses that grow from kPollPauseMin to kPollPauseMax.
 #pragma once
@@ -16,9 +16,9 @@
 #include "dataplane/daemon/switch.hpp"
 #include "dataplane/sys/event_loop.hpp"
 
-namespace mprdma::dataplane::nic {
+namespace mprdma::dataplane::mprdmad {
 
-class NicLoop {
+class DaemonLoop {
  public:
   static constexpr Duration kService = Duration::ms(10);  // of the wire
   static constexpr Duration kServiceClients = Duration::ms(100);
@@ -37,14 +37,14 @@ class NicLoop {
     // Called on SIGHUP, to read the configuration again; false: nothing changes.
     std::function<bool(SwitchConfig* device, std::vector<uid_t>* uids)> reload;
     // Receives the status at the start and every kServiceClients. Unset: no status is collected.
-    std::shared_ptr<FactsBoard> board;
+    std::shared_ptr<StatusBoard> board;
   };
 
   // A tap requires a wire.
-  NicLoop(Options options, std::unique_ptr<Port> wire, std::unique_ptr<KernelTap> tap = nullptr);
-  ~NicLoop();
-  NicLoop(const NicLoop&) = delete;
-  NicLoop& operator=(const NicLoop&) = delete;
+  DaemonLoop(Options options, std::unique_ptr<Port> wire, std::unique_ptr<KernelTap> tap = nullptr);
+  ~DaemonLoop();
+  DaemonLoop(const DaemonLoop&) = delete;
+  DaemonLoop& operator=(const DaemonLoop&) = delete;
 
   // Blocks SIGTERM, SIGINT and SIGHUP for the thread; listens.
   Status start();
@@ -52,8 +52,8 @@ class NicLoop {
   // One round, for tests: sleeps for `longest` at most.
   void step(Duration longest);
 
-  [[nodiscard]] NicSwitch& nic() { return nic_; }
-  [[nodiscard]] NicServer& server() { return server_; }
+  [[nodiscard]] Switch& sw() { return switch_; }
+  [[nodiscard]] DaemonServer& server() { return server_; }
   [[nodiscard]] CmPump& cm() { return cm_; }
 
  private:
@@ -70,8 +70,8 @@ class NicLoop {
   Options options_;
   EventLoop events_;
   CmPump cm_;
-  NicSwitch nic_;
-  NicServer server_;
+  Switch switch_;
+  DaemonServer server_;
   bool down_ = false;
   bool link_was_up_ = false;
   bool cm_has_more_ = false;
@@ -82,4 +82,4 @@ class NicLoop {
   Duration poll_pause_;
 };
 
-}  // namespace mprdma::dataplane::nic
+}  // namespace mprdma::dataplane::mprdmad

@@ -15,7 +15,7 @@
 
 #include "dataplane/sys/address_text.hpp"
 
-namespace mprdma::dataplane::nic {
+namespace mprdma::dataplane::mprdmad {
 
 namespace {
 
@@ -74,7 +74,7 @@ void add_counters(std::vector<Family>* out, const std::string& prefix, std::stri
   }
 }
 
-Labels labels_of(const ClientFacts& client) {
+Labels labels_of(const ClientStatus& client) {
   return {{"port", "client"},
           {"block", std::to_string(client.block)},
           {"pid", std::to_string(client.pid)},
@@ -83,41 +83,42 @@ Labels labels_of(const ClientFacts& client) {
 
 }  // namespace
 
-std::vector<Family> metrics_of(const NicFacts& facts, const std::string& version) {
+std::vector<Family> metrics_of(const DaemonStatus& status, const std::string& version) {
   std::vector<Family> out;
   add_gauge(&out, "mprdma_info", "what this daemon is: always 1", 1,
             {{"version", version},
-             {"device", facts.device_name},
-             {"address", address_text(facts.ipv4) + "/" + std::to_string(facts.prefix_bits)},
-             {"mac", mac_text(facts.mac)}});
-  add_gauge(&out, "mprdma_mtu_bytes", "largest path MTU", facts.mtu);
-  add_gauge(&out, "mprdma_link_up", "1: the wire is up, or there is none", facts.link_up ? 1 : 0);
+             {"device", status.device_name},
+             {"address", address_text(status.ipv4) + "/" + std::to_string(status.prefix_bits)},
+             {"mac", mac_text(status.mac)}});
+  add_gauge(&out, "mprdma_mtu_bytes", "largest path MTU", status.mtu);
+  add_gauge(&out, "mprdma_link_up", "1: the wire is up, or there is none", status.link_up ? 1 : 0);
   add_gauge(&out, "mprdma_clients", "processes that have a port",
-            static_cast<double>(facts.clients.size()));
-  add_gauge(&out, "mprdma_cm_ids", "communication ids in use", facts.cm_ids);
-  std::vector<std::pair<Labels, const NicCounters*>> ports = {{{{"port", "gone"}}, &facts.gone}};
-  if (facts.has_wire) ports.push_back({{{"port", "wire"}}, &facts.wire});
-  for (const ClientFacts& client : facts.clients) {
+            static_cast<double>(status.clients.size()));
+  add_gauge(&out, "mprdma_cm_ids", "communication ids in use", status.cm_ids);
+  std::vector<std::pair<Labels, const StationCounters*>> ports = {
+      {{{"port", "gone"}}, &status.gone}};
+  if (status.has_wire) ports.push_back({{{"port", "wire"}}, &status.wire});
+  for (const ClientStatus& client : status.clients) {
     ports.emplace_back(labels_of(client), &client.counters);
   }
   add_counters(&out, "mprdma_port_", "nic_", ports);
-  add_counters<NicServerCounters>(&out, "mprdma_", "nic_", {{{}, &facts.server}});
-  add_counters<CmCounters>(&out, "mprdma_", "", {{{}, &facts.cm}});
-  if (facts.has_wire)
-    add_counters<PortCounters>(&out, "mprdma_wire_", "", {{{}, &facts.wire_port}});
+  add_counters<DaemonServerCounters>(&out, "mprdma_", "nic_", {{{}, &status.server}});
+  add_counters<CmCounters>(&out, "mprdma_", "", {{{}, &status.cm}});
+  if (status.has_wire)
+    add_counters<PortCounters>(&out, "mprdma_wire_", "", {{{}, &status.wire_port}});
   return out;
 }
 
-class NicMetrics::Source final : public prometheus::Collectable {
+class DaemonMetrics::Source final : public prometheus::Collectable {
  public:
-  Source(std::shared_ptr<const FactsBoard> board, std::string version)
+  Source(std::shared_ptr<const StatusBoard> board, std::string version)
       : board_(std::move(board)), version_(std::move(version)) {}
   [[nodiscard]] std::vector<Family> Collect() const override {
     return metrics_of(board_->read(), version_);
   }
 
  private:
-  std::shared_ptr<const FactsBoard> board_;
+  std::shared_ptr<const StatusBoard> board_;
   std::string version_;
 };
 
@@ -144,12 +145,12 @@ int why_not_bound(const std::string& listen) {
 
 }  // namespace
 
-NicMetrics::NicMetrics(std::shared_ptr<const FactsBoard> board, std::string version)
+DaemonMetrics::DaemonMetrics(std::shared_ptr<const StatusBoard> board, std::string version)
     : source_(std::make_shared<Source>(std::move(board), std::move(version))) {}
 
-NicMetrics::~NicMetrics() = default;
+DaemonMetrics::~DaemonMetrics() = default;
 
-Status NicMetrics::listen(const std::string& address) {
+Status DaemonMetrics::listen(const std::string& address) {
   try {
     exposer_ = std::make_unique<prometheus::Exposer>(std::vector<std::string>{
         "listening_ports", address, "num_threads", std::to_string(kThreads), "request_timeout_ms",
@@ -163,4 +164,4 @@ Status NicMetrics::listen(const std::string& address) {
   return {};
 }
 
-}  // namespace mprdma::dataplane::nic
+}  // namespace mprdma::dataplane::mprdmad

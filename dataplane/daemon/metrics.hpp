@@ -1,6 +1,6 @@
 // The text that Prometheus reads, at http://ADDRESS:PORT/metrics, by prometheus-cpp: its threads
-// and its HTTP, on facts that the loop has put on the board. A hostile or slow reader affects those
-// threads alone.
+// and its HTTP, on status that the loop has put on the board. A hostile or slow reader affects
+// those threads alone.
 //
 // Metric names follow from the counters' names (docs/operations.md): nic_X is mprdma_port_X_total,
 // labelled with the port; every other X is mprdma_X_total.
@@ -18,17 +18,17 @@ class Exposer;
 struct MetricFamily;
 }  // namespace prometheus
 
-namespace mprdma::dataplane::nic {
+namespace mprdma::dataplane::mprdmad {
 
-class NicMetrics {
+class DaemonMetrics {
  public:
   static constexpr int kThreads = 2;
   static constexpr int kRequestTimeoutMs = 2000;
 
-  NicMetrics(std::shared_ptr<const FactsBoard> board, std::string version);
-  ~NicMetrics();
-  NicMetrics(const NicMetrics&) = delete;
-  NicMetrics& operator=(const NicMetrics&) = delete;
+  DaemonMetrics(std::shared_ptr<const StatusBoard> board, std::string version);
+  ~DaemonMetrics();
+  DaemonMetrics(const DaemonMetrics&) = delete;
+  DaemonMetrics& operator=(const DaemonMetrics&) = delete;
 
   // "127.0.0.1:9473". Its threads have the signal mask of the caller.
   Status listen(const std::string& address);
@@ -41,6 +41,7 @@ class NicMetrics {
 };
 
 // All metrics, for tests.
-std::vector<prometheus::MetricFamily> metrics_of(const NicFacts& facts, const std::string& version);
+std::vector<prometheus::MetricFamily> metrics_of(const DaemonStatus& status,
+                                                 const std::string& version);
 
-}  // namespace mprdma::dataplane::nic
+}  // namespace mprdma::dataplane::mprdmad

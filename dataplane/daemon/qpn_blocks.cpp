@@ -2,7 +2,7 @@
 
 #include "base/check.hpp"
 
-namespace mprdma::dataplane::nic {
+namespace mprdma::dataplane::mprdmad {
 
 void BlockTable::restore(const Instances& instances, Time now) {
   for (uint32_t i = 0; i < kBlocks; ++i) {
@@ -60,4 +60,4 @@ uint32_t BlockTable::in_use() const {
   return used;
 }
 
-}  // namespace mprdma::dataplane::nic
+}  // namespace mprdma::dataplane::mprdmad

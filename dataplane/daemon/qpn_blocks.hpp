@@ -16,7 +16,7 @@
 #include "base/units.hpp"
 #include "dataplane/client/protocol.hpp"
 
-namespace mprdma::dataplane::nic {
+namespace mprdma::dataplane::mprdmad {
 
 class BlockTable {
  public:
@@ -51,4 +51,4 @@ class BlockTable {
   std::array<Block, kBlocks> blocks_;
 };
 
-}  // namespace mprdma::dataplane::nic
+}  // namespace mprdma::dataplane::mprdmad

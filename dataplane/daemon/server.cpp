@@ -16,13 +16,13 @@
 #include "dataplane/sys/async_close.hpp"
 #include "dataplane/sys/clock.hpp"
 
-namespace mprdma::dataplane::nic {
+namespace mprdma::dataplane::mprdmad {
 
 namespace {
 
-constexpr uint64_t kTagListen = NicServer::kTagBase;
-constexpr uint64_t kTagConnection = NicServer::kTagBase * 2;  // and the connection's number
-constexpr uint64_t kTagKind = ~(NicServer::kTagBase - 1);
+constexpr uint64_t kTagListen = DaemonServer::kTagBase;
+constexpr uint64_t kTagConnection = DaemonServer::kTagBase * 2;  // and the connection's number
+constexpr uint64_t kTagKind = ~(DaemonServer::kTagBase - 1);
 // Bounds what one connection can cost in one turn.
 constexpr int kMessagesPerTurn = 32;
 constexpr int kAcceptsPerTurn = 16;
@@ -40,21 +40,21 @@ bool ends_connection(const mprdma_abi_cm_command& command) {
 
 }  // namespace
 
-NicServer::NicServer(ServerConfig config, NicSwitch* nic, CmPump* cm, int epoll_fd)
+DaemonServer::DaemonServer(ServerConfig config, Switch* sw, CmPump* cm, int epoll_fd)
     : config_(std::move(config)),
-      nic_(nic),
+      switch_(sw),
       cm_(cm),
       epoll_fd_(epoll_fd),
       blocks_(config_.instance) {}
 
-NicServer::~NicServer() {
+DaemonServer::~DaemonServer() {
   for (auto& [id, client] : connections_) hang_up(client.fd);
   if (listen_fd_ < 0) return;
   unlink(config_.socket.c_str());
   hang_up(listen_fd_);
 }
 
-Status NicServer::open(Time now) {
+Status DaemonServer::open(Time now) {
   if (config_.socket.empty() || config_.socket.size() >= sizeof(sockaddr_un::sun_path)) {
     return {ENAMETOOLONG, "the socket path '" + config_.socket +
                               "' is empty or longer than 107 bytes: shorten it"};
@@ -66,7 +66,7 @@ Status NicServer::open(Time now) {
 }
 
 // Requires the lock: a socket that is there was left by a daemon that was killed.
-Status NicServer::listen_at(const std::string& path) {
+Status DaemonServer::listen_at(const std::string& path) {
   struct stat status {};
   if (lstat(path.c_str(), &status) == 0) {
     if (!S_ISSOCK(status.st_mode)) {
@@ -97,7 +97,7 @@ Status NicServer::listen_at(const std::string& path) {
   return {};
 }
 
-void NicServer::on_ready(uint64_t tag, uint32_t events, Time now) {
+void DaemonServer::on_ready(uint64_t tag, uint32_t events, Time now) {
   if (tag == kTagListen) {
     accept_some(now);
     return reap(now);
@@ -106,7 +106,7 @@ void NicServer::on_ready(uint64_t tag, uint32_t events, Time now) {
   if (found == connections_.end()) return;
   Connection& client = found->second;
   if ((tag & kTagKind) == kTagPort) {
-    if (client.block != kNoBlock) nic_->wake_client(client.block, now);
+    if (client.block != kNoBlock) switch_->wake_client(client.block, now);
     end_if_port_over(client);
   } else {
     if ((events & EPOLLOUT) != 0) write_some(client);
@@ -115,7 +115,7 @@ void NicServer::on_ready(uint64_t tag, uint32_t events, Time now) {
   reap(now);
 }
 
-void NicServer::service(Time now) {
+void DaemonServer::service(Time now) {
   for (auto& [id, client] : connections_) {
     if (client.block == kNoBlock && now >= client.hello_until) client.over = any_over_ = true;
     end_if_port_over(client);
@@ -123,25 +123,25 @@ void NicServer::service(Time now) {
   reap(now);
 }
 
-void NicServer::list(std::vector<ClientFacts>* out) const {
+void DaemonServer::list(std::vector<ClientStatus>* out) const {
   out->clear();
   for (const auto& [id, client] : connections_) {
     if (client.block == kNoBlock) continue;
     out->push_back(
-        {client.block, client.pid, client.program, *nic_->client_counters(client.block)});
+        {client.block, client.pid, client.program, *switch_->client_counters(client.block)});
   }
   std::sort(out->begin(), out->end(),
-            [](const ClientFacts& a, const ClientFacts& b) { return a.block < b.block; });
+            [](const ClientStatus& a, const ClientStatus& b) { return a.block < b.block; });
 }
 
 // ---- Connections
 
-bool NicServer::serves(uid_t uid) const {
+bool DaemonServer::serves(uid_t uid) const {
   return uid == geteuid() ||
          std::find(config_.uids.begin(), config_.uids.end(), uid) != config_.uids.end();
 }
 
-void NicServer::accept_some(Time now) {
+void DaemonServer::accept_some(Time now) {
   for (int i = 0; i < kAcceptsPerTurn; ++i) {
     const int fd = accept4(listen_fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) {
@@ -157,7 +157,7 @@ void NicServer::accept_some(Time now) {
   }
 }
 
-void NicServer::accept_one(int fd, Time now) {
+void DaemonServer::accept_one(int fd, Time now) {
   while (last_id_ == 0 || connections_.contains(last_id_)) ++last_id_;
   Connection& client = connections_[last_id_];
   client.id = last_id_++;
@@ -179,7 +179,7 @@ void NicServer::accept_one(int fd, Time now) {
 }
 
 // Closes one of too many connections without a Hello: the oldest of the process that has most.
-void NicServer::evict_newcomer() {
+void DaemonServer::evict_newcomer() {
   std::map<pid_t, size_t> of_process;
   size_t newcomers = 0;
   for (const auto& [id, client] : connections_) {
@@ -199,7 +199,7 @@ void NicServer::evict_newcomer() {
   victim->over = any_over_ = true;
 }
 
-void NicServer::watch(Connection& client) {
+void DaemonServer::watch(Connection& client) {
   uint32_t events = 0;
   // A client that does not read its answers may not ask for more.
   if (client.outgoing.size() < kOutgoingMax / 2) events |= EPOLLIN;
@@ -213,7 +213,7 @@ void NicServer::watch(Connection& client) {
   client.watched = events;
 }
 
-void NicServer::read_some(Connection& client, Time now) {
+void DaemonServer::read_some(Connection& client, Time now) {
   for (int i = 0; i < kMessagesPerTurn && !client.over; ++i) {
     if (client.outgoing.size() >= kOutgoingMax / 2) break;
     if (client.block == kNoBlock && now < newcomers_after_) break;
@@ -230,7 +230,7 @@ void NicServer::read_some(Connection& client, Time now) {
   if (!client.over) watch(client);
 }
 
-void NicServer::on_message(Connection& client, const Incoming& in, Time now) {
+void DaemonServer::on_message(Connection& client, const Incoming& in, Time now) {
   Head head;
   const MessageFault fault = check_message(in.message(), &head);
   if (fault == MessageFault::kOtherVersion && client.block == kNoBlock) {
@@ -253,45 +253,45 @@ void NicServer::on_message(Connection& client, const Incoming& in, Time now) {
   misbehaved(client, "a message out of turn");
 }
 
-void NicServer::misbehaved(Connection& client, const char* what) {
+void DaemonServer::misbehaved(Connection& client, const char* what) {
   ++counters_.nic_clients_misbehaved;
   client.over = any_over_ = true;
   say(client, what);
 }
 
-void NicServer::say(const Connection& client, const char* what) const {
+void DaemonServer::say(const Connection& client, const char* what) const {
   if (!config_.verbose) return;
   std::fprintf(stderr, "mprdmad: process %d (%s): %s\n", client.pid, client.program.c_str(), what);
 }
 
-void NicServer::end_if_port_over(Connection& client) {
+void DaemonServer::end_if_port_over(Connection& client) {
   if (client.port == nullptr || client.over || !client.port->over()) return;
   if (client.port->violated()) return misbehaved(client, client.port->link_text());
   client.over = any_over_ = true;
 }
 
 // The queue may hold descriptors that were never received.
-void NicServer::hang_up(int fd) const {
+void DaemonServer::hang_up(int fd) const {
   epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr);
   shutdown(fd, SHUT_RDWR);
   close_elsewhere(fd);
 }
 
-void NicServer::end(Connection& client, Time now) {
+void DaemonServer::end(Connection& client, Time now) {
   if (client.block != kNoBlock) {
     const Time start = cpu_time();
     cm_->agent().forget_client(client.id, now);
-    nic_->remove_client(client.block, now);
+    switch_->remove_client(client.block, now);
     blocks_.release(client.block, now);
     ++counters_.nic_clients_gone;
     say(client, "gone");
     pause_newcomers(start);
   }
-  nic_->prober().forget_client(client.id);
+  switch_->prober().forget_client(client.id);
   hang_up(client.fd);
 }
 
-void NicServer::reap(Time now) {
+void DaemonServer::reap(Time now) {
   if (!any_over_) return;
   any_over_ = false;
   for (auto i = connections_.begin(); i != connections_.end();) {
@@ -307,7 +307,7 @@ void NicServer::reap(Time now) {
 // ---- Messages to clients
 
 template <class T>
-void NicServer::send(Connection& client, const T& message) {
+void DaemonServer::send(Connection& client, const T& message) {
   if (client.over) return;
   if (client.outgoing.empty()) {
     const int error = send_message(client.fd, message);
@@ -324,7 +324,7 @@ void NicServer::send(Connection& client, const T& message) {
   watch(client);
 }
 
-void NicServer::write_some(Connection& client) {
+void DaemonServer::write_some(Connection& client) {
   while (!client.outgoing.empty() && !client.over) {
     const Message& message = client.outgoing.front();
     const int error = send_bytes(client.fd, message.bytes.data(), message.size);
@@ -335,8 +335,8 @@ void NicServer::write_some(Connection& client) {
   if (!client.over) watch(client);
 }
 
-void NicServer::refuse(Connection& client, Refusal reason, uint32_t serial,
-                       const std::string& text) {
+void DaemonServer::refuse(Connection& client, Refusal reason, uint32_t serial,
+                          const std::string& text) {
   auto refused = new_message<Refused>(serial);
   refused.reason = reason;
   set_text(&refused.text, text);
@@ -346,14 +346,14 @@ void NicServer::refuse(Connection& client, Refusal reason, uint32_t serial,
   say(client, refused.text.data());
 }
 
-Device NicServer::device() const {
+Device DaemonServer::device() const {
   Device device;
   device.ipv4 = address_.ipv4;
   device.prefix_bits = address_.prefix_bits;
   device.mac = address_.mac;
-  device.link_up = nic_->link_up() ? 1 : 0;
+  device.link_up = switch_->link_up() ? 1 : 0;
   device.mtu = config_.mtu;
-  if (Port* wire = nic_->wire()) {
+  if (Port* wire = switch_->wire()) {
     const PortInfo info = wire->info();
     device.can_corrupt = info.can_corrupt ? 1 : 0;
     device.link_mbps = info.link_mbps;
@@ -361,7 +361,7 @@ Device NicServer::device() const {
   return device;
 }
 
-void NicServer::set_device(const SwitchConfig& device_now) {
+void DaemonServer::set_device(const SwitchConfig& device_now) {
   address_ = device_now;
   auto state = new_message<PortState>(0);
   state.device = device();
@@ -370,12 +370,12 @@ void NicServer::set_device(const SwitchConfig& device_now) {
   }
 }
 
-void NicServer::set_uids(std::vector<uid_t> uids) {
+void DaemonServer::set_uids(std::vector<uid_t> uids) {
   config_.uids = std::move(uids);
   (void)!chmod(config_.socket.c_str(), config_.uids.empty() ? 0600 : 0666);
 }
 
-void NicServer::deliver(const CmAgent::ClientEvent& event) {
+void DaemonServer::deliver(const CmAgent::ClientEvent& event) {
   const auto found = connections_.find(event.client);
   if (found == connections_.end() || found->second.block == kNoBlock) return;
   auto message = new_message<CmEvent>(0);
@@ -384,7 +384,7 @@ void NicServer::deliver(const CmAgent::ClientEvent& event) {
   send(found->second, message);
 }
 
-void NicServer::deliver(const PathProber::Result& result) {
+void DaemonServer::deliver(const PathProber::Result& result) {
   const auto found = connections_.find(result.client);
   if (found == connections_.end()) return;
   const auto seen = [](const ProbeArrival& arrival) {
@@ -407,7 +407,7 @@ void NicServer::deliver(const PathProber::Result& result) {
 
 // ---- Messages from clients
 
-void NicServer::on_query(Connection& client, uint32_t serial) {
+void DaemonServer::on_query(Connection& client, uint32_t serial) {
   auto info = new_message<Info>(serial);
   info.instance = config_.instance;
   info.clients = static_cast<uint32_t>(clients());
@@ -416,7 +416,7 @@ void NicServer::on_query(Connection& client, uint32_t serial) {
   send(client, info);
 }
 
-void NicServer::on_probe(Connection& client, const PathProbe& probe, Time now) {
+void DaemonServer::on_probe(Connection& client, const PathProbe& probe, Time now) {
   // A probe keeps a connection without a Hello open; the number of such connections is bounded all
   // the same.
   client.hello_until = now + kHelloTimeout;
@@ -427,7 +427,7 @@ void NicServer::on_probe(Connection& client, const PathProbe& probe, Time now) {
                                .bytes = probe.bytes,
                                .answer_bytes = probe.answer_bytes,
                                .ecn = probe.ecn};
-  const int error = nic_->probe(client.id, question, now);
+  const int error = switch_->probe(client.id, question, now);
   if (error == 0) return;
   auto answer = new_message<PathAnswer>(probe.head.serial);
   answer.error = error;
@@ -435,7 +435,7 @@ void NicServer::on_probe(Connection& client, const PathProbe& probe, Time now) {
   send(client, answer);
 }
 
-void NicServer::on_command(Connection& client, const CmCommand& command, Time now) {
+void DaemonServer::on_command(Connection& client, const CmCommand& command, Time now) {
   ++counters_.nic_cm_commands;
   const mprdma_abi_cm_command& in = command.command;
   auto reply = new_message<CmReply>(command.head.serial);
@@ -452,9 +452,9 @@ void NicServer::on_command(Connection& client, const CmCommand& command, Time no
   // command. Who has no connection that ended has nothing brought forward.
   if (reply.error == 0 && had_connection && ends_connection(in) && client.delivered != now) {
     client.delivered = now;
-    nic_->deliver_sent(client.block, now);
+    switch_->deliver_sent(client.block, now);
   }
   send(client, reply);
 }
 
-}  // namespace mprdma::dataplane::nic
+}  // namespace mprdma::dataplane::mprdmad

@@ -29,7 +29,7 @@ namespace mprdma::dataplane {
 class LocalPort;
 }
 
-namespace mprdma::dataplane::nic {
+namespace mprdma::dataplane::mprdmad {
 
 struct ServerConfig {
   std::string socket;
@@ -41,7 +41,7 @@ struct ServerConfig {
   bool verbose = false;
 };
 
-class NicServer {
+class DaemonServer {
  public:
   static constexpr Duration kHelloTimeout = Duration::s(5);
   static constexpr size_t kNewcomersMax = 32;        // connections that have not said Hello
@@ -53,10 +53,10 @@ class NicServer {
   static constexpr uint64_t kTagBase = uint64_t{1} << 32;
   static constexpr uint64_t kTagPort = kTagBase * 3;  // and the connection's number
 
-  NicServer(ServerConfig config, NicSwitch* nic, CmPump* cm, int epoll_fd);
-  ~NicServer();
-  NicServer(const NicServer&) = delete;
-  NicServer& operator=(const NicServer&) = delete;
+  DaemonServer(ServerConfig config, Switch* sw, CmPump* cm, int epoll_fd);
+  ~DaemonServer();
+  DaemonServer(const DaemonServer&) = delete;
+  DaemonServer& operator=(const DaemonServer&) = delete;
 
   // Takes the lock file and listens.
   Status open(Time now);
@@ -74,9 +74,9 @@ class NicServer {
   void reap(Time now);
 
   // Replaces what is there.
-  void list(std::vector<ClientFacts>* out) const;
+  void list(std::vector<ClientStatus>* out) const;
   [[nodiscard]] size_t clients() const { return blocks_.in_use(); }
-  [[nodiscard]] const NicServerCounters& counters() const { return counters_; }
+  [[nodiscard]] const DaemonServerCounters& counters() const { return counters_; }
 
  private:
   struct Message {
@@ -129,7 +129,7 @@ class NicServer {
   void say(const Connection& client, const char* what) const;
 
   ServerConfig config_;
-  NicSwitch* nic_;
+  Switch* switch_;
   CmPump* cm_;
   int epoll_fd_;
   int listen_fd_ = -1;
@@ -140,7 +140,7 @@ class NicServer {
   uint32_t last_id_ = 0;
   bool any_over_ = false;
   Time newcomers_after_;  // connections without a Hello are not read before
-  NicServerCounters counters_;
+  DaemonServerCounters counters_;
 };
 
-}  // namespace mprdma::dataplane::nic
+}  // namespace mprdma::dataplane::mprdmad

@@ -13,7 +13,7 @@
 #include "dataplane/port/local_port.hpp"
 #include "dataplane/sys/clock.hpp"
 
-namespace mprdma::dataplane::nic {
+namespace mprdma::dataplane::mprdmad {
 
 namespace {
 
@@ -25,13 +25,13 @@ uint64_t instance_of(uid_t uid, const Hello& hello) {
 
 }  // namespace
 
-Time NicServer::cpu_time() {
+Time DaemonServer::cpu_time() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return Time{} + Duration::s(now.tv_sec) + Duration::ns(now.tv_nsec);
 }
 
-void NicServer::on_hello(Connection& client, const Hello& hello, Time now) {
+void DaemonServer::on_hello(Connection& client, const Hello& hello, Time now) {
   client.program = std::string(text_of(hello.program));
   for (char& c : client.program) {
     if (c < ' ' || c > '~') c = '?';
@@ -64,7 +64,7 @@ void NicServer::on_hello(Connection& client, const Hello& hello, Time now) {
   pause_newcomers(start);
 }
 
-uint32_t NicServer::blocks_of(const Connection& client) const {
+uint32_t DaemonServer::blocks_of(const Connection& client) const {
   uint32_t its = 0;
   for (const auto& [id, other] : connections_) {
     if (other.block != kNoBlock && other.pid == client.pid) ++its;
@@ -72,13 +72,13 @@ uint32_t NicServer::blocks_of(const Connection& client) const {
   return client.pid == 0 ? 0 : its;
 }
 
-void NicServer::pause_newcomers(Time since) {
+void DaemonServer::pause_newcomers(Time since) {
   const Time now = clock_now();
   const Duration others = (cpu_time() - since) * kShareOfOthers;
   newcomers_after_ = std::min(std::max(newcomers_after_, now) + others, now + kNewcomersWaitMax);
 }
 
-bool NicServer::give_port(Connection& client, const Hello& hello, uint32_t block, Time now) {
+bool DaemonServer::give_port(Connection& client, const Hello& hello, uint32_t block, Time now) {
   int sockets[2];
   PortResult result;
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets) != 0) {
@@ -117,11 +117,11 @@ bool NicServer::give_port(Connection& client, const Hello& hello, uint32_t block
   client.block = block;
   client.instance = instance_of(client.uid, hello);
   client.port = static_cast<LocalPort*>(result.port.get());
-  nic_->add_client(block, std::move(result.port), now);
+  switch_->add_client(block, std::move(result.port), now);
   lock_.store(block, client.instance);
   ++counters_.nic_clients_served;
   say(client, "served");
   return true;
 }
 
-}  // namespace mprdma::dataplane::nic
+}  // namespace mprdma::dataplane::mprdmad

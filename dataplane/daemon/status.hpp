@@ -15,16 +15,16 @@
 #include "dataplane/port/port.hpp"
 #include "wire/ethernet.hpp"
 
-namespace mprdma::dataplane::nic {
+namespace mprdma::dataplane::mprdmad {
 
-struct ClientFacts {
+struct ClientStatus {
   uint32_t block = 0;
   pid_t pid = 0;
   std::string program;  // the process's own claim: printable ASCII
-  NicCounters counters;
+  StationCounters counters;
 };
 
-struct NicFacts {
+struct DaemonStatus {
   std::string device_name;
   Ipv4 ipv4{};
   uint32_t prefix_bits = 0;
@@ -32,34 +32,34 @@ struct NicFacts {
   uint32_t mtu = 0;
   bool link_up = false;
   bool has_wire = false;
-  NicCounters wire;
+  StationCounters wire;
   PortCounters wire_port;
-  NicCounters gone;  // of clients that left
-  NicServerCounters server;
+  StationCounters gone;  // of clients that left
+  DaemonServerCounters server;
   CmCounters cm;
   uint32_t cm_ids = 0;
-  std::vector<ClientFacts> clients;  // by block; kBlocks at most
+  std::vector<ClientStatus> clients;  // by block; kBlocks at most
 };
 
-class FactsBoard {
+class StatusBoard {
  public:
   // The loop's copy, filled again before each publish().
-  NicFacts& draft() { return draft_; }
+  DaemonStatus& draft() { return draft_; }
   // Never waits.
   void publish() {
     const std::unique_lock lock(mutex_, std::try_to_lock);
     if (lock.owns_lock()) std::swap(draft_, shown_);
   }
   // Any thread.
-  [[nodiscard]] NicFacts read() const {
+  [[nodiscard]] DaemonStatus read() const {
     const std::lock_guard lock(mutex_);
     return shown_;
   }
 
  private:
-  NicFacts draft_;
+  DaemonStatus draft_;
   mutable std::mutex mutex_;
-  NicFacts shown_;
+  DaemonStatus shown_;
 };
 
-}  // namespace mprdma::dataplane::nic
+}  // namespace mprdma::dataplane::mprdmad

@@ -6,7 +6,7 @@
 
 #include "base/check.hpp"
 
-namespace mprdma::dataplane::nic {
+namespace mprdma::dataplane::mprdmad {
 
 namespace {
 
@@ -15,8 +15,8 @@ constexpr unsigned kRingBursts = 4096 / kBurst;
 
 }  // namespace
 
-NicSwitch::NicSwitch(const SwitchConfig& config, std::unique_ptr<Port> wire, Management* management,
-                     Time now)
+Switch::Switch(const SwitchConfig& config, std::unique_ptr<Port> wire, Management* management,
+               Time now)
     : config_(config),
       management_(management),
       prng_(config.seed),
@@ -30,22 +30,22 @@ NicSwitch::NicSwitch(const SwitchConfig& config, std::unique_ptr<Port> wire, Man
   resolver_.configure(config.ipv4, config.prefix_bits, config.gateway);
 }
 
-NicSwitch::~NicSwitch() = default;
+Switch::~Switch() = default;
 
 // ---- Clients
 
-void NicSwitch::add_client(uint32_t block, std::unique_ptr<Port> port, Time now) {
+void Switch::add_client(uint32_t block, std::unique_ptr<Port> port, Time now) {
   CHECK(block < kBlocks && clients_[block] == nullptr);
   clients_[block] = std::make_unique<Station>(std::move(port), now);
   awake_.push_back(block);
 }
 
-void NicSwitch::deliver_sent(uint32_t block, Time now) {
+void Switch::deliver_sent(uint32_t block, Time now) {
   CHECK(block < kBlocks && clients_[block] != nullptr);
   for (unsigned i = 0; i < kRingBursts && receive_client(block, now); ++i) flush();
 }
 
-void NicSwitch::remove_client(uint32_t block, Time now) {
+void Switch::remove_client(uint32_t block, Time now) {
   deliver_sent(block, now);
   note_ring(*clients_[block]);
   departed_ += clients_[block]->counters;
@@ -54,11 +54,11 @@ void NicSwitch::remove_client(uint32_t block, Time now) {
   resolver_.forget_client(block);
 }
 
-Port* NicSwitch::client_port(uint32_t block) {
+Port* Switch::client_port(uint32_t block) {
   return clients_[block] != nullptr ? clients_[block]->port.get() : nullptr;
 }
 
-void NicSwitch::configure(const SwitchConfig& config, Time now) {
+void Switch::configure(const SwitchConfig& config, Time now) {
   const bool moved = config.ipv4 != config_.ipv4;
   const wire::MacAddress mac = config_.mac;
   config_ = config;
@@ -69,19 +69,19 @@ void NicSwitch::configure(const SwitchConfig& config, Time now) {
   if (moved && wire_ != nullptr) announce(now);
 }
 
-Station* NicSwitch::station_of(Qpn qpn) const {
+Station* Switch::station_of(Qpn qpn) const {
   return clients_[block_of(qpn)].get();
 }
 
 // The address of the device, as source or as destination.
-bool NicSwitch::is_ours(const HeaderCopy& copy, const FrameClass& found, bool destination) const {
+bool Switch::is_ours(const HeaderCopy& copy, const FrameClass& found, bool destination) const {
   if (!found.is_ipv6) return (destination ? found.dst_ipv4 : found.src_ipv4) == config_.ipv4;
   return (destination ? destination_ipv6(copy) : source_ipv6(copy)) == neighbours_.link_local();
 }
 
 // ---- Turns
 
-bool NicSwitch::turn(Time now) {
+bool Switch::turn(Time now) {
   bool moved = ask_neighbours(now);
   if (wire_ != nullptr && wire_->awake) moved |= receive_wire(now);
   for (const uint32_t block : awake_) moved |= receive_client(block, now);
@@ -89,20 +89,20 @@ bool NicSwitch::turn(Time now) {
   return moved;
 }
 
-void NicSwitch::flush() {
+void Switch::flush() {
   for (const auto& client : clients_) {
     if (client != nullptr && client->dirty) finish(*client);
   }
   if (wire_ != nullptr && wire_->dirty) finish(*wire_);
 }
 
-void NicSwitch::finish(Station& station) {
+void Switch::finish(Station& station) {
   station.outbox.commit();
   station.port->flush();
   station.dirty = false;
 }
 
-void NicSwitch::release(Station& station, const RxFrame* frames, unsigned count) {
+void Switch::release(Station& station, const RxFrame* frames, unsigned count) {
   std::array<uint64_t, kBurst> cookies;
   for (unsigned i = 0; i < count; ++i) cookies[i] = frames[i].cookie;
   station.port->rx_release(cookies.data(), count);
@@ -110,14 +110,14 @@ void NicSwitch::release(Station& station, const RxFrame* frames, unsigned count)
 }
 
 // True: the port is armed, or cannot notify.
-bool NicSwitch::settle_station(Station& station, Time now) {
+bool Switch::settle_station(Station& station, Time now) {
   if (now - station.last_moved < kSpin) return false;
   if (station.port->notify_fd() < 0) return true;
   station.awake = !station.port->arm();
   return !station.awake;
 }
 
-bool NicSwitch::settle(Time now) {
+bool Switch::settle(Time now) {
   bool asleep = wire_ == nullptr || !wire_->awake || settle_station(*wire_, now);
   for (size_t i = 0; i < awake_.size();) {
     if (!settle_station(*clients_[awake_[i]], now)) {
@@ -133,7 +133,7 @@ bool NicSwitch::settle(Time now) {
   return asleep;
 }
 
-void NicSwitch::wake_client(uint32_t block, Time now) {
+void Switch::wake_client(uint32_t block, Time now) {
   Station* client = clients_[block].get();
   if (client == nullptr) return;
   client->port->service(now);
@@ -144,7 +144,7 @@ void NicSwitch::wake_client(uint32_t block, Time now) {
   awake_.push_back(block);
 }
 
-void NicSwitch::wake_wire(Time now) {
+void Switch::wake_wire(Time now) {
   if (wire_ == nullptr) return;
   service_wire(now);
   if (!wire_->awake) wire_->port->disarm();
@@ -152,19 +152,19 @@ void NicSwitch::wake_wire(Time now) {
   wire_->last_moved = now;
 }
 
-void NicSwitch::note_ring(Station& station) {
+void Switch::note_ring(Station& station) {
   station.counters.nic_drop_ring = station.port->stats().rx_malformed;
 }
 
 // service() may have taken the wake-up of a port that sleeps: the loop will not hear of it.
-bool NicSwitch::still_sleeps(Station& station, Time now) {
+bool Switch::still_sleeps(Station& station, Time now) {
   if (station.awake || station.port->arm()) return true;
   station.awake = true;
   station.last_moved = now;
   return false;
 }
 
-void NicSwitch::service_clients(Time now) {
+void Switch::service_clients(Time now) {
   for (uint32_t block = 0; block < kBlocks; ++block) {
     Station* client = clients_[block].get();
     if (client == nullptr) continue;
@@ -174,7 +174,7 @@ void NicSwitch::service_clients(Time now) {
   }
 }
 
-void NicSwitch::service_wire(Time now) {
+void Switch::service_wire(Time now) {
   if (wire_ == nullptr) return;
   wire_->port->service(now);
   note_ring(*wire_);
@@ -191,17 +191,17 @@ void NicSwitch::service_wire(Time now) {
 
 // ---- Out
 
-TxFrame* NicSwitch::next_frame(Station& to) {
+TxFrame* Switch::next_frame(Station& to) {
   if (!to.port->link_up()) {
-    drop(to, &NicCounters::nic_drop_link_down);
+    drop(to, &StationCounters::nic_drop_link_down);
     return nullptr;
   }
   TxFrame* frame = to.outbox.next();
-  if (frame == nullptr) drop(to, &NicCounters::nic_drop_full);
+  if (frame == nullptr) drop(to, &StationCounters::nic_drop_full);
   return frame;
 }
 
-void NicSwitch::sent(Station& to, const TxFrame& frame) {
+void Switch::sent(Station& to, const TxFrame& frame) {
   ++to.counters.nic_frames_out;
   to.counters.nic_bytes_out += frame.frame_bytes;
   to.dirty = true;
@@ -209,18 +209,17 @@ void NicSwitch::sent(Station& to, const TxFrame& frame) {
 
 // Sends the headers from the copy, because only those were checked. Requires: the copy holds
 // header_bytes.
-bool NicSwitch::put(Station& to, const HeaderCopy& copy, uint32_t header_bytes,
-                    const RxFrame& frame) {
+bool Switch::put(Station& to, const HeaderCopy& copy, uint32_t header_bytes, const RxFrame& frame) {
   DCHECK(header_bytes <= copy.copied && header_bytes <= kFrameHeadroom);
   if (copy.length > to.frame_bytes_max) {
-    drop(to, &NicCounters::nic_drop_long);
+    drop(to, &StationCounters::nic_drop_long);
     return false;
   }
   TxFrame* out = next_frame(to);
   if (out == nullptr) return false;
   if (copy.length > header_bytes + out->capacity) {
     to.outbox.put_back();
-    drop(to, &NicCounters::nic_drop_long);
+    drop(to, &StationCounters::nic_drop_long);
     return false;
   }
   std::memcpy(out->payload - header_bytes, copy.bytes.data(), header_bytes);
@@ -232,14 +231,14 @@ bool NicSwitch::put(Station& to, const HeaderCopy& copy, uint32_t header_bytes,
 }
 
 // Bytes that are ours alone.
-bool NicSwitch::put_whole(Station& to, const unsigned char* bytes, uint32_t length) {
+bool Switch::put_whole(Station& to, const unsigned char* bytes, uint32_t length) {
   HeaderCopy copy;
   copy.take(bytes, length);
   return put(to, copy, copy.copied, RxFrame{bytes, length, 0});
 }
 
-void NicSwitch::put_to_clients(Station& from, const HeaderCopy& copy, uint32_t header_bytes,
-                               const RxFrame& frame) {
+void Switch::put_to_clients(Station& from, const HeaderCopy& copy, uint32_t header_bytes,
+                            const RxFrame& frame) {
   for (const auto& client : clients_) {
     if (client == nullptr || client.get() == &from) continue;
     if (put(*client, copy, header_bytes, frame)) ++from.counters.nic_multicast_copies;
@@ -248,16 +247,16 @@ void NicSwitch::put_to_clients(Station& from, const HeaderCopy& copy, uint32_t h
 
 // ---- Facts
 
-const NicCounters* NicSwitch::client_counters(uint32_t block) const {
+const StationCounters* Switch::client_counters(uint32_t block) const {
   return clients_[block] != nullptr ? &clients_[block]->counters : nullptr;
 }
 
-NicCounters NicSwitch::wire_counters() const {
-  return wire_ != nullptr ? wire_->counters : NicCounters{};
+StationCounters Switch::wire_counters() const {
+  return wire_ != nullptr ? wire_->counters : StationCounters{};
 }
 
-NicCounters NicSwitch::total() const {
-  NicCounters sum = departed_;
+StationCounters Switch::total() const {
+  StationCounters sum = departed_;
   sum += wire_counters();
   for (const auto& client : clients_) {
     if (client != nullptr) sum += client->counters;
@@ -265,4 +264,4 @@ NicCounters NicSwitch::total() const {
   return sum;
 }
 
-}  // namespace mprdma::dataplane::nic
+}  // namespace mprdma::dataplane::mprdmad

@@ -40,7 +40,7 @@
 #include "wire/mad.hpp"
 #include "wire/neighbour.hpp"
 
-namespace mprdma::dataplane::nic {
+namespace mprdma::dataplane::mprdmad {
 
 // The receiver of connection management datagrams, which also waits for neighbours. Called by the
 // switch; may not call back into it.
@@ -63,7 +63,7 @@ struct SwitchConfig {
   uint64_t seed = 0;
 };
 
-class NicSwitch {
+class Switch {
  public:
   // A port without a frame for this time is armed.
   static constexpr Duration kSpin = Duration::us(20);
@@ -75,11 +75,10 @@ class NicSwitch {
   static constexpr size_t kWaitingMads = 256;
 
   // `wire` may be null: frames then move between clients only.
-  NicSwitch(const SwitchConfig& config, std::unique_ptr<Port> wire, Management* management,
-            Time now);
-  ~NicSwitch();
-  NicSwitch(const NicSwitch&) = delete;
-  NicSwitch& operator=(const NicSwitch&) = delete;
+  Switch(const SwitchConfig& config, std::unique_ptr<Port> wire, Management* management, Time now);
+  ~Switch();
+  Switch(const Switch&) = delete;
+  Switch& operator=(const Switch&) = delete;
 
   // ---- Clients, by the number of their block. Requires: no client has this block.
   void add_client(uint32_t block, std::unique_ptr<Port> port, Time now);
@@ -130,21 +129,21 @@ class NicSwitch {
   // ---- Facts
   [[nodiscard]] Port* wire() const { return wire_ != nullptr ? wire_->port.get() : nullptr; }
   [[nodiscard]] bool link_up() const { return wire_ == nullptr || wire_->port->link_up(); }
-  [[nodiscard]] const NicCounters* client_counters(uint32_t block) const;
-  [[nodiscard]] NicCounters wire_counters() const;
-  [[nodiscard]] const NicCounters& departed() const { return departed_; }
+  [[nodiscard]] const StationCounters* client_counters(uint32_t block) const;
+  [[nodiscard]] StationCounters wire_counters() const;
+  [[nodiscard]] const StationCounters& departed() const { return departed_; }
   // Of all ports there are and were.
-  [[nodiscard]] NicCounters total() const;
+  [[nodiscard]] StationCounters total() const;
 
  private:
   // The switch as the host of the NIC's part, towards the wire. Requires a wire. `frame`: a copy of
   // the datagram that is being processed, ours alone.
   class WireHost final : public NicHost {
    public:
-    WireHost(NicSwitch* nic, Time now, std::span<const unsigned char> frame = {})
-        : nic_(*nic), now_(now), frame_(frame) {}
+    WireHost(Switch* sw, Time now, std::span<const unsigned char> frame = {})
+        : switch_(*sw), now_(now), frame_(frame) {}
     bool send(std::span<const unsigned char> frame) override;
-    [[nodiscard]] bool with_icrc() const override { return nic_.wire_can_corrupt_; }
+    [[nodiscard]] bool with_icrc() const override { return switch_.wire_can_corrupt_; }
     void count(NicCount what) override;
     void on_neighbour(const wire::IpAddress& ip, const wire::MacAddress* mac) override;
     void on_cm_mad(std::span<const unsigned char, wire::kMadBytes> mad,
@@ -152,7 +151,7 @@ class NicSwitch {
     void on_pair_mad(const wire::PairMad& mad) override;
 
    private:
-    NicSwitch& nic_;
+    Switch& switch_;
     Time now_;
     std::span<const unsigned char> frame_;
   };
@@ -166,7 +165,7 @@ class NicSwitch {
   void sent(Station& to, const TxFrame& frame);
   void put_to_clients(Station& from, const HeaderCopy& copy, uint32_t header_bytes,
                       const RxFrame& frame);
-  void drop(Station& station, uint64_t NicCounters::*cause) { ++(station.counters.*cause); }
+  void drop(Station& station, uint64_t StationCounters::*cause) { ++(station.counters.*cause); }
   bool settle_station(Station& station, Time now);
   bool still_sleeps(Station& station, Time now);
   [[nodiscard]] bool is_own(const wire::IpAddress& ip) const { return neighbours_.is_own(ip); }
@@ -184,7 +183,7 @@ class NicSwitch {
   unsigned burst_of(Station& client, Time now);
   void from_client(uint32_t block, const RxFrame& frame, Time now);
   bool may_send(uint32_t block, const FrameClass& found, const wire::Packet& packet,
-                const HeaderCopy& copy, uint64_t NicCounters::** cause) const;
+                const HeaderCopy& copy, uint64_t StationCounters::** cause) const;
   void pair_from_client(uint32_t block, const FrameClass& found, const RxFrame& frame);
   void aim(unsigned char* headers, const FrameClass& found);
   void route(uint32_t block, const HeaderCopy& copy, const FrameClass& found,
@@ -238,7 +237,7 @@ class NicSwitch {
   std::vector<CmAgent::OutgoingMad> waiting_mads_;
   PathProber prober_;
   Qp1 qp1_{&prober_};
-  NicCounters departed_;  // of clients that left
+  StationCounters departed_;  // of clients that left
 };
 
-}  // namespace mprdma::dataplane::nic
+}  // namespace mprdma::dataplane::mprdmad

@@ -4,7 +4,7 @@
 #include "dataplane/daemon/switch.hpp"
 #include "wire/packet.hpp"
 
-namespace mprdma::dataplane::nic {
+namespace mprdma::dataplane::mprdmad {
 
 namespace {
 
@@ -17,7 +17,7 @@ bool is_group_address(const HeaderCopy& copy, const FrameClass& found) {
 
 // Number of frames taken from this client in this turn: limited by the wire's room for a client
 // that sends to the wire.
-unsigned NicSwitch::burst_of(Station& client, Time now) {
+unsigned Switch::burst_of(Station& client, Time now) {
   if (!client.to_wire || wire_ == nullptr || !wire_->port->link_up()) return kBurst;
   const unsigned room = wire_->outbox.room();
   if (room > 0) {
@@ -31,7 +31,7 @@ unsigned NicSwitch::burst_of(Station& client, Time now) {
   return 0;
 }
 
-bool NicSwitch::receive_client(uint32_t block, Time now) {
+bool Switch::receive_client(uint32_t block, Time now) {
   Station& client = *clients_[block];
   const unsigned wanted = burst_of(client, now);
   if (wanted == 0) return false;
@@ -50,7 +50,7 @@ bool NicSwitch::receive_client(uint32_t block, Time now) {
   return true;
 }
 
-void NicSwitch::from_client(uint32_t block, const RxFrame& frame, Time now) {
+void Switch::from_client(uint32_t block, const RxFrame& frame, Time now) {
   Station& client = *clients_[block];
   HeaderCopy copy;
   copy.take(frame.data, frame.length);
@@ -60,16 +60,16 @@ void NicSwitch::from_client(uint32_t block, const RxFrame& frame, Time now) {
     return neighbour_from_client(block, frame, now);
   }
   if (found.kind == FrameKind::kMalformed) {
-    return drop(client, &NicCounters::nic_drop_malformed);
+    return drop(client, &StationCounters::nic_drop_malformed);
   }
-  if (found.kind != FrameKind::kRoce) return drop(client, &NicCounters::nic_drop_not_ours);
+  if (found.kind != FrameKind::kRoce) return drop(client, &StationCounters::nic_drop_not_ours);
   wire::Packet packet;
   const std::span<const unsigned char> headers(copy.bytes.data() + found.transport_offset,
                                                copy.copied - found.transport_offset);
   if (wire::decode_transport(headers, found.transport_bytes, packet) != wire::DropReason::kNone) {
-    return drop(client, &NicCounters::nic_drop_malformed);
+    return drop(client, &StationCounters::nic_drop_malformed);
   }
-  uint64_t NicCounters::*cause = nullptr;
+  uint64_t StationCounters::*cause = nullptr;
   if (!may_send(block, found, packet, copy, &cause)) return drop(client, cause);
   if (packet.dest_qpn == wire::kGeneralServicesQpn) return pair_from_client(block, found, frame);
   aim(copy.bytes.data(), found);
@@ -77,9 +77,9 @@ void NicSwitch::from_client(uint32_t block, const RxFrame& frame, Time now) {
 }
 
 // False: the drop is counted as `cause`.
-bool NicSwitch::may_send(uint32_t block, const FrameClass& found, const wire::Packet& packet,
-                         const HeaderCopy& copy, uint64_t NicCounters::** cause) const {
-  *cause = &NicCounters::nic_drop_forged;
+bool Switch::may_send(uint32_t block, const FrameClass& found, const wire::Packet& packet,
+                      const HeaderCopy& copy, uint64_t StationCounters::** cause) const {
+  *cause = &StationCounters::nic_drop_forged;
   if (std::memcmp(copy.bytes.data() + 6, config_.mac.data(), config_.mac.size()) != 0 ||
       !is_ours(copy, found, false)) {
     return false;
@@ -92,7 +92,7 @@ bool NicSwitch::may_send(uint32_t block, const FrameClass& found, const wire::Pa
   // Management goes from queue pair 1 to queue pair 1 and nowhere else.
   const bool from_services = datagram && packet.deth.src_qpn == wire::kGeneralServicesQpn;
   if ((packet.dest_qpn == wire::kGeneralServicesQpn) != from_services) return false;
-  *cause = &NicCounters::nic_drop_malformed;
+  *cause = &StationCounters::nic_drop_malformed;
   if (packet.dest_qpn == Qpn(0)) return false;
   const bool group = found.group || is_group_address(copy, found);
   return group ? found.group && is_group_address(copy, found) && datagram &&
@@ -101,7 +101,7 @@ bool NicSwitch::may_send(uint32_t block, const FrameClass& found, const wire::Pa
 }
 
 // Frames beyond the subnet go to the present gateway, because a client may still know a former one.
-void NicSwitch::aim(unsigned char* headers, const FrameClass& found) {
+void Switch::aim(unsigned char* headers, const FrameClass& found) {
   if (found.is_ipv6 || found.group) return;
   const wire::MacAddress* gateway = resolver_.gateway_of(found.dst_ipv4);
   if (gateway == nullptr) return;
@@ -109,8 +109,8 @@ void NicSwitch::aim(unsigned char* headers, const FrameClass& found) {
   resolver_.sent_to_gateway();
 }
 
-void NicSwitch::route(uint32_t block, const HeaderCopy& copy, const FrameClass& found,
-                      const wire::Packet& packet, const RxFrame& frame) {
+void Switch::route(uint32_t block, const HeaderCopy& copy, const FrameClass& found,
+                   const wire::Packet& packet, const RxFrame& frame) {
   Station& client = *clients_[block];
   const uint32_t header_bytes =
       found.transport_offset + static_cast<uint32_t>(wire::header_bytes(packet));
@@ -118,12 +118,12 @@ void NicSwitch::route(uint32_t block, const HeaderCopy& copy, const FrameClass& 
     put_to_clients(client, copy, header_bytes, frame);
   } else if (is_ours(copy, found, true)) {
     Station* to = station_of(packet.dest_qpn);
-    if (to == nullptr) return drop(client, &NicCounters::nic_drop_unknown_qp);
+    if (to == nullptr) return drop(client, &StationCounters::nic_drop_unknown_qp);
     if (put(*to, copy, header_bytes, frame)) ++client.counters.nic_hairpin;
     return;
   }
   if (wire_ == nullptr) {
-    if (!found.group) drop(client, &NicCounters::nic_drop_link_down);
+    if (!found.group) drop(client, &StationCounters::nic_drop_link_down);
     return;
   }
   client.to_wire = true;
@@ -132,11 +132,11 @@ void NicSwitch::route(uint32_t block, const HeaderCopy& copy, const FrameClass& 
 
 // A datagram of our own class, from queue pair 1: what names the sender lies behind the headers, so
 // the whole frame is copied before it is looked at.
-void NicSwitch::pair_from_client(uint32_t block, const FrameClass& found, const RxFrame& frame) {
+void Switch::pair_from_client(uint32_t block, const FrameClass& found, const RxFrame& frame) {
   Station& client = *clients_[block];
   constexpr size_t kFrameBytesMax =
       wire::kMaxFrameHeaderBytes + wire::kMadBytes + wire::kMaxFrameTrailerBytes;
-  if (frame.length > kFrameBytesMax) return drop(client, &NicCounters::nic_drop_malformed);
+  if (frame.length > kFrameBytesMax) return drop(client, &StationCounters::nic_drop_malformed);
   std::array<unsigned char, kFrameBytesMax> bytes;
   std::memcpy(bytes.data(), frame.data, frame.length);
   // The checks run again on this copy, because the client may have written meanwhile.
@@ -149,17 +149,17 @@ void NicSwitch::pair_from_client(uint32_t block, const FrameClass& found, const 
       wire::decode_frame({bytes.data(), frame.length}, decoded, false) != wire::DropReason::kNone ||
       wire::decode_pair_mad({bytes.data() + decoded.payload_offset, decoded.packet.payload_len},
                             mad) != wire::MadDrop::kNone) {
-    return drop(client, &NicCounters::nic_drop_malformed);
+    return drop(client, &StationCounters::nic_drop_malformed);
   }
-  uint64_t NicCounters::*cause = nullptr;
+  uint64_t StationCounters::*cause = nullptr;
   // Only the answer "question not known" names no queue pair; its transaction does.
   const bool named = (mad.response && mad.status != 0) || is_in_block(mad.info.sender_qpn, block);
   if (!may_send(block, again, decoded.packet, copy, &cause) ||
       decoded.packet.dest_qpn != wire::kGeneralServicesQpn || !named) {
-    return drop(client, &NicCounters::nic_drop_forged);
+    return drop(client, &StationCounters::nic_drop_forged);
   }
   if (!is_ours(copy, again, true)) {
-    if (wire_ == nullptr) return drop(client, &NicCounters::nic_drop_link_down);
+    if (wire_ == nullptr) return drop(client, &StationCounters::nic_drop_link_down);
     client.to_wire = true;
     aim(bytes.data(), again);
     put_whole(*wire_, bytes.data(), frame.length);
@@ -168,8 +168,8 @@ void NicSwitch::pair_from_client(uint32_t block, const FrameClass& found, const 
   const Qpn qpn = mad.response ? Qpn(static_cast<uint32_t>(mad.transaction & wire::kQpnMask))
                                : mad.info.receiver_qpn;
   Station* to = station_of(qpn);
-  if (to == nullptr) return drop(client, &NicCounters::nic_drop_unknown_qp);
+  if (to == nullptr) return drop(client, &StationCounters::nic_drop_unknown_qp);
   if (put_whole(*to, bytes.data(), frame.length)) ++client.counters.nic_hairpin;
 }
 
-}  // namespace mprdma::dataplane::nic
+}  // namespace mprdma::dataplane::mprdmad

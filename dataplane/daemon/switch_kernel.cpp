@@ -6,9 +6,9 @@
 #include "base/check.hpp"
 #include "dataplane/daemon/switch.hpp"
 
-namespace mprdma::dataplane::nic {
+namespace mprdma::dataplane::mprdmad {
 
-void NicSwitch::use_tap(std::unique_ptr<KernelTap> tap) {
+void Switch::use_tap(std::unique_ptr<KernelTap> tap) {
   CHECK(wire_ != nullptr && tap != nullptr);
   tap_ = std::move(tap);
   // One byte more than the wire takes, so that a truncated frame is recognised as too long.
@@ -16,27 +16,27 @@ void NicSwitch::use_tap(std::unique_ptr<KernelTap> tap) {
 }
 
 // Bytes that the peer may still change (port.hpp) are for the kernel to judge.
-void NicSwitch::copy_to_kernel(const RxFrame& frame) {
+void Switch::copy_to_kernel(const RxFrame& frame) {
   if (tap_ == nullptr) return;
   if (tap_->write_frame({frame.data, frame.length})) {
     ++wire_->counters.nic_kernel_out;
   } else {
-    drop(*wire_, &NicCounters::nic_drop_kernel);
+    drop(*wire_, &StationCounters::nic_drop_kernel);
   }
 }
 
 // Passes on frames that mprdmad does not handle. IPv4 to an address that is the device's alone
 // stays out of the kernel, which would send it back if it forwards packets. The link-local address
 // of our MAC is the kernel's as well, by derivation from the same MAC.
-void NicSwitch::leave_to_kernel(const HeaderCopy& copy, const FrameClass& found,
-                                const RxFrame& frame) {
+void Switch::leave_to_kernel(const HeaderCopy& copy, const FrameClass& found,
+                             const RxFrame& frame) {
   const bool ours_alone =
       !config_.shared_address && !found.group && !found.is_ipv6 && is_ours(copy, found, true);
-  if (tap_ == nullptr || ours_alone) return drop(*wire_, &NicCounters::nic_drop_not_ours);
+  if (tap_ == nullptr || ours_alone) return drop(*wire_, &StationCounters::nic_drop_not_ours);
   copy_to_kernel(frame);
 }
 
-bool NicSwitch::serve_kernel(Time now) {
+bool Switch::serve_kernel(Time now) {
   if (tap_ == nullptr) return false;
   // Without a link the frame is dropped and counted; a full wire holds the kernel back.
   const unsigned room = wire_->port->link_up() ? wire_->outbox.room() : kBurst;
@@ -54,17 +54,17 @@ bool NicSwitch::serve_kernel(Time now) {
 
 // Any process may send UDP from the kernel's addresses: to the port of RoCEv2, from ours, it would
 // be a packet that no queue pair sent.
-void NicSwitch::from_kernel(std::span<const unsigned char> frame) {
+void Switch::from_kernel(std::span<const unsigned char> frame) {
   ++wire_->counters.nic_kernel_in;
   HeaderCopy copy;
   copy.take(frame.data(), static_cast<uint32_t>(frame.size()));
   if (copy.copied < wire::Ethernet::kBytes) {
-    return drop(*wire_, &NicCounters::nic_drop_malformed);
+    return drop(*wire_, &StationCounters::nic_drop_malformed);
   }
   if (is_roce_from(copy, config_.ipv4, neighbours_.link_local())) {
-    return drop(*wire_, &NicCounters::nic_drop_forged);
+    return drop(*wire_, &StationCounters::nic_drop_forged);
   }
   put_whole(*wire_, frame.data(), copy.length);
 }
 
-}  // namespace mprdma::dataplane::nic
+}  // namespace mprdma::dataplane::mprdmad

@@ -5,16 +5,16 @@
 
 #include "dataplane/daemon/switch.hpp"
 
-namespace mprdma::dataplane::nic {
+namespace mprdma::dataplane::mprdmad {
 
 // ---- The host of the NIC's part
 
-bool NicSwitch::WireHost::send(std::span<const unsigned char> frame) {
-  return nic_.put_whole(*nic_.wire_, frame.data(), static_cast<uint32_t>(frame.size()));
+bool Switch::WireHost::send(std::span<const unsigned char> frame) {
+  return switch_.put_whole(*switch_.wire_, frame.data(), static_cast<uint32_t>(frame.size()));
 }
 
-void NicSwitch::WireHost::count(NicCount what) {
-  NicCounters& counters = nic_.wire_->counters;
+void Switch::WireHost::count(NicCount what) {
+  StationCounters& counters = switch_.wire_->counters;
   switch (what) {
     case NicCount::kArpReceived:
       ++counters.nic_arp_questions;
@@ -62,27 +62,27 @@ void NicSwitch::WireHost::count(NicCount what) {
   }
 }
 
-void NicSwitch::WireHost::on_cm_mad(std::span<const unsigned char, wire::kMadBytes> mad,
-                                    const wire::FrameAddress& from, bool /*from_loop*/) {
-  ++nic_.wire_->counters.nic_cm_in;
-  if (nic_.management_ != nullptr) nic_.management_->on_mad(mad, from.src_ip, now_);
+void Switch::WireHost::on_cm_mad(std::span<const unsigned char, wire::kMadBytes> mad,
+                                 const wire::FrameAddress& from, bool /*from_loop*/) {
+  ++switch_.wire_->counters.nic_cm_in;
+  if (switch_.management_ != nullptr) switch_.management_->on_mad(mad, from.src_ip, now_);
 }
 
 // A frame that is padded beyond the length of any such datagram was not copied.
-void NicSwitch::WireHost::on_pair_mad(const wire::PairMad& pair) {
+void Switch::WireHost::on_pair_mad(const wire::PairMad& pair) {
   if (frame_.empty()) return count(NicCount::kMadsDropped);
   const Qpn qpn = pair.response ? Qpn(static_cast<uint32_t>(pair.transaction & wire::kQpnMask))
                                 : pair.info.receiver_qpn;
-  Station* to = nic_.station_of(qpn);
-  if (to == nullptr) return nic_.drop(*nic_.wire_, &NicCounters::nic_drop_unknown_qp);
-  nic_.put_whole(*to, frame_.data(), static_cast<uint32_t>(frame_.size()));
+  Station* to = switch_.station_of(qpn);
+  if (to == nullptr) return switch_.drop(*switch_.wire_, &StationCounters::nic_drop_unknown_qp);
+  switch_.put_whole(*to, frame_.data(), static_cast<uint32_t>(frame_.size()));
 }
 
 // ---- From the wire
 
 // A datagram of the standard's length is copied once into memory of our own before it is parsed. A
 // longer one may be a path probe, of which queue pair 1 copies the beginning.
-void NicSwitch::management_from_wire(const RxFrame& frame, Time now) {
+void Switch::management_from_wire(const RxFrame& frame, Time now) {
   std::array<unsigned char,
              wire::kMaxFrameHeaderBytes + wire::kMadBytes + wire::kMaxFrameTrailerBytes>
       bytes;
@@ -95,12 +95,12 @@ void NicSwitch::management_from_wire(const RxFrame& frame, Time now) {
   wire::DecodedFrame decoded;
   if (wire::decode_frame({start, frame.length}, decoded, wire_can_corrupt_) !=
       wire::DropReason::kNone) {
-    return drop(*wire_, &NicCounters::nic_drop_malformed);
+    return drop(*wire_, &StationCounters::nic_drop_malformed);
   }
   // A process that shares the memory may have written since the frame was steered.
   if (!is_own(decoded.address.dst_ip) || is_own(decoded.address.src_ip) ||
       decoded.address.dst_mac != config_.mac) {
-    return drop(*wire_, &NicCounters::nic_drop_management);
+    return drop(*wire_, &StationCounters::nic_drop_management);
   }
   WireHost host(this, now, copy);
   qp1_.on_datagram(decoded, start + decoded.payload_offset, false, now, host);
@@ -108,7 +108,7 @@ void NicSwitch::management_from_wire(const RxFrame& frame, Time now) {
 
 // ---- The CM agent
 
-void NicSwitch::resolve(const wire::IpAddress& to, Time now) {
+void Switch::resolve(const wire::IpAddress& to, Time now) {
   if (management_ == nullptr) return;
   bool waits = false;
   const wire::MacAddress* mac = nullptr;
@@ -120,7 +120,7 @@ void NicSwitch::resolve(const wire::IpAddress& to, Time now) {
   if (mac != nullptr || !waits) management_->on_resolved(to, mac, now);
 }
 
-void NicSwitch::send_mad(const CmAgent::OutgoingMad& mad, Time now) {
+void Switch::send_mad(const CmAgent::OutgoingMad& mad, Time now) {
   if (is_own(mad.to)) {
     if (management_ != nullptr) management_->on_mad(mad.bytes, mad.to, now);
     return;
@@ -132,12 +132,11 @@ void NicSwitch::send_mad(const CmAgent::OutgoingMad& mad, Time now) {
   if (waits && waiting_mads_.size() < kWaitingMads) {
     waiting_mads_.push_back(mad);
   } else {
-    drop(*wire_, &NicCounters::nic_drop_management);
+    drop(*wire_, &StationCounters::nic_drop_management);
   }
 }
 
-void NicSwitch::send_mad_to(const CmAgent::OutgoingMad& mad, const wire::MacAddress& mac,
-                            Time now) {
+void Switch::send_mad_to(const CmAgent::OutgoingMad& mad, const wire::MacAddress& mac, Time now) {
   wire::FrameAddress address = neighbours_.address_of(mad.to, mac);
   address.dscp = mad.traffic_class >> 2;
   address.ecn = wire::Ecn::kNotEct;
@@ -147,7 +146,7 @@ void NicSwitch::send_mad_to(const CmAgent::OutgoingMad& mad, const wire::MacAddr
 
 // ---- Path probes of clients
 
-int NicSwitch::probe(uint32_t client, const ProbeQuestion& question, Time now) {
+int Switch::probe(uint32_t client, const ProbeQuestion& question, Time now) {
   const int error = PathProber::check(question);
   if (error != 0 || question.peer == config_.ipv4) return EINVAL;
   if (wire_ == nullptr || !wire_->port->link_up()) return ENETDOWN;
@@ -165,7 +164,7 @@ int NicSwitch::probe(uint32_t client, const ProbeQuestion& question, Time now) {
 }
 
 // A probe that finds no room counts as lost on the way.
-void NicSwitch::send_probe(PathProber::Open& open, const wire::MacAddress& mac, Time now) {
+void Switch::send_probe(PathProber::Open& open, const wire::MacAddress& mac, Time now) {
   wire::FrameAddress address = neighbours_.address_of(open.ip, mac);
   address.ecn = static_cast<wire::Ecn>(open.question.ecn);
   WireHost host(this, now);
@@ -174,4 +173,4 @@ void NicSwitch::send_probe(PathProber::Open& open, const wire::MacAddress& mac, 
   }
 }
 
-}  // namespace mprdma::dataplane::nic
+}  // namespace mprdma::dataplane::mprdmad

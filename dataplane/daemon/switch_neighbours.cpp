@@ -6,21 +6,21 @@
 #include "wire/arp.hpp"
 #include "wire/neighbour.hpp"
 
-namespace mprdma::dataplane::nic {
+namespace mprdma::dataplane::mprdmad {
 
 // ---- The wire
 
-void NicSwitch::WireHost::on_neighbour(const wire::IpAddress& ip, const wire::MacAddress* mac) {
-  nic_.resolver_.on_neighbour(ip, mac, [&](const NeighbourResolver::Question& question) {
-    nic_.answer_question(question, mac, now_);
+void Switch::WireHost::on_neighbour(const wire::IpAddress& ip, const wire::MacAddress* mac) {
+  switch_.resolver_.on_neighbour(ip, mac, [&](const NeighbourResolver::Question& question) {
+    switch_.answer_question(question, mac, now_);
   });
-  if (mac != nullptr) nic_.tell_clients(ip, *mac);
+  if (mac != nullptr) switch_.tell_clients(ip, *mac);
 }
 
 // The kernel hears all but questions for our address: they are answered here, also when the kernel
 // has the address, too, so that RDMA does not depend on how the tap is configured.
-void NicSwitch::neighbour_from_wire(const HeaderCopy& copy, const FrameClass& found,
-                                    const RxFrame& frame, Time now) {
+void Switch::neighbour_from_wire(const HeaderCopy& copy, const FrameClass& found,
+                                 const RxFrame& frame, Time now) {
   WireHost host(this, now);
   const bool done = found.kind == FrameKind::kArp
                         ? neighbours_.on_arp({copy.bytes.data(), copy.copied}, host)
@@ -28,13 +28,13 @@ void NicSwitch::neighbour_from_wire(const HeaderCopy& copy, const FrameClass& fo
   if (!done) copy_to_kernel(frame);
 }
 
-void NicSwitch::announce(Time now) {
+void Switch::announce(Time now) {
   WireHost host(this, now);
   neighbours_.announce(host);
   finish(*wire_);
 }
 
-bool NicSwitch::ask_neighbours(Time now) {
+bool Switch::ask_neighbours(Time now) {
   prober_.expire(now);
   if (neighbours_.table().next_deadline() > now || wire_ == nullptr) return false;
   WireHost host(this, now);
@@ -47,15 +47,15 @@ bool NicSwitch::ask_neighbours(Time now) {
 
 // Clients that know the address hear that it has moved: a reply about the sender to itself, which
 // makes nobody add it (RFC 5227, 1.1; RFC 4861, 7.2.6).
-void NicSwitch::tell_clients(const wire::IpAddress& ip, const wire::MacAddress& mac) {
+void Switch::tell_clients(const wire::IpAddress& ip, const wire::MacAddress& mac) {
   for (const auto& client : clients_) {
     if (client != nullptr) send_answer(*client, ip, ip, mac);
   }
 }
 
 // Tells a client that `ip` is at `mac`.
-void NicSwitch::send_answer(Station& client, const wire::IpAddress& to, const wire::IpAddress& ip,
-                            const wire::MacAddress& mac) {
+void Switch::send_answer(Station& client, const wire::IpAddress& to, const wire::IpAddress& ip,
+                         const wire::MacAddress& mac) {
   std::array<unsigned char, wire::NeighbourMessage::kFrameBytes> bytes;
   static_assert(wire::NeighbourMessage::kFrameBytes >= wire::kMinFrameBytes);
   if (!wire::is_mapped_ipv4(ip)) {
@@ -78,8 +78,8 @@ void NicSwitch::send_answer(Station& client, const wire::IpAddress& to, const wi
 }
 
 // nullptr as `mac`: no neighbour answers, and a client gives up by itself.
-void NicSwitch::answer_question(const NeighbourResolver::Question& question,
-                                const wire::MacAddress* mac, Time now) {
+void Switch::answer_question(const NeighbourResolver::Question& question,
+                             const wire::MacAddress* mac, Time now) {
   if (question.who != NeighbourResolver::kAgent) {
     Station* client = clients_[question.who].get();
     if (mac == nullptr || client == nullptr) return;
@@ -94,7 +94,7 @@ void NicSwitch::answer_question(const NeighbourResolver::Question& question,
   std::erase_if(waiting_mads_, [&](const CmAgent::OutgoingMad& mad) {
     if (mad.to != ip) return false;
     if (mac != nullptr) send_mad_to(mad, *mac, now);
-    if (mac == nullptr) drop(*wire_, &NicCounters::nic_drop_management);
+    if (mac == nullptr) drop(*wire_, &StationCounters::nic_drop_management);
     return true;
   });
   if (management_ != nullptr) management_->on_resolved(ip, mac, now);
@@ -103,13 +103,13 @@ void NicSwitch::answer_question(const NeighbourResolver::Question& question,
 // ---- Clients' questions
 
 // False, and counted: the client asks for too much.
-bool NicSwitch::may_ask(Station& client, Time now) {
+bool Switch::may_ask(Station& client, Time now) {
   if (now >= client.arp_period_end) {
     client.arp_period_end = now + kArpPeriod;
     client.arp_questions_left = kArpPerPeriod;
   }
   if (client.arp_questions_left == 0) {
-    drop(client, &NicCounters::nic_drop_arp);
+    drop(client, &StationCounters::nic_drop_arp);
     return false;
   }
   --client.arp_questions_left;
@@ -117,47 +117,47 @@ bool NicSwitch::may_ask(Station& client, Time now) {
 }
 
 // Requires an address that is checked and a question that the client may ask.
-void NicSwitch::ask_for_client(uint32_t block, const wire::IpAddress& ip, Time now) {
+void Switch::ask_for_client(uint32_t block, const wire::IpAddress& ip, Time now) {
   Station& client = *clients_[block];
   const wire::MacAddress* mac = &config_.mac;
   if (!is_own(ip)) {
     bool waits = false;
-    if (wire_ == nullptr) return drop(client, &NicCounters::nic_drop_link_down);
+    if (wire_ == nullptr) return drop(client, &StationCounters::nic_drop_link_down);
     mac = resolver_.ask(block, ip, now, &waits);
-    if (mac == nullptr && !waits) drop(client, &NicCounters::nic_drop_arp);
+    if (mac == nullptr && !waits) drop(client, &StationCounters::nic_drop_arp);
   }
   if (mac != nullptr) send_answer(client, wire::map_ipv4(config_.ipv4), ip, *mac);
 }
 
-void NicSwitch::arp_from_client(uint32_t block, const HeaderCopy& copy, Time now) {
+void Switch::arp_from_client(uint32_t block, const HeaderCopy& copy, Time now) {
   Station& client = *clients_[block];
   wire::Arp arp;
   const std::span<const unsigned char> body(copy.bytes.data() + wire::Ethernet::kBytes,
                                             copy.copied - wire::Ethernet::kBytes);
   if (wire::Arp::parse(body, arp) != wire::DropReason::kNone) {
-    return drop(client, &NicCounters::nic_drop_malformed);
+    return drop(client, &StationCounters::nic_drop_malformed);
   }
   ++client.counters.nic_arp_questions;
   if (arp.operation != wire::ArpOperation::kRequest || arp.sender_ip != config_.ipv4 ||
       arp.sender_mac != config_.mac) {
-    return drop(client, &NicCounters::nic_drop_forged);
+    return drop(client, &StationCounters::nic_drop_forged);
   }
   if (may_ask(client, now)) ask_for_client(block, wire::map_ipv4(arp.target_ip), now);
 }
 
-void NicSwitch::neighbour_from_client(uint32_t block, const RxFrame& frame, Time now) {
+void Switch::neighbour_from_client(uint32_t block, const RxFrame& frame, Time now) {
   Station& client = *clients_[block];
   Neighbours::Discovery heard;
   if (!Neighbours::load({frame.data, frame.length}, &heard)) {
-    return drop(client, &NicCounters::nic_drop_malformed);
+    return drop(client, &StationCounters::nic_drop_malformed);
   }
   const wire::NeighbourMessage& message = heard.message;
   ++client.counters.nic_neighbour_questions;
   if (message.advertisement || heard.ip.src != neighbours_.link_local() ||
       message.mac != config_.mac || !wire::is_link_local(message.target)) {
-    return drop(client, &NicCounters::nic_drop_forged);
+    return drop(client, &StationCounters::nic_drop_forged);
   }
   if (may_ask(client, now)) ask_for_client(block, message.target, now);
 }
 
-}  // namespace mprdma::dataplane::nic
+}  // namespace mprdma::dataplane::mprdmad

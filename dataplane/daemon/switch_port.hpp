@@ -13,7 +13,7 @@
 #include "dataplane/daemon/counters.hpp"
 #include "dataplane/port/port.hpp"
 
-namespace mprdma::dataplane::nic {
+namespace mprdma::dataplane::mprdmad {
 
 class Outbox {
  public:
@@ -75,7 +75,7 @@ struct Station {
   std::unique_ptr<Port> port;
   Outbox outbox;  // destroyed before the port
   uint32_t frame_bytes_max;
-  NicCounters counters;
+  StationCounters counters;
   bool dirty = false;    // to be flushed at the end of the turn
   bool awake = true;     // read in every turn; else armed
   bool to_wire = false;  // a client whose last frames were for the wire
@@ -84,4 +84,4 @@ struct Station {
   uint32_t arp_questions_left = 0;  // in this period
 };
 
-}  // namespace mprdma::dataplane::nic
+}  // namespace mprdma::dataplane::mprdmad

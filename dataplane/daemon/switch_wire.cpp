@@ -6,9 +6,9 @@
 #include "wire/ipv6.hpp"
 #include "wire/neighbour.hpp"
 
-namespace mprdma::dataplane::nic {
+namespace mprdma::dataplane::mprdmad {
 
-bool NicSwitch::receive_wire(Time now) {
+bool Switch::receive_wire(Time now) {
   std::array<RxFrame, kBurst> frames;
   const unsigned count = wire_->port->rx_burst(frames.data(), kBurst);
   if (count == 0) return false;
@@ -23,14 +23,14 @@ bool NicSwitch::receive_wire(Time now) {
   return true;
 }
 
-void NicSwitch::from_wire(const RxFrame& frame, Time now) {
+void Switch::from_wire(const RxFrame& frame, Time now) {
   HeaderCopy copy;
   copy.take(frame.data, frame.length);
   const FrameClass found = classify(copy);
   const bool to_us =
       found.group || (copy.copied >= wire::Ethernet::kBytes &&
                       std::memcmp(copy.bytes.data(), config_.mac.data(), config_.mac.size()) == 0);
-  if (!to_us) return drop(*wire_, &NicCounters::nic_drop_not_ours);
+  if (!to_us) return drop(*wire_, &StationCounters::nic_drop_not_ours);
   if (copy.copied >= wire::Ethernet::kBytes) resolver_.heard(copy.bytes.data() + 6);
   switch (found.kind) {
     case FrameKind::kRoce:
@@ -43,14 +43,14 @@ void NicSwitch::from_wire(const RxFrame& frame, Time now) {
     case FrameKind::kOther:
       return leave_to_kernel(copy, found, frame);
     case FrameKind::kMalformed:
-      return drop(*wire_, &NicCounters::nic_drop_malformed);
+      return drop(*wire_, &StationCounters::nic_drop_malformed);
   }
 }
 
-void NicSwitch::roce_from_wire(const HeaderCopy& copy, const FrameClass& found,
-                               const RxFrame& frame, Time now) {
+void Switch::roce_from_wire(const HeaderCopy& copy, const FrameClass& found, const RxFrame& frame,
+                            Time now) {
   // No other host sends from our address; a device that returns our own frames would cause a loop.
-  if (is_ours(copy, found, false)) return drop(*wire_, &NicCounters::nic_drop_forged);
+  if (is_ours(copy, found, false)) return drop(*wire_, &StationCounters::nic_drop_forged);
   const unsigned char* const bth = copy.bytes.data() + found.transport_offset;
   const Qpn qpn(load_be24(bth + 5));
   const uint32_t header_bytes =
@@ -58,22 +58,22 @@ void NicSwitch::roce_from_wire(const HeaderCopy& copy, const FrameClass& found,
       static_cast<uint32_t>(wire::opcode_info(static_cast<wire::Opcode>(bth[0])).header_bytes);
   // An opcode that nobody knows has no headers; one that says more than there is, is cut short.
   if (header_bytes == found.transport_offset || header_bytes > copy.copied) {
-    return drop(*wire_, &NicCounters::nic_drop_malformed);
+    return drop(*wire_, &StationCounters::nic_drop_malformed);
   }
   if (found.group) {
-    if (qpn != wire::kMulticastQpn) return drop(*wire_, &NicCounters::nic_drop_not_ours);
+    if (qpn != wire::kMulticastQpn) return drop(*wire_, &StationCounters::nic_drop_not_ours);
     return put_to_clients(*wire_, copy, header_bytes, frame);
   }
   if (!is_ours(copy, found, true)) return leave_to_kernel(copy, found, frame);
   if (qpn == wire::kGeneralServicesQpn) return management_from_wire(frame, now);
   Station* to =
       qpn > wire::kGeneralServicesQpn && qpn != wire::kMulticastQpn ? station_of(qpn) : nullptr;
-  if (to == nullptr) return drop(*wire_, &NicCounters::nic_drop_unknown_qp);
+  if (to == nullptr) return drop(*wire_, &StationCounters::nic_drop_unknown_qp);
   put(*to, copy, header_bytes, frame);
 }
 
 // The frame is copied into the answer, and turned round there.
-void NicSwitch::answer_ping(const HeaderCopy& copy, const FrameClass& found, const RxFrame& frame) {
+void Switch::answer_ping(const HeaderCopy& copy, const FrameClass& found, const RxFrame& frame) {
   if (found.group || config_.shared_address || !is_ours(copy, found, true)) {
     return leave_to_kernel(copy, found, frame);
   }
@@ -106,4 +106,4 @@ void NicSwitch::answer_ping(const HeaderCopy& copy, const FrameClass& found, con
   ++wire_->counters.nic_pings_answered;
 }
 
-}  // namespace mprdma::dataplane::nic
+}  // namespace mprdma::dataplane::mprdmad

@@ -4,7 +4,7 @@
 
 #include "dataplane/sys/address_text.hpp"
 
-namespace mprdma::dataplane::nic {
+namespace mprdma::dataplane::mprdmad {
 
 namespace {
 
@@ -26,20 +26,20 @@ void write(const Counters& counters, TelemetryAnswer* out) {
       [&](std::string_view name, uint64_t value) { out->number(name.data(), value); });
 }
 
-void write_info(const NicFacts& facts, const std::string& version, TelemetryAnswer* out) {
-  const std::string address = address_text(facts.ipv4) + "/" + std::to_string(facts.prefix_bits);
+void write_info(const DaemonStatus& status, const std::string& version, TelemetryAnswer* out) {
+  const std::string address = address_text(status.ipv4) + "/" + std::to_string(status.prefix_bits);
   out->text("version", version.c_str());
-  out->text("device", facts.device_name.c_str());
+  out->text("device", status.device_name.c_str());
   out->text("address", address.c_str());
-  out->text("mac", mac_text(facts.mac).c_str());
-  out->number("mtu_bytes", facts.mtu);
-  out->number("link_up", facts.link_up ? 1 : 0);
-  out->number("clients", facts.clients.size());
-  out->number("cm_ids", facts.cm_ids);
+  out->text("mac", mac_text(status.mac).c_str());
+  out->number("mtu_bytes", status.mtu);
+  out->number("link_up", status.link_up ? 1 : 0);
+  out->number("clients", status.clients.size());
+  out->number("cm_ids", status.cm_ids);
 }
 
-void write_clients(const NicFacts& facts, TelemetryAnswer* out) {
-  for (const ClientFacts& client : facts.clients) {
+void write_clients(const DaemonStatus& status, TelemetryAnswer* out) {
+  for (const ClientStatus& client : status.clients) {
     out->begin(std::to_string(client.block).c_str());
     out->number("pid", static_cast<uint64_t>(client.pid));
     out->text("program", client.program.c_str());
@@ -47,21 +47,21 @@ void write_clients(const NicFacts& facts, TelemetryAnswer* out) {
   }
 }
 
-bool write_counters(const NicFacts& facts, std::string_view port, TelemetryAnswer* out) {
+bool write_counters(const DaemonStatus& status, std::string_view port, TelemetryAnswer* out) {
   if (port.empty()) {
-    NicCounters sum = facts.gone;
-    sum += facts.wire;
-    for (const ClientFacts& client : facts.clients) sum += client.counters;
+    StationCounters sum = status.gone;
+    sum += status.wire;
+    for (const ClientStatus& client : status.clients) sum += client.counters;
     write(sum, out);
-    write(facts.server, out);
+    write(status.server, out);
     return true;
   }
   if (port == "wire") {
-    write(facts.wire, out);
-    write(facts.wire_port, out);
+    write(status.wire, out);
+    write(status.wire_port, out);
     return true;
   }
-  for (const ClientFacts& client : facts.clients) {
+  for (const ClientStatus& client : status.clients) {
     if (port != std::to_string(client.block)) continue;
     write(client.counters, out);
     return true;
@@ -71,25 +71,25 @@ bool write_counters(const NicFacts& facts, std::string_view port, TelemetryAnswe
 
 }  // namespace
 
-std::span<const EalTelemetry::Command> NicTelemetry::commands() const {
+std::span<const EalTelemetry::Command> DaemonTelemetry::commands() const {
   return kCommands;
 }
 
-bool NicTelemetry::answer(std::string_view path, std::string_view parameters,
-                          TelemetryAnswer* out) {
-  const NicFacts facts = board_->read();
-  if (path == kCounters) return write_counters(facts, parameters, out);
+bool DaemonTelemetry::answer(std::string_view path, std::string_view parameters,
+                             TelemetryAnswer* out) {
+  const DaemonStatus status = board_->read();
+  if (path == kCounters) return write_counters(status, parameters, out);
   if (!parameters.empty()) return false;
   if (path == kInfo) {
-    write_info(facts, version_, out);
+    write_info(status, version_, out);
   } else if (path == kClients) {
-    write_clients(facts, out);
+    write_clients(status, out);
   } else if (path == kCm) {
-    write(facts.cm, out);
+    write(status.cm, out);
   } else {
     return false;
   }
   return true;
 }
 
-}  // namespace mprdma::dataplane::nic
+}  // namespace mprdma::dataplane::mprdmad

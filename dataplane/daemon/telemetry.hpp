@@ -12,18 +12,18 @@
 #include "dataplane/daemon/status.hpp"
 #include "dataplane/port/dpdk/eal_telemetry.hpp"
 
-namespace mprdma::dataplane::nic {
+namespace mprdma::dataplane::mprdmad {
 
-class NicTelemetry final : public EalTelemetry {
+class DaemonTelemetry final : public EalTelemetry {
  public:
-  NicTelemetry(std::shared_ptr<const FactsBoard> board, std::string version)
+  DaemonTelemetry(std::shared_ptr<const StatusBoard> board, std::string version)
       : board_(std::move(board)), version_(std::move(version)) {}
   [[nodiscard]] std::span<const Command> commands() const override;
   bool answer(std::string_view path, std::string_view parameters, TelemetryAnswer* out) override;
 
  private:
-  std::shared_ptr<const FactsBoard> board_;
+  std::shared_ptr<const StatusBoard> board_;
   std::string version_;
 };
 
-}  // namespace mprdma::dataplane::nic
+}  // namespace mprdma::dataplane::mprdmad

@@ -314,7 +314,7 @@ int Commands::query_counters(const Call& call) {
 // ---- Clients -----------------------------------------------------------------------------------
 
 void Commands::forget_client(const mprdma_abi_client* client, Time now) {
-  if (NicLink* nic = worker_.port().nic()) nic->cm_forget(client);
+  if (Daemon* daemon = worker_.port().daemon()) daemon->cm_forget(client);
   worker_.nic_part().cm().forget_client(client, now);
   worker_.nic_part().settle_cm(now);
   std::vector<QpContext*> qps;

@@ -40,7 +40,7 @@ class Commands {
   // With the lock. 0 or an errno value.
   int execute(const mprdma_abi_client* client, const Call& call, Time now);
   // CM commands where the agent runs in the daemon. Without the lock. 0 or an errno value.
-  static int cm_by_nic(NicLink& nic, const mprdma_abi_client* client, const Call& call);
+  static int cm_by_daemon(Daemon& daemon, const mprdma_abi_client* client, const Call& call);
   // Destroys the client's remaining objects.
   void forget_client(const mprdma_abi_client* client, Time now);
 

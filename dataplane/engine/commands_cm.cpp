@@ -10,15 +10,15 @@ namespace mprdma::dataplane {
 int Commands::cm_open(const mprdma_abi_client* client, const Call& call) {
   mprdma_abi_cm_open in;
   if (!read_input(call, &in)) return EINVAL;
-  NicLink* nic = worker_.port().nic();
-  return nic != nullptr ? nic->cm_open(client, in) : worker_.nic_part().cm().open(client, in);
+  Daemon* daemon = worker_.port().daemon();
+  return daemon != nullptr ? daemon->cm_open(client, in) : worker_.nic_part().cm().open(client, in);
 }
 
-int Commands::cm_by_nic(NicLink& nic, const mprdma_abi_client* client, const Call& call) {
+int Commands::cm_by_daemon(Daemon& daemon, const mprdma_abi_client* client, const Call& call) {
   mprdma_abi_cm_command in;
   if (!read_input(call, &in) || call.out_bytes < sizeof(mprdma_abi_cm_result)) return EINVAL;
   mprdma_abi_cm_result out{};
-  const int error = nic.cm_execute(client, in, &out);
+  const int error = daemon.cm_execute(client, in, &out);
   return error != 0 ? error : write_output(call, out);
 }
 

@@ -123,7 +123,7 @@ void set_mode_facts(const transport::QpConfig& config, QpContext* qp) {
     qp->mode = MPRDMA_ABI_MODE_ROCE;
     return;
   }
-  qp->pair = PairNegotiation(pair_facts(config.params, config.mode_undecided));
+  qp->pair = PairNegotiation(pair_preferences(config.params, config.mode_undecided));
   if (!config.mode_undecided) qp->mode = mode_of(config.params);
 }
 

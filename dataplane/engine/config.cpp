@@ -175,7 +175,7 @@ bool is_daemon_port(const std::string& spec) {
   return spec.starts_with(kDaemonPortPrefix);
 }
 
-Status take_device(const NicDevice& device, Config* out) {
+Status adopt_device(const DaemonDevice& device, Config* out) {
   const auto differs = [](const std::string& what, const std::string& ours,
                           const std::string& daemons) -> Status {
     return {EINVAL, what + " is " + ours + ", and that of mprdmad's device is " + daemons +

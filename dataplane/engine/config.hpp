@@ -58,7 +58,7 @@ struct Config {
 bool is_daemon_port(const std::string& spec);
 // Fills in the daemon's address, MAC and MTU. An error says which of them was configured
 // differently.
-Status take_device(const NicDevice& device, Config* out);
+Status adopt_device(const DaemonDevice& device, Config* out);
 
 // Reads the configuration.
 Status load_config(const Environment& environment, Config* out);

@@ -28,66 +28,66 @@ struct Knob {
 };
 
 template <class T>
-bool take_integer(const toml::node& node, int64_t low, int64_t high, T* out) {
+bool read_integer(const toml::node& node, int64_t low, int64_t high, T* out) {
   const auto* value = node.as_integer();
   if (value == nullptr || value->get() < low || value->get() > high) return false;
   *out = static_cast<T>(value->get());
   return true;
 }
 
-bool take_string(const toml::node& node, std::string* out) {
+bool read_string(const toml::node& node, std::string* out) {
   const auto* value = node.as_string();
   if (value != nullptr) *out = value->get();
   return value != nullptr;
 }
 
 bool set_name(const toml::node& node, Config& config) {
-  return take_string(node, &config.device_name) && valid_device_name(config.device_name);
+  return read_string(node, &config.device_name) && valid_device_name(config.device_name);
 }
 
 bool set_address(const toml::node& node, Config& config) {
   std::string text;
-  return take_string(node, &text) && parse_address(text, &config.ipv4, &config.prefix_bits);
+  return read_string(node, &text) && parse_address(text, &config.ipv4, &config.prefix_bits);
 }
 
 bool set_mac(const toml::node& node, Config& config) {
   std::string text;
-  config.mac_set = take_string(node, &text) && parse_mac(text, &config.mac);
+  config.mac_set = read_string(node, &text) && parse_mac(text, &config.mac);
   return config.mac_set;
 }
 
 bool set_mtu(const toml::node& node, Config& config) {
-  config.mtu_set = take_integer(node, 1024, 4096, &config.mtu) && valid_mtu(config.mtu);
+  config.mtu_set = read_integer(node, 1024, 4096, &config.mtu) && valid_mtu(config.mtu);
   return config.mtu_set;
 }
 
 // Applied before every other key, see begin_transport: they are what the others depart from.
 bool check_mode(const toml::node& node, Config&) {
   std::string text;
-  return take_string(node, &text) && is_mode(text);
+  return read_string(node, &text) && is_mode(text);
 }
 
 bool check_preset(const toml::node& node, Config&) {
   transport::Preset preset{};
   std::string text;
-  return take_string(node, &text) && transport::parse_word(text, &preset);
+  return read_string(node, &text) && transport::parse_word(text, &preset);
 }
 
 bool set_paths(const toml::node& node, Config& config) {
   const auto* number = node.as_integer();
   std::string text = number != nullptr ? std::to_string(number->get()) : "";
-  if (number == nullptr && !take_string(node, &text)) return false;
+  if (number == nullptr && !read_string(node, &text)) return false;
   return parse_paths(text, &config.params);
 }
 
 bool set_placement(const toml::node& node, Config& config) {
   std::string text;
-  return take_string(node, &text) && parse_placement(text, &config.params);
+  return read_string(node, &text) && parse_placement(text, &config.params);
 }
 
 bool set_fault(const toml::node& node, Config& config) {
   std::string text;
-  return take_string(node, &text) && parse_fault(text, &config.fault).ok();
+  return read_string(node, &text) && parse_fault(text, &config.fault).ok();
 }
 
 constexpr Knob kDevice[] = {
@@ -100,16 +100,16 @@ constexpr Knob kDevice[] = {
 
 constexpr Knob kPort[] = {
     {"spec", "a string, \"local:PATH[,slots=N]\", \"ethdev:DEVARGS\" or \"daemon:PATH\"",
-     [](const toml::node& n, Config& c) { return take_string(n, &c.port_spec); }},
+     [](const toml::node& n, Config& c) { return read_string(n, &c.port_spec); }},
     {"away_max_s", "seconds, 0..3600",
      [](const toml::node& n, Config& c) {
        int64_t seconds = 0;
-       if (!take_integer(n, 0, 3600, &seconds)) return false;
+       if (!read_integer(n, 0, 3600, &seconds)) return false;
        c.away_max = Duration::s(seconds);
        return true;
      }},
     {"held_frames", "a whole number in 1..1048576",
-     [](const toml::node& n, Config& c) { return take_integer(n, 1, 1 << 20, &c.held_frames); }},
+     [](const toml::node& n, Config& c) { return read_integer(n, 1, 1 << 20, &c.held_frames); }},
 };
 
 // Besides the list of parameters.
@@ -168,7 +168,7 @@ bool apply_param(std::string_view key, const toml::node& node, Config* out, std:
   transport::for_each_param([&](const transport::Param& param, auto member) {
     if (param.key != key || !is_transport_key(param)) return;
     found = true;
-    *expected = config::take_param(node, param, member, &out->params).text;
+    *expected = config::read_param(node, param, member, &out->params).text;
   });
   return found;
 }

@@ -97,8 +97,8 @@ Status Engine::create(const Config& config, std::unique_ptr<Engine>* out) {
 Status Engine::create_over(const Config& given, std::unique_ptr<Port> port, uint64_t seed,
                            std::unique_ptr<Engine>* out) {
   Config config = given;
-  if (NicLink* nic = port->nic()) {
-    if (Status status = take_device(nic->device(), &config); !status.ok()) return status;
+  if (Daemon* daemon = port->daemon()) {
+    if (Status status = adopt_device(daemon->device(), &config); !status.ok()) return status;
   }
   Status status = check_frames(config.port_spec, port->info().frame_bytes_max, config.mtu,
                                "MPRDMA_MTU ([device] mtu, --mtu)");
@@ -235,10 +235,10 @@ int Engine::execute_locked(EngineClient& client, const Commands::Call& call) {
 
 // To the agent of whoever owns the wire: this engine, or mprdmad.
 int Engine::execute_cm(EngineClient& client, const Commands::Call& call) {
-  NicLink* nic = worker_.port().nic();
-  if (nic == nullptr || call.command == MPRDMA_ABI_CM_OPEN) return execute_locked(client, call);
+  Daemon* daemon = worker_.port().daemon();
+  if (daemon == nullptr || call.command == MPRDMA_ABI_CM_OPEN) return execute_locked(client, call);
   try {
-    const int error = Commands::cm_by_nic(*nic, &client.callbacks, call);
+    const int error = Commands::cm_by_daemon(*daemon, &client.callbacks, call);
     // Events are delivered with the lock held: of an id that is destroyed none is under way now.
     progress_.command([](Time) { return 0; });
     return error;

@@ -187,7 +187,7 @@ bool Progress::service_if_due(Time now) {
   last_service_ = now;
   worker_.service(now, clock_.at(now));
   if (trace_ != nullptr) trace_->flush();
-  if (worker_.nic_is_away()) {
+  if (worker_.daemon_is_away()) {
     clock_.stop(now);
   } else {
     clock_.go(now);

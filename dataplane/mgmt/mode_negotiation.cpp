@@ -23,18 +23,18 @@ Agreement agree(const PairInfo& own, const PairInfo& peer) {
   return roce;
 }
 
-PairNegotiation::PairNegotiation(const Facts& facts) : facts_(facts) {
+PairNegotiation::PairNegotiation(const Preferences& preferences) : preferences_(preferences) {
   reset();
 }
 
 void PairNegotiation::reset() {
-  const bool pinned = facts_.pinned != PairMode::kNone;
+  const bool pinned = preferences_.pinned != PairMode::kNone;
   info_ = {.phase = pinned ? PairPhase::kFixed : PairPhase::kUndecided,
-           .ordered = facts_.ordered,
-           .pinned = facts_.pinned,
-           .mode = facts_.pinned,
-           .abilities = facts_.abilities,
-           .window_slots = facts_.window_slots};
+           .ordered = preferences_.ordered,
+           .pinned = preferences_.pinned,
+           .mode = preferences_.pinned,
+           .abilities = preferences_.abilities,
+           .window_slots = preferences_.window_slots};
   next_ask_ = Time::never();
   next_reminder_ = Time();
   reminder_ = kFirstReminder;
@@ -43,7 +43,7 @@ void PairNegotiation::reset() {
 }
 
 PairNegotiation::Step PairNegotiation::begin(Time now, uint64_t transaction, bool silent) {
-  begun_ = facts_.negotiates;
+  begun_ = preferences_.negotiates;
   transaction_ = transaction;
   if (!begun_ || decided()) return {};
   if (silent) return give_up(now);
@@ -93,7 +93,7 @@ PairNegotiation::Step PairNegotiation::on_info(Time now, const PairInfo& peer) {
   if (!begun_ || info_.phase == PairPhase::kFixed) return {};
   // L of an earlier decision is not a fact of ours.
   PairInfo own = info_;
-  own.window_slots = facts_.window_slots;
+  own.window_slots = preferences_.window_slots;
   return decide(agree(own, peer));
 }
 
@@ -105,7 +105,7 @@ PairNegotiation::Step PairNegotiation::on_refusal(Time now) {
     doubts_left_ = 0;
     return {};
   }
-  return decide({.mode = PairMode::kRoce, .window_slots = facts_.window_slots});
+  return decide({.mode = PairMode::kRoce, .window_slots = preferences_.window_slots});
 }
 
 // Nobody answers.
@@ -130,7 +130,7 @@ PairNegotiation::Step PairNegotiation::on_packet(Time now, bool mp) {
   if (!wants_packet(mp)) return {};
   if (!decided() && !mp) {
     // Whoever speaks the standard's mode has decided for it.
-    const Step step = decide({.mode = PairMode::kRoce, .window_slots = facts_.window_slots});
+    const Step step = decide({.mode = PairMode::kRoce, .window_slots = preferences_.window_slots});
     info_.phase = PairPhase::kFixed;
     return step;
   }

@@ -52,8 +52,8 @@ class PairNegotiation {
   static constexpr Duration kFirstReminder = Duration::ms(5);
   static constexpr Duration kLastReminder = Duration::s(1);
 
-  // Facts of a queue pair that never change.
-  struct Facts {
+  // What a queue pair wants and can do; it never changes.
+  struct Preferences {
     bool negotiates = false;  // RC and XRC
     wire::PairMode pinned = wire::PairMode::kNone;
     uint32_t abilities = 0;
@@ -67,7 +67,7 @@ class PairNegotiation {
   };
 
   PairNegotiation() { reset(); }
-  explicit PairNegotiation(const Facts& facts);
+  explicit PairNegotiation(const Preferences& preferences);
 
   // Called on the transition to RTR, when the peer is known. `silent`: other queue pairs just found
   // that the peer does not answer.
@@ -104,7 +104,7 @@ class PairNegotiation {
   [[nodiscard]] uint16_t window_slots() const { return info_.window_slots; }
   [[nodiscard]] uint64_t transaction() const { return transaction_; }
   [[nodiscard]] bool begun() const { return begun_; }
-  [[nodiscard]] const Facts& facts() const { return facts_; }
+  [[nodiscard]] const Preferences& preferences() const { return preferences_; }
   // Without the numbers of the queue pairs.
   [[nodiscard]] const wire::PairInfo& info() const { return info_; }
 
@@ -114,7 +114,7 @@ class PairNegotiation {
   Step remind(Time now);
   Step give_up(Time now);
 
-  Facts facts_;
+  Preferences preferences_;
   wire::PairInfo info_;
   wire::PairInfo remembered_;
   wire::IpAddress remembered_gid_{};

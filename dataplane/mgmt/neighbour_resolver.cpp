@@ -9,8 +9,9 @@ void NeighbourResolver::configure(Ipv4 ipv4, uint32_t prefix_bits, Ipv4 gateway)
   mask_ = netmask(std::min(prefix_bits, 32U));
   gateway_ = gateway;
   gateway_known_ = false;
-  const ArpTable::Entry* entry = gateway.unspecified() ? nullptr : arp_.find(gateway);
-  if (entry != nullptr && entry->state == ArpTable::State::kReachable) know_gateway(entry->mac);
+  const NeighbourTable::Entry* entry = gateway.unspecified() ? nullptr : arp_.find(gateway);
+  if (entry != nullptr && entry->state == NeighbourTable::State::kReachable)
+    know_gateway(entry->mac);
 }
 
 // A silent gateway may just have no traffic for us, or answer through another router; then it still
@@ -29,8 +30,9 @@ wire::IpAddress NeighbourResolver::next_hop(const wire::IpAddress& ip) const {
 }
 
 const wire::MacAddress* NeighbourResolver::find(const wire::IpAddress& ip) const {
-  const ArpTable::Entry* entry = arp_.find(next_hop(ip));
-  return entry != nullptr && entry->state == ArpTable::State::kReachable ? &entry->mac : nullptr;
+  const NeighbourTable::Entry* entry = arp_.find(next_hop(ip));
+  return entry != nullptr && entry->state == NeighbourTable::State::kReachable ? &entry->mac
+                                                                               : nullptr;
 }
 
 const wire::MacAddress* NeighbourResolver::ask(uint32_t who, const wire::IpAddress& ip, Time now,
@@ -47,9 +49,9 @@ const wire::MacAddress* NeighbourResolver::ask(uint32_t who, const wire::IpAddre
   const size_t its_most = who == kAgent ? kQuestionsOfAgent : kQuestionsPerClient;
   const bool room = questions_.size() < kQuestionsMax && its < its_most;
   if (!asked && !room) return find(ip);
-  const ArpTable::Entry* entry = arp_.resolve(next_hop(ip), now);
+  const NeighbourTable::Entry* entry = arp_.resolve(next_hop(ip), now);
   if (entry == nullptr) return nullptr;
-  if (entry->state == ArpTable::State::kReachable) return &entry->mac;
+  if (entry->state == NeighbourTable::State::kReachable) return &entry->mac;
   if (!asked) questions_.push_back({who, ip});
   *waits = true;
   return nullptr;

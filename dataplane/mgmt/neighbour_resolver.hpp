@@ -34,7 +34,9 @@ class NeighbourResolver {
   };
 
   // The table of neighbours lives as long as this.
-  explicit NeighbourResolver(ArpTable* table) : arp_(*table) { questions_.reserve(kQuestionsMax); }
+  explicit NeighbourResolver(NeighbourTable* table) : arp_(*table) {
+    questions_.reserve(kQuestionsMax);
+  }
 
   // An unspecified gateway: none.
   void configure(Ipv4 ipv4, uint32_t prefix_bits, Ipv4 gateway);
@@ -96,7 +98,7 @@ class NeighbourResolver {
     gateway_known_ = gateway_heard_ = true;
   }
 
-  ArpTable& arp_;
+  NeighbourTable& arp_;
   Ipv4 ipv4_;
   uint32_t mask_ = UINT32_MAX;
   Ipv4 gateway_;

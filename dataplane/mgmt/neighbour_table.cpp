@@ -15,18 +15,18 @@ constexpr size_t next(size_t bucket, size_t buckets) {
 
 }  // namespace
 
-ArpTable::ArpTable(uint64_t secret) : secret_(secret), buckets_(kBuckets, kNone) {
+NeighbourTable::NeighbourTable(uint64_t secret) : secret_(secret), buckets_(kBuckets, kNone) {
   entries_.reserve(kCapacity);
   spare_.reserve(kCapacity);
 }
 
-size_t ArpTable::first_bucket(const wire::IpAddress& ip) const {
+size_t NeighbourTable::first_bucket(const wire::IpAddress& ip) const {
   const uint64_t high = mix64(secret_ ^ load_be64(ip.data()));
   return mix64(high ^ load_be64(ip.data() + 8)) & (kBuckets - 1);
 }
 
 // Ends: half of the buckets are empty.
-size_t ArpTable::bucket_of(const wire::IpAddress& ip) const {
+size_t NeighbourTable::bucket_of(const wire::IpAddress& ip) const {
   size_t bucket = first_bucket(ip);
   while (buckets_[bucket] != kNone && entries_[buckets_[bucket]].ip != ip) {
     bucket = next(bucket, kBuckets);
@@ -34,19 +34,19 @@ size_t ArpTable::bucket_of(const wire::IpAddress& ip) const {
   return bucket;
 }
 
-ArpTable::Entry* ArpTable::find_mutable(const wire::IpAddress& ip) {
+NeighbourTable::Entry* NeighbourTable::find_mutable(const wire::IpAddress& ip) {
   const uint16_t index = buckets_[bucket_of(ip)];
   return index == kNone ? nullptr : &entries_[index];
 }
 
-const ArpTable::Entry* ArpTable::find(const wire::IpAddress& ip) const {
+const NeighbourTable::Entry* NeighbourTable::find(const wire::IpAddress& ip) const {
   const uint16_t index = buckets_[bucket_of(ip)];
   return index == kNone ? nullptr : &entries_[index];
 }
 
 // Whoever comes to lie behind its first bucket by the one that goes moves up, so that no search
 // ends at the hole. Requires: it is there.
-void ArpTable::take_out(const wire::IpAddress& ip) {
+void NeighbourTable::unlink(const wire::IpAddress& ip) {
   size_t hole = bucket_of(ip);
   for (size_t i = next(hole, kBuckets); buckets_[i] != kNone; i = next(i, kBuckets)) {
     const size_t first = first_bucket(entries_[buckets_[i]].ip);
@@ -57,7 +57,7 @@ void ArpTable::take_out(const wire::IpAddress& ip) {
   buckets_[hole] = kNone;
 }
 
-void ArpTable::note_spare(Entry& entry) {
+void NeighbourTable::note_spare(Entry& entry) {
   const bool spare = !entry.wanted || entry.state == State::kFailed;
   if (spare == (entry.spare_at != kNone)) return;
   if (spare) {
@@ -74,14 +74,14 @@ void ArpTable::note_spare(Entry& entry) {
 
 // A new entry, in place of a replaceable one if the table is full; nullptr: there is none. The
 // caller decides whether the new entry is replaceable.
-ArpTable::Entry* ArpTable::add(const wire::IpAddress& ip) {
+NeighbourTable::Entry* NeighbourTable::add(const wire::IpAddress& ip) {
   Entry* entry = nullptr;
   if (entries_.size() < kCapacity) {
     entry = &entries_.emplace_back();
   } else if (!spare_.empty()) {
     entry = &entries_[spare_.back()];
     spare_.pop_back();
-    take_out(entry->ip);
+    unlink(entry->ip);
     *entry = Entry{};
   } else {
     return nullptr;
@@ -91,7 +91,7 @@ ArpTable::Entry* ArpTable::add(const wire::IpAddress& ip) {
   return entry;
 }
 
-const ArpTable::Entry* ArpTable::resolve(const wire::IpAddress& ip, Time now) {
+const NeighbourTable::Entry* NeighbourTable::resolve(const wire::IpAddress& ip, Time now) {
   Entry* entry = find_mutable(ip);
   const bool known = entry != nullptr && entry->state != State::kFailed;
   if (entry == nullptr) entry = add(ip);
@@ -107,7 +107,7 @@ const ArpTable::Entry* ArpTable::resolve(const wire::IpAddress& ip, Time now) {
   return entry;
 }
 
-bool ArpTable::learn(const wire::IpAddress& ip, const wire::MacAddress& mac, bool may_add) {
+bool NeighbourTable::learn(const wire::IpAddress& ip, const wire::MacAddress& mac, bool may_add) {
   Entry* entry = find_mutable(ip);
   if (entry == nullptr) {
     if (!may_add) return false;
@@ -125,7 +125,7 @@ bool ArpTable::learn(const wire::IpAddress& ip, const wire::MacAddress& mac, boo
   return true;
 }
 
-void ArpTable::forget_failed() {
+void NeighbourTable::forget_failed() {
   std::erase_if(entries_, [](const Entry& entry) { return entry.state == State::kFailed; });
   std::ranges::fill(buckets_, kNone);
   spare_.clear();
@@ -136,7 +136,7 @@ void ArpTable::forget_failed() {
   }
 }
 
-void ArpTable::refresh(const wire::IpAddress& ip, Time now) {
+void NeighbourTable::refresh(const wire::IpAddress& ip, Time now) {
   Entry* entry = find_mutable(ip);
   // An entry that is being resolved needs no second request.
   if (entry == nullptr || !entry->next_request.is_never()) return;
@@ -145,7 +145,7 @@ void ArpTable::refresh(const wire::IpAddress& ip, Time now) {
   next_deadline_ = std::min(next_deadline_, now);
 }
 
-void ArpTable::restart(Time now, bool all) {
+void NeighbourTable::restart(Time now, bool all) {
   for (Entry& entry : entries_) {
     if (entry.state == State::kReachable && !(all && entry.wanted)) continue;
     if (entry.state == State::kResolving) entry.asked_since = now;  // nobody could hear it before

@@ -22,7 +22,7 @@
 
 namespace mprdma::dataplane {
 
-class ArpTable {
+class NeighbourTable {
  public:
   static constexpr uint32_t kCapacity = 4096;
   static constexpr Duration kFirstRetry = Duration::ms(10);
@@ -45,7 +45,7 @@ class ArpTable {
   };
 
   // `secret`: key of the hash.
-  explicit ArpTable(uint64_t secret);
+  explicit NeighbourTable(uint64_t secret);
 
   [[nodiscard]] const Entry* find(const wire::IpAddress& ip) const;
   // The entry of `ip`, made if it is new, and due to be asked for at once if it is new or failed;
@@ -106,7 +106,7 @@ class ArpTable {
   // an empty one.
   [[nodiscard]] size_t first_bucket(const wire::IpAddress& ip) const;
   [[nodiscard]] size_t bucket_of(const wire::IpAddress& ip) const;
-  void take_out(const wire::IpAddress& ip);
+  void unlink(const wire::IpAddress& ip);
   // Updates spare_ after a change of the entry.
   void note_spare(Entry& entry);
 

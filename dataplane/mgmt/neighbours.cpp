@@ -21,6 +21,11 @@ bool Neighbours::on_arp(std::span<const unsigned char> frame, NicHost& host) {
     host.count(reason == wire::DropReason::kBadArp ? NicCount::kArpBad : NicCount::kArpTruncated);
     return true;
   }
+  // Nobody is there: an answer would go to everyone (RFC 1812, section 3.3.2).
+  if (wire::is_multicast(arp.sender_mac)) {
+    host.count(NicCount::kArpBad);
+    return true;
+  }
   host.count(NicCount::kArpReceived);
   const bool for_us = arp.target_ip == ipv4_;
   const bool question = arp.operation == wire::ArpOperation::kRequest && for_us;
@@ -28,7 +33,7 @@ bool Neighbours::on_arp(std::span<const unsigned char> frame, NicHost& host) {
     if (arp.sender_mac != mac_) host.count(NicCount::kAddressConflicts);
     return question;
   }
-  if (!wire::is_multicast(arp.sender_mac) && !arp.sender_ip.unspecified()) {
+  if (!arp.sender_ip.unspecified()) {
     const wire::IpAddress sender = wire::map_ipv4(arp.sender_ip);
     if (table_.learn(sender, arp.sender_mac, for_us)) host.on_neighbour(sender, &arp.sender_mac);
   }
@@ -56,7 +61,7 @@ bool Neighbours::load(std::span<const unsigned char> frame, Discovery* out) {
 
 bool Neighbours::on_discovery(std::span<const unsigned char> frame, NicHost& host) {
   Discovery heard;
-  if (!load(frame, &heard)) {
+  if (!load(frame, &heard) || wire::is_multicast(heard.ethernet.src)) {
     host.count(NicCount::kNeighbourMessagesBad);
     return true;
   }
@@ -84,8 +89,8 @@ bool Neighbours::on_discovery(std::span<const unsigned char> frame, NicHost& hos
 
 void Neighbours::learn_sender(const wire::FrameAddress& from, NicHost& host) {
   if (from.is_ipv6 || wire::is_multicast(from.src_mac)) return;
-  const ArpTable::Entry* known = table_.find(from.src_ip);
-  if (known != nullptr && known->state == ArpTable::State::kReachable) return;
+  const NeighbourTable::Entry* known = table_.find(from.src_ip);
+  if (known != nullptr && known->state == NeighbourTable::State::kReachable) return;
   if (table_.learn(from.src_ip, from.src_mac, true)) host.on_neighbour(from.src_ip, &from.src_mac);
 }
 

@@ -46,8 +46,8 @@ class Neighbours {
   // The headers of a frame from us to `ip` by way of `mac`.
   [[nodiscard]] wire::FrameAddress address_of(const wire::IpAddress& ip,
                                               const wire::MacAddress& mac) const;
-  [[nodiscard]] ArpTable& table() { return table_; }
-  [[nodiscard]] const ArpTable& table() const { return table_; }
+  [[nodiscard]] NeighbourTable& table() { return table_; }
+  [[nodiscard]] const NeighbourTable& table() const { return table_; }
 
   // Take a frame, chosen by its EtherType or its IPv6 next header; both require an Ethernet header.
   // The bytes may change meanwhile, so they are copied once. True: the frame is malformed, or asked
@@ -75,7 +75,7 @@ class Neighbours {
   wire::MacAddress mac_;
   Ipv4 ipv4_;
   wire::IpAddress link_local_;
-  ArpTable table_;
+  NeighbourTable table_;
 };
 
 }  // namespace mprdma::dataplane

@@ -94,7 +94,7 @@ class PathProber {
 
   [[nodiscard]] Time next_deadline() const;
   template <class Take>
-  void take_results(Take&& take) {
+  void drain_results(Take&& take) {
     for (const Result& result : results_) take(result);
     results_.clear();
   }

@@ -35,7 +35,7 @@ class FaultPort final : public Port {
   void disarm() override { inner_->disarm(); }
   void service(Time now) override;
   void close_after_fork() override { inner_->close_after_fork(); }
-  [[nodiscard]] NicLink* nic() override { return inner_->nic(); }
+  [[nodiscard]] Daemon* daemon() override { return inner_->daemon(); }
   [[nodiscard]] PortCounters stats() const override { return inner_->stats(); }
 
  private:

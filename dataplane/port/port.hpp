@@ -72,7 +72,7 @@ struct PortInfo {
   X(link_downs, "times that the peer went away")
 MPRDMA_DEFINE_COUNTERS(PortCounters, MPRDMA_PORT_COUNTERS);
 
-class NicLink;
+class Daemon;
 
 class Port {
  public:
@@ -122,7 +122,7 @@ class Port {
   virtual void close_after_fork() = 0;
 
   // The daemon behind the port (client/daemon.hpp); nullptr: the wire is this process's own.
-  [[nodiscard]] virtual NicLink* nic() { return nullptr; }
+  [[nodiscard]] virtual Daemon* daemon() { return nullptr; }
 
   [[nodiscard]] virtual PortCounters stats() const = 0;
 };

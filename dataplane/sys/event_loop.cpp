@@ -42,7 +42,7 @@ bool EventLoop::watch_signals(std::initializer_list<int> signals, uint64_t tag) 
   return signal_fd_ >= 0 && watch(signal_fd_, tag);
 }
 
-int EventLoop::take_signal() const {
+int EventLoop::read_signal() const {
   signalfd_siginfo info{};
   return read(signal_fd_, &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
 }

@@ -34,7 +34,7 @@ class EventLoop {
   // and errno: no.
   bool watch_signals(std::initializer_list<int> signals, uint64_t tag);
   // A signal that came; 0: none, or no more.
-  [[nodiscard]] int take_signal() const;
+  [[nodiscard]] int read_signal() const;
 
   // Sleeps until an event or for `pause`, and fills `events`; gives those that came.
   std::span<epoll_event> wait(Duration pause, std::span<epoll_event> events) const;

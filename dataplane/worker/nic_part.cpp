@@ -31,13 +31,13 @@ class NicPart::Out final : public NicHost {
   }
   void count(NicCount what) override;
   void on_neighbour(const wire::IpAddress& ip, const wire::MacAddress* mac) override {
-    part_.owner_.on_neighbour(part_.owner_.worker, ip);
+    part_.lent_.on_neighbour(part_.lent_.worker, ip);
     part_.cm_.on_resolved(ip, mac, now_);
   }
   void on_cm_mad(std::span<const unsigned char, wire::kMadBytes> mad,
                  const wire::FrameAddress& from, bool from_loop) override;
   void on_pair_mad(const wire::PairMad& mad) override {
-    part_.owner_.on_pair_mad(part_.owner_.worker, mad, now_, batch_);
+    part_.lent_.on_pair_mad(part_.lent_.worker, mad, now_, batch_);
   }
 
  private:
@@ -59,13 +59,13 @@ bool NicPart::Out::send(std::span<const unsigned char> frame) {
   std::memcpy(out->payload, frame.data() + header_bytes, frame.size() - header_bytes);
   out->header_bytes = static_cast<uint32_t>(header_bytes);
   out->frame_bytes = static_cast<uint32_t>(frame.size());
-  ++part_.owner_.counters->frames_out;
+  ++part_.lent_.counters->frames_out;
   return true;
 }
 
 void NicPart::Out::count(NicCount what) {
-  EngineCounters& counters = *part_.owner_.counters;
-  WireDrops& drops = *part_.owner_.drops;
+  EngineCounters& counters = *part_.lent_.counters;
+  WireDrops& drops = *part_.lent_.drops;
   switch (what) {
     case NicCount::kArpReceived:
       ++counters.arp_received;
@@ -120,7 +120,7 @@ void NicPart::Out::count(NicCount what) {
 void NicPart::Out::on_cm_mad(std::span<const unsigned char, wire::kMadBytes> mad,
                              const wire::FrameAddress& from, bool from_loop) {
   if (part_.neighbours_.is_own(from.src_ip) != from_loop) {
-    ++part_.owner_.counters->drop_wrong_source;
+    ++part_.lent_.counters->drop_wrong_source;
     return;
   }
   if (!from_loop) part_.neighbours_.learn_sender(from, *this);
@@ -129,21 +129,21 @@ void NicPart::Out::on_cm_mad(std::span<const unsigned char, wire::kMadBytes> mad
 
 // ---- Frames ------------------------------------------------------------------------------------
 
-NicPart::NicPart(const Owner& owner)
-    : owner_(owner),
-      port_info_(owner.port->info()),
-      shared_(owner.port->nic() != nullptr),
-      neighbours_(owner.mac, owner.ipv4, owner.prng->split("neighbours").next_u64()),
-      cm_(cm_config(owner)) {}
+NicPart::NicPart(const Lent& lent)
+    : lent_(lent),
+      port_info_(lent.port->info()),
+      shared_(lent.port->daemon() != nullptr),
+      neighbours_(lent.mac, lent.ipv4, lent.prng->split("neighbours").next_u64()),
+      cm_(cm_config(lent)) {}
 
-CmConfig NicPart::cm_config(const Owner& owner) {
+CmConfig NicPart::cm_config(const Lent& lent) {
   CmConfig config;
-  config.address = wire::map_ipv4(owner.ipv4);
-  config.ipv4 = owner.ipv4;
-  const wire::IpAddress link_local = wire::link_local_of(owner.mac);
+  config.address = wire::map_ipv4(lent.ipv4);
+  config.ipv4 = lent.ipv4;
+  const wire::IpAddress link_local = wire::link_local_of(lent.mac);
   std::memcpy(&config.node_guid, link_local.data() + 8, sizeof(config.node_guid));
-  config.path_mtu = static_cast<uint8_t>(std::countr_zero(owner.mtu / kMtuOfOne));
-  config.seed = owner.prng->split("cm").next_u64();
+  config.path_mtu = static_cast<uint8_t>(std::countr_zero(lent.mtu / kMtuOfOne));
+  config.seed = lent.prng->split("cm").next_u64();
   return config;
 }
 
@@ -171,11 +171,11 @@ bool NicPart::send_pair_mad(const wire::FrameAddress& to, uint16_t source_port,
 
 void NicPart::on_link_up(Time now) {
   {
-    TxBatch batch(owner_.port);
+    TxBatch batch(lent_.port);
     Out out(this, &batch, now);
     neighbours_.announce(out);
   }
-  owner_.port->flush();
+  lent_.port->flush();
   // Behind mprdmad a neighbour may have moved while the daemon was away: known ones are asked for,
   // too.
   neighbours_.table().restart(now, shared_);
@@ -183,7 +183,7 @@ void NicPart::on_link_up(Time now) {
 
 bool NicPart::serve_neighbours(Time now) {
   if (neighbours_.table().next_deadline() > now) return false;
-  TxBatch batch(owner_.port);
+  TxBatch batch(lent_.port);
   Out out(this, &batch, now);
   return neighbours_.on_deadline(now, out);
 }
@@ -207,13 +207,13 @@ int NicPart::resolve_address(const mprdma_abi_create_ah& to, Time now, AddressHa
   out->loop = neighbours_.is_own(peer) && !shared_;
   out->path = PathState::kReady;
   if (neighbours_.is_own(peer)) {
-    out->address.dst_mac = owner_.mac;
+    out->address.dst_mac = lent_.mac;
   } else if (out->group) {
     out->address.dst_mac = mac_of_group(peer);
   } else if (!ipv4 && !wire::is_link_local(peer)) {
     return EINVAL;
   } else if (ipv4 || !wire::mac_of_link_local(peer, &out->address.dst_mac)) {
-    const ArpTable::Entry* entry = neighbours_.table().resolve(peer, now);
+    const NeighbourTable::Entry* entry = neighbours_.table().resolve(peer, now);
     if (entry == nullptr) return ENOMEM;
     out->path = PathState::kResolving;
     apply_neighbour(*out, *entry);
@@ -247,19 +247,19 @@ bool NicPart::send_cm_mad(const CmAgent::OutgoingMad& mad, TxBatch& wire_batch, 
   AddressHandle found;
   if (resolve_address(to, now, &found) != 0 || found.group || found.path != PathState::kReady) {
     // The address is being resolved; the agent repeats the message.
-    ++owner_.counters->drop_no_path;
+    ++lent_.counters->drop_no_path;
     return true;
   }
   found.address.ecn = wire::Ecn::kNotEct;
   Out out(this, found.loop ? &loop_batch : &wire_batch, now, found.loop);
-  return qp1_.send(found.address, any_path(*owner_.prng), mad.bytes, out);
+  return qp1_.send(found.address, any_path(*lent_.prng), mad.bytes, out);
 }
 
 bool NicPart::serve_cm(Time now) {
   if (cm_.next_deadline() > now) return false;
   {
-    TxBatch wire_batch(owner_.port);
-    TxBatch loop_batch(owner_.loop);
+    TxBatch wire_batch(lent_.port);
+    TxBatch loop_batch(lent_.loop);
     cm_.serve(
         now, [&](const wire::IpAddress& to) { resolve_for_cm(to, now); },
         [&](const CmAgent::OutgoingMad& mad) {
@@ -267,12 +267,12 @@ bool NicPart::serve_cm(Time now) {
         });
   }
   // Frames in the loopback wake no thread, so serve() must be due again.
-  if (owner_.loop->pending()) cm_.serve_again();
+  if (lent_.loop->pending()) cm_.serve_again();
   return true;
 }
 
 void NicPart::settle_cm(Time now) {
-  if (serve_cm(now)) owner_.port->flush();
+  if (serve_cm(now)) lent_.port->flush();
 }
 
 }  // namespace mprdma::dataplane

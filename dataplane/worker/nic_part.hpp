@@ -29,7 +29,7 @@ namespace mprdma::dataplane {
 class NicPart {
  public:
   // What the worker lends, for as long as it lives.
-  struct Owner {
+  struct Lent {
     wire::MacAddress mac{};
     Ipv4 ipv4{};
     uint32_t mtu = 4096;
@@ -46,9 +46,9 @@ class NicPart {
                         TxBatch& answers) = nullptr;
   };
 
-  explicit NicPart(const Owner& owner);
+  explicit NicPart(const Lent& lent);
 
-  [[nodiscard]] ArpTable& table() { return neighbours_.table(); }
+  [[nodiscard]] NeighbourTable& table() { return neighbours_.table(); }
   [[nodiscard]] CmClients& cm() { return cm_; }
   [[nodiscard]] Time next_deadline() const {
     return std::min(neighbours_.table().next_deadline(), cm_.next_deadline());
@@ -79,12 +79,12 @@ class NicPart {
  private:
   class Out;
 
-  static CmConfig cm_config(const Owner& owner);
+  static CmConfig cm_config(const Lent& lent);
   void resolve_for_cm(const wire::IpAddress& to, Time now);
   bool send_cm_mad(const CmAgent::OutgoingMad& mad, TxBatch& wire_batch, TxBatch& loop_batch,
                    Time now);
 
-  Owner owner_;
+  Lent lent_;
   PortInfo port_info_;
   bool shared_;  // mprdmad is behind the port
   Neighbours neighbours_;

@@ -27,11 +27,11 @@ enum class PathState : uint8_t {
 
 // Takes what is known of a neighbour into the way to it: of a queue pair or of an address handle.
 template <class Way>
-void apply_neighbour(Way& way, const ArpTable::Entry& entry) {
-  if (entry.state == ArpTable::State::kReachable) {
+void apply_neighbour(Way& way, const NeighbourTable::Entry& entry) {
+  if (entry.state == NeighbourTable::State::kReachable) {
     way.address.dst_mac = entry.mac;
     way.path = PathState::kReady;
-  } else if (entry.state == ArpTable::State::kFailed) {
+  } else if (entry.state == NeighbourTable::State::kFailed) {
     way.path = PathState::kFailed;
   }
 }

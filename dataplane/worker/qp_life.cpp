@@ -27,13 +27,13 @@ void empty_ring(WorkRing& ring) {
 Worker::Worker(const WorkerConfig& config, std::unique_ptr<Port> port, Time now)
     : config_(config),
       port_(std::move(port)),
-      nic_(port_->nic()),
+      daemon_(port_->daemon()),
       port_info_(port_->info()),
       loop_(config.mtu),
       gids_{wire::link_local_of(config.mac), wire::map_ipv4(config.ipv4)},
       prng_(config.seed),
       doorbells_(std::make_unique<mprdma_abi_doorbell_page>()),
-      qps_(prng_.split("qp numbers"), nic_ != nullptr ? nic_->block() : QpBlock{}),
+      qps_(prng_.split("qp numbers"), daemon_ != nullptr ? daemon_->block() : QpBlock{}),
       mrs_(kMaxMrs, prng_.split("keys")),
       nic_part_({.mac = config.mac,
                  .ipv4 = config.ipv4,
@@ -161,7 +161,8 @@ int Worker::set_path(QpContext& qp, Time now) {
   if (answers_marks(qp)) qp.address.ecn = wire::Ecn::kEct0;
   qp.path = found.path;
   // On a shared device, our address may also mean another process.
-  qp.loop = is_own(found.address.dst_ip) && (nic_ == nullptr || qps_.owns(Qpn(qp.attr.dest_qpn)));
+  qp.loop =
+      is_own(found.address.dst_ip) && (daemon_ == nullptr || qps_.owns(Qpn(qp.attr.dest_qpn)));
   touch(qp);
   return 0;
 }
@@ -172,7 +173,7 @@ void Worker::on_neighbour(void* worker, const wire::IpAddress& ip) {
 
 // What is known of a neighbour changed: its queue pairs go on, or learn that it is gone.
 void Worker::path_changed(const wire::IpAddress& peer) {
-  const ArpTable::Entry* entry = nic_part_.table().find(peer);
+  const NeighbourTable::Entry* entry = nic_part_.table().find(peer);
   if (entry == nullptr) return;
   qps_.for_each([&](QpContext& qp) {
     if (qp.path == PathState::kNone || qp.loop || qp.address.dst_ip != peer) return;
@@ -259,14 +260,14 @@ void Worker::service(Time clock, Time now) {
 
 // A daemon that could not return the same numbers has given the old ones to another process.
 void Worker::follow_block(Time now) {
-  if (nic_ == nullptr || nic_->block() == qps_.block()) return;
+  if (daemon_ == nullptr || daemon_->block() == qps_.block()) return;
   now_ = now;
   qps_.for_each([this](QpContext& qp) {
     if (qp.qp.state() == transport::QpState::kReset) return;
     fail(qp);
     raise_event(qp.client, MPRDMA_ABI_EVENT_QP_FATAL, qp.cookie);
   });
-  qps_.move_to(nic_->block());
+  qps_.move_to(daemon_->block());
   settle(now);
 }
 
@@ -275,7 +276,7 @@ void Worker::follow_block(Time now) {
 void Worker::ask_failed_paths(Time now) {
   const auto ask = [&](auto& of) {
     if (of.path != PathState::kFailed) return false;
-    const ArpTable::Entry* entry = nic_part_.table().resolve(of.address.dst_ip, now);
+    const NeighbourTable::Entry* entry = nic_part_.table().resolve(of.address.dst_ip, now);
     if (entry == nullptr) return false;
     of.path = PathState::kResolving;
     apply_neighbour(of, *entry);

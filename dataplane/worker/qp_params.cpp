@@ -140,8 +140,8 @@ int agreed_params(const mprdma_abi_qp_transport& wanted, const Params& configure
   return choose_params(agreed, configured, out);
 }
 
-PairNegotiation::Facts pair_facts(const Params& params, bool agrees) {
-  PairNegotiation::Facts facts;
+PairNegotiation::Preferences pair_preferences(const Params& params, bool agrees) {
+  PairNegotiation::Preferences facts;
   facts.negotiates = true;
   facts.abilities = 1u << MPRDMA_ABI_MODE_MP | 1u << MPRDMA_ABI_MODE_MP_PAPER |
                     1u << MPRDMA_ABI_MODE_MP_SINGLE | 1u << MPRDMA_ABI_MODE_ROCE;

@@ -22,7 +22,7 @@ int agreed_params(const mprdma_abi_qp_transport& wanted, const transport::Params
                   uint32_t mode, uint32_t window_slots, transport::Params* out);
 
 // Facts for the peer about a queue pair with these parameters. `agrees`: RC, and no mode is pinned.
-PairNegotiation::Facts pair_facts(const transport::Params& params, bool agrees);
+PairNegotiation::Preferences pair_preferences(const transport::Params& params, bool agrees);
 
 // The mode of the preset behind these parameters, never MPRDMA_ABI_MODE_DEFAULT.
 mprdma_abi_transport_mode mode_of(const transport::Params& params);

@@ -20,11 +20,11 @@ Srq::Srq(const mprdma_abi_create_srq& command, const mprdma_abi_client* client, 
       limit_(command.limit) {
   shared_.host = this;
   shared_.pd = command.pd;
-  shared_.take = &take_entry;
+  shared_.take = &pop_receive;
   shared_.room = &room_of_oldest;
 }
 
-bool Srq::take_entry(void* host, transport::RecvRequest* out, transport::Sge* sges) {
+bool Srq::pop_receive(void* host, transport::RecvRequest* out, transport::Sge* sges) {
   return static_cast<Srq*>(host)->take(out, sges);
 }
 

@@ -60,7 +60,7 @@ class Srq {
   uint32_t users = 0;
 
  private:
-  static bool take_entry(void* host, transport::RecvRequest* out, transport::Sge* sges);
+  static bool pop_receive(void* host, transport::RecvRequest* out, transport::Sge* sges);
   static bool room_of_oldest(void* host, uint32_t* bytes);
   uint32_t look(transport::RecvRequest* out, transport::Sge* sges);
   bool take(transport::RecvRequest* out, transport::Sge* sges);

@@ -6,7 +6,7 @@ bool Worker::run(Time now) {
   now_ = now;
   ++counters_.bursts;
   // Doorbells come before messages, so that a receive posted before its message arrived is found.
-  bool worked = take_doorbells(now);
+  bool worked = process_doorbells(now);
   {
     TxBatch answers(port_.get());
     worked |= receive(*port_, answers, now) > 0;

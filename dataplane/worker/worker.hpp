@@ -83,7 +83,7 @@ class Worker {
   void service(Time clock, Time now);
   void service(Time now) { service(now, now); }
   // True while mprdmad, which owns the device, is away and expected back.
-  [[nodiscard]] bool nic_is_away() const { return nic_ != nullptr && nic_->away(); }
+  [[nodiscard]] bool daemon_is_away() const { return daemon_ != nullptr && daemon_->away(); }
   // When run() has to be called though nothing arrives.
   [[nodiscard]] Time next_deadline() const;
   // True if an answer of the peer, room on the wire or a neighbour's address is outstanding.
@@ -156,15 +156,15 @@ class Worker {
 
   // worker_transmit.cpp
   bool transmit(Time now);
-  void take_turn(QpContext& qp, TxBatch& batch, unsigned* budget, Time now);
+  void transmit_connected(QpContext& qp, TxBatch& batch, unsigned* budget, Time now);
   void send_packet(QpContext& qp, const wire::FrameAddress& address, bool loop,
                    const transport::TxPacket& packet, TxFrame& frame);
   void send_ack(QpContext& qp, TxBatch& answers);
 
   // worker_datagrams.cpp
-  void ah_path_changed(const wire::IpAddress& peer, const ArpTable::Entry& entry);
+  void ah_path_changed(const wire::IpAddress& peer, const NeighbourTable::Entry& entry);
   [[nodiscard]] bool can_send(const QpContext& qp) const;
-  bool take_datagram_turn(QpContext& qp, TxBatch& wire_batch, TxBatch& loop_batch, unsigned* budget,
+  bool transmit_datagrams(QpContext& qp, TxBatch& wire_batch, TxBatch& loop_batch, unsigned* budget,
                           Time now);
   bool receive_group(const RxFrame& frame, Port& port, TxBatch& answers, Time now);
   void place_grh(const transport::Placement& placement);
@@ -182,23 +182,24 @@ class Worker {
   [[nodiscard]] bool needs_link(const QpContext& qp) const { return !is_own(qp.address.dst_ip); }
   // Only for reliable services: datagrams are lost as on any wire.
   [[nodiscard]] bool waits_for_link(const QpContext& qp) const {
-    return !link_seen_ && !qp.goes_without_link && needs_link(qp) && qp.pair.facts().negotiates;
+    return !link_seen_ && !qp.goes_without_link && needs_link(qp) &&
+           qp.pair.preferences().negotiates;
   }
   void push_negotiating(QpContext& qp);
   bool negotiate(Time now);
   bool send_question(QpContext& qp, TxBatch& batch);
   void answer_question(const wire::PairMad& question, Time now, TxBatch& answers);
-  void take_answer(const wire::PairMad& answer, Time now, TxBatch& answers);
+  void process_answer(const wire::PairMad& answer, Time now, TxBatch& answers);
   static void on_pair_mad(void* worker, const wire::PairMad& mad, Time now, TxBatch& answers);
   void receive_pair_mad(const wire::PairMad& mad, Time now, TxBatch& answers);
   void note_packet_mode(QpContext& qp, bool mp, Time now, TxBatch& answers);
   void warn_of_wrong_mode(const QpContext& qp, bool mp);
 
   // worker_queues.cpp
-  bool take_doorbells(Time now);
-  void take_work(QpContext& qp, Time now);
-  bool take_receives(QpContext& qp, Time now);
-  bool take_sends(QpContext& qp, Time now);
+  bool process_doorbells(Time now);
+  void process_posted(QpContext& qp, Time now);
+  bool process_receives(QpContext& qp, Time now);
+  bool process_sends(QpContext& qp, Time now);
   transport::PostResult post_wqe(QpContext& qp, const mprdma_abi_send_wqe& wqe, void* slot,
                                  Time now);
   void refuse_wqe(QpContext& qp, const mprdma_abi_send_wqe& wqe, Time now);
@@ -225,7 +226,7 @@ class Worker {
 
   WorkerConfig config_;
   std::unique_ptr<Port> port_;
-  NicLink* nic_;  // from the port; non-null: other processes share the device
+  Daemon* daemon_;  // from the port; non-null: other processes share the device
   PortInfo port_info_;
   LoopPort loop_;
   std::array<wire::IpAddress, 2> gids_{};

@@ -9,7 +9,7 @@ namespace mprdma::dataplane {
 // ---- Addresses ---------------------------------------------------------------------------------
 
 // Resumes the address handles of a neighbour, or marks them failed.
-void Worker::ah_path_changed(const wire::IpAddress& peer, const ArpTable::Entry& entry) {
+void Worker::ah_path_changed(const wire::IpAddress& peer, const NeighbourTable::Entry& entry) {
   bool any = false;
   ahs_.for_each([&](uint32_t, AddressHandle& ah) {
     if (ah.loop || ah.group || ah.address.dst_ip != peer) return;
@@ -40,7 +40,7 @@ bool Worker::can_send(const QpContext& qp) const {
 }
 
 // True: a wire was full.
-bool Worker::take_datagram_turn(QpContext& qp, TxBatch& wire_batch, TxBatch& loop_batch,
+bool Worker::transmit_datagrams(QpContext& qp, TxBatch& wire_batch, TxBatch& loop_batch,
                                 unsigned* budget, Time now) {
   for (unsigned left = kQuantum; left > 0 && *budget != 0; --left) {
     if (!qp.qp.wants_to_send()) return false;
@@ -89,7 +89,7 @@ bool Worker::receive_group(const RxFrame& frame, Port& port, TxBatch& answers, T
   }
   // Our own datagrams come back over the loopback; on a shared device, other processes send under
   // the same address.
-  if (is_own(address.src_ip) ? nic_ == nullptr && !from_loop : from_loop) {
+  if (is_own(address.src_ip) ? daemon_ == nullptr && !from_loop : from_loop) {
     ++counters_.drop_wrong_source;
     return false;
   }

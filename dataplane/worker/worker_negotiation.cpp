@@ -56,7 +56,7 @@ void Worker::begin_negotiation(QpContext& qp, Time now) {
 
 void Worker::end_negotiation(QpContext& qp) {
   qp.pair.reset();
-  if (qp.pair.facts().negotiates && qp.pair.facts().pinned == PairMode::kNone) {
+  if (qp.pair.preferences().negotiates && qp.pair.preferences().pinned == PairMode::kNone) {
     qp.mode = MPRDMA_ABI_MODE_DEFAULT;
   }
   for (QpContext** link = &negotiating_; *link != nullptr; link = &(*link)->next_negotiating) {
@@ -69,7 +69,7 @@ void Worker::end_negotiation(QpContext& qp) {
 
 // The answer to a question about a queue pair that does not exist.
 PairNegotiation Worker::default_pair() const {
-  return PairNegotiation(pair_facts(config_.params, config_.agree_modes));
+  return PairNegotiation(pair_preferences(config_.params, config_.agree_modes));
 }
 
 // The mode is decided, or a decision is taken back while it has had no effect: then everything that
@@ -223,7 +223,7 @@ void Worker::answer_question(const wire::PairMad& question, Time now, TxBatch& a
   }
 }
 
-void Worker::take_answer(const wire::PairMad& answer, Time now, TxBatch& answers) {
+void Worker::process_answer(const wire::PairMad& answer, Time now, TxBatch& answers) {
   QpContext* qp = qps_.find(Qpn(static_cast<uint32_t>(answer.transaction & wire::kQpnMask)));
   if (qp == nullptr || !qp->pair.begun() || answer.transaction != qp->pair.transaction() ||
       decoded_.address.src_ip != qp->address.dst_ip) {
@@ -247,7 +247,7 @@ void Worker::receive_pair_mad(const wire::PairMad& mad, Time now, TxBatch& answe
   if (mad.status == 0) silent_peers_.remove(decoded_.address.src_ip);
   if (mad.response) {
     ++counters_.pair_answers_received;
-    take_answer(mad, now, answers);
+    process_answer(mad, now, answers);
   } else {
     ++counters_.pair_questions_received;
     answer_question(mad, now, answers);

@@ -48,7 +48,7 @@ uint16_t cqe_flags(const Completion& completion) {
 
 }  // namespace
 
-bool Worker::take_doorbells(Time now) {
+bool Worker::process_doorbells(Time now) {
   bool any = false;
   for (unsigned s = 0; s < MPRDMA_ABI_DOORBELL_WORDS / 64; ++s) {
     uint64_t summary = mprdma_abi_take_bits(&doorbells_->summary[s]);
@@ -59,7 +59,7 @@ bool Worker::take_doorbells(Time now) {
         const unsigned slot = word * 64 + static_cast<unsigned>(std::countr_zero(bits));
         any = true;
         QpContext* qp = qps_.at_slot(slot);
-        if (qp != nullptr) take_work(*qp, now);
+        if (qp != nullptr) process_posted(*qp, now);
       }
     }
   }
@@ -67,10 +67,10 @@ bool Worker::take_doorbells(Time now) {
 }
 
 // Takes over the requests in both rings, up to a bound: the rest waits for the next burst.
-void Worker::take_work(QpContext& qp, Time now) {
+void Worker::process_posted(QpContext& qp, Time now) {
   qp.backlog = false;
-  const bool more_receives = take_receives(qp, now);
-  const bool more_sends = take_sends(qp, now);
+  const bool more_receives = process_receives(qp, now);
+  const bool more_sends = process_sends(qp, now);
   if (more_receives || more_sends) {
     mprdma_abi_ring_doorbell(doorbells_.get(), slot_of(qp.qp.qpn()));
   }
@@ -78,7 +78,7 @@ void Worker::take_work(QpContext& qp, Time now) {
 }
 
 // True: the bound was reached, and more requests wait.
-bool Worker::take_receives(QpContext& qp, Time now) {
+bool Worker::process_receives(QpContext& qp, Time now) {
   WorkRing& rq = qp.rq;
   if (rq.depth == 0 || qp.qp.state() == QpState::kReset) return false;
   const uint32_t producer = mprdma_abi_load_acquire(&rq.dbr->producer);
@@ -112,7 +112,7 @@ bool Worker::take_receives(QpContext& qp, Time now) {
   return taken == kWqesPerDoorbell && rq.next != producer;
 }
 
-bool Worker::take_sends(QpContext& qp, Time now) {
+bool Worker::process_sends(QpContext& qp, Time now) {
   WorkRing& sq = qp.sq;
   const QpState state = qp.qp.state();
   // Before RTS, and before the mode is agreed with the peer, requests wait in the ring.

@@ -23,9 +23,9 @@ bool Worker::transmit(Time now) {
     const unsigned before = budget;
     bool refused = false;
     if (qp->qp.service() == transport::QpService::kUd) {
-      refused = take_datagram_turn(*qp, wire_batch, loop_batch, &budget, now);
+      refused = transmit_datagrams(*qp, wire_batch, loop_batch, &budget, now);
     } else {
-      take_turn(*qp, batch, &budget, now);
+      transmit_connected(*qp, batch, &budget, now);
       refused = batch.full();
     }
     if (budget == before && refused) --refusals_left;
@@ -35,7 +35,7 @@ bool Worker::transmit(Time now) {
   return budget != budget_before;
 }
 
-void Worker::take_turn(QpContext& qp, TxBatch& batch, unsigned* budget, Time now) {
+void Worker::transmit_connected(QpContext& qp, TxBatch& batch, unsigned* budget, Time now) {
   for (unsigned left = kQuantum; left > 0 && *budget != 0; --left) {
     if (!qp.qp.wants_to_send()) return;
     if (qp.path != PathState::kReady) {

@@ -129,7 +129,7 @@ void mprdma_dm_mr_gone(struct mprdma_dm* dm) {
   release(dm);
 }
 
-static bool take_by_number(struct mprdma_object* object, void* number) {
+static bool take_reference_by_number(struct mprdma_object* object, void* number) {
   bool found = object->number == *(const uint32_t*)number;
   if (found) {
     struct mprdma_dm* dm = MPRDMA_CONTAINER(object, struct mprdma_dm, object);
@@ -141,7 +141,7 @@ static bool take_by_number(struct mprdma_object* object, void* number) {
 struct ibv_dm* mprdma_import_dm(struct ibv_context* context, uint32_t number) {
   struct mprdma_dm* dm = make(context);
   struct mprdma_object* object =
-      dm != NULL ? mprdma_object_find(MPRDMA_OBJECT_DM, take_by_number, &number) : NULL;
+      dm != NULL ? mprdma_object_find(MPRDMA_OBJECT_DM, take_reference_by_number, &number) : NULL;
   if (object == NULL) {
     errno = dm != NULL ? ENOENT : ENOMEM;
     free(dm);

@@ -124,9 +124,9 @@ struct mprdma_object* mprdma_object_find(enum mprdma_object_kind kind,
   return object;
 }
 
-static struct mprdma_object* take_leftover(enum mprdma_object_kind kind,
-                                           const struct mprdma_context* context,
-                                           struct mprdma_object* copy) {
+static struct mprdma_object* pop_leftover(enum mprdma_object_kind kind,
+                                          const struct mprdma_context* context,
+                                          struct mprdma_object* copy) {
   pthread_mutex_lock(&objects_lock);
   struct mprdma_object* object = objects[kind];
   while (object != NULL && object->context != context) {
@@ -145,7 +145,7 @@ void mprdma_object_destroy_leftovers(struct mprdma_context* context,
   struct mprdma_object copy;
   for (int kind = 0; kind < MPRDMA_OBJECT_KINDS; kind++) {
     struct mprdma_object* object;
-    while ((object = take_leftover((enum mprdma_object_kind)kind, context, &copy)) != NULL) {
+    while ((object = pop_leftover((enum mprdma_object_kind)kind, context, &copy)) != NULL) {
       /* Another context may have bound windows to the region, over an imported protection
        * domain. */
       int error = tell_engine(&copy, kind == MPRDMA_OBJECT_MR ? MPRDMA_ABI_DEREG_UNBINDS : 0);

@@ -114,7 +114,7 @@ int mprdma_dealloc_pd(struct ibv_pd* ibv) {
   return error;
 }
 
-static bool take_by_number(struct mprdma_object* object, void* number) {
+static bool take_reference_by_number(struct mprdma_object* object, void* number) {
   bool found = object->number == *(const uint32_t*)number;
   if (found) {
     struct mprdma_pd* pd = MPRDMA_CONTAINER(object, struct mprdma_pd, object);
@@ -126,7 +126,7 @@ static bool take_by_number(struct mprdma_object* object, void* number) {
 struct ibv_pd* mprdma_import_pd(struct ibv_context* context, uint32_t number) {
   struct mprdma_pd* pd = calloc(1, sizeof(*pd));
   struct mprdma_object* object =
-      pd != NULL ? mprdma_object_find(MPRDMA_OBJECT_PD, take_by_number, &number) : NULL;
+      pd != NULL ? mprdma_object_find(MPRDMA_OBJECT_PD, take_reference_by_number, &number) : NULL;
   if (object == NULL) {
     errno = pd != NULL ? ENOENT : ENOMEM;
     free(pd);

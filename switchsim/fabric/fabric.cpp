@@ -126,7 +126,7 @@ bool Fabric::receive(uint32_t index, Time now) {
   if (count == 0) return false;
   std::array<uint64_t, kBurst> cookies;
   for (unsigned i = 0; i < count; ++i) {
-    take_in(index, frames[i], now);
+    receive_from_host(index, frames[i], now);
     cookies[i] = frames[i].cookie;
   }
   host.port->rx_release(cookies.data(), count);
@@ -136,7 +136,7 @@ bool Fabric::receive(uint32_t index, Time now) {
   return count == kBurst;
 }
 
-void Fabric::take_in(uint32_t host, const RxFrame& frame, Time now) {
+void Fabric::receive_from_host(uint32_t host, const RxFrame& frame, Time now) {
   FabricCounters& counters = hosts_[host].counters;
   if (frame.length > kFrameBytesMax) {
     ++counters.drop_long;

@@ -121,7 +121,7 @@ class Fabric {
   [[nodiscard]] unsigned char* buffer(PacketId packet) const;
   [[nodiscard]] SimTime sim_time(Time now) const;
   bool receive(uint32_t host, Time now);
-  void take_in(uint32_t host, const dataplane::RxFrame& frame, Time now);
+  void receive_from_host(uint32_t host, const dataplane::RxFrame& frame, Time now);
   void send_flow(uint32_t host, PacketId packet, const FrameClass& found);
   void send_control(uint32_t host, PacketId packet, const FrameClass& found, Time now);
   void flood_copy(uint32_t from, uint32_t to, PacketId packet, Time now);

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/ipv4.hpp"
+#include "dataplane/sys/address_text.hpp"
 
 namespace mprdma::switchsim {
 
@@ -15,16 +15,6 @@ using nlohmann::json;
 
 json refused(const std::string& error) {
   return {{"ok", false}, {"error", error}};
-}
-
-std::string address_text(Ipv4 ipv4) {
-  const uint32_t ip = ipv4.value();
-  return fmt::format("{}.{}.{}.{}", ip >> 24, ip >> 16 & 255, ip >> 8 & 255, ip & 255);
-}
-
-std::string mac_text(const wire::MacAddress& mac) {
-  return fmt::format("{:02x}:{:02x}:{:02x}:{:02x}:{:02x}:{:02x}", mac[0], mac[1], mac[2], mac[3],
-                     mac[4], mac[5]);
 }
 
 template <class Counters>
@@ -40,8 +30,8 @@ const char* kind_text(PortKind kind) {
 json show_host(const Fabric& fabric, size_t index) {
   const HostConfig& host = fabric.config().hosts[index];
   json out = {{"name", host.name},
-              {"ip", fmt::format("{}/{}", address_text(host.ipv4), host.prefix_bits)},
-              {"mac", mac_text(host.mac)},
+              {"ip", fmt::format("{}/{}", dataplane::address_text(host.ipv4), host.prefix_bits)},
+              {"mac", dataplane::mac_text(host.mac)},
               {"port", kind_text(host.kind)},
               {"path", host.path},
               {"up", fabric.port(index).link_up()},
@@ -105,8 +95,8 @@ json list_hosts(const Fabric& fabric, const FabricStatus& status) {
   for (const HostConfig& host : fabric.config().hosts) {
     out["hosts"].push_back(
         {{"name", host.name},
-         {"address", fmt::format("{}/{}", address_text(host.ipv4), host.prefix_bits)},
-         {"mac", mac_text(host.mac)},
+         {"address", fmt::format("{}/{}", dataplane::address_text(host.ipv4), host.prefix_bits)},
+         {"mac", dataplane::mac_text(host.mac)},
          {"mtu", host.mtu},
          {"port", host.application_port()}});
   }

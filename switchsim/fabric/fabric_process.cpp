@@ -27,7 +27,7 @@ FabricProcess::~FabricProcess() {
   close(lock_fd_);
 }
 
-Status FabricProcess::take_lock() {
+Status FabricProcess::acquire_lock() {
   const std::string path = directory_ + "/lock";
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return system_status(path, errno);
@@ -62,7 +62,7 @@ Status FabricProcess::open(FabricConfig config, const std::string& name,
   for (HostConfig& host : config.hosts) {
     if (host.path.empty()) host.path = fmt::format("{}/{}.sock", directory, host.name);
   }
-  Status status = take_lock();
+  Status status = acquire_lock();
   if (status.ok()) status = open_ports(config);
   if (!status.ok()) return status;
   fabric_ = std::make_unique<Fabric>(config, std::move(ports_), dataplane::clock_now());

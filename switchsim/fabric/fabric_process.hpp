@@ -33,7 +33,7 @@ class FabricProcess {
   void run();
 
  private:
-  Status take_lock();
+  Status acquire_lock();
   Status open_ports(const FabricConfig& config);
 
   std::string directory_;

@@ -25,7 +25,7 @@ double number_of(const toml::node& node) {
   return node.value<double>().value_or(-1);
 }
 
-bool take_red(const toml::node& node, RedConfig* out) {
+bool read_red(const toml::node& node, RedConfig* out) {
   if (const auto* string = node.as_string()) return parse_red(string->get(), out);
   const auto* array = node.as_array();
   if (array == nullptr || array->size() != 3) return false;
@@ -49,7 +49,7 @@ void read_port(TomlReader* reader, bool rate_required, PortConfig* out) {
     return true;
   });
   reader->value("red", "[pmax, kmin_kb, kmax_kb], like [1.0, 20, 60], or \"off\"", false,
-                [&](const toml::node& node) { return take_red(node, &out->red); });
+                [&](const toml::node& node) { return read_red(node, &out->red); });
   reader->value(
       "loss", "a share in 0..1, or a string like \"1%\"", false, [&](const toml::node& node) {
         if (const auto* text = node.as_string()) {
@@ -108,10 +108,10 @@ class Parser {
       return;
     }
     top_.value("switches", "a list of names, like [\"a\", \"b\"], or paths = N instead", true,
-               [&](const toml::node& node) { return take_switches(node); });
+               [&](const toml::node& node) { return read_switches(node); });
   }
 
-  bool take_switches(const toml::node& node) {
+  bool read_switches(const toml::node& node) {
     const auto* array = node.as_array();
     if (array == nullptr || array->empty() || array->size() > 256) return false;
     for (const toml::node& one : *array) {

@@ -56,7 +56,7 @@ bool EventWheel::refill(SimTime limit) {
   }
   if (slot > (limit.ps() >> shift_)) return false;
   current_begin_ = current_end_ = 0;
-  append_sorted(take_bucket(slot));
+  append_sorted(detach_bucket(slot));
   return true;
 }
 
@@ -68,7 +68,7 @@ void EventWheel::look_ahead() {
   std::array<EventId, kKnownAhead> lists;
   uint32_t taken = 0;
   for (int64_t slot = next_slot(last); slot != kNoSlot; slot = next_slot(last)) {
-    lists[taken] = take_bucket(slot);
+    lists[taken] = detach_bucket(slot);
     // The buckets are fetched together; one by one, each would be waited for.
     __builtin_prefetch(&nodes_[lists[taken]], 1);
     if (++taken == kKnownAhead) break;
@@ -79,7 +79,7 @@ void EventWheel::look_ahead() {
   for (uint32_t i = 0; i < taken; ++i) append_sorted(lists[i]);
 }
 
-EventId EventWheel::take_bucket(int64_t slot) {
+EventId EventWheel::detach_bucket(int64_t slot) {
   slot_ = slot;
   const auto bucket = static_cast<uint32_t>(slot & mask_);
   bits_[bucket / 64] &= ~(uint64_t{1} << (bucket % 64));
@@ -131,7 +131,7 @@ void EventWheel::advance(SimTime now) {
   if (current_count() != 0 || slot <= slot_) return;
   DCHECK(next_slot() >= slot);
   current_begin_ = current_end_ = 0;
-  append_sorted(take_bucket(slot));
+  append_sorted(detach_bucket(slot));
 }
 
 SimTime EventWheel::next() const {

@@ -133,7 +133,7 @@ class EventWheel {
   bool refill(SimTime limit);
   // Makes a few more near buckets current.
   void look_ahead();
-  EventId take_bucket(int64_t slot);
+  EventId detach_bucket(int64_t slot);
   void append_sorted(EventId list);
   void insert_current(EventId id);
   void insert_far(EventId id);

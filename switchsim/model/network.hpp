@@ -201,7 +201,7 @@ class Network {
   [[nodiscard]] bool wants_wire(PortId id) const;
   void update_open(PortId id);
   void set_pausing(PortId id, bool pausing);
-  void take_signal(PortId id);
+  void process_signal(PortId id);
   void check_accounts() const;
 
   Hosts& hosts_;

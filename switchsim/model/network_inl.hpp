@@ -263,7 +263,7 @@ void Network<Hosts>::handle(EventId event) {
   } else if (event < first_signal_) {
     change_routes(event - first_link_);
   } else {
-    take_signal(event - first_signal_);
+    process_signal(event - first_signal_);
   }
 }
 

@@ -160,7 +160,7 @@ void Network<Hosts>::set_pausing(PortId id, bool pausing) {
 }
 
 template <class Hosts>
-void Network<Hosts>::take_signal(PortId id) {
+void Network<Hosts>::process_signal(PortId id) {
   PausePort& pause = pauses_[id];
   pause.signals.pop();
   if (!pause.signals.empty()) wheel_.insert(first_signal_ + id, pause.signals.front());

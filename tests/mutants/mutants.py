@@ -143,7 +143,7 @@ MUTANTS = [
     mutant(
         "no-credit-when-nothing-is-in-flight",
         "stream/gate_ack_clock.hpp",
-        "    free_ += std::max(room(f), credits() == 0 ? 1u : 0u);\n",
+        "    pathless_ += std::max(room(f), credits() == 0 ? 1u : 0u);\n",
         "",
         "no acknowledgement will come, and nothing is ever sent again",
         SENDER,
@@ -151,8 +151,8 @@ MUTANTS = [
     mutant(
         "timeout-keeps-its-credits",
         "stream/gate_ack_clock.hpp",
-        "    clear();\n    free_ = f.window();\n",
-        "    free_ += f.window();\n",
+        "    clear();\n    pathless_ = f.window();\n",
+        "    pathless_ += f.window();\n",
         "two windows leave after a timeout, on the paths that failed",
         SENDER,
     ),

@@ -22,20 +22,22 @@ import time
 
 from mutants import MUTANTS as SENDER_MUTANTS
 from mutants_cm import MUTANTS as CM_MUTANTS
+from mutants_daemon import MUTANTS as DAEMON_MUTANTS
+from mutants_mgmt import MUTANTS as MGMT_MUTANTS
 from mutants_mp import MUTANTS as MP_MUTANTS
-from mutants_nic import MUTANTS as NIC_MUTANTS
 from mutants_receive import MUTANTS as RECEIVE_MUTANTS
 from mutants_roce import MUTANTS as ROCE_MUTANTS
 from mutants_rules import MUTANTS as RULE_MUTANTS
 from mutants_windows import MUTANTS as WINDOW_MUTANTS
 
 MUTANTS = RECEIVE_MUTANTS + SENDER_MUTANTS + MP_MUTANTS
-MUTANTS += ROCE_MUTANTS + RULE_MUTANTS + WINDOW_MUTANTS + CM_MUTANTS + NIC_MUTANTS
+MUTANTS += ROCE_MUTANTS + RULE_MUTANTS + WINDOW_MUTANTS + CM_MUTANTS + DAEMON_MUTANTS
+MUTANTS += MGMT_MUTANTS
 
 SECONDS_MAX = 240
 
 # By killer; of all others it is transport/.
-SOURCES = {"cm": "dataplane/cm", "nic": "dataplane/daemon"}
+SOURCES = {"cm": "dataplane/cm", "daemon": "dataplane/daemon", "mgmt": "dataplane/mgmt"}
 
 
 def parse_arguments():
@@ -51,9 +53,11 @@ def parse_arguments():
     parser.add_argument("--scripts", required=True, help="the directory of the scripts")
     parser.add_argument("--cm-tests", required=True, help="the unit tests of the CM agent")
     parser.add_argument("--cm-libs", required=True, nargs="+", help="what they need")
-    parser.add_argument("--nic-tests", required=True, help="the unit tests of mprdmad's switch")
-    parser.add_argument("--nic-libs", required=True, nargs="+", help="what they need")
-    parser.add_argument("--only", help="one mutant, or all that begin so: nic-")
+    parser.add_argument("--mgmt-tests", required=True, help="the unit tests of dataplane/mgmt")
+    parser.add_argument("--mgmt-libs", required=True, nargs="+", help="what they need")
+    parser.add_argument("--daemon-tests", required=True, help="the unit tests of mprdmad's switch")
+    parser.add_argument("--daemon-libs", required=True, nargs="+", help="what they need")
+    parser.add_argument("--only", help="one mutant, or all that begin so: daemon-")
     parser.add_argument("--one-of", type=int, default=1, help="only the first of each N mutants")
     parser.add_argument("--seeds", default="1..4000")
     return parser.parse_args()
@@ -89,7 +93,8 @@ def unit_tests_of(arguments, mutant):
     return {
         "unit": (arguments.unit_tests, arguments.unit_libs),
         "cm": (arguments.cm_tests, arguments.cm_libs),
-        "nic": (arguments.nic_tests, arguments.nic_libs),
+        "mgmt": (arguments.mgmt_tests, arguments.mgmt_libs),
+        "daemon": (arguments.daemon_tests, arguments.daemon_libs),
     }.get(mutant.killer)
 
 

@@ -41,7 +41,7 @@ Endpoint::Endpoint(QpConfig config, uint32_t held_budget, bool share_receives, T
   qp = std::make_unique<Qp>(config, device);
 }
 
-bool Endpoint::take_shared(void* host, RecvRequest* out, Sge* sges) {
+bool Endpoint::pop_shared_receive(void* host, RecvRequest* out, Sge* sges) {
   auto& self = *static_cast<Endpoint*>(host);
   if (self.shared_.empty()) return false;
   sges[0] = self.shared_.front().sge;

@@ -82,9 +82,9 @@ class Endpoint {
     uint64_t wr_id;
     Sge sge;
   };
-  static bool take_shared(void* host, RecvRequest* out, Sge* sges);
+  static bool pop_shared_receive(void* host, RecvRequest* out, Sge* sges);
 
-  SharedReceives shared_queue_{.host = this, .pd = 0, .take = take_shared};
+  SharedReceives shared_queue_{.host = this, .pd = 0, .take = pop_shared_receive};
   std::deque<SharedEntry> shared_;
   FrameHandle last_frame_ = 0;
   uint64_t next_wr_id_ = 1;

@@ -11,7 +11,7 @@ void World::make_queue_pair(uint32_t n, uint32_t q) {
   const SideKnobs& knobs = scenario_.sides[q][n];
   Taker& taker = takers_[q][n];
   taker = {.world = this, .node = n, .queue_pair = q, .receives = {}};
-  taker.receives = {.host = &taker, .pd = 0, .take = take_shared};
+  taker.receives = {.host = &taker, .pd = 0, .take = pop_shared_receive};
   node.qps.push_back(std::make_unique<transport::Qp>(
       transport::QpConfig{.qpn = node.qpns[q],
                           .pd = q,

@@ -166,7 +166,7 @@ void Flow::check_first_copy(const Op& op, uint64_t op_index) {
 }
 
 // READ data shows that its request has arrived, and all packets before it.
-void Flow::take_implied_acks() {
+void Flow::process_implied_acks() {
   const uint64_t done = responses_.placed_messages();
   if (done > 0) requests_.on_implied_ack(ops_[responses_.message(done - 1).op].first_packet + 1);
   if (responses_.placing()) {
@@ -176,14 +176,14 @@ void Flow::take_implied_acks() {
 
 bool Flow::on_ack_delivered(const wire::Packet& ack, bool of_responses, Time now, uint64_t marks) {
   if (of_responses) return responses_.on_ack_delivered(ack, now, marks);
-  take_implied_acks();
+  process_implied_acks();
   peer_in_order_ = (ack.mp_ack.flags & wire::kMpAckOrderedPlacement) != 0;
   return requests_.on_ack_delivered(ack, now, marks);
 }
 
 uint64_t Flow::on_request_sent(const wire::Packet& packet, std::span<const uint8_t> payload,
                                Time now, uint64_t marks) {
-  take_implied_acks();
+  process_implied_acks();
   const uint64_t before = requests_.sent();
   const uint64_t index = requests_.on_sent(packet.psn, now, marks);
   const uint64_t op_index = requests_.message_of(index).op;

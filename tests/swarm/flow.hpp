@@ -181,7 +181,7 @@ class Flow {
 
  private:
   void check_request(const Op& op, uint64_t at, const wire::Packet& packet) const;
-  void take_implied_acks();
+  void process_implied_acks();
   void check_first_copy(const Op& op, uint64_t op_index);
   void check_atomic_request(const Op& op, const wire::Packet& packet) const;
   void check_atomic_response(const Op& op, const wire::Packet& packet) const;

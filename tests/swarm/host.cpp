@@ -28,10 +28,10 @@ void World::drain(Node& node, uint32_t q) {
         continue;
       }
       sabotaged_ = true;
-      take_completion(node, q, c);
+      process_completion(node, q, c);
       c = *delayed_completion_;
     }
-    take_completion(node, q, c);
+    process_completion(node, q, c);
   }
   while (true) {
     const transport::QpEvent event = node.qps[q]->poll_event();
@@ -47,7 +47,7 @@ void World::drain(Node& node, uint32_t q) {
   }
 }
 
-void World::take_completion(Node& node, uint32_t q, const transport::Completion& c) {
+void World::process_completion(Node& node, uint32_t q, const transport::Completion& c) {
   trace("n{} qp{} {} completion wr {} status {}", node.number, q, c.is_recv ? "recv" : "send",
         c.wr_id, static_cast<int>(c.status));
   last_activity_ = now_;

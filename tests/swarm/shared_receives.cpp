@@ -6,7 +6,7 @@
 
 namespace mprdma::swarm {
 
-bool World::take_shared(void* host, transport::RecvRequest* out, transport::Sge* sges) {
+bool World::pop_shared_receive(void* host, transport::RecvRequest* out, transport::Sge* sges) {
   const Taker& taker = *static_cast<Taker*>(host);
   World& world = *taker.world;
   Node& node = *world.nodes_[taker.node];

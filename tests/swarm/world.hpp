@@ -129,7 +129,7 @@ class World {
   // host.cpp: work around every call of the transport
   void service(Node& node, uint32_t q);  // after any fact: completions, sending, timers
   void drain(Node& node, uint32_t q);
-  void take_completion(Node& node, uint32_t q, const transport::Completion& completion);
+  void process_completion(Node& node, uint32_t q, const transport::Completion& completion);
   void arm(Node& node);
   void on_timer(Node& node);
   void wake(Node& node);
@@ -155,7 +155,7 @@ class World {
   [[nodiscard]] uint64_t recvs_outstanding(const Node& node, uint32_t q);
 
   // shared_receives.cpp
-  static bool take_shared(void* host, transport::RecvRequest* out, transport::Sge* sges);
+  static bool pop_shared_receive(void* host, transport::RecvRequest* out, transport::Sge* sges);
   bool post_shared_receive(Node& node, uint32_t q);
   void on_shared_completed(Node& node, uint64_t wr_id);
   void reclaim_shared(Node& node, uint32_t q);

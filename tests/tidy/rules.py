@@ -23,13 +23,11 @@ MAY_INCLUDE = {
     "abi": (),
     "wire": ("base",),
     "cc": ("base",),
-    # path < core < pace < work, stream < mp, roce, unreliable < qp
+    # path < core < pace, work, stream < mp, roce, unreliable < qp
     "transport/path": ("base", "wire"),
     "transport/core": ("base", "wire", "cc", "transport/path"),
     "transport/pace": ("base", "wire", "cc", "transport/path", "transport/core"),
-    "transport/stream": (
-        "base", "wire", "cc", "transport/path", "transport/core", "transport/pace",
-    ),
+    "transport/stream": ("base", "wire", "cc", "transport/path", "transport/core"),
     "transport/work": ("base", "wire", "transport/core"),
     "transport/mp": (*BELOW_CONNECTIONS,),
     "transport/roce": (*BELOW_CONNECTIONS,),

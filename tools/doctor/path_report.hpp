@@ -14,8 +14,8 @@
 namespace mprdma::tools {
 
 struct PathSample {
-  dataplane::nic::PathProbe asked;
-  dataplane::nic::PathAnswer answer;
+  dataplane::mprdmad::PathProbe asked;
+  dataplane::mprdmad::PathAnswer answer;
 };
 
 struct PathMeasured {

@@ -27,7 +27,7 @@
 
 namespace {
 
-namespace nic = mprdma::dataplane::nic;
+namespace mprdmad = mprdma::dataplane::mprdmad;
 using mprdma::Duration;
 using mprdma::Status;
 using mprdma::dataplane::PortResult;
@@ -55,10 +55,10 @@ const char* environment(const char* name) {
 }
 
 // Reads the file, then the command line, which overrides it.
-Status load(const Options& options, nic::NicConfig* config) {
-  *config = nic::NicConfig{};
+Status load(const Options& options, mprdmad::DaemonConfig* config) {
+  *config = mprdmad::DaemonConfig{};
   if (!options.config.empty()) {
-    Status status = nic::load_nic_file(options.config, config);
+    Status status = mprdmad::load_nic_file(options.config, config);
     if (!status.ok()) return status;
   }
   if (options.address &&
@@ -80,21 +80,22 @@ Status load(const Options& options, nic::NicConfig* config) {
   }
   if (options.port) config->port_spec = *options.port;
   if (options.socket) config->socket = *options.socket;
-  if (options.gateway && !nic::parse_gateway(*options.gateway, &config->gateway)) {
+  if (options.gateway && !mprdmad::parse_gateway(*options.gateway, &config->gateway)) {
     return {EINVAL,
             "--gateway " + *options.gateway + ": expected an IPv4 address, like 10.73.0.254"};
   }
   if (options.metrics) config->metrics = *options.metrics;
-  if (options.metrics && !nic::valid_listen_address(config->metrics)) {
+  if (options.metrics && !mprdmad::valid_listen_address(config->metrics)) {
     return {EINVAL, "--metrics " + config->metrics +
                         ": expected an address and a port, like 127.0.0.1:9473"};
   }
   if (options.tap) {
-    if (!nic::valid_tap_name(*options.tap)) return {EINVAL, "--tap: expected an interface's name"};
+    if (!mprdmad::valid_tap_name(*options.tap))
+      return {EINVAL, "--tap: expected an interface's name"};
     config->tap = *options.tap;
   }
   config->uids.insert(config->uids.end(), options.uids.begin(), options.uids.end());
-  return nic::complete_nic_config(environment, geteuid(), config);
+  return mprdmad::complete_nic_config(environment, geteuid(), config);
 }
 
 uint64_t random_number() {
@@ -106,7 +107,7 @@ uint64_t random_number() {
   return number;
 }
 
-nic::SwitchConfig switch_config(const nic::NicConfig& config, uint64_t seed) {
+mprdmad::SwitchConfig switch_config(const mprdmad::DaemonConfig& config, uint64_t seed) {
   return {.ipv4 = config.ipv4,
           .prefix_bits = config.prefix_bits,
           .gateway = config.gateway,
@@ -115,7 +116,7 @@ nic::SwitchConfig switch_config(const nic::NicConfig& config, uint64_t seed) {
           .seed = seed};
 }
 
-mprdma::dataplane::CmConfig cm_config(const nic::NicConfig& config, uint64_t seed) {
+mprdma::dataplane::CmConfig cm_config(const mprdmad::DaemonConfig& config, uint64_t seed) {
   mprdma::dataplane::CmConfig cm;
   cm.address = mprdma::wire::map_ipv4(config.ipv4);
   cm.ipv4 = config.ipv4;
@@ -157,13 +158,13 @@ void raise_descriptor_limit() {
   (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-void print_counters(nic::NicLoop& loop) {
+void print_counters(mprdmad::DaemonLoop& loop) {
   const char* wanted = std::getenv("MPRDMA_COUNTERS");
   if (wanted == nullptr || std::strcmp(wanted, "1") != 0) return;
   const auto print = [](std::string_view name, uint64_t value) {
     if (value != 0) fmt::print(stderr, "mprdmad: {} {}\n", name, value);
   };
-  loop.nic().total().for_each(print);
+  loop.sw().total().for_each(print);
   loop.server().counters().for_each(print);
   loop.cm().agent().counters().for_each(print);
 }
@@ -174,16 +175,16 @@ int fail(const std::string& message) {
 }
 
 // The daemon makes the directory of the default socket itself.
-Status make_directory(const nic::NicConfig& config) {
+Status make_directory(const mprdmad::DaemonConfig& config) {
   const std::string runtime = mprdma::dataplane::runtime_directory(environment, geteuid());
   if (!config.socket.starts_with(runtime + "/")) return {};
   return mprdma::dataplane::make_private_directory(runtime);
 }
 
 // Reads the configuration again; settings that a running process cannot change keep their values.
-bool reload(const Options& options, const nic::NicConfig& running, nic::SwitchConfig* device,
-            std::vector<uid_t>* uids) {
-  nic::NicConfig config;
+bool reload(const Options& options, const mprdmad::DaemonConfig& running,
+            mprdmad::SwitchConfig* device, std::vector<uid_t>* uids) {
+  mprdmad::DaemonConfig config;
   const Status status = load(options, &config);
   if (!status.ok()) {
     fail(status.text + "; going on as before");
@@ -206,21 +207,21 @@ bool reload(const Options& options, const nic::NicConfig& running, nic::SwitchCo
 
 // Opens the tap, if one is configured; requires a wire then. The device and the kernel share one
 // Ethernet address: the port's, unless the configuration names another.
-Status open_tap(nic::NicConfig* config, const mprdma::dataplane::Port* wire,
-                std::unique_ptr<nic::KernelTap>* tap) {
+Status open_tap(mprdmad::DaemonConfig* config, const mprdma::dataplane::Port* wire,
+                std::unique_ptr<mprdmad::KernelTap>* tap) {
   if (config->tap.empty()) return {};
   const mprdma::dataplane::PortInfo info = wire->info();
   const bool unicast =
       !mprdma::wire::is_multicast(info.mac) && info.mac != mprdma::wire::MacAddress{};
   if (!config->mac_set && unicast) config->mac = info.mac;
   const auto mtu = static_cast<uint32_t>(info.frame_bytes_max - mprdma::wire::Ethernet::kBytes);
-  return nic::KernelTap::open(config->tap, config->mac, mtu, tap);
+  return mprdmad::KernelTap::open(config->tap, config->mac, mtu, tap);
 }
 
 // Warns about an address without a prefix, which is a subnet of its own, as for ip(8): its
 // consequences are not obvious.
-void say_if_alone(const nic::NicConfig& config) {
-  if (config.prefix_bits != 32 || config.port_spec == nic::kNoWire) return;
+void say_if_alone(const mprdmad::DaemonConfig& config) {
+  if (config.prefix_bits != 32 || config.port_spec == mprdmad::kNoWire) return;
   const std::string address = mprdma::dataplane::address_text(config.ipv4);
   fmt::print(stderr,
              "mprdmad: {0}/32 is alone in its subnet: no peer is on-link, each is asked for by ARP "
@@ -229,28 +230,28 @@ void say_if_alone(const nic::NicConfig& config) {
 }
 
 int serve(const Options& options) {
-  nic::NicConfig config;
+  mprdmad::DaemonConfig config;
   Status status = load(options, &config);
   if (status.ok()) status = make_directory(config);
   if (!status.ok()) return fail(status.text);
   say_if_alone(config);
   raise_descriptor_limit();
-  const auto board = std::make_shared<nic::FactsBoard>();
+  const auto board = std::make_shared<mprdmad::StatusBoard>();
   PortResult wire;
-  if (config.port_spec != nic::kNoWire) {
+  if (config.port_spec != mprdmad::kNoWire) {
     // The threads of DPDK use the object until the process ends, so it is never freed.
-    static auto* const telemetry = new nic::NicTelemetry(board, MPRDMA_VERSION);
+    static auto* const telemetry = new mprdmad::DaemonTelemetry(board, MPRDMA_VERSION);
     wire = mprdma::dataplane::open_port(config.port_spec, telemetry);
     if (!wire) return fail("--port " + config.port_spec + ": " + wire.status.text);
     status = mprdma::dataplane::check_frames(config.port_spec, wire.port->info().frame_bytes_max,
                                              config.mtu, "[device] mtu (--mtu)");
     if (!status.ok()) return fail("--port " + config.port_spec + ": " + status.text);
   }
-  std::unique_ptr<nic::KernelTap> tap;
+  std::unique_ptr<mprdmad::KernelTap> tap;
   status = open_tap(&config, wire.port.get(), &tap);
   if (!status.ok()) return fail(status.text);
   const uint64_t seed = random_number();
-  nic::NicLoop::Options loop_options;
+  mprdmad::DaemonLoop::Options loop_options;
   loop_options.device = switch_config(config, seed);
   loop_options.cm = cm_config(config, seed + 1);
   loop_options.server = {.socket = config.socket,
@@ -265,13 +266,13 @@ int serve(const Options& options) {
   }
   mprdma::tools::DaemonFiles files(config.socket);
   loop_options.may_end = [&] { return files.nobody_counts_on_us(); };
-  loop_options.reload = [&](nic::SwitchConfig* device, std::vector<uid_t>* uids) {
+  loop_options.reload = [&](mprdmad::SwitchConfig* device, std::vector<uid_t>* uids) {
     return reload(options, config, device, uids);
   };
   loop_options.board = board;
-  nic::NicLoop loop(std::move(loop_options), std::move(wire.port), std::move(tap));
+  mprdmad::DaemonLoop loop(std::move(loop_options), std::move(wire.port), std::move(tap));
   status = loop.start();
-  nic::NicMetrics metrics(board, MPRDMA_VERSION);
+  mprdmad::DaemonMetrics metrics(board, MPRDMA_VERSION);
   if (status.ok() && !config.metrics.empty()) status = metrics.listen(config.metrics);
   if (!status.ok()) return fail(status.text);
   fmt::print("mprdmad: serving {} at {}\n", config.device_name, config.socket);
@@ -299,7 +300,7 @@ int run(int argc, char** argv) {
   app.add_option("--metrics", options.metrics, "Serve Prometheus there: 127.0.0.1:9473");
   app.add_option("--tap", options.tap, "Interface for the kernel's own traffic over the port");
   app.add_option("--allow-uid", options.uids, "Serve this user, too; may be repeated")
-      ->check(mprdma::tools::whole_number_in(0, nic::kUidMax, "a user id"));
+      ->check(mprdma::tools::whole_number_in(0, mprdmad::kUidMax, "a user id"));
   app.add_option("--linger", options.linger_s,
                  "End when there has been no process for so many seconds (default: never)")
       ->check(mprdma::tools::number_in(0, 1e6, "a number of seconds"));

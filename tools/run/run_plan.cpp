@@ -175,7 +175,7 @@ Status plan_run(const RunOptions& options, const Locations& locations,
   if (!status.ok()) return status;
   if (names_pair(options, config)) config.port_spec.clear();
   if (options.daemon) {
-    status = take_device(options.daemon->device, &config);
+    status = adopt_device(options.daemon->device, &config);
     if (!status.ok()) return status;
     config.port_spec = std::string(dataplane::kDaemonPortPrefix) + options.daemon->socket;
     config.mac_set = true;

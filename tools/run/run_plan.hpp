@@ -27,7 +27,7 @@ struct FabricHost {
 struct DaemonDevice {
   std::string socket;
   std::string name;
-  dataplane::NicDevice device;
+  dataplane::DaemonDevice device;
 };
 
 struct RunOptions {

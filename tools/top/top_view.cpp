@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <map>
 
+#include "base/byte_order.hpp"
 #include "base/ipv4.hpp"
+#include "dataplane/sys/address_text.hpp"
 
 namespace mprdma::tools {
 
@@ -22,16 +24,11 @@ std::string name_of(const char* const (&names)[N], uint32_t index) {
   return index < N ? names[index] : std::to_string(index);
 }
 
-std::string ip_text(Ipv4 ipv4) {
-  const uint32_t ip = ipv4.value();
-  return fmt::format("{}.{}.{}.{}", ip >> 24, ip >> 16 & 255, ip >> 8 & 255, ip & 255);
-}
-
 // Prints an IPv4 address if the GID is a mapped one.
 std::string gid_text(const uint8_t* gid) {
   static constexpr uint8_t kMapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
   if (std::equal(kMapped, kMapped + sizeof(kMapped), gid)) {
-    return fmt::format("{}.{}.{}.{}", gid[12], gid[13], gid[14], gid[15]);
+    return dataplane::address_text(Ipv4(load_be32(gid + 12)));
   }
   if (std::all_of(gid, gid + 16, [](uint8_t byte) { return byte == 0; })) return "-";
   std::string text;
@@ -195,7 +192,7 @@ nlohmann::json as_json(const std::vector<TopRow>& rows) {
     if (row.process.answered) {
       process["program"] = head.program.data();
       process["device"] = head.device.data();
-      process["address"] = ip_text(head.ipv4);
+      process["address"] = dataplane::address_text(head.ipv4);
       process["link_up"] = head.link_up != 0;
       process["time_ns"] = head.time_ns;
       process["port"] = {{"tx_frames", head.port_tx_frames},

@@ -60,7 +60,7 @@ RxVerdict MpConnection::on_packet(Time now, const wire::Packet& packet, FrameHan
 // DCQCN's notification point. RxActions::ack is taken by the acknowledgement of the marked packet,
 // so the CNP is the next packet that leaves.
 void MpConnection::notify_congestion(Time now, const wire::Packet& packet) {
-  if (packet.info().stream == wire::PacketStream::kAck || !pace_.take_cnp(now)) return;
+  if (packet.info().stream == wire::PacketStream::kAck || !pace_.cnp_due(now)) return;
   cnp_due_ = true;
 }
 

@@ -57,7 +57,7 @@ void Requester::on_rnr(Time now, const wire::Packet& ack) {
   // Each message has its own retries; only progress beyond it shows that the receiver was ready.
   if (ack.psn != rnr_psn_) sends_.renew_rnr_retries();
   rnr_psn_ = ack.psn;
-  if (!sends_.take_rnr_retry(sends_.index_of(ack.psn))) return;
+  if (!sends_.consume_rnr_retry(sends_.index_of(ack.psn))) return;
   sender_.pause(now, now + wire::rnr_timer(ack.mp_ack.detail));
 }
 

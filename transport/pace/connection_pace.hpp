@@ -59,7 +59,7 @@ class ConnectionPace {
   // ---- Notification point (DCQCN 3.1)
   // Called for a marked packet that is no acknowledgement, because the sender of those could not
   // send fewer: true if a CNP is to leave at once.
-  bool take_cnp(Time now) {
+  bool cnp_due(Time now) {
     if (now < next_cnp_) return false;
     next_cnp_ = now + cnp_interval_;
     return true;

@@ -39,7 +39,7 @@ RxVerdict RoceConnection::on_packet(Time now, const wire::Packet& packet, FrameH
 // Marked packets out of order count, too; acknowledgements do not, because their sender could not
 // send fewer.
 void RoceConnection::notify_congestion(Time now, const wire::Packet& packet, RxActions& actions) {
-  if (packet.info().operation == wire::Operation::kAck || !pace_.take_cnp(now)) return;
+  if (packet.info().operation == wire::Operation::kAck || !pace_.cnp_due(now)) return;
   ++core_.device.counters->cnps_sent;
   actions.has_ack = true;
   actions.ack = make_cnp(core_.attributes);

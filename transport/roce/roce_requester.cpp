@@ -218,7 +218,7 @@ void RoceRequester::on_deadline(Time now) {
   asked_again_ = false;
   // If no packet of the last expiry's repetition has left, the wire did not take it.
   const bool waiting_for_wire = has_again() && snd_nxt_ == una_;
-  if (waiting_for_wire || take_retry()) {
+  if (waiting_for_wire || consume_retry()) {
     go_back(Cause::kTimeout);
     restart_timer();
   }
@@ -231,7 +231,7 @@ Time RoceRequester::next_deadline() const {
 
 // Counts an attempt without progress (9.9.2.1.1: timeouts, sequence errors and implied NAKs).
 // False: no attempt is left.
-bool RoceRequester::take_retry() {
+bool RoceRequester::consume_retry() {
   if (retries_left_ > 0) {
     --retries_left_;
     return true;

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <string_view>
 
 #include "transport/core/stats.hpp"
@@ -65,6 +66,7 @@ class RoceRequester {
   enum class Cause : uint8_t { kNak, kTimeout, kRnr };
   static constexpr std::string_view to_string(Cause cause) {
     constexpr std::string_view kNames[] = {"nak", "timeout", "rnr"};
+    static_assert(std::size(kNames) == static_cast<size_t>(Cause::kRnr) + 1);
     return kNames[static_cast<size_t>(cause)];
   }
 
@@ -96,7 +98,7 @@ class RoceRequester {
   void pop_read();
 
   // ---- Errors and time
-  bool take_retry();
+  bool consume_retry();
   void go_back(Cause cause);
   [[nodiscard]] Duration timeout() const;
   void restart_timer();

@@ -65,7 +65,7 @@ void RoceRequester::on_rnr_nak(const wire::Packet& packet) {
   if (!acknowledge(packet.psn)) return;
   if (!rnr_until_.is_never()) return;  // a duplicate: the wait has begun already
   ++core_.device.counters->rnr_received;
-  if (!sends_.take_rnr_retry(sends_.index_of(una_))) return;
+  if (!sends_.consume_rnr_retry(sends_.index_of(una_))) return;
   go_back(Cause::kRnr);
   rnr_until_ = now_ + wire::rnr_timer(packet.aeth.value());
   deadline_ = Time::never();
@@ -81,7 +81,7 @@ void RoceRequester::on_nak(const wire::Packet& packet) {
     return;
   }
   if (snd_nxt_ == una_ || !rnr_until_.is_never()) return;  // a repetition is due already
-  if (!take_retry()) return;
+  if (!consume_retry()) return;
   go_back(Cause::kNak);
   restart_timer();
 }
@@ -123,7 +123,7 @@ void RoceRequester::miss_response() {
   if (asked_again_ || snd_nxt_ == una_ || !rnr_until_.is_never()) return;
   ++core_.device.counters->naks_implied;
   asked_again_ = true;
-  if (!take_retry()) return;
+  if (!consume_retry()) return;
   go_back(Cause::kNak);
   restart_timer();
 }

@@ -242,7 +242,7 @@ bool RoceResponder::execute_read(const wire::Packet& packet) {
     return refuse(NakCode::kRemoteAccessError);
   }
   const uint32_t packets = packets_of(reth.dma_len, core_.attributes.path_mtu);
-  Resource* resource = take_resource(packet, packets);
+  Resource* resource = allocate_resource(packet, packets);
   if (resource == nullptr) return refuse(NakCode::kInvalidRequest);
   begin_answer(resources_.tail_index() - 1, 0, packets, reth.dma_len);
   finish_packet(packet, packets);
@@ -258,7 +258,7 @@ bool RoceResponder::execute_atomic(const wire::Packet& packet, RxActions& action
   const AtomicTarget target = open_atomic_target(core_, message_pd_, packet.reth, &addr);
   if (target == AtomicTarget::kMisaligned) return refuse(NakCode::kInvalidRequest);
   if (target == AtomicTarget::kClosed) return refuse(NakCode::kRemoteAccessError);
-  Resource* resource = take_resource(packet, 1);
+  Resource* resource = allocate_resource(packet, 1);
   if (resource == nullptr) return refuse(NakCode::kInvalidRequest);
   const bool swaps = packet.info().operation == Operation::kCompareSwap;
   actions.placements.push({.length = wire::kAtomicBytes,
@@ -276,8 +276,8 @@ bool RoceResponder::execute_atomic(const wire::Packet& packet, RxActions& action
 // Takes a resource for a READ or an atomic, the oldest one if all are taken: the peer has at most
 // max_dest_rd_atomic requests open, so a new one shows that the oldest is complete there. If the
 // oldest was not answered yet, the peer breaks the rule (9.7.4.1.7).
-RoceResponder::Resource* RoceResponder::take_resource(const wire::Packet& packet,
-                                                      uint32_t packets) {
+RoceResponder::Resource* RoceResponder::allocate_resource(const wire::Packet& packet,
+                                                          uint32_t packets) {
   const uint32_t limit =
       std::min<uint32_t>(core_.attributes.max_dest_rd_atomic, core_.config.max_rd_atomic);
   if (limit == 0) return nullptr;

@@ -75,7 +75,7 @@ class RoceResponder {
   bool execute_write(const wire::Packet& packet, FrameHandle frame, RxActions& actions);
   bool execute_read(const wire::Packet& packet);
   bool execute_atomic(const wire::Packet& packet, RxActions& actions);
-  Resource* take_resource(const wire::Packet& packet, uint32_t packets);
+  Resource* allocate_resource(const wire::Packet& packet, uint32_t packets);
   [[nodiscard]] bool continues(const wire::Packet& packet) const;
   [[nodiscard]] bool protection_domain(const wire::Packet& packet, uint32_t* pd) const;
   void finish_receive(const wire::Packet& packet, WcOpcode opcode, uint32_t byte_len);

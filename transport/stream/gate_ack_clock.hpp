@@ -29,7 +29,7 @@ class AckClock {
   // Most credits with a path that the FIFO holds.
   static constexpr uint32_t kStoredMax = 128;
 
-  [[nodiscard]] uint32_t credits() const { return free_ + stored_; }
+  [[nodiscard]] uint32_t credits() const { return pathless_ + stored_; }
   template <class Facts>
   [[nodiscard]] bool open(const Facts&) const {
     return credits() > 0;
@@ -57,11 +57,11 @@ class AckClock {
     if (used > window && !f.exceeds_window()) drop(std::min(used - window, credits()));
     const bool under_way = !f.idle() && (!f.exact() || f.in_flight() > 0);
     if (under_way || (work && credits() > 0)) return;
-    free_ += std::max(room(f), credits() == 0 ? 1u : 0u);
+    pathless_ += std::max(room(f), credits() == 0 ? 1u : 0u);
   }
   template <class Facts>
   void refill(const Facts& f) {
-    free_ += room(f);
+    pathless_ += room(f);
   }
   template <class Facts>
   void restart(const Facts& f) {
@@ -72,18 +72,18 @@ class AckClock {
   template <class Facts>
   void on_timeout(const Facts& f) {
     clear();
-    free_ = f.window();
+    pathless_ = f.window();
   }
 
   // Uses one credit; requires credits().
   std::optional<uint16_t> take(Time now, Duration stale) {
     DCHECK(credits() > 0);
     if (stored_ > 0 && now - stored_at_ > stale) {
-      free_ += stored_;
+      pathless_ += stored_;
       stored_ = 0;
     }
-    if (free_ > 0) {
-      --free_;
+    if (pathless_ > 0) {
+      --pathless_;
       return std::nullopt;
     }
     const uint16_t vp = vps_[head_];
@@ -113,18 +113,18 @@ class AckClock {
   void store(Time now, uint16_t vp) {
     DCHECK(stored_ < kStoredMax);
     if (vp < wire::kVirtualPathMin) {
-      ++free_;
+      ++pathless_;
       return;
     }
     vps_[(head_ + stored_++) % kStoredMax] = vp;
     stored_at_ = now;
   }
-  void clear() { free_ = stored_ = 0; }
+  void clear() { pathless_ = stored_ = 0; }
   // Takes back `count` credits, the oldest first.
   void drop(uint32_t count) {
     DCHECK(count <= credits());
-    const uint32_t of_free = std::min(count, free_);
-    free_ -= of_free;
+    const uint32_t of_free = std::min(count, pathless_);
+    pathless_ -= of_free;
     pop(count - of_free);
   }
   void pop(uint32_t count) {
@@ -132,7 +132,7 @@ class AckClock {
     stored_ -= count;
   }
 
-  uint32_t free_ = 0;  // credits without a path
+  uint32_t pathless_ = 0;  // credits without a path
   uint32_t head_ = 0;
   uint32_t stored_ = 0;
   Time stored_at_;   // time of the newest credit in the FIFO

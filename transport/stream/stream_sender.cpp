@@ -76,7 +76,7 @@ StreamSender::AckResult StreamSender::on_ack(Time now, const wire::Packet& ack, 
   if (sack_is_new) {
     if (undo_.open()) judge_timeout(now, ext);
     rtt = rtt_.on_echo(now, ext.echoed_timestamp);
-    if (ext.sack.at_or_after(ack.psn)) take_sack(ext.sack);
+    if (ext.sack.at_or_after(ack.psn)) process_sack(ext.sack);
   }
   if (received && sack_valid) recovery_.on_received();
   if (advanced) advance(now, ack.psn);
@@ -94,14 +94,14 @@ StreamSender::AckResult StreamSender::on_ack(Time now, const wire::Packet& ack, 
   const bool any_news = advanced || sack_is_new;
   const bool slow = sack_is_new && from_slow_path(ext);
   if (any_news) {
-    take_news_into_window({.now = now,
-                           .rtt = rtt,
-                           .packets = open_before - board_.unacknowledged(),
-                           .in_flight = board_.in_flight(),
-                           .vp = echoed_vp,
-                           .ece = (ext.flags & wire::kMpAckEce) != 0,
-                           .limited_by = limited_by(has_new)},
-                          slow);
+    report_to_window({.now = now,
+                      .rtt = rtt,
+                      .packets = open_before - board_.unacknowledged(),
+                      .in_flight = board_.in_flight(),
+                      .vp = echoed_vp,
+                      .ece = (ext.flags & wire::kMpAckEce) != 0,
+                      .limited_by = limited_by(has_new)},
+                     slow);
     use_.wire_limited = false;
     news(now);
   }
@@ -124,7 +124,7 @@ void StreamSender::on_implied_ack(Time now, Psn aack) {
   gate_.settle(facts(), board_.due_count() > 0);
 }
 
-void StreamSender::take_news_into_window(const cc::AckSample& sample, bool slow) {
+void StreamSender::report_to_window(const cc::AckSample& sample, bool slow) {
   if (sample.ece) {
     ++counters_->ece_received;
     ++stats_.ece_received;
@@ -161,7 +161,7 @@ void StreamSender::advance(Time now, Psn aack) {
   if (board_.held_count() > 0 && board_.held_is_next()) release_deferred(now);
 }
 
-void StreamSender::take_sack(Psn sack) {
+void StreamSender::process_sack(Psn sack) {
   board_.sack(sack);
   stats_.ooo_degree_max = std::max(stats_.ooo_degree_max, board_.reach());
 }
@@ -248,7 +248,7 @@ uint16_t StreamSender::on_sent(Time now, const Choice& choice, bool follows_all)
   ++counters_->packets_sent;
   ++stats_.packets_sent;
   last_sent_ = now;
-  const uint16_t vp = take_path(now, choice);
+  const uint16_t vp = choose_path(now, choice);
   if (choice.kind == Choice::Kind::kNew) {
     if (only_deferred()) rto_.restart(now);  // the timers rested
     if (idle()) {

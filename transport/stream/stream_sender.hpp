@@ -121,7 +121,7 @@ class StreamSender {
   [[nodiscard]] Facts facts() const { return {*this}; }
 
   void advance(Time now, Psn aack);
-  void take_sack(Psn sack);
+  void process_sack(Psn sack);
   void detect(Time now);
   // stream_sender_sync.cpp
   void defer(Time now, Psn aack, Psn psn);
@@ -162,10 +162,10 @@ class StreamSender {
   [[nodiscard]] bool from_slow_path(const wire::MpAckExt& ext) const;
   void grant_credits(Time now, uint16_t vp, bool news, bool slow, bool has_new);
   [[nodiscard]] bool restart_due(Time now) const;
-  uint16_t take_path(Time now, const Choice& choice);
+  uint16_t choose_path(Time now, const Choice& choice);
 
   void news(Time now);
-  void take_news_into_window(const cc::AckSample& sample, bool slow);
+  void report_to_window(const cc::AckSample& sample, bool slow);
   [[nodiscard]] bool has_due() const { return recovery_.next(board_).has_value(); }
   [[nodiscard]] Choice early_candidate() const;
   [[nodiscard]] Psn probe_psn() const;

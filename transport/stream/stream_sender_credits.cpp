@@ -85,7 +85,7 @@ bool StreamSender::restart_due(Time now) const {
 }
 
 // The path of a packet that leaves now.
-uint16_t StreamSender::take_path(Time now, const Choice& choice) {
+uint16_t StreamSender::choose_path(Time now, const Choice& choice) {
   std::optional<uint16_t> granted;
   if (choice.kind != Choice::Kind::kProbe) granted = gate_.take(now, srtt() * kRestartRtts);
   if (granted && round_.explore) {

@@ -148,7 +148,7 @@ RxVerdict UcConnection::on_packet(Time, const wire::Packet& packet, FrameHandle 
     ++counters.drop_message_cut;
     return RxVerdict::kDone;
   }
-  take_request(packet, frame, actions);
+  process_request(packet, frame, actions);
   return RxVerdict::kDone;
 }
 
@@ -161,7 +161,8 @@ void UcConnection::abandon() {
   }
 }
 
-void UcConnection::take_request(const wire::Packet& packet, FrameHandle frame, RxActions& actions) {
+void UcConnection::process_request(const wire::Packet& packet, FrameHandle frame,
+                                   RxActions& actions) {
   if (packet.info().starts_message()) {
     message_.operation = packet.info().operation;
     message_.reth = packet.reth;
@@ -171,9 +172,10 @@ void UcConnection::take_request(const wire::Packet& packet, FrameHandle frame, R
       return;
     }
   }
-  const bool taken = length_fits_place(packet, core_.attributes.path_mtu) &&
-                     (message_.operation == Operation::kSend ? take_send(packet, frame, actions)
-                                                             : take_write(packet, frame, actions));
+  const bool taken =
+      length_fits_place(packet, core_.attributes.path_mtu) &&
+      (message_.operation == Operation::kSend ? process_send(packet, frame, actions)
+                                              : process_write(packet, frame, actions));
   if (!taken) {
     abandon();
     ++core_.device.counters->drop_bad_packet;
@@ -183,7 +185,7 @@ void UcConnection::take_request(const wire::Packet& packet, FrameHandle frame, R
   if (packet.info().ends_message()) message_ = {};
 }
 
-bool UcConnection::take_send(const wire::Packet& packet, FrameHandle frame, RxActions& actions) {
+bool UcConnection::process_send(const wire::Packet& packet, FrameHandle frame, RxActions& actions) {
   if (packet.payload_len > core_.receives.current().capacity_bytes - message_.offset) return false;
   const std::span<const Sge> sges = core_.receives.current_sges();
   const uint32_t pd = core_.receive_pd();
@@ -204,7 +206,8 @@ bool UcConnection::take_send(const wire::Packet& packet, FrameHandle frame, RxAc
   return true;
 }
 
-bool UcConnection::take_write(const wire::Packet& packet, FrameHandle frame, RxActions& actions) {
+bool UcConnection::process_write(const wire::Packet& packet, FrameHandle frame,
+                                 RxActions& actions) {
   const wire::OpcodeInfo& info = packet.info();
   const wire::Reth& reth = message_.reth;
   if ((core_.attributes.access & kRemoteWrite) == 0 || reth.dma_len > kMaxMessageBytes) {

@@ -48,9 +48,9 @@ class UcConnection : public ConnectionDefaults {
  private:
   bool fill(uint32_t packet_index, TxPacket& out);
   void abandon();
-  void take_request(const wire::Packet& packet, FrameHandle frame, RxActions& actions);
-  bool take_send(const wire::Packet& packet, FrameHandle frame, RxActions& actions);
-  bool take_write(const wire::Packet& packet, FrameHandle frame, RxActions& actions);
+  void process_request(const wire::Packet& packet, FrameHandle frame, RxActions& actions);
+  bool process_send(const wire::Packet& packet, FrameHandle frame, RxActions& actions);
+  bool process_write(const wire::Packet& packet, FrameHandle frame, RxActions& actions);
 
   QpCore& core_;
   UnackedSends sends_;

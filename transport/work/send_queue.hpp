@@ -172,7 +172,7 @@ class SendQueue {
   void renew_rnr_retries() { rnr_left_ = core_.attributes.rnr_retry; }
   // The receiver was not ready for the request (IBTA 9.7.5.2.8). False: no attempt is left, and the
   // request ends the connection.
-  bool take_rnr_retry(uint32_t index);
+  bool consume_rnr_retry(uint32_t index);
 
   // ---- Completions
   // Tells whether the oldest request's completion is due. `complete`: all its work is done.
@@ -307,7 +307,7 @@ void SendQueue<Work>::fail(uint32_t index, WcStatus status, uint32_t vendor_err)
 }
 
 template <class Work>
-bool SendQueue<Work>::take_rnr_retry(uint32_t index) {
+bool SendQueue<Work>::consume_rnr_retry(uint32_t index) {
   if (core_.attributes.rnr_retry == kRnrRetryForever) return true;
   if (rnr_left_ > 0) {
     --rnr_left_;

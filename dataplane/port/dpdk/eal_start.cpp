@@ -166,7 +166,7 @@ void at_exit() {
 Status failure(const EalOptions& options, int error) {
   const std::string mb = std::to_string(options.memory_mb);
   std::string text =
-      "DPDK does not start (" + std::string(std::strerror(error)) + "): " + take_eal_log();
+      "DPDK does not start (" + std::string(std::strerror(error)) + "): " + drain_eal_log();
   if (options.hugepages) {
     text += "; reserve " + mb + " MB of huge pages (`sysctl vm.nr_hugepages=" +
             std::to_string((options.memory_mb + 1) / 2) + "`) or leave hugepages=1 out";
@@ -221,7 +221,7 @@ Status start_eal(const EalOptions& options) {
   return status;
 }
 
-std::string take_eal_log() {
+std::string drain_eal_log() {
   const std::lock_guard lock(log_mutex);
   std::string text;
   text.swap(log_text);

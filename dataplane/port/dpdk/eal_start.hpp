@@ -26,6 +26,6 @@ struct EalOptions {
 Status start_eal(const EalOptions& options);
 
 // The last lines that DPDK logged, and forgets them. One line, for an error message.
-std::string take_eal_log();
+std::string drain_eal_log();
 
 }  // namespace mprdma::dataplane

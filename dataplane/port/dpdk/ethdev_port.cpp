@@ -92,7 +92,7 @@ EthdevPort::~EthdevPort() {
 
 Status EthdevPort::failed(const char* step, int error) const {
   error = error < 0 ? -error : (error == 0 ? EIO : error);
-  return {error, spec_.name + ": " + step + " (" + std::strerror(error) + "): " + take_eal_log()};
+  return {error, spec_.name + ": " + step + " (" + std::strerror(error) + "): " + drain_eal_log()};
 }
 
 Status EthdevPort::start() {
@@ -118,7 +118,7 @@ Status EthdevPort::start() {
 
 Status EthdevPort::create() {
   const NoPipeSignal no_pipe_signal;
-  take_eal_log();
+  drain_eal_log();
   if (!spec_.is_pci()) {
     const int error = rte_eal_hotplug_add("vdev", spec_.name.c_str(), spec_.args.c_str());
     if (error != 0) return failed("the device cannot be created", error);

@@ -28,7 +28,7 @@ class VirtualPathMeter {
 
   [[nodiscard]] uint32_t ever() const { return ever_count_; }
   // The paths since the last call of this function.
-  uint32_t take_recent() {
+  uint32_t drain_recent() {
     const uint32_t count = recent_count_;
     recent_.fill(0);
     recent_count_ = 0;

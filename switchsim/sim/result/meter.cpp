@@ -133,7 +133,7 @@ void Meter::sample() {
     flow.ooo_max = 0;
     if (flow.virtual_paths) {
       state.virtual_paths_series.push_back(flow.virtual_paths->ever());
-      state.virtual_paths_recent_series.push_back(flow.virtual_paths->take_recent());
+      state.virtual_paths_recent_series.push_back(flow.virtual_paths->drain_recent());
     }
     for (size_t path = 0; path < flow.path_bytes.size(); ++path) {
       state.path_bytes_series[path].push_back(flow.path_bytes[path]);

@@ -43,7 +43,7 @@ void read_transport(const toml::table& table, const std::string& name, TomlError
     if (read_already || param.scope == transport::ParamScope::kLink) return;
     const toml::node* node = reader.node(param.key);
     if (node == nullptr) return;
-    const Status status = config::take_param(*node, param, member, p);
+    const Status status = config::read_param(*node, param, member, p);
     if (!status.ok()) reader.refuse(param.key, status.text);
   });
   p->settle();

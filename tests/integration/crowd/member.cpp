@@ -110,7 +110,7 @@ void Member::run() {
     std::array<pollfd, 2> files{pollfd{channel_->fd, POLLIN, 0},
                                 pollfd{completions_->fd, POLLIN, 0}};
     poll(files.data(), files.size(), kTickMs);
-    if ((files[0].revents & POLLIN) != 0) take_events();
+    if ((files[0].revents & POLLIN) != 0) process_events();
     if ((files[1].revents & POLLIN) != 0) take_completions();
     look_at_step();
   }
@@ -118,7 +118,7 @@ void Member::run() {
 
 // ---- Events of rdma_cm
 
-void Member::take_events() {
+void Member::process_events() {
   rdma_cm_event* event = nullptr;
   if (rdma_get_cm_event(channel_, &event) != 0) fail("rdma_get_cm_event");
   if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) {

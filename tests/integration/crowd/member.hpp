@@ -40,7 +40,7 @@ class Member {
   void hold(uint16_t space, bool listens);
   void dial(uint32_t peer, bool connects);
   void write_ports();
-  void take_events();
+  void process_events();
   void on_event(const rdma_cm_event& event);
   void on_request(const rdma_cm_event& event);
   void on_route(rdma_cm_id* id);

@@ -100,7 +100,7 @@ class LastByte {
 
   // Waits until no WRITE of this side is outstanding.
   void drain() {
-    while (outstanding_ > 0) take_completion();
+    while (outstanding_ > 0) process_completion();
   }
   [[nodiscard]] uint64_t bytes() const { return bytes_; }
 
@@ -127,14 +127,14 @@ class LastByte {
     return *at;
   }
 
-  void take_completion() {
+  void process_completion() {
     const ibv_wc wc = cq_.wait_one(args_.stall_s, "WRITE");
     if (wc.status != IBV_WC_SUCCESS) fail("WRITE %lu: %s", wc.wr_id, ibv_wc_status_str(wc.status));
     --outstanding_;
   }
 
   void write(ibv_sge sge, uint64_t to, uint64_t wr_id) {
-    if (outstanding_ == kDepth) take_completion();
+    if (outstanding_ == kDepth) process_completion();
     ibv_send_wr wr{};
     ibv_send_wr* bad = nullptr;
     wr.wr_id = wr_id;

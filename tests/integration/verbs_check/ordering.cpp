@@ -57,7 +57,7 @@ class Ordering {
       const unsigned sync = args_.synchronise ? unsigned{MPRDMADV_SEND_SYNCHRONISE} : 0u;
       post(source_.sge(0, block_bytes_), 0, 0);
       post(source_.sge(block_bytes_, sizeof(round)), block_bytes_, sync);
-      for (int i = 0; i < 2; ++i) take_completion();
+      for (int i = 0; i < 2; ++i) process_completion();
       await_word(args_, target_.data(), round, "the server did not look");
     }
   }
@@ -78,7 +78,7 @@ class Ordering {
       }
       std::memcpy(source_.data(), &round, sizeof(round));
       post(source_.sge(0, sizeof(round)), 0, 0);
-      take_completion();
+      process_completion();
     }
     return stale;
   }
@@ -121,7 +121,7 @@ class Ordering {
     const int error = ibv_post_send(qp_.get(), &wr, &bad);
     if (error != 0) fail("ibv_post_send: %s", std::strerror(error));
   }
-  void take_completion() {
+  void process_completion() {
     const ibv_wc wc = cq_.wait_one(args_.stall_s, "WRITE");
     if (wc.status != IBV_WC_SUCCESS) fail("WRITE: %s", ibv_wc_status_str(wc.status));
   }

@@ -62,7 +62,7 @@ class Traffic {
     for (auto& lane : lanes_) done += lane->send_some();
     done += take_completions(send_cq_);
     done += take_completions(recv_cq_);
-    done += take_notes();
+    done += process_notes();
     tell();
     return done > 0;
   }
@@ -83,7 +83,7 @@ class Traffic {
     return n;
   }
 
-  unsigned take_notes() {
+  unsigned process_notes() {
     unsigned n = 0;
     Note note;
     while (!finished_there_ && oob_.poll(&note)) {

@@ -65,7 +65,7 @@ std::string label_of(const toml::node& node) {
 }
 
 // Reads one value of a [[vary]]; of several keys, a list with a value for each.
-bool take_value(const toml::node& node, Vary* vary) {
+bool read_value(const toml::node& node, Vary* vary) {
   Overrides overrides;
   const toml::array* list = node.as_array();
   const bool several = vary->keys.size() > 1;
@@ -92,7 +92,7 @@ void read_vary(const std::string& path, const toml::table& table, TomlErrors& er
     const toml::array* list = node.as_array();
     if (list == nullptr || list->empty()) return false;
     for (const toml::node& item : *list) {
-      if (!take_value(item, &vary)) return false;
+      if (!read_value(item, &vary)) return false;
       vary.places.push_back(place_of(path, item));
     }
     return true;

@@ -5,17 +5,17 @@
 #include "base/ipv4.hpp"
 #include "tests/support/print.hpp"
 
-namespace mprdma::dataplane::nic {
+namespace mprdma::dataplane::mprdmad {
 namespace {
 
 const Environment kNothing = [](const char*) -> const char* { return nullptr; };
 
-std::string apply(const std::string& text, NicConfig* config) {
-  return apply_nic_toml(text, "f.toml", config).text;
+std::string apply(const std::string& text, DaemonConfig* config) {
+  return apply_daemon_toml(text, "f.toml", config).text;
 }
 
-TEST(NicConfig, TakesEveryKey) {
-  NicConfig config;
+TEST(DaemonConfig, TakesEveryKey) {
+  DaemonConfig config;
   EXPECT_EQ(apply("[device]\nname='r0'\naddress='192.168.7.1/24'\nmac='02:00:00:00:00:07'\n"
                   "mtu=2048\n[port]\nspec='local:/tmp/w'\n[daemon]\nsocket='/tmp/s'\n"
                   "gateway='192.168.7.254'\nallowed_uids=[1000, 7]\nslots=1024\n"
@@ -39,8 +39,8 @@ TEST(NicConfig, TakesEveryKey) {
   EXPECT_TRUE(config.shared_address);
 }
 
-TEST(NicConfig, SaysWhereAndWhatIsWrong) {
-  NicConfig config;
+TEST(DaemonConfig, SaysWhereAndWhatIsWrong) {
+  DaemonConfig config;
   EXPECT_EQ(apply("[daemon]\nslot=4\n", &config),
             "f.toml:2:1: unknown key 'slot' in [daemon]; known: socket, gateway, allowed_uids, "
             "slots");
@@ -59,8 +59,8 @@ TEST(NicConfig, SaysWhereAndWhatIsWrong) {
   EXPECT_TRUE(valid_listen_address("0.0.0.0:9473"));
 }
 
-TEST(NicConfig, ATapNeedsAPortAndASharedAddressATap) {
-  NicConfig config;
+TEST(DaemonConfig, ATapNeedsAPortAndASharedAddressATap) {
+  DaemonConfig config;
   ASSERT_EQ(apply("[device]\naddress='10.0.0.1/24'\n[kernel]\ntap='t'\n", &config), "");
   EXPECT_NE(complete_nic_config(kNothing, 5, &config).text, "");
   config.port_spec = "local:/tmp/w";
@@ -69,13 +69,14 @@ TEST(NicConfig, ATapNeedsAPortAndASharedAddressATap) {
   config.shared_address = true;
   EXPECT_NE(complete_nic_config(kNothing, 5, &config).text, "");
   for (const char* name : {"", "a/b", "sixteen-letters-", "a b", ".."}) {
-    EXPECT_NE(apply_nic_toml("[kernel]\ntap='" + std::string(name) + "'\n", "f", &config).text, "")
+    EXPECT_NE(apply_daemon_toml("[kernel]\ntap='" + std::string(name) + "'\n", "f", &config).text,
+              "")
         << name;
   }
 }
 
-TEST(NicConfig, TheGatewayIsOnTheSubnet) {
-  NicConfig config;
+TEST(DaemonConfig, TheGatewayIsOnTheSubnet) {
+  DaemonConfig config;
   EXPECT_NE(complete_nic_config(kNothing, 5, &config).text, "");  // no address
   ASSERT_EQ(apply("[device]\naddress='10.0.0.1/24'\n[daemon]\ngateway='10.0.1.1'\n", &config), "");
   EXPECT_NE(complete_nic_config(kNothing, 5, &config).text, "");
@@ -87,4 +88,4 @@ TEST(NicConfig, TheGatewayIsOnTheSubnet) {
 }
 
 }  // namespace
-}  // namespace mprdma::dataplane::nic
+}  // namespace mprdma::dataplane::mprdmad

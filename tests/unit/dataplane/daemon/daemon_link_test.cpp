@@ -8,7 +8,7 @@
 
 #include "tests/unit/dataplane/port/port_test_support.hpp"
 
-namespace mprdma::dataplane::nic {
+namespace mprdma::dataplane::mprdmad {
 namespace {
 
 // A listener at the daemon's socket.
@@ -66,4 +66,4 @@ TEST(DaemonLink, WhoIsRefusedAsksOnceASecond) {
 }
 
 }  // namespace
-}  // namespace mprdma::dataplane::nic
+}  // namespace mprdma::dataplane::mprdmad

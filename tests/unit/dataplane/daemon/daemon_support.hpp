@@ -17,22 +17,22 @@
 #include "tests/unit/dataplane/daemon/switch_bed.hpp"
 #include "tests/unit/dataplane/port/port_test_support.hpp"
 
-namespace mprdma::dataplane::nic {
+namespace mprdma::dataplane::mprdmad {
 
 using dataplane::testing::until;
 using dataplane::testing::WireDirectory;
 
-class Daemon {
+class RunningDaemon {
  public:
-  explicit Daemon(const std::string& socket, uint64_t instance = 42) {
-    NicLoop::Options options;
+  explicit RunningDaemon(const std::string& socket, uint64_t instance = 42) {
+    DaemonLoop::Options options;
     options.device = {.ipv4 = kOurIp, .prefix_bits = 24, .gateway = {}, .mac = kOurMac, .seed = 1};
     options.cm.ipv4 = kOurIp;
     options.cm.address = wire::map_ipv4(kOurIp);
     options.server.socket = socket;
     options.server.slots = 256;
     options.server.instance = instance;
-    loop = std::make_unique<NicLoop>(options, nullptr);
+    loop = std::make_unique<DaemonLoop>(options, nullptr);
     started = loop->start();
   }
   // Steps until the condition holds.
@@ -43,7 +43,7 @@ class Daemon {
       return condition();
     });
   }
-  std::unique_ptr<NicLoop> loop;
+  std::unique_ptr<DaemonLoop> loop;
   Status started;
 };
 
@@ -76,7 +76,7 @@ class Process {
   }
   // The next message; false: the connection is over.
   template <class T>
-  bool await(Daemon& daemon, T* out) {
+  bool await(RunningDaemon& daemon, T* out) {
     bool found = false;
     daemon.run([&] {
       Incoming in;
@@ -93,14 +93,14 @@ class Process {
     });
     return found;
   }
-  bool ended(Daemon& daemon) {
+  bool ended(RunningDaemon& daemon) {
     return daemon.run([&] {
       Incoming in;
       const int failed = receive_message(fd, &in);
       return failed != 0 && failed != EAGAIN;
     });
   }
-  bool enter(Daemon& daemon, uint64_t instance, uint32_t first_generation = kNoBlock) {
+  bool enter(RunningDaemon& daemon, uint64_t instance, uint32_t first_generation = kNoBlock) {
     if (!hello(instance, first_generation) || !await(daemon, &welcome) || port_fd < 0) return false;
     LocalPort::Options options;
     options.role = local::Role::kAdopted;
@@ -109,11 +109,12 @@ class Process {
     port = std::move(result.port);
     return port != nullptr && daemon.run([&] {
       port->service(dataplane::testing::now());
-      return port->link_up() && daemon.loop->nic().client_port(block())->link_up();
+      return port->link_up() && daemon.loop->sw().client_port(block())->link_up();
     });
   }
   // What the agent of connection management answers: 0 or an errno value; -1: nothing.
-  int execute(Daemon& daemon, mprdma_abi_cm_op op, uint32_t id, mprdma_abi_cm_command in = {}) {
+  int execute(RunningDaemon& daemon, mprdma_abi_cm_op op, uint32_t id,
+              mprdma_abi_cm_command in = {}) {
     auto command = new_message<CmCommand>(5);
     command.command = in;
     command.command.op = op;
@@ -125,7 +126,7 @@ class Process {
     return reply.error;
   }
   // The id of its next event; 0: it is another one.
-  uint32_t hears(Daemon& daemon, mprdma_abi_cm_event_type type) {
+  uint32_t hears(RunningDaemon& daemon, mprdma_abi_cm_event_type type) {
     CmEvent next;
     if (!await(daemon, &next)) return 0;
     EXPECT_EQ(next.event.type, static_cast<uint32_t>(type));
@@ -145,7 +146,7 @@ class Process {
     port->flush();
     return true;
   }
-  bool receives(Daemon& daemon, const Bytes& bytes) const {
+  bool receives(RunningDaemon& daemon, const Bytes& bytes) const {
     return daemon.run([&] {
       RxFrame frame{};
       if (port->rx_burst(&frame, 1) == 0) return false;
@@ -185,7 +186,7 @@ inline size_t open_descriptors() {
   return count;
 }
 
-class NicServerTest : public ::testing::Test {
+class DaemonServerTest : public ::testing::Test {
  protected:
   // Two processes that work, whatever others do.
   void SetUp() override {
@@ -202,9 +203,9 @@ class NicServerTest : public ::testing::Test {
   }
 
   WireDirectory directory;
-  Daemon daemon{directory.wire()};
+  RunningDaemon daemon{directory.wire()};
   Process a{directory.wire()};
   Process b{directory.wire()};
 };
 
-}  // namespace mprdma::dataplane::nic
+}  // namespace mprdma::dataplane::mprdmad

@@ -9,12 +9,12 @@
 #include "dataplane/daemon/server.hpp"
 #include "tests/unit/dataplane/daemon/daemon_support.hpp"
 
-namespace mprdma::dataplane::nic {
+namespace mprdma::dataplane::mprdmad {
 namespace {
 
-using NicHostileTest = NicServerTest;
+using SwitchHostileTest = DaemonServerTest;
 
-TEST_F(NicHostileTest, HangsUpOnWhatIsNoMessage) {
+TEST_F(SwitchHostileTest, HangsUpOnWhatIsNoMessage) {
   const Hello good = new_message<Hello>(1);
   for (const size_t size : {size_t{1}, sizeof(Head) - 1, sizeof(Head), sizeof(Hello) - 1}) {
     Process bad(directory.wire());
@@ -41,7 +41,7 @@ TEST_F(NicHostileTest, HangsUpOnWhatIsNoMessage) {
   expect_others_work();
 }
 
-TEST_F(NicHostileTest, AFloodOfSilentConnectionsKeepsNobodyOut) {
+TEST_F(SwitchHostileTest, AFloodOfSilentConnectionsKeepsNobodyOut) {
   const size_t before = open_descriptors();
   {
     std::vector<std::unique_ptr<Process>> silent;
@@ -57,7 +57,7 @@ TEST_F(NicHostileTest, AFloodOfSilentConnectionsKeepsNobodyOut) {
   expect_others_work();
 }
 
-TEST_F(NicHostileTest, WhoPassesADescriptorIsHungUpOnAndItIsClosed) {
+TEST_F(SwitchHostileTest, WhoPassesADescriptorIsHungUpOnAndItIsClosed) {
   const size_t before = open_descriptors();
   const uint64_t misbehaved = daemon.loop->server().counters().nic_clients_misbehaved;
   for (const bool served : {false, true}) {
@@ -104,7 +104,7 @@ class LingeringSocket {
   int peer_ = -1;
 };
 
-TEST_F(NicHostileTest, ADescriptorThatCannotBeClosedStopsNobody) {
+TEST_F(SwitchHostileTest, ADescriptorThatCannotBeClosedStopsNobody) {
   // The descriptor comes behind a good message, with a bad one, and in the place of memory.
   for (const int way : {0, 1, 2}) {
     LingeringSocket bad;
@@ -126,10 +126,10 @@ TEST_F(NicHostileTest, ADescriptorThatCannotBeClosedStopsNobody) {
   }
 }
 
-TEST_F(NicHostileTest, OneProcessDoesNotTakeAllBlocks) {
+TEST_F(SwitchHostileTest, OneProcessDoesNotTakeAllBlocks) {
   std::vector<std::unique_ptr<Process>> greedy;
   // This process has two blocks already.
-  for (uint64_t i = 2; i < NicServer::kBlocksPerProcess; ++i) {
+  for (uint64_t i = 2; i < DaemonServer::kBlocksPerProcess; ++i) {
     greedy.push_back(std::make_unique<Process>(directory.wire()));
     ASSERT_TRUE(greedy.back()->hello(1000 + i));
     Welcome welcome;
@@ -146,7 +146,7 @@ TEST_F(NicHostileTest, OneProcessDoesNotTakeAllBlocks) {
   expect_others_work();
 }
 
-TEST_F(NicHostileTest, WhoAsksAndDoesNotReadIsNotAnsweredAndHarmsNobody) {
+TEST_F(SwitchHostileTest, WhoAsksAndDoesNotReadIsNotAnsweredAndHarmsNobody) {
   auto command = new_message<CmCommand>(1);
   Process flood(directory.wire());
   ASSERT_TRUE(flood.enter(daemon, 11));
@@ -166,7 +166,7 @@ TEST_F(NicHostileTest, WhoAsksAndDoesNotReadIsNotAnsweredAndHarmsNobody) {
   for (uint64_t i = 0; i < sent; ++i) ASSERT_TRUE(flood.await(daemon, &reply)) << i;
 }
 
-TEST_F(NicHostileTest, ARingThatIsNeverReadLosesItsOwnFrames) {
+TEST_F(SwitchHostileTest, ARingThatIsNeverReadLosesItsOwnFrames) {
   Process lazy(directory.wire());
   ASSERT_TRUE(lazy.enter(daemon, 12));
   const Bytes frame = frame_for(lazy);
@@ -175,11 +175,11 @@ TEST_F(NicHostileTest, ARingThatIsNeverReadLosesItsOwnFrames) {
     sent += a.send(frame) ? 1 : 0;
     return sent == 1000;
   }));
-  EXPECT_TRUE(daemon.run([&] { return daemon.loop->nic().total().nic_drop_full > 0; }));
+  EXPECT_TRUE(daemon.run([&] { return daemon.loop->sw().total().nic_drop_full > 0; }));
   expect_others_work_with(3);
 }
 
-TEST_F(NicHostileTest, CursorsThatJumpEndTheirOwnPort) {
+TEST_F(SwitchHostileTest, CursorsThatJumpEndTheirOwnPort) {
   Process client(directory.wire());
   ASSERT_TRUE(client.hello(13));
   Welcome welcome;
@@ -193,7 +193,7 @@ TEST_F(NicHostileTest, CursorsThatJumpEndTheirOwnPort) {
   EXPECT_TRUE(client.ended(daemon));
   EXPECT_TRUE(daemon.run([&] { return daemon.loop->server().clients() == 2; }));
   EXPECT_EQ(daemon.loop->server().counters().nic_clients_misbehaved, 1u);
-  EXPECT_GT(daemon.loop->nic().total().nic_drop_ring, 0u);
+  EXPECT_GT(daemon.loop->sw().total().nic_drop_ring, 0u);
   expect_others_work();
 }
 
@@ -224,7 +224,7 @@ struct Memory {
   }
 };
 
-TEST_F(NicHostileTest, MemoryThatCouldHarmIsNotAttached) {
+TEST_F(SwitchHostileTest, MemoryThatCouldHarmIsNotAttached) {
   const Memory memories[] = {
       {.seals = 0},
       {.seals = F_SEAL_GROW | F_SEAL_SEAL},
@@ -253,7 +253,7 @@ TEST_F(NicHostileTest, MemoryThatCouldHarmIsNotAttached) {
 }
 
 // The kernel creates absent pages for the reader; if it cannot, the reader dies (SIGBUS).
-TEST_F(NicHostileTest, NobodyTakesMemoryAwayUnderTheDaemon) {
+TEST_F(SwitchHostileTest, NobodyTakesMemoryAwayUnderTheDaemon) {
   Process client(directory.wire());
   ASSERT_TRUE(client.hello(15));
   Welcome welcome;
@@ -263,7 +263,7 @@ TEST_F(NicHostileTest, NobodyTakesMemoryAwayUnderTheDaemon) {
   const Greeting greeting;
   ASSERT_EQ(send_bytes(client.port_fd, &greeting, sizeof greeting, region->fd()), 0);
   const uint32_t block = welcome.first_generation / kBlockGenerations;
-  ASSERT_TRUE(daemon.run([&] { return daemon.loop->nic().client_port(block)->link_up(); }));
+  ASSERT_TRUE(daemon.run([&] { return daemon.loop->sw().client_port(block)->link_up(); }));
   const size_t bytes = region->geometry().bytes();
   const int punch = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
   EXPECT_EQ(ftruncate(region->fd(), 0), -1);
@@ -274,4 +274,4 @@ TEST_F(NicHostileTest, NobodyTakesMemoryAwayUnderTheDaemon) {
 }
 
 }  // namespace
-}  // namespace mprdma::dataplane::nic
+}  // namespace mprdma::dataplane::mprdmad

@@ -7,7 +7,7 @@
 #include "tests/unit/dataplane/daemon/switch_bed.hpp"
 #include "wire/ipv6.hpp"
 
-namespace mprdma::dataplane::nic {
+namespace mprdma::dataplane::mprdmad {
 namespace {
 
 using wire::ArpOperation;
@@ -20,8 +20,8 @@ class KernelBed : public SwitchBed {
  public:
   explicit KernelBed(bool shared_address = false) {
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, fds_), 0);
-    nic.use_tap(std::make_unique<KernelTap>(fds_[0]));
-    nic.configure({.ipv4 = kOurIp, .prefix_bits = 24, .shared_address = shared_address}, now);
+    sw.use_tap(std::make_unique<KernelTap>(fds_[0]));
+    sw.configure({.ipv4 = kOurIp, .prefix_bits = 24, .shared_address = shared_address}, now);
   }
   ~KernelBed() { close(fds_[1]); }
 
@@ -38,7 +38,7 @@ class KernelBed : public SwitchBed {
   }
   void kernel_sends(const Bytes& frame) {
     kernel_queues(frame);
-    nic.serve_kernel(now);
+    sw.serve_kernel(now);
   }
   // The frame from the wire ends at the kernel or nowhere.
   bool reaches_kernel(const Bytes& frame) {
@@ -73,7 +73,7 @@ Bytes to_our_address(uint8_t protocol) {
   return ipv4_frame(protocol, kPeerIp, kOurIp, kOurMac);
 }
 
-TEST(NicKernel, GetsWhatIsNotTheDevices) {
+TEST(SwitchKernel, GetsWhatIsNotTheDevices) {
   KernelBed bed;
   bed.add(1);
   EXPECT_TRUE(bed.reaches_kernel(to_kernels_address(kTcp)));
@@ -86,7 +86,7 @@ TEST(NicKernel, GetsWhatIsNotTheDevices) {
   FrameSpec far = from_peer({.dest_qpn = qpn_in(1)});
   far.dst_ip = kFarIp;
   EXPECT_TRUE(bed.reaches_kernel(make_frame(far)));
-  EXPECT_EQ(bed.nic.wire_counters().nic_kernel_out, 5u);
+  EXPECT_EQ(bed.sw.wire_counters().nic_kernel_out, 5u);
 
   // Frames for the device, for nobody here, or broken.
   EXPECT_FALSE(bed.reaches_kernel(make_frame(from_peer({.dest_qpn = qpn_in(1)}))));
@@ -95,18 +95,18 @@ TEST(NicKernel, GetsWhatIsNotTheDevices) {
   Bytes broken = to_kernels_address(kTcp);
   broken[20] ^= 1;
   EXPECT_FALSE(bed.reaches_kernel(broken));
-  EXPECT_EQ(bed.nic.wire_counters().nic_kernel_out, 5u);
+  EXPECT_EQ(bed.sw.wire_counters().nic_kernel_out, 5u);
 }
 
-TEST(NicKernel, GetsNothingForAnAddressThatIsOursAlone) {
+TEST(SwitchKernel, GetsNothingForAnAddressThatIsOursAlone) {
   KernelBed bed;
   EXPECT_FALSE(bed.reaches_kernel(to_our_address(kTcp)));
   EXPECT_FALSE(bed.reaches_kernel(to_our_address(kIcmp)));
   EXPECT_EQ(bed.wire_gets().size(), 1u);  // ping is answered here
-  EXPECT_EQ(bed.nic.wire_counters().nic_drop_not_ours, 1u);
+  EXPECT_EQ(bed.sw.wire_counters().nic_drop_not_ours, 1u);
 }
 
-TEST(NicKernel, ThatSharesTheAddressGetsAllButRdma) {
+TEST(SwitchKernel, ThatSharesTheAddressGetsAllButRdma) {
   KernelBed bed(true);
   bed.add(1);
   EXPECT_TRUE(bed.reaches_kernel(to_our_address(kTcp)));
@@ -116,9 +116,9 @@ TEST(NicKernel, ThatSharesTheAddressGetsAllButRdma) {
   EXPECT_EQ(bed.client_gets(1).size(), 1u);
 }
 
-TEST(NicKernel, HearsWhoHasWhichAddressAsWeDo) {
+TEST(SwitchKernel, HearsWhoHasWhichAddressAsWeDo) {
   KernelBed bed;
-  bed.nic.resolve(wire::map_ipv4(kPeerIp), bed.now);
+  bed.sw.resolve(wire::map_ipv4(kPeerIp), bed.now);
   bed.run();
   bed.wire_gets();
   EXPECT_TRUE(
@@ -130,7 +130,7 @@ TEST(NicKernel, HearsWhoHasWhichAddressAsWeDo) {
   EXPECT_EQ(bed.wire_gets().size(), 1u);
 }
 
-TEST(NicKernel, SendsThroughThePort) {
+TEST(SwitchKernel, SendsThroughThePort) {
   KernelBed bed;
   const Bytes frame = ipv4_frame(kTcp, kFarIp, kPeerIp, kPeerMac);
   bed.kernel_sends(frame);
@@ -138,14 +138,14 @@ TEST(NicKernel, SendsThroughThePort) {
   bed.kernel_sends(Bytes(13));
   bed.kernel_sends(Bytes(9000));
   EXPECT_TRUE(bed.wire_gets().empty());
-  const NicCounters counters = bed.nic.wire_counters();
+  const StationCounters counters = bed.sw.wire_counters();
   EXPECT_EQ(counters.nic_kernel_in, 3u);
   EXPECT_EQ(counters.nic_drop_malformed, 1u);
   EXPECT_EQ(counters.nic_drop_long, 1u);
 }
 
 // A process without any right may send UDP from the address that it shares with us.
-TEST(NicKernel, DoesNotSpeakInTheDevicesName) {
+TEST(SwitchKernel, DoesNotSpeakInTheDevicesName) {
   KernelBed bed(true);
   const Bytes whole = make_frame({.dest_qpn = Qpn(5)});
   bed.kernel_sends(whole);
@@ -159,7 +159,7 @@ TEST(NicKernel, DoesNotSpeakInTheDevicesName) {
   with_options.insert(with_options.begin() + 34, {1, 1, 1, 0});
   bed.kernel_sends(with_options);
   EXPECT_TRUE(bed.wire_gets().empty());
-  EXPECT_EQ(bed.nic.wire_counters().nic_drop_forged, 3u);
+  EXPECT_EQ(bed.sw.wire_counters().nic_drop_forged, 3u);
   // The kernel may send in its own name, and to other ports.
   FrameSpec own{.dest_qpn = Qpn(5)};
   own.src_ip = kFarIp;
@@ -168,7 +168,7 @@ TEST(NicKernel, DoesNotSpeakInTheDevicesName) {
   EXPECT_EQ(bed.wire_gets().size(), 2u);
 }
 
-TEST(NicKernel, DoesNotSpeakInTheDevicesNameByIpv6) {
+TEST(SwitchKernel, DoesNotSpeakInTheDevicesNameByIpv6) {
   KernelBed bed;
   Bytes frame(14 + 40 + 8 + 8 + 40);
   wire::Ethernet{.dst = kPeerMac, .src = kOurMac, .ether_type = wire::kEtherTypeIpv6}.store(
@@ -181,13 +181,13 @@ TEST(NicKernel, DoesNotSpeakInTheDevicesNameByIpv6) {
   frame[54] = wire::kIpProtocolUdp;
   store_be16(frame.data() + 64, wire::kRoceUdpPort);
   bed.kernel_sends(frame);
-  EXPECT_EQ(bed.nic.wire_counters().nic_drop_forged, 1u);
+  EXPECT_EQ(bed.sw.wire_counters().nic_drop_forged, 1u);
   store_be16(frame.data() + 64, 53);
   bed.kernel_sends(frame);
   EXPECT_EQ(bed.wire_gets().size(), 1u);
 }
 
-TEST(NicKernel, ThatDoesNotReadLosesItsFramesAndNobodyElseAny) {
+TEST(SwitchKernel, ThatDoesNotReadLosesItsFramesAndNobodyElseAny) {
   KernelBed bed;
   bed.add(1);
   constexpr unsigned kFrames = 5000;
@@ -195,28 +195,28 @@ TEST(NicKernel, ThatDoesNotReadLosesItsFramesAndNobodyElseAny) {
   for (unsigned i = 0; i < 10; ++i) bed.wire_sends(make_frame(from_peer({.dest_qpn = qpn_in(1)})));
   bed.run();
   EXPECT_EQ(bed.client_gets(1).size(), 10u);
-  const NicCounters counters = bed.nic.wire_counters();
+  const StationCounters counters = bed.sw.wire_counters();
   EXPECT_GT(counters.nic_drop_kernel, 0u);
   EXPECT_EQ(counters.nic_drop_kernel + counters.nic_kernel_out, kFrames);
 }
 
-TEST(NicKernel, WaitsForAWireThatIsFull) {
+TEST(SwitchKernel, WaitsForAWireThatIsFull) {
   KernelBed bed;
   const Bytes frame = ipv4_frame(kTcp, kFarIp, kPeerIp, kPeerMac);
   for (unsigned i = 0; i < 20; ++i) bed.kernel_queues(frame);
   bed.wire->room = 8;
   for (const size_t taken : {8u, 8u, 4u}) {
-    bed.nic.serve_kernel(bed.now);
-    bed.nic.serve_kernel(bed.now);  // nothing goes without room
+    bed.sw.serve_kernel(bed.now);
+    bed.sw.serve_kernel(bed.now);  // nothing goes without room
     EXPECT_EQ(bed.wire_gets().size(), taken);
   }
-  EXPECT_EQ(bed.nic.wire_counters().nic_drop_full, 0u);
+  EXPECT_EQ(bed.sw.wire_counters().nic_drop_full, 0u);
   // One call serves at most a burst.
   bed.wire->room = 1024;
   for (unsigned i = 0; i < kBurst + 1; ++i) bed.kernel_queues(frame);
-  bed.nic.serve_kernel(bed.now);
+  bed.sw.serve_kernel(bed.now);
   EXPECT_EQ(bed.wire_gets().size(), kBurst);
 }
 
 }  // namespace
-}  // namespace mprdma::dataplane::nic
+}  // namespace mprdma::dataplane::mprdmad

@@ -11,29 +11,29 @@
 #include "base/ipv4.hpp"
 #include "dataplane/daemon/telemetry.hpp"
 
-namespace mprdma::dataplane::nic {
+namespace mprdma::dataplane::mprdmad {
 namespace {
 
-NicFacts some_facts() {
-  NicFacts facts;
-  facts.device_name = "r0";
-  facts.ipv4 = Ipv4(0x0a490001);
-  facts.prefix_bits = 24;
-  facts.has_wire = true;
-  facts.wire.nic_bytes_in = 11;
-  facts.gone.nic_drop_full = 3;
-  facts.cm.cm_established = 4;
-  facts.clients.push_back({5, 99, "a \"b\"\\", {}});
-  facts.clients[0].counters.nic_frames_in = 7;
-  return facts;
+DaemonStatus some_status() {
+  DaemonStatus status;
+  status.device_name = "r0";
+  status.ipv4 = Ipv4(0x0a490001);
+  status.prefix_bits = 24;
+  status.has_wire = true;
+  status.wire.nic_bytes_in = 11;
+  status.gone.nic_drop_full = 3;
+  status.cm.cm_established = 4;
+  status.clients.push_back({5, 99, "a \"b\"\\", {}});
+  status.clients[0].counters.nic_frames_in = 7;
+  return status;
 }
 
-std::string text_of(const NicFacts& facts) {
-  return prometheus::TextSerializer().Serialize(metrics_of(facts, "1.2"));
+std::string text_of(const DaemonStatus& status) {
+  return prometheus::TextSerializer().Serialize(metrics_of(status, "1.2"));
 }
 
-TEST(NicMetrics, EachCounterOfEachPortHasItsLine) {
-  const std::string text = text_of(some_facts());
+TEST(DaemonMetrics, EachCounterOfEachPortHasItsLine) {
+  const std::string text = text_of(some_status());
   for (const char* line :
        {"# TYPE mprdma_port_in_bytes_total counter\n",
         "mprdma_port_in_bytes_total{port=\"wire\"} 11\n",
@@ -47,8 +47,8 @@ TEST(NicMetrics, EachCounterOfEachPortHasItsLine) {
   }
 }
 
-TEST(NicMetrics, NamesAreUniqueAndCountersEndInTotal) {
-  const auto families = metrics_of(some_facts(), "1");
+TEST(DaemonMetrics, NamesAreUniqueAndCountersEndInTotal) {
+  const auto families = metrics_of(some_status(), "1");
   std::map<std::string, int> seen;
   for (const auto& family : families) {
     EXPECT_EQ(++seen[family.name], 1) << family.name;
@@ -57,23 +57,23 @@ TEST(NicMetrics, NamesAreUniqueAndCountersEndInTotal) {
   }
 }
 
-TEST(NicMetrics, WithoutAWireNoneIsTold) {
-  NicFacts facts = some_facts();
-  facts.has_wire = false;
-  EXPECT_EQ(text_of(facts).find("\"wire\""), std::string::npos);
-  EXPECT_EQ(text_of(facts).find("mprdma_wire_"), std::string::npos);
+TEST(DaemonMetrics, WithoutAWireNoneIsTold) {
+  DaemonStatus status = some_status();
+  status.has_wire = false;
+  EXPECT_EQ(text_of(status).find("\"wire\""), std::string::npos);
+  EXPECT_EQ(text_of(status).find("mprdma_wire_"), std::string::npos);
 }
 
-TEST(NicMetrics, APortThatIsTakenIsSaidInWords) {
-  NicMetrics first(std::make_shared<FactsBoard>(), "1");
+TEST(DaemonMetrics, APortThatIsTakenIsSaidInWords) {
+  DaemonMetrics first(std::make_shared<StatusBoard>(), "1");
   // No interface has this address, so it is refused everywhere.
   const std::string error = first.listen("203.0.113.7:9").text;
   EXPECT_NE(error.find("203.0.113.7:9"), std::string::npos) << error;
   EXPECT_NE(error.find(std::strerror(EADDRNOTAVAIL)), std::string::npos) << error;
 }
 
-TEST(FactsBoard, ShowsWhatWasPublished) {
-  FactsBoard board;
+TEST(StatusBoard, ShowsWhatWasPublished) {
+  StatusBoard board;
   board.draft().device_name = "r1";
   EXPECT_EQ(board.read().device_name, "");
   board.publish();
@@ -91,11 +91,11 @@ struct Collected final : TelemetryAnswer {
   std::string within;
 };
 
-TEST(NicTelemetry, AnswersItsCommandsAndRefusesWhatIsNotThere) {
-  const auto board = std::make_shared<FactsBoard>();
-  board->draft() = some_facts();
+TEST(DaemonTelemetry, AnswersItsCommandsAndRefusesWhatIsNotThere) {
+  const auto board = std::make_shared<StatusBoard>();
+  board->draft() = some_status();
   board->publish();
-  NicTelemetry telemetry(board, "1.2");
+  DaemonTelemetry telemetry(board, "1.2");
   EXPECT_EQ(telemetry.commands().size(), 4u);
   const auto ask = [&](const char* path, const char* parameters) {
     Collected answer;
@@ -114,4 +114,4 @@ TEST(NicTelemetry, AnswersItsCommandsAndRefusesWhatIsNotThere) {
 }
 
 }  // namespace
-}  // namespace mprdma::dataplane::nic
+}  // namespace mprdma::dataplane::mprdmad

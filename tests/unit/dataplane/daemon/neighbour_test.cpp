@@ -4,7 +4,7 @@
 #include "tests/unit/dataplane/daemon/switch_bed.hpp"
 #include "wire/neighbour.hpp"
 
-namespace mprdma::dataplane::nic {
+namespace mprdma::dataplane::mprdmad {
 namespace {
 
 const wire::IpAddress kOurs = wire::link_local_of(kOurMac);
@@ -32,7 +32,7 @@ wire::NeighbourMessage message_of(const Bytes& frame) {
   return message;
 }
 
-TEST(NicNeighbourDiscovery, AnswersForTheLinkLocalAddressOnly) {
+TEST(SwitchNeighbourDiscovery, AnswersForTheLinkLocalAddressOnly) {
   SwitchBed bed;
   bed.wire_sends(solicitation(kPeerMac, kOurs));
   bed.wire_sends(solicitation(kPeerMac, kFreeIp));
@@ -50,12 +50,12 @@ TEST(NicNeighbourDiscovery, AnswersForTheLinkLocalAddressOnly) {
   bed.wire_sends(routed);
   bed.run();
   EXPECT_TRUE(bed.wire_gets().empty());
-  EXPECT_EQ(bed.nic.wire_counters().nic_drop_malformed, 1u);
+  EXPECT_EQ(bed.sw.wire_counters().nic_drop_malformed, 1u);
 }
 
-TEST(NicNeighbourDiscovery, TheAgentsAddressIsAskedFor) {
+TEST(SwitchNeighbourDiscovery, TheAgentsAddressIsAskedFor) {
   SwitchBed bed;
-  bed.nic.resolve(kFreeIp, bed.now);
+  bed.sw.resolve(kFreeIp, bed.now);
   bed.run();
   const std::vector<Bytes> asked = bed.wire_gets();
   ASSERT_EQ(asked.size(), 1u);
@@ -68,14 +68,14 @@ TEST(NicNeighbourDiscovery, TheAgentsAddressIsAskedFor) {
   bed.run();
   EXPECT_EQ(bed.management.resolved.size(), 1u);
   EXPECT_EQ(bed.management.resolved.at(kFreeIp), kPeerMac);
-  bed.nic.resolve(kPeers, bed.now);
+  bed.sw.resolve(kPeers, bed.now);
   bed.run();
   EXPECT_EQ(bed.wire_gets().size(), 1u) << "it was learnt";
-  bed.nic.resolve(kOurs, bed.now);
+  bed.sw.resolve(kOurs, bed.now);
   EXPECT_EQ(bed.management.resolved.at(kOurs), kOurMac);
 }
 
-TEST(NicNeighbourDiscovery, AClientsQuestionIsAskedOnTheWireAndAnswered) {
+TEST(SwitchNeighbourDiscovery, AClientsQuestionIsAskedOnTheWireAndAnswered) {
   SwitchBed bed;
   bed.add(1);
   bed.client_sends(1, solicitation(kOurMac, kFreeIp));
@@ -99,15 +99,15 @@ TEST(NicNeighbourDiscovery, AClientsQuestionIsAskedOnTheWireAndAnswered) {
   EXPECT_EQ(message_of(answers[0]).mac, other);
 }
 
-TEST(NicNeighbourDiscovery, SomebodyElseWithOurAddressIsCountedAndNotBelieved) {
+TEST(SwitchNeighbourDiscovery, SomebodyElseWithOurAddressIsCountedAndNotBelieved) {
   SwitchBed bed;
   bed.wire_sends(advertisement(kOurs, kPeerMac));
   bed.run();
-  EXPECT_EQ(bed.nic.wire_counters().nic_arp_conflicts, 1u);
+  EXPECT_EQ(bed.sw.wire_counters().nic_arp_conflicts, 1u);
   EXPECT_TRUE(bed.wire_gets().empty());
 }
 
-TEST(NicNeighbourDiscovery, PingIsAnsweredWithTheSameContents) {
+TEST(SwitchNeighbourDiscovery, PingIsAnsweredWithTheSameContents) {
   SwitchBed bed;
   Bytes ping(14 + 40 + 64);
   wire::Ethernet{.dst = kOurMac, .src = kPeerMac, .ether_type = wire::kEtherTypeIpv6}.store(
@@ -135,4 +135,4 @@ TEST(NicNeighbourDiscovery, PingIsAnsweredWithTheSameContents) {
 }
 
 }  // namespace
-}  // namespace mprdma::dataplane::nic
+}  // namespace mprdma::dataplane::mprdmad

@@ -7,7 +7,7 @@
 #include "base/ipv4.hpp"
 #include "tests/unit/dataplane/daemon/switch_bed.hpp"
 
-namespace mprdma::dataplane::nic {
+namespace mprdma::dataplane::mprdmad {
 namespace {
 
 using wire::ArpOperation;
@@ -40,7 +40,7 @@ struct Taken {
   wire::ProbeMad mad;
 };
 
-Taken take_apart(const Bytes& frame) {
+Taken parse_probe(const Bytes& frame) {
   Taken taken;
   EXPECT_EQ(wire::decode_frame(frame, taken.decoded, true), wire::DropReason::kNone);
   const std::span<const unsigned char, wire::kMadBytes> head(
@@ -55,7 +55,7 @@ wire::ProbeMad question(uint16_t bytes = 256, uint16_t answer_bytes = 256) {
       .transaction = 77, .sequence = 5, .bytes = bytes, .answer_bytes = answer_bytes, .seen = {}};
 }
 
-TEST(NicProbe, APeersProbeIsAnsweredWithoutAnyClient) {
+TEST(SwitchProbe, APeersProbeIsAnsweredWithoutAnyClient) {
   SwitchBed bed;
   for (const uint16_t bytes : {256, 260, 1024, 4096}) {
     const Bytes asked = frame_of(question(bytes, bytes), {Ecn::kCe, 61, 50'123});
@@ -64,7 +64,7 @@ TEST(NicProbe, APeersProbeIsAnsweredWithoutAnyClient) {
     const std::vector<Bytes> out = bed.wire_gets();
     ASSERT_EQ(out.size(), 1u) << bytes;
     EXPECT_LE(out[0].size(), asked.size()) << "no amplification";
-    const Taken answer = take_apart(out[0]);
+    const Taken answer = parse_probe(out[0]);
     EXPECT_TRUE(answer.mad.response);
     EXPECT_EQ(answer.mad.transaction, 77u);
     EXPECT_EQ(answer.mad.sequence, 5u);
@@ -77,23 +77,23 @@ TEST(NicProbe, APeersProbeIsAnsweredWithoutAnyClient) {
     EXPECT_EQ(answer.decoded.address.ecn, Ecn::kEct0);
     EXPECT_EQ(answer.decoded.packet.vp, 50'123);
   }
-  EXPECT_EQ(bed.nic.wire_counters().nic_probes_answered, 4u);
+  EXPECT_EQ(bed.sw.wire_counters().nic_probes_answered, 4u);
 }
 
-TEST(NicProbe, MoreThanTheRateAreRefused) {
+TEST(SwitchProbe, MoreThanTheRateAreRefused) {
   SwitchBed bed;
   constexpr uint64_t kSent = 500;
   for (uint64_t i = 0; i < kSent; ++i) bed.wire_sends(frame_of(question(), {}));
   bed.run();
   EXPECT_EQ(bed.wire_gets().size(), size_t{kProbeBurst});
-  EXPECT_EQ(bed.nic.wire_counters().nic_probes_refused, kSent - kProbeBurst);
+  EXPECT_EQ(bed.sw.wire_counters().nic_probes_refused, kSent - kProbeBurst);
   bed.now += kProbeInterval * 10;
   for (uint64_t i = 0; i < kSent; ++i) bed.wire_sends(frame_of(question(), {}));
   bed.run();
   EXPECT_EQ(bed.wire_gets().size(), 10u);
 }
 
-TEST(NicProbe, WhatMakesNoSenseIsACountedDrop) {
+TEST(SwitchProbe, WhatMakesNoSenseIsACountedDrop) {
   SwitchBed bed;
   wire::ProbeMad response = question();
   response.response = true;
@@ -105,7 +105,7 @@ TEST(NicProbe, WhatMakesNoSenseIsACountedDrop) {
   payload[43] = 7;  // not as long as it says
   bed.wire_sends(make_frame(from_peer(management(payload))));
   bed.run();
-  EXPECT_EQ(bed.nic.wire_counters().nic_drop_probe, 2u);
+  EXPECT_EQ(bed.sw.wire_counters().nic_drop_probe, 2u);
   wire::encode_probe_mad(wrong, payload.data());
   payload[1] = 0x07;  // a long datagram of another class
   bed.wire_sends(make_frame(from_peer(management(payload))));
@@ -113,12 +113,12 @@ TEST(NicProbe, WhatMakesNoSenseIsACountedDrop) {
   elsewhere.dst_ip = kFarIp;
   bed.wire_sends(make_frame(elsewhere));
   bed.run();
-  EXPECT_EQ(bed.nic.wire_counters().nic_drop_management, 1u);
-  EXPECT_EQ(bed.nic.wire_counters().nic_drop_not_ours, 1u);
+  EXPECT_EQ(bed.sw.wire_counters().nic_drop_management, 1u);
+  EXPECT_EQ(bed.sw.wire_counters().nic_drop_not_ours, 1u);
   EXPECT_TRUE(bed.wire_gets().empty());
 }
 
-TEST(NicProbe, AClientSendsNoneItself) {
+TEST(SwitchProbe, AClientSendsNoneItself) {
   SwitchBed bed;
   bed.add(1);
   bed.client_sends(1, frame_of(question(), {}, true));
@@ -143,7 +143,7 @@ ProbeQuestion wish(uint32_t serial, uint16_t bytes = 256) {
 
 std::vector<ProbeOutcome> results(SwitchBed& bed) {
   std::vector<ProbeOutcome> out;
-  bed.nic.prober().take_results(
+  bed.sw.prober().drain_results(
       [&](const PathProber::Result& result) { out.push_back(result.outcome); });
   return out;
 }
@@ -154,16 +154,16 @@ void introduce_peer(SwitchBed& bed) {
   bed.wire_gets();
 }
 
-TEST(NicProbe, AsksTheNeighbourFirstThenThePeer) {
+TEST(SwitchProbe, AsksTheNeighbourFirstThenThePeer) {
   SwitchBed bed;
-  ASSERT_EQ(bed.nic.probe(9, wish(1, 1024), bed.now), 0);
+  ASSERT_EQ(bed.sw.probe(9, wish(1, 1024), bed.now), 0);
   bed.run();
   ASSERT_EQ(bed.wire_gets().size(), 1u);  // ARP
   bed.wire_sends(arp_frame(ArpOperation::kReply, kPeerMac, kPeerIp, kOurIp, kOurMac));
   bed.run();
   const std::vector<Bytes> sent = bed.wire_gets();
   ASSERT_EQ(sent.size(), 1u);
-  const Taken asked = take_apart(sent[0]);
+  const Taken asked = parse_probe(sent[0]);
   EXPECT_EQ(asked.decoded.packet.vp, 49'500);
   EXPECT_EQ(asked.decoded.address.ecn, Ecn::kEct0);
   EXPECT_EQ(asked.mad.sequence, 101u);
@@ -191,13 +191,13 @@ TEST(NicProbe, AsksTheNeighbourFirstThenThePeer) {
   EXPECT_EQ(got[0].back.hop_limit_sent, 255);
   EXPECT_EQ(got[0].back.hop_limit, 250);
   EXPECT_EQ(got[0].back.ecn, static_cast<uint8_t>(Ecn::kCe));
-  EXPECT_EQ(bed.nic.wire_counters().nic_drop_probe, 2u);
-  EXPECT_TRUE(bed.nic.prober().next_deadline().is_never());
+  EXPECT_EQ(bed.sw.wire_counters().nic_drop_probe, 2u);
+  EXPECT_TRUE(bed.sw.prober().next_deadline().is_never());
 }
 
-TEST(NicProbe, NoAnswerAndNobodyThereAreToldApart) {
+TEST(SwitchProbe, NoAnswerAndNobodyThereAreToldApart) {
   SwitchBed bed;
-  ASSERT_EQ(bed.nic.probe(9, wish(1), bed.now), 0);
+  ASSERT_EQ(bed.sw.probe(9, wish(1), bed.now), 0);
   std::vector<ProbeOutcome> got;
   for (int i = 0; i < 100 && got.empty(); ++i) {
     bed.now += Duration::ms(50);
@@ -207,8 +207,8 @@ TEST(NicProbe, NoAnswerAndNobodyThereAreToldApart) {
   ASSERT_EQ(got.size(), 1u);
   EXPECT_EQ(got[0].error, EHOSTUNREACH);
   introduce_peer(bed);
-  ASSERT_EQ(bed.nic.probe(9, wish(2), bed.now), 0);
-  EXPECT_EQ(bed.nic.prober().next_deadline(), bed.now + PathProber::kTimeout);
+  ASSERT_EQ(bed.sw.probe(9, wish(2), bed.now), 0);
+  EXPECT_EQ(bed.sw.prober().next_deadline(), bed.now + PathProber::kTimeout);
   bed.now += PathProber::kTimeout;
   bed.run();
   got = results(bed);
@@ -217,17 +217,17 @@ TEST(NicProbe, NoAnswerAndNobodyThereAreToldApart) {
   EXPECT_EQ(got[0].sequence, 102u);
 }
 
-TEST(NicProbe, WhoAsksTooMuchOrNonsenseIsRefused) {
+TEST(SwitchProbe, WhoAsksTooMuchOrNonsenseIsRefused) {
   SwitchBed bed;
   introduce_peer(bed);
   size_t taken = 0;
-  for (uint32_t i = 0; i < 100; ++i) taken += bed.nic.probe(1, wish(i), bed.now) == 0 ? 1 : 0;
+  for (uint32_t i = 0; i < 100; ++i) taken += bed.sw.probe(1, wish(i), bed.now) == 0 ? 1 : 0;
   EXPECT_EQ(taken, PathProber::kOpenOfOne);
   for (uint32_t client = 2; client < 100; ++client) {
-    for (uint32_t i = 0; i < 8; ++i) taken += bed.nic.probe(client, wish(i), bed.now) == 0 ? 1 : 0;
+    for (uint32_t i = 0; i < 8; ++i) taken += bed.sw.probe(client, wish(i), bed.now) == 0 ? 1 : 0;
   }
   EXPECT_EQ(taken, size_t{kProbeBurst});
-  bed.nic.prober().forget_client(1);
+  bed.sw.prober().forget_client(1);
   bed.now += PathProber::kTimeout;
   bed.run();
   EXPECT_EQ(results(bed).size(), size_t{kProbeBurst} - PathProber::kOpenOfOne);
@@ -235,7 +235,7 @@ TEST(NicProbe, WhoAsksTooMuchOrNonsenseIsRefused) {
   const auto error_of = [&](auto&& change) {
     ProbeQuestion probe = wish(1);
     change(probe);
-    return bed.nic.probe(1, probe, bed.now);
+    return bed.sw.probe(1, probe, bed.now);
   };
   EXPECT_EQ(error_of([](ProbeQuestion& p) { p.bytes = 255; }), EINVAL);
   EXPECT_EQ(error_of([](ProbeQuestion& p) { p.bytes = 4097; }), EINVAL);
@@ -245,8 +245,8 @@ TEST(NicProbe, WhoAsksTooMuchOrNonsenseIsRefused) {
   EXPECT_EQ(error_of([](ProbeQuestion& p) { p.peer = kOurIp; }), EINVAL);
   EXPECT_EQ(error_of([](ProbeQuestion& p) { p.peer = Ipv4(0xe0000001); }), EINVAL);
   SwitchBed alone(false);
-  EXPECT_EQ(alone.nic.probe(1, wish(1), alone.now), ENETDOWN);
+  EXPECT_EQ(alone.sw.probe(1, wish(1), alone.now), ENETDOWN);
 }
 
 }  // namespace
-}  // namespace mprdma::dataplane::nic
+}  // namespace mprdma::dataplane::mprdmad

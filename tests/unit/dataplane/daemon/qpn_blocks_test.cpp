@@ -4,7 +4,7 @@
 
 #include <set>
 
-namespace mprdma::dataplane::nic {
+namespace mprdma::dataplane::mprdmad {
 namespace {
 
 constexpr Time kStart = Time::from_ns(1'000'000'000);
@@ -60,4 +60,4 @@ TEST(BlockTable, ARestartedDaemonKeepsTheBlocksForThoseWhoComeBack) {
 }
 
 }  // namespace
-}  // namespace mprdma::dataplane::nic
+}  // namespace mprdma::dataplane::mprdmad

@@ -3,10 +3,10 @@
 
 #include "tests/unit/dataplane/daemon/daemon_support.hpp"
 
-namespace mprdma::dataplane::nic {
+namespace mprdma::dataplane::mprdmad {
 namespace {
 
-TEST_F(NicServerTest, ServesProcessesWithAPortAndABlockEach) {
+TEST_F(DaemonServerTest, ServesProcessesWithAPortAndABlockEach) {
   EXPECT_NE(a.welcome.first_generation, b.welcome.first_generation);
   EXPECT_EQ(a.welcome.generations, kBlockGenerations);
   EXPECT_EQ(a.welcome.device.ipv4, kOurIp);
@@ -17,13 +17,13 @@ TEST_F(NicServerTest, ServesProcessesWithAPortAndABlockEach) {
   EXPECT_TRUE(daemon.run([&] { return daemon.loop->server().clients() == 1; }));
 }
 
-TEST_F(NicServerTest, IsTheOnlyOneAtItsSocket) {
-  Daemon second(directory.wire());
+TEST_F(DaemonServerTest, IsTheOnlyOneAtItsSocket) {
+  RunningDaemon second(directory.wire());
   EXPECT_NE(second.started.text.find("another mprdmad"), std::string::npos) << second.started.text;
   expect_others_work();
 }
 
-TEST_F(NicServerTest, RefusesInWordsAnotherVersionAndABadHello) {
+TEST_F(DaemonServerTest, RefusesInWordsAnotherVersionAndABadHello) {
   Process other(directory.wire());
   Hello hello = new_message<Hello>(9);
   hello.head.version = kVersion + 1;
@@ -40,7 +40,7 @@ TEST_F(NicServerTest, RefusesInWordsAnotherVersionAndABadHello) {
   expect_others_work();
 }
 
-TEST_F(NicServerTest, AProcessThatComesBackHasItsBlockAndSoHasOneOfARestartedDaemon) {
+TEST_F(DaemonServerTest, AProcessThatComesBackHasItsBlockAndSoHasOneOfARestartedDaemon) {
   const uint32_t block_a = a.welcome.first_generation;
   // The daemon has not yet seen the end of the old connection.
   Process again(directory.wire());
@@ -49,7 +49,7 @@ TEST_F(NicServerTest, AProcessThatComesBackHasItsBlockAndSoHasOneOfARestartedDae
   EXPECT_TRUE(a.ended(daemon));
 
   daemon.loop.reset();
-  Daemon next(directory.wire(), 43);
+  RunningDaemon next(directory.wire(), 43);
   ASSERT_EQ(next.started.text, "");
   Process newcomer(directory.wire());
   ASSERT_TRUE(newcomer.enter(next, 900, block_a));
@@ -62,7 +62,7 @@ TEST_F(NicServerTest, AProcessThatComesBackHasItsBlockAndSoHasOneOfARestartedDae
 
 // ---- Connection management
 
-class NicServerCmTest : public NicServerTest {
+class DaemonServerCmTest : public DaemonServerTest {
  protected:
   static constexpr uint16_t kPort = 7471;
 
@@ -122,7 +122,7 @@ class NicServerCmTest : public NicServerTest {
   uint32_t id_b = 0;
 };
 
-TEST_F(NicServerCmTest, PortsAreTheDevicesAndIdsTheClientsOwn) {
+TEST_F(DaemonServerCmTest, PortsAreTheDevicesAndIdsTheClientsOwn) {
   const uint32_t its = create(a);
   EXPECT_EQ(bind(a, its), 0);
   EXPECT_EQ(bind(b, its), ENOENT);
@@ -135,7 +135,7 @@ TEST_F(NicServerCmTest, PortsAreTheDevicesAndIdsTheClientsOwn) {
 
 // To the peer a request from a queue pair that it is connected to is of a process that was started
 // anew: it ends the old connection.
-TEST_F(NicServerCmTest, NobodyConnectsInTheNameOfAnothersQueuePair) {
+TEST_F(DaemonServerCmTest, NobodyConnectsInTheNameOfAnothersQueuePair) {
   listen(b);
   connect_both();
   Process c(directory.wire());
@@ -155,7 +155,7 @@ TEST_F(NicServerCmTest, NobodyConnectsInTheNameOfAnothersQueuePair) {
   EXPECT_EQ(b.hears(daemon, MPRDMA_ABI_CM_EVENT_DISCONNECTED), id_b);
 }
 
-TEST_F(NicServerCmTest, AnAnswerToASidrRequestNamesAnOwnQueuePair) {
+TEST_F(DaemonServerCmTest, AnAnswerToASidrRequestNamesAnOwnQueuePair) {
   listen(b, MPRDMA_ABI_CM_PS_UDP);
   const uint32_t id = resolved(a, MPRDMA_ABI_CM_PS_UDP);
   ASSERT_EQ(connect(a, id, a.qpn()), 0);
@@ -167,7 +167,7 @@ TEST_F(NicServerCmTest, AnAnswerToASidrRequestNamesAnOwnQueuePair) {
 }
 
 // librdmacm passes number 0 for an id without a queue pair.
-TEST_F(NicServerCmTest, WhoHasNoQueuePairMaySaySo) {
+TEST_F(DaemonServerCmTest, WhoHasNoQueuePairMaySaySo) {
   listen(b);
   const uint32_t id = resolved(a);
   EXPECT_EQ(connect(a, id, Qpn(0)), 0);
@@ -179,7 +179,7 @@ TEST_F(NicServerCmTest, WhoHasNoQueuePairMaySaySo) {
 
 // Frames may lie in the ring when the command comes, such as the acknowledgement of the last
 // message.
-TEST_F(NicServerCmTest, WhatAProcessHasSentIsDeliveredBeforeItDisconnects) {
+TEST_F(DaemonServerCmTest, WhatAProcessHasSentIsDeliveredBeforeItDisconnects) {
   listen(b);
   connect_both();
   constexpr int kFrames = 200;  // several turns of the switch
@@ -206,7 +206,7 @@ TEST_F(NicServerCmTest, WhatAProcessHasSentIsDeliveredBeforeItDisconnects) {
 
 // A process whose frames were taken at every command could take the turns of others with commands
 // that cost it nothing.
-TEST_F(NicServerCmTest, WhoEndsNoConnectionHasItsFramesTakenInItsTurns) {
+TEST_F(DaemonServerCmTest, WhoEndsNoConnectionHasItsFramesTakenInItsTurns) {
   listen(b);
   connect_both();
   const uint32_t unconnected = create(a);
@@ -216,7 +216,7 @@ TEST_F(NicServerCmTest, WhoEndsNoConnectionHasItsFramesTakenInItsTurns) {
       {MPRDMA_ABI_CM_REJECT, id_a},       // not what can be done with it
       {MPRDMA_ABI_CM_DISCONNECT, unconnected},
       {MPRDMA_ABI_CM_DESTROY, unconnected}};
-  const auto taken = [&] { return daemon.loop->nic().client_counters(a.block())->nic_frames_in; };
+  const auto taken = [&] { return daemon.loop->sw().client_counters(a.block())->nic_frames_in; };
   // The frames are for nobody, so that none has to be received.
   const Bytes frame = make_frame({.dest_qpn = qpn_in(90), .dst_ip = kOurIp, .dst_mac = kOurMac});
   uint64_t sent = taken();
@@ -227,7 +227,7 @@ TEST_F(NicServerCmTest, WhoEndsNoConnectionHasItsFramesTakenInItsTurns) {
     command.command.id = id;
     ASSERT_EQ(send_message(a.fd, command), 0);
     // The loop's next look at its sockets is due.
-    const Time due = dataplane::testing::now() + NicLoop::kLook;
+    const Time due = dataplane::testing::now() + DaemonLoop::kLook;
     ASSERT_TRUE(until([&] { return dataplane::testing::now() > due; }));
     const uint64_t before = taken();
     uint64_t steps = 0;
@@ -243,4 +243,4 @@ TEST_F(NicServerCmTest, WhoEndsNoConnectionHasItsFramesTakenInItsTurns) {
 }
 
 }  // namespace
-}  // namespace mprdma::dataplane::nic
+}  // namespace mprdma::dataplane::mprdmad

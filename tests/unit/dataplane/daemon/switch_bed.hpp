@@ -13,7 +13,7 @@
 #include "tests/unit/dataplane/port/memory_port.hpp"
 #include "wire/frame.hpp"
 
-namespace mprdma::dataplane::nic {
+namespace mprdma::dataplane::mprdmad {
 
 using dataplane::testing::Bytes;
 using dataplane::testing::MemoryPort;
@@ -124,20 +124,20 @@ inline Bytes arp_frame(wire::ArpOperation operation, const wire::MacAddress& sen
 class SwitchBed {
  public:
   explicit SwitchBed(bool with_wire = true, Ipv4 gateway = {})
-      : nic({.ipv4 = kOurIp, .prefix_bits = 24, .gateway = gateway, .mac = kOurMac, .seed = 3},
-            with_wire ? std::make_unique<MemoryPort>(wire, 0, kOurMac) : nullptr, &management,
-            now) {}
+      : sw({.ipv4 = kOurIp, .prefix_bits = 24, .gateway = gateway, .mac = kOurMac, .seed = 3},
+           with_wire ? std::make_unique<MemoryPort>(wire, 0, kOurMac) : nullptr, &management, now) {
+  }
 
   void add(uint32_t block) {
     auto& line = clients[block] = std::make_shared<MemoryWire>();
-    nic.add_client(block, std::make_unique<MemoryPort>(line, 0, kOurMac), now);
+    sw.add_client(block, std::make_unique<MemoryPort>(line, 0, kOurMac), now);
   }
   // The block's client, or the wire, sends.
   void client_sends(uint32_t block, Bytes frame) { clients[block]->inject(0, std::move(frame)); }
   void wire_sends(Bytes frame) { wire->inject(0, std::move(frame)); }
   // Turns until nothing moves.
   void run() {
-    while (nic.turn(now)) {
+    while (sw.turn(now)) {
     }
   }
   static std::vector<Bytes> take(MemoryWire& line) {
@@ -147,13 +147,13 @@ class SwitchBed {
   }
   std::vector<Bytes> client_gets(uint32_t block) { return take(*clients[block]); }
   std::vector<Bytes> wire_gets() { return take(*wire); }
-  [[nodiscard]] const NicCounters& of(uint32_t block) { return *nic.client_counters(block); }
+  [[nodiscard]] const StationCounters& of(uint32_t block) { return *sw.client_counters(block); }
 
   Time now = Time::from_ns(1'000'000'000);
   FakeManagement management;
   std::shared_ptr<MemoryWire> wire = std::make_shared<MemoryWire>();
   std::map<uint32_t, std::shared_ptr<MemoryWire>> clients;
-  NicSwitch nic;
+  Switch sw;
 };
 
-}  // namespace mprdma::dataplane::nic
+}  // namespace mprdma::dataplane::mprdmad

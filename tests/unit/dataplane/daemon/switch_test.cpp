@@ -6,10 +6,10 @@
 #include "base/ipv4.hpp"
 #include "tests/unit/dataplane/daemon/switch_bed.hpp"
 
-namespace mprdma::dataplane::nic {
+namespace mprdma::dataplane::mprdmad {
 namespace {
 
-TEST(NicSwitch, SendsWhatIsForOthersToTheWireByteForByte) {
+TEST(Switch, SendsWhatIsForOthersToTheWireByteForByte) {
   SwitchBed bed;
   bed.add(3);
   const Bytes frame = make_frame({.payload_bytes = 4096});
@@ -17,10 +17,10 @@ TEST(NicSwitch, SendsWhatIsForOthersToTheWireByteForByte) {
   bed.run();
   EXPECT_EQ(bed.wire_gets(), std::vector<Bytes>{frame});
   EXPECT_EQ(bed.of(3).nic_frames_in, 1u);
-  EXPECT_EQ(bed.nic.wire_counters().nic_frames_out, 1u);
+  EXPECT_EQ(bed.sw.wire_counters().nic_frames_out, 1u);
 }
 
-TEST(NicSwitch, SteersFromTheWireByQueuePairNumber) {
+TEST(Switch, SteersFromTheWireByQueuePairNumber) {
   SwitchBed bed;
   for (const uint32_t block : {0u, 1u, 127u}) bed.add(block);
   for (const uint32_t block : {0u, 1u, 127u}) {
@@ -36,10 +36,10 @@ TEST(NicSwitch, SteersFromTheWireByQueuePairNumber) {
   bed.wire_sends(make_frame(from_peer({.dest_qpn = Qpn(0)})));
   bed.wire_sends(make_frame(from_peer({.dest_qpn = wire::kMulticastQpn})));
   bed.run();
-  EXPECT_EQ(bed.nic.wire_counters().nic_drop_unknown_qp, 3u);
+  EXPECT_EQ(bed.sw.wire_counters().nic_drop_unknown_qp, 3u);
 }
 
-TEST(NicSwitch, RefusesFromTheWireWhatIsNotForUsOrInOurName) {
+TEST(Switch, RefusesFromTheWireWhatIsNotForUsOrInOurName) {
   SwitchBed bed;
   bed.add(1);
   FrameSpec spec = from_peer({.dest_qpn = qpn_in(1)});
@@ -56,13 +56,13 @@ TEST(NicSwitch, RefusesFromTheWireWhatIsNotForUsOrInOurName) {
   bed.wire_sends(bad);
   bed.run();
   EXPECT_TRUE(bed.client_gets(1).empty());
-  const NicCounters counters = bed.nic.wire_counters();
+  const StationCounters counters = bed.sw.wire_counters();
   EXPECT_EQ(counters.nic_drop_not_ours, 2u);
   EXPECT_EQ(counters.nic_drop_forged, 1u);
   EXPECT_EQ(counters.nic_drop_malformed, 1u);
 }
 
-TEST(NicSwitch, BringsClientsOfOneHostTogetherWithAndWithoutAWire) {
+TEST(Switch, BringsClientsOfOneHostTogetherWithAndWithoutAWire) {
   for (const bool with_wire : {true, false}) {
     SwitchBed bed(with_wire);
     bed.add(1);
@@ -78,7 +78,7 @@ TEST(NicSwitch, BringsClientsOfOneHostTogetherWithAndWithoutAWire) {
   }
 }
 
-TEST(NicSwitch, NobodySpeaksInAnotherName) {
+TEST(Switch, NobodySpeaksInAnotherName) {
   SwitchBed bed;
   bed.add(1);
   bed.add(2);
@@ -110,7 +110,7 @@ TEST(NicSwitch, NobodySpeaksInAnotherName) {
 
 // Only an answer may have a status. A peer that does not know the question answers with it, and
 // names no queue pair.
-TEST(NicSwitch, AQuestionWithAStatusIsNobodys) {
+TEST(Switch, AQuestionWithAStatusIsNobodys) {
   SwitchBed bed;
   bed.add(1);
   bed.add(2);
@@ -130,7 +130,7 @@ TEST(NicSwitch, AQuestionWithAStatusIsNobodys) {
   EXPECT_EQ(bed.wire_gets().size(), 1u);
 }
 
-TEST(NicSwitch, ConnectionManagementIsTheDaemonsAlone) {
+TEST(Switch, ConnectionManagementIsTheDaemonsAlone) {
   SwitchBed bed;
   bed.add(1);
   Bytes mad(wire::kMadBytes);
@@ -144,7 +144,7 @@ TEST(NicSwitch, ConnectionManagementIsTheDaemonsAlone) {
   EXPECT_TRUE(bed.management.mads.empty());
 }
 
-TEST(NicSwitch, OtherProtocolsAndCutFramesGoNowhere) {
+TEST(Switch, OtherProtocolsAndCutFramesGoNowhere) {
   SwitchBed bed;
   bed.add(1);
   const Bytes whole = make_frame({});
@@ -163,7 +163,7 @@ TEST(NicSwitch, OtherProtocolsAndCutFramesGoNowhere) {
   EXPECT_EQ(bed.of(1).nic_drop_not_ours, 2u);
 }
 
-TEST(NicSwitch, AGroupIsTheWireAndEveryOtherClient) {
+TEST(Switch, AGroupIsTheWireAndEveryOtherClient) {
   SwitchBed bed;
   for (const uint32_t block : {1u, 2u, 3u}) bed.add(block);
   const FrameSpec group = {.dest_qpn = wire::kMulticastQpn,
@@ -198,7 +198,7 @@ TEST(NicSwitch, AGroupIsTheWireAndEveryOtherClient) {
   EXPECT_TRUE(bed.wire_gets().empty());
 }
 
-TEST(NicSwitch, AClientThatDoesNotReadLosesItsOwnFramesOnly) {
+TEST(Switch, AClientThatDoesNotReadLosesItsOwnFramesOnly) {
   SwitchBed bed;
   for (const uint32_t block : {1u, 2u, 3u}) bed.add(block);
   bed.clients[2]->room = 40;
@@ -213,7 +213,7 @@ TEST(NicSwitch, AClientThatDoesNotReadLosesItsOwnFramesOnly) {
   EXPECT_EQ(bed.of(1).nic_drop_full, 0u);
 }
 
-TEST(NicSwitch, AFullWireHoldsItsSendersBackForAWhileAndLosesNothing) {
+TEST(Switch, AFullWireHoldsItsSendersBackForAWhileAndLosesNothing) {
   SwitchBed bed;
   bed.add(1);
   bed.add(2);
@@ -226,7 +226,7 @@ TEST(NicSwitch, AFullWireHoldsItsSendersBackForAWhileAndLosesNothing) {
   }
   EXPECT_EQ(arrived, 200u);
   EXPECT_GT(bed.of(1).nic_back_pressure, 0u);
-  EXPECT_EQ(bed.nic.wire_counters().nic_drop_full, 0u);
+  EXPECT_EQ(bed.sw.wire_counters().nic_drop_full, 0u);
 
   // The wire takes nothing: frames for other clients of the host pass in the end.
   bed.wire->room = 0;
@@ -237,56 +237,56 @@ TEST(NicSwitch, AFullWireHoldsItsSendersBackForAWhileAndLosesNothing) {
     bed.now += Duration::ms(1);
   }
   EXPECT_EQ(bed.client_gets(2).size(), 1u);
-  EXPECT_GT(bed.nic.wire_counters().nic_drop_full, 0u);
+  EXPECT_GT(bed.sw.wire_counters().nic_drop_full, 0u);
 }
 
-TEST(NicSwitch, AClientsLastWordsAreDelivered) {
+TEST(Switch, AClientsLastWordsAreDelivered) {
   SwitchBed bed;
   bed.add(1);
   for (int i = 0; i < 100; ++i) bed.client_sends(1, make_frame({}));
-  bed.nic.remove_client(1, bed.now);
+  bed.sw.remove_client(1, bed.now);
   EXPECT_EQ(bed.wire_gets().size(), 100u);
-  EXPECT_EQ(bed.nic.total().nic_frames_in, 100u);
+  EXPECT_EQ(bed.sw.total().nic_frames_in, 100u);
   // The block of the client is free again.
   bed.add(1);
   bed.run();
 }
 
-TEST(NicSwitch, QuietPortsSleepAndWakeForFrames) {
+TEST(Switch, QuietPortsSleepAndWakeForFrames) {
   SwitchBed bed;
   bed.add(1);
   bed.client_sends(1, make_frame({}));
   bed.run();
-  EXPECT_FALSE(bed.nic.settle(bed.now));  // too early
+  EXPECT_FALSE(bed.sw.settle(bed.now));  // too early
   bed.now += Duration::ms(1);
-  EXPECT_TRUE(bed.nic.settle(bed.now));
+  EXPECT_TRUE(bed.sw.settle(bed.now));
   EXPECT_TRUE(bed.clients[1]->side[0].armed);
   bed.client_sends(1, make_frame({}));
   EXPECT_EQ(bed.clients[1]->notifications, 1u);
-  bed.nic.wake_client(1, bed.now);
+  bed.sw.wake_client(1, bed.now);
   bed.run();
   EXPECT_EQ(bed.wire_gets().size(), 2u);
   // The regular service may take the wake-up before the loop sees it.
   bed.now += Duration::ms(1);
-  EXPECT_TRUE(bed.nic.settle(bed.now));
+  EXPECT_TRUE(bed.sw.settle(bed.now));
   bed.client_sends(1, make_frame({}));
-  bed.nic.service_clients(bed.now);
+  bed.sw.service_clients(bed.now);
   bed.run();
   EXPECT_EQ(bed.wire_gets().size(), 1u);
-  bed.nic.service_wire(bed.now);
+  bed.sw.service_wire(bed.now);
   bed.wire_gets();
   bed.now += Duration::ms(1);
-  EXPECT_TRUE(bed.nic.settle(bed.now));
+  EXPECT_TRUE(bed.sw.settle(bed.now));
   bed.wire_sends(make_frame(from_peer({.dest_qpn = qpn_in(1)})));
-  bed.nic.service_wire(bed.now);
+  bed.sw.service_wire(bed.now);
   bed.run();
   EXPECT_EQ(bed.client_gets(1).size(), 1u);
   // A frame between the last look and the arming keeps the port awake.
-  bed.nic.wake_client(1, bed.now);
+  bed.sw.wake_client(1, bed.now);
   bed.client_sends(1, make_frame({}));
   bed.now += Duration::ms(1);
-  EXPECT_FALSE(bed.nic.settle(bed.now));
+  EXPECT_FALSE(bed.sw.settle(bed.now));
 }
 
 }  // namespace
-}  // namespace mprdma::dataplane::nic
+}  // namespace mprdma::dataplane::mprdmad

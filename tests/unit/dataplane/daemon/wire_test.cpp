@@ -8,7 +8,7 @@
 #include "tests/unit/dataplane/daemon/switch_bed.hpp"
 #include "wire/cm_mad.hpp"
 
-namespace mprdma::dataplane::nic {
+namespace mprdma::dataplane::mprdmad {
 namespace {
 
 using wire::ArpOperation;
@@ -24,7 +24,7 @@ Bytes question(Ipv4 ip) {
   return arp_frame(ArpOperation::kRequest, kOurMac, kOurIp, ip);
 }
 
-TEST(NicNeighbours, AClientsQuestionIsAskedOnTheWireAndAnswered) {
+TEST(SwitchNeighbours, AClientsQuestionIsAskedOnTheWireAndAnswered) {
   SwitchBed bed;
   bed.add(1);
   bed.client_sends(1, question(kPeerIp));
@@ -59,7 +59,7 @@ TEST(NicNeighbours, AClientsQuestionIsAskedOnTheWireAndAnswered) {
   EXPECT_EQ(arp_of(answers[0]).sender_mac, other);
 }
 
-TEST(NicNeighbours, WhatIsBeyondTheGatewayHasItsEthernetAddress) {
+TEST(SwitchNeighbours, WhatIsBeyondTheGatewayHasItsEthernetAddress) {
   SwitchBed bed(true, kGateway);
   bed.add(1);
   bed.client_sends(1, question(kFarIp));
@@ -76,13 +76,13 @@ TEST(NicNeighbours, WhatIsBeyondTheGatewayHasItsEthernetAddress) {
 }
 
 // RFC 1122, 2.3.2.1: an entry for a neighbour ends when it is out of date.
-TEST(NicNeighbours, AGatewayMayBecomeAnotherMachine) {
+TEST(SwitchNeighbours, AGatewayMayBecomeAnotherMachine) {
   const wire::MacAddress other = {2, 9, 9, 9, 9, 9};
   SwitchBed bed(true, kGateway);
   bed.add(1);
   const Bytes far = make_frame({.dst_ip = kFarIp});
   const Bytes near = make_frame({});
-  bed.nic.service_wire(bed.now);  // the link is up, and says so
+  bed.sw.service_wire(bed.now);  // the link is up, and says so
   bed.wire_gets();
   bed.client_sends(1, question(kFarIp));
   bed.run();
@@ -97,7 +97,7 @@ TEST(NicNeighbours, AGatewayMayBecomeAnotherMachine) {
     bed.wire_sends(make_frame(from_peer({.dest_qpn = qpn_in(1)})));
     bed.run();
     bed.now += NeighbourResolver::kGatewayLook;
-    bed.nic.service_wire(bed.now);
+    bed.sw.service_wire(bed.now);
     bed.run();
     EXPECT_EQ(bed.wire_gets(), std::vector<Bytes>{far});
   }
@@ -106,7 +106,7 @@ TEST(NicNeighbours, AGatewayMayBecomeAnotherMachine) {
   bed.client_sends(1, far);
   bed.run();
   bed.now += NeighbourResolver::kGatewayLook;
-  bed.nic.service_wire(bed.now);
+  bed.sw.service_wire(bed.now);
   bed.run();
   std::vector<Bytes> sent = bed.wire_gets();
   ASSERT_EQ(sent.size(), 2u);
@@ -132,7 +132,7 @@ TEST(NicNeighbours, AGatewayMayBecomeAnotherMachine) {
   }
 }
 
-TEST(NicNeighbours, OurOwnAddressIsAnsweredOnBothSides) {
+TEST(SwitchNeighbours, OurOwnAddressIsAnsweredOnBothSides) {
   SwitchBed bed;
   bed.add(1);
   bed.client_sends(1, question(kOurIp));
@@ -148,7 +148,7 @@ TEST(NicNeighbours, OurOwnAddressIsAnsweredOnBothSides) {
   EXPECT_EQ(arp_of(answers[0]).target_mac, kPeerMac);
 }
 
-TEST(NicNeighbours, AClientThatAsksWithoutEndOrInAnotherNameIsNotServed) {
+TEST(SwitchNeighbours, AClientThatAsksWithoutEndOrInAnotherNameIsNotServed) {
   SwitchBed bed;
   bed.add(1);
   for (uint32_t i = 0; i < 1000; ++i) bed.client_sends(1, question(Ipv4(0x0a490100 + i)));
@@ -156,8 +156,8 @@ TEST(NicNeighbours, AClientThatAsksWithoutEndOrInAnotherNameIsNotServed) {
   bed.client_sends(1, arp_frame(ArpOperation::kRequest, kPeerMac, kOurIp, kPeerIp));
   bed.client_sends(1, arp_frame(ArpOperation::kReply, kOurMac, kOurIp, kPeerIp));
   bed.run();
-  EXPECT_EQ(bed.wire_gets().size(), NicSwitch::kArpPerPeriod);
-  EXPECT_EQ(bed.of(1).nic_drop_arp, 1000u - NicSwitch::kArpPerPeriod);
+  EXPECT_EQ(bed.wire_gets().size(), Switch::kArpPerPeriod);
+  EXPECT_EQ(bed.of(1).nic_drop_arp, 1000u - Switch::kArpPerPeriod);
   EXPECT_EQ(bed.of(1).nic_drop_forged, 3u);
   // A neighbour that does not answer is asked for no more after a while.
   for (int i = 0; i < 100; ++i) {
@@ -165,20 +165,20 @@ TEST(NicNeighbours, AClientThatAsksWithoutEndOrInAnotherNameIsNotServed) {
     bed.run();
     bed.wire_gets();
   }
-  EXPECT_TRUE(bed.nic.next_deadline().is_never());
+  EXPECT_TRUE(bed.sw.next_deadline().is_never());
 }
 
-TEST(NicNeighbours, TheQuestionsOfTheGoneAreNotThoseOfTheNextWithTheirBlock) {
+TEST(SwitchNeighbours, TheQuestionsOfTheGoneAreNotThoseOfTheNextWithTheirBlock) {
   SwitchBed bed;
   bed.add(1);
   for (uint32_t i = 0; i < NeighbourResolver::kQuestionsPerClient; ++i) {
     bed.client_sends(1, question(Ipv4(0x0a490100 + i)));
-    if ((i + 1) % NicSwitch::kArpPerPeriod != 0) continue;
+    if ((i + 1) % Switch::kArpPerPeriod != 0) continue;
     bed.run();
-    bed.now += NicSwitch::kArpPeriod;
+    bed.now += Switch::kArpPeriod;
   }
   bed.wire_gets();
-  bed.nic.remove_client(1, bed.now);
+  bed.sw.remove_client(1, bed.now);
   bed.add(1);
   bed.client_sends(1, question(kPeerIp));
   bed.run();
@@ -188,12 +188,12 @@ TEST(NicNeighbours, TheQuestionsOfTheGoneAreNotThoseOfTheNextWithTheirBlock) {
                           [](const Bytes& frame) { return arp_of(frame).target_ip == kPeerIp; }));
 }
 
-TEST(NicNeighbours, SomebodyElseWithOurAddressIsCountedAndNotBelieved) {
+TEST(SwitchNeighbours, SomebodyElseWithOurAddressIsCountedAndNotBelieved) {
   SwitchBed bed;
   bed.add(1);
   bed.wire_sends(arp_frame(ArpOperation::kRequest, kPeerMac, kOurIp, kOurIp));
   bed.run();
-  EXPECT_EQ(bed.nic.wire_counters().nic_arp_conflicts, 1u);
+  EXPECT_EQ(bed.sw.wire_counters().nic_arp_conflicts, 1u);
   EXPECT_TRUE(bed.client_gets(1).empty());
 }
 
@@ -204,7 +204,7 @@ uint16_t icmp_sum(const Bytes& frame) {
   return static_cast<uint16_t>(~sum);
 }
 
-TEST(NicPing, IsAnsweredWithTheSameContents) {
+TEST(SwitchPing, IsAnsweredWithTheSameContents) {
   SwitchBed bed;
   Bytes ping(14 + 20 + 64);
   wire::Ethernet{.dst = kOurMac, .src = kPeerMac, .ether_type = wire::kEtherTypeIpv4}.store(
@@ -227,10 +227,10 @@ TEST(NicPing, IsAnsweredWithTheSameContents) {
   EXPECT_EQ(icmp_sum(answer), 0);
   EXPECT_TRUE(std::equal(ping.begin() + 38, ping.end(), answer.begin() + 38));
   EXPECT_TRUE(std::equal(kPeerMac.begin(), kPeerMac.end(), answer.begin()));
-  EXPECT_EQ(bed.nic.wire_counters().nic_pings_answered, 1u);
+  EXPECT_EQ(bed.sw.wire_counters().nic_pings_answered, 1u);
 }
 
-TEST(NicManagement, OurClassGoesToTheQueuePairThatItNames) {
+TEST(SwitchManagement, OurClassGoesToTheQueuePairThatItNames) {
   SwitchBed bed;
   bed.add(1);
   bed.add(2);
@@ -256,7 +256,7 @@ Bytes cm_mad() {
   return bytes;
 }
 
-TEST(NicManagement, ConnectionManagementGoesToTheAgentWithItsIcrcChecked) {
+TEST(SwitchManagement, ConnectionManagementGoesToTheAgentWithItsIcrcChecked) {
   SwitchBed bed;
   bed.add(1);
   const Bytes frame = make_frame(from_peer(management(cm_mad())));
@@ -267,16 +267,16 @@ TEST(NicManagement, ConnectionManagementGoesToTheAgentWithItsIcrcChecked) {
   bed.run();
   EXPECT_EQ(bed.management.mads, std::vector<Bytes>{cm_mad()});
   EXPECT_EQ(bed.management.last_from, wire::map_ipv4(kPeerIp));
-  EXPECT_EQ(bed.nic.wire_counters().nic_drop_malformed, 1u);
+  EXPECT_EQ(bed.sw.wire_counters().nic_drop_malformed, 1u);
 }
 
-TEST(NicManagement, TheAgentsDatagramWaitsForTheNeighbour) {
+TEST(SwitchManagement, TheAgentsDatagramWaitsForTheNeighbour) {
   SwitchBed bed;
   CmAgent::OutgoingMad mad;
   mad.to = wire::map_ipv4(kPeerIp);
   const Bytes body = cm_mad();
   std::copy(body.begin(), body.end(), mad.bytes.begin());
-  bed.nic.send_mad(mad, bed.now);
+  bed.sw.send_mad(mad, bed.now);
   bed.run();
   ASSERT_EQ(bed.wire_gets().size(), 1u);  // the question
   bed.wire_sends(arp_frame(ArpOperation::kReply, kPeerMac, kPeerIp, kOurIp, kOurMac));
@@ -294,14 +294,14 @@ TEST(NicManagement, TheAgentsDatagramWaitsForTheNeighbour) {
 
   // A datagram to the own address comes back.
   mad.to = wire::map_ipv4(kOurIp);
-  bed.nic.send_mad(mad, bed.now);
+  bed.sw.send_mad(mad, bed.now);
   EXPECT_EQ(bed.management.mads.size(), 1u);
 }
 
-TEST(NicManagement, TheAgentHearsOfAnAddressThatDoesNotAnswer) {
+TEST(SwitchManagement, TheAgentHearsOfAnAddressThatDoesNotAnswer) {
   SwitchBed bed;
   const wire::IpAddress to = wire::map_ipv4(kPeerIp);
-  bed.nic.resolve(to, bed.now);
+  bed.sw.resolve(to, bed.now);
   EXPECT_TRUE(bed.management.resolved.empty());
   for (int i = 0; i < 100 && bed.management.resolved.empty(); ++i) {
     bed.now += Duration::ms(50);
@@ -309,9 +309,9 @@ TEST(NicManagement, TheAgentHearsOfAnAddressThatDoesNotAnswer) {
   }
   ASSERT_EQ(bed.management.resolved.count(to), 1u);
   EXPECT_EQ(bed.management.resolved.at(to), wire::MacAddress{});
-  bed.nic.resolve(wire::map_ipv4(kOurIp), bed.now);
+  bed.sw.resolve(wire::map_ipv4(kOurIp), bed.now);
   EXPECT_EQ(bed.management.resolved.at(wire::map_ipv4(kOurIp)), kOurMac);
 }
 
 }  // namespace
-}  // namespace mprdma::dataplane::nic
+}  // namespace mprdma::dataplane::mprdmad

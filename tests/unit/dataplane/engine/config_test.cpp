@@ -175,7 +175,7 @@ TEST(Config, EveryParameterOfTheListHasAKey) {
   });
 }
 
-TEST(Config, SackMapOffNeedsAcknowledgementClocks) {
+TEST(Config, SackMapOffNeedsTheAckClock) {
   EXPECT_NE(toml_error("[transport]\nrecovery = \"paper\"\npath_policy = \"spray\"\n"), "");
   EXPECT_NE(toml_error("[transport]\nrecovery = \"paper\"\npath_policy = \"single\"\n"), "");
   EXPECT_EQ(toml_error("[transport]\nrecovery = \"paper\"\n"), "");

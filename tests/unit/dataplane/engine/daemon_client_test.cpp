@@ -18,7 +18,7 @@
 namespace mprdma::dataplane {
 namespace {
 
-using nic::CmIds;
+using mprdmad::CmIds;
 using testing::Host;
 using testing::MemoryWire;
 using testing::ScriptedNic;
@@ -89,8 +89,8 @@ TEST(QpBlock, FirstAndLastBlockLeaveTheReservedNumbersOut) {
 struct SharedDevice {
   SharedDevice() : wire(std::make_shared<MemoryWire>()) {
     nic_b.its_block = {64, 8};
-    wire->nic[0] = &nic_a;
-    wire->nic[1] = &nic_b;
+    wire->daemon[0] = &nic_a;
+    wire->daemon[1] = &nic_b;
     wire->can_corrupt = false;
     const auto same = [](WorkerConfig& config) {
       config.ipv4 = Host::ip(0);
@@ -174,27 +174,27 @@ TEST(SharedDevice, AnotherBlockEndsTheQueuePairsOfBefore) {
 
 // ---- What is configured and what the daemon says
 
-TEST(TakeDevice, IsTheDaemonsUnlessSomethingElseWasConfigured) {
-  const NicDevice device{Ipv4(0x0a490001), 24, {2, 0, 0, 0, 0, 1}, 2048};
+TEST(AdoptDevice, IsTheDaemonsUnlessSomethingElseWasConfigured) {
+  const DaemonDevice device{Ipv4(0x0a490001), 24, {2, 0, 0, 0, 0, 1}, 2048};
   Config config;
-  EXPECT_EQ(take_device(device, &config).text, "");
+  EXPECT_EQ(adopt_device(device, &config).text, "");
   EXPECT_EQ(config.ipv4, device.ipv4);
   EXPECT_EQ(config.prefix_bits, 24u);
   EXPECT_EQ(config.mac, device.mac);
   EXPECT_EQ(config.mtu, 2048u);
   config = Config{};
   config.ipv4 = Ipv4(0x0a490002);
-  EXPECT_NE(take_device(device, &config).text.find("10.73.0.2"), std::string::npos);
+  EXPECT_NE(adopt_device(device, &config).text.find("10.73.0.2"), std::string::npos);
   config = Config{};
   config.mtu_set = true;
-  EXPECT_NE(take_device(device, &config).text.find("4096"), std::string::npos);
+  EXPECT_NE(adopt_device(device, &config).text.find("4096"), std::string::npos);
   config.mtu = 1024;
-  EXPECT_EQ(take_device(device, &config).text, "");
+  EXPECT_EQ(adopt_device(device, &config).text, "");
   EXPECT_EQ(config.mtu, 1024u);
   config = Config{};
   config.mac = {2, 0, 0, 0, 0, 2};
   config.mac_set = true;
-  EXPECT_NE(take_device(device, &config).text.find("02:00:00:00:00:02"), std::string::npos);
+  EXPECT_NE(adopt_device(device, &config).text.find("02:00:00:00:00:02"), std::string::npos);
 }
 
 // ---- Communication ids

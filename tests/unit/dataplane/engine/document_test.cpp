@@ -17,8 +17,8 @@ TEST(OperationsPage, ListsEveryCounter) {
   EXPECT_EQ(missing_rows<EngineCounters>(), "");
   EXPECT_EQ(missing_rows<CmCounters>(), "");
   EXPECT_EQ(missing_rows<PortCounters>(), "");
-  EXPECT_EQ(missing_rows<nic::NicCounters>(), "");
-  EXPECT_EQ(missing_rows<nic::NicServerCounters>(), "");
+  EXPECT_EQ(missing_rows<mprdmad::StationCounters>(), "");
+  EXPECT_EQ(missing_rows<mprdmad::DaemonServerCounters>(), "");
 }
 
 }  // namespace

@@ -142,9 +142,9 @@ struct Process {
 // The outcome of a WRITE that is posted after mprdmad went away, observed for a given time.
 struct Absence {
   explicit Absence(Duration away_max) : wire(std::make_shared<MemoryWire>()) {
-    nic.its_device = {testing::Host::ip(0), 24, derived_mac(testing::Host::ip(0)), 4096};
-    wire->nic[0] = &nic;
-    wire->on_frame = [this](int, const testing::Bytes&) { return !nic.is_away.load(); };
+    daemon.its_device = {testing::Host::ip(0), 24, derived_mac(testing::Host::ip(0)), 4096};
+    wire->daemon[0] = &daemon;
+    wire->on_frame = [this](int, const testing::Bytes&) { return !daemon.is_away.load(); };
     a.emplace(wire, 0, away_max);
     b.emplace(wire, 1);
     a->connect(1, b->qp.qpn);
@@ -157,12 +157,12 @@ struct Absence {
     a->post_write(*b, 100, 0);
     a->poke();
   }
-  void go_away(bool away) { nic.is_away.store(away); }
+  void go_away(bool away) { daemon.is_away.store(away); }
   bool completes(mprdma_abi_cqe* cqe, std::chrono::nanoseconds limit) {
     return eventually([&] { return a->cq.poll(cqe); }, limit);
   }
 
-  testing::ScriptedNic nic;
+  testing::ScriptedNic daemon;
   std::shared_ptr<MemoryWire> wire;
   std::optional<Process> a;
   std::optional<Process> b;

@@ -8,8 +8,8 @@
 
 namespace mprdma::dataplane::testing {
 
-struct ScriptedNic final : NicLink {
-  [[nodiscard]] NicDevice device() const override { return its_device; }
+struct ScriptedNic final : Daemon {
+  [[nodiscard]] DaemonDevice device() const override { return its_device; }
   [[nodiscard]] QpBlock block() const override { return its_block; }
   [[nodiscard]] bool away() const override { return is_away.load(); }
   int cm_open(const mprdma_abi_client*, const mprdma_abi_cm_open&) override { return 0; }
@@ -19,7 +19,7 @@ struct ScriptedNic final : NicLink {
     return ENOTCONN;
   }
 
-  NicDevice its_device;
+  DaemonDevice its_device;
   QpBlock its_block{16, 8};
   std::atomic<bool> is_away{false};
 };

@@ -22,9 +22,9 @@ using wire::PairPhase;
 constexpr uint32_t kAll = 0x2e;  // mp, mp-paper, mp-single, roce
 constexpr uint32_t kRoceOnly = 1u << 5;
 
-PairNegotiation::Facts facts(PairMode pinned = PairMode::kNone, uint16_t slots = 128,
-                             uint32_t abilities = kAll) {
-  PairNegotiation::Facts out;
+PairNegotiation::Preferences facts(PairMode pinned = PairMode::kNone, uint16_t slots = 128,
+                                   uint32_t abilities = kAll) {
+  PairNegotiation::Preferences out;
   out.negotiates = true;
   out.pinned = pinned;
   out.abilities = abilities;
@@ -166,6 +166,16 @@ TEST(PairNegotiation, AQuestionDecidesForBothSides) {
   EXPECT_TRUE(b.next_deadline().is_never()) << "it has nothing to ask any more";
 }
 
+// The window of an earlier agreement is no limit for the next one.
+TEST(PairNegotiation, APeerThatReturnsWithALargerWindowGetsIt) {
+  PairNegotiation pair(facts(PairMode::kNone, 256));
+  pair.begin(at(0), 1, false);
+  EXPECT_TRUE(pair.on_info(at(1), info(PairMode::kNone, 64)).changed);
+  EXPECT_EQ(pair.window_slots(), 64);
+  EXPECT_TRUE(pair.on_info(at(2), info(PairMode::kNone, 128)).changed);
+  EXPECT_EQ(pair.window_slots(), 128);
+}
+
 TEST(PairNegotiation, WhoWasAskedBeforeItWasConnectedAsksNobody) {
   PairNegotiation b(facts());
   const wire::IpAddress gid = wire::map_ipv4(Ipv4(0x0a000001));
@@ -242,7 +252,8 @@ TEST(SilentPeers, AreRememberedForAWhile) {
 // accepted one in the same mode; datagrams and packets are lost, late and overtake each other.
 class BadWire {
  public:
-  BadWire(uint64_t seed, const PairNegotiation::Facts& a, const PairNegotiation::Facts& b)
+  BadWire(uint64_t seed, const PairNegotiation::Preferences& a,
+          const PairNegotiation::Preferences& b)
       : prng_(seed), side_{Side{PairNegotiation(a)}, Side{PairNegotiation(b)}} {
     loss_per_mille_ = static_cast<uint32_t>(prng_.below(1001));
     for (Side& side : side_) {
@@ -341,7 +352,7 @@ class BadWire {
   uint32_t loss_per_mille_ = 0;
 };
 
-void expect_one_mode(const PairNegotiation::Facts& a, const PairNegotiation::Facts& b,
+void expect_one_mode(const PairNegotiation::Preferences& a, const PairNegotiation::Preferences& b,
                      uint64_t seed) {
   BadWire wire(seed, a, b);
   wire.run();

@@ -21,7 +21,7 @@ constexpr Ipv4 kLast{0x7fffffff};
 struct Asked {
   std::vector<Time> requests;
   std::vector<Time> failures;
-  void run(ArpTable& table, Time until) {
+  void run(NeighbourTable& table, Time until) {
     while (table.next_deadline() <= until) {
       const Time now = table.next_deadline();
       table.on_deadline(
@@ -31,8 +31,8 @@ struct Asked {
   }
 };
 
-TEST(ArpTable, AsksAtOnceThenBacksOffThenGivesUpButGoesOnAsking) {
-  ArpTable table(kSecret);
+TEST(NeighbourTable, AsksAtOnceThenBacksOffThenGivesUpButGoesOnAsking) {
+  NeighbourTable table(kSecret);
   const Time start = Time::from_ns(5'000'000'000);
   table.resolve(kAddress, start);
   Asked asked;
@@ -43,13 +43,13 @@ TEST(ArpTable, AsksAtOnceThenBacksOffThenGivesUpButGoesOnAsking) {
   EXPECT_EQ(asked.requests[2], start + Duration::ms(30));
   EXPECT_LE(asked.requests.size(), 20u);
   ASSERT_EQ(asked.failures.size(), 1u);
-  EXPECT_GE(asked.failures[0] - start, ArpTable::kGiveUpAfter);
+  EXPECT_GE(asked.failures[0] - start, NeighbourTable::kGiveUpAfter);
   EXPECT_TRUE(table.learn(kAddress, {2, 0, 0, 0, 0, 1}, false)) << "a late answer ends that";
-  EXPECT_EQ(table.find(kAddress)->state, ArpTable::State::kReachable);
+  EXPECT_EQ(table.find(kAddress)->state, NeighbourTable::State::kReachable);
 }
 
-TEST(ArpTable, AnswerEndsTheAsking) {
-  ArpTable table(kSecret);
+TEST(NeighbourTable, AnswerEndsTheAsking) {
+  NeighbourTable table(kSecret);
   table.resolve(kAddress, Time{});
   EXPECT_TRUE(table.learn(kAddress, {2, 0, 0, 0, 0, 1}, false));
   EXPECT_FALSE(table.learn(kAddress, {2, 0, 0, 0, 0, 1}, false)) << "no news";
@@ -59,13 +59,13 @@ TEST(ArpTable, AnswerEndsTheAsking) {
   EXPECT_TRUE(asked.requests.empty());
 }
 
-TEST(ArpTable, StrangersAreLearntOnlyWhenTheyAskForUsAndKeepNobodyOut) {
+TEST(NeighbourTable, StrangersAreLearntOnlyWhenTheyAskForUsAndKeepNobodyOut) {
   constexpr Ipv4 kWanted{0x7ffffffe};
-  ArpTable table(kSecret);
+  NeighbourTable table(kSecret);
   EXPECT_FALSE(table.learn(Ipv4(9), {2, 0, 0, 0, 0, 9}, false));
   EXPECT_EQ(table.find(Ipv4(9)), nullptr);
   ASSERT_NE(table.resolve(kWanted, Time{}), nullptr);
-  for (uint32_t ip = 1; ip < 2 * ArpTable::kCapacity; ++ip) {
+  for (uint32_t ip = 1; ip < 2 * NeighbourTable::kCapacity; ++ip) {
     table.learn(Ipv4(ip), {2, 0, 0, 0, 0, 9}, true);
   }
   EXPECT_NE(table.find(kWanted), nullptr) << "in use, pushed out by strangers";
@@ -73,8 +73,8 @@ TEST(ArpTable, StrangersAreLearntOnlyWhenTheyAskForUsAndKeepNobodyOut) {
 }
 
 // RFC 4861, 7.2.5: which advertisements change an entry.
-TEST(ArpTable, AnAdvertisementAddsNobodyAndLeavesWhatIsKnownUnlessItOverrides) {
-  ArpTable table(kSecret);
+TEST(NeighbourTable, AnAdvertisementAddsNobodyAndLeavesWhatIsKnownUnlessItOverrides) {
+  NeighbourTable table(kSecret);
   const wire::IpAddress ip = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9};
   EXPECT_FALSE(table.learn_advertised(ip, {2, 0, 0, 0, 0, 1}, true));
   table.resolve(ip, Time{});
@@ -85,9 +85,9 @@ TEST(ArpTable, AnAdvertisementAddsNobodyAndLeavesWhatIsKnownUnlessItOverrides) {
   EXPECT_EQ(table.find(ip)->mac[5], 2);
 }
 
-TEST(ArpTable, HoldsNoMoreThanItsCapacity) {
-  ArpTable table(kSecret);
-  for (uint32_t ip = 1; ip <= ArpTable::kCapacity; ++ip) {
+TEST(NeighbourTable, HoldsNoMoreThanItsCapacity) {
+  NeighbourTable table(kSecret);
+  for (uint32_t ip = 1; ip <= NeighbourTable::kCapacity; ++ip) {
     ASSERT_NE(table.resolve(Ipv4(ip), Time{}), nullptr);
   }
   EXPECT_EQ(table.resolve(kLast, Time{}), nullptr);
@@ -95,10 +95,10 @@ TEST(ArpTable, HoldsNoMoreThanItsCapacity) {
 
 // Compares the table with a list of wanted and learnt addresses, while strangers and silent
 // addresses displace each other.
-TEST(ArpTable, FindsWhatIsWantedHoweverManyComeAndGo) {
+TEST(NeighbourTable, FindsWhatIsWantedHoweverManyComeAndGo) {
   constexpr uint32_t kWanted = 300;
   constexpr uint32_t kSilent = 0x1000;
-  ArpTable table(kSecret);
+  NeighbourTable table(kSecret);
   Prng prng(5);
   Time now;
   std::map<Ipv4, wire::MacAddress> macs;
@@ -106,7 +106,7 @@ TEST(ArpTable, FindsWhatIsWantedHoweverManyComeAndGo) {
     const auto low = static_cast<uint8_t>(prng.below(250));
     const Ipv4 wanted(static_cast<uint32_t>(1 + prng.below(kWanted)));
     const Ipv4 silent(kSilent + wanted.value());
-    const Ipv4 stranger(static_cast<uint32_t>(0x10000 + prng.below(3 * ArpTable::kCapacity)));
+    const Ipv4 stranger(static_cast<uint32_t>(0x10000 + prng.below(3 * NeighbourTable::kCapacity)));
     table.learn(stranger, {2, 0, 0, 0, 1, low}, true);
     if (prng.chance(1, 4)) {
       ASSERT_NE(table.resolve(wanted, now), nullptr) << i;
@@ -133,16 +133,33 @@ TEST(ArpTable, FindsWhatIsWantedHoweverManyComeAndGo) {
     EXPECT_EQ(table.find(ip)->mac, mac) << ip.value();
   }
   uint32_t found = 0;
-  for (uint32_t ip = 1; ip < 0x10000 + 3 * ArpTable::kCapacity; ++ip) {
+  for (uint32_t ip = 1; ip < 0x10000 + 3 * NeighbourTable::kCapacity; ++ip) {
     found += table.find(Ipv4(ip)) != nullptr ? 1 : 0;
   }
-  EXPECT_LE(found, ArpTable::kCapacity);
-  EXPECT_GT(found, ArpTable::kCapacity / 2);
+  EXPECT_LE(found, NeighbourTable::kCapacity);
+  EXPECT_GT(found, NeighbourTable::kCapacity / 2);
+}
+
+// A search passes the place of an entry that is gone.
+TEST(NeighbourTable, AReplacedEntryHidesNobody) {
+  NeighbourTable table(kSecret);
+  for (uint32_t ip = 1; ip <= NeighbourTable::kCapacity; ++ip) {
+    table.learn(Ipv4(ip), {2, 0, 0, 0, 0, 1}, true);
+  }
+  constexpr uint32_t kNew = NeighbourTable::kCapacity / 2;
+  for (uint32_t i = 1; i <= kNew; ++i) {
+    ASSERT_NE(table.resolve(Ipv4(NeighbourTable::kCapacity + i), Time{}), nullptr);
+  }
+  uint32_t found = 0;
+  for (uint32_t ip = 1; ip <= NeighbourTable::kCapacity + kNew; ++ip) {
+    found += table.find(Ipv4(ip)) != nullptr ? 1 : 0;
+  }
+  EXPECT_EQ(found, NeighbourTable::kCapacity);
 }
 
 // If a full table were slow, a stranger who sends ARP packets from many addresses could stop the
 // thread that reads them.
-TEST(ArpTable, AFullOneCostsAboutAsMuchAsOneWithAFewEntries) {
+TEST(NeighbourTable, AFullOneCostsAboutAsMuchAsOneWithAFewEntries) {
   constexpr uint32_t kLooks = 4096;
   const auto cpu_ns = [] {
     timespec t{};
@@ -152,7 +169,7 @@ TEST(ArpTable, AFullOneCostsAboutAsMuchAsOneWithAFewEntries) {
   // Times look-ups, then strangers each of which displaces the one before. The least of several
   // times counts, because the machine does other things, too.
   const auto cost_with = [&](uint32_t wanted, bool strangers) {
-    ArpTable table(kSecret);
+    NeighbourTable table(kSecret);
     for (uint32_t ip = 1; ip <= wanted; ++ip) table.resolve(Ipv4(ip), Time{});
     long long least = INT64_MAX;
     for (uint32_t round = 0; round < 5; ++round) {
@@ -167,8 +184,8 @@ TEST(ArpTable, AFullOneCostsAboutAsMuchAsOneWithAFewEntries) {
     return least;
   };
   const long long few = cost_with(4, false);
-  EXPECT_LT(cost_with(ArpTable::kCapacity, false), 30 * few);
-  EXPECT_LT(cost_with(ArpTable::kCapacity - 1, true), 30 * few);
+  EXPECT_LT(cost_with(NeighbourTable::kCapacity, false), 30 * few);
+  EXPECT_LT(cost_with(NeighbourTable::kCapacity - 1, true), 30 * few);
 }
 
 }  // namespace

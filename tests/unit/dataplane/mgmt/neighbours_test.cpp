@@ -157,5 +157,16 @@ TEST_F(NeighboursTest, BrokenFramesTeachNothing) {
   EXPECT_TRUE(host_.neighbours.empty());
 }
 
+// An answer to such a sender would go to everyone, on every network that carries the question.
+TEST_F(NeighboursTest, AMulticastSenderGetsNoAnswer) {
+  const wire::MacAddress everyone = wire::kBroadcastMac;
+  EXPECT_TRUE(
+      neighbours_.on_arp(arp_frame(ArpOperation::kRequest, everyone, kPeerIp, kOurIp), host_));
+  EXPECT_TRUE(neighbours_.on_discovery(solicitation(everyone, neighbours_.link_local()), host_));
+  EXPECT_EQ(host_.counts[NicCount::kArpBad], 1);
+  EXPECT_TRUE(host_.frames.empty());
+  EXPECT_TRUE(host_.neighbours.empty());
+}
+
 }  // namespace
 }  // namespace mprdma::dataplane

@@ -168,7 +168,7 @@ TEST_F(Qp1Test, AnAnswerEndsTheQuestionThatItAnswers) {
   EXPECT_EQ(host_.counts[NicCount::kProbeAnswersReceived], 1);
   EXPECT_EQ(host_.counts[NicCount::kProbesDropped], 1);
   std::vector<PathProber::Result> results;
-  prober_.take_results([&](const PathProber::Result& result) { results.push_back(result); });
+  prober_.drain_results([&](const PathProber::Result& result) { results.push_back(result); });
   ASSERT_EQ(results.size(), 1u);
   EXPECT_EQ(results[0].outcome.serial, 4u);
   EXPECT_EQ(results[0].outcome.rtt, Duration::us(30));

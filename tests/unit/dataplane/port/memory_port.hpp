@@ -32,7 +32,7 @@ struct MemoryWire {
   uint32_t room = 1024;     // frames that may lie in one direction
   bool can_corrupt = true;  // so that ICRC is filled and checked
   uint64_t notifications = 0;
-  NicLink* nic[2] = {};    // behind each port; null: none
+  Daemon* daemon[2] = {};  // behind each port; null: none
   bool plugged = true;     // a port that is made has a link
   uint64_t link_mbps = 0;  // 0: the ports do not know
 
@@ -136,7 +136,7 @@ class MemoryPort final : public Port {
     (void)!read(notify_fd(), &value, sizeof(value));
   }
   void close_after_fork() override {}
-  [[nodiscard]] NicLink* nic() override { return wire_->nic[side_]; }
+  [[nodiscard]] Daemon* daemon() override { return wire_->daemon[side_]; }
   [[nodiscard]] PortCounters stats() const override { return stats_; }
 
   bool up;

@@ -64,7 +64,8 @@ TEST_F(NeighbourDiscovery, AsksForAnAddressThatHoldsNoEthernetAddress) {
   EXPECT_EQ(asked[0].mac, own_mac_);
   advertise(kFreeIp, kPeerMac);
   ASSERT_NE(host_.worker->nic_part().table().find(kFreeIp), nullptr);
-  EXPECT_EQ(host_.worker->nic_part().table().find(kFreeIp)->state, ArpTable::State::kReachable);
+  EXPECT_EQ(host_.worker->nic_part().table().find(kFreeIp)->state,
+            NeighbourTable::State::kReachable);
   EXPECT_EQ(host_.worker->nic_part().table().find(kFreeIp)->mac, kPeerMac);
   // An address with the Ethernet address inside needs no question; one of another network has no
   // route.

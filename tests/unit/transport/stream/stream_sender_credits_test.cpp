@@ -39,7 +39,7 @@ TEST(AckClocking, TheSeedGivesThePaths) {
   EXPECT_NE(paths, c.send());
 }
 
-TEST(AckClocking, AnAckClocksOnThePathThatItEchoes) {
+TEST(AckClocking, AnAckGrantsACreditOnThePathThatItEchoes) {
   Stream s(params_with(4));
   s.send();
   s.ack(1, 0, 50'001);
@@ -48,7 +48,7 @@ TEST(AckClocking, AnAckClocksOnThePathThatItEchoes) {
   EXPECT_EQ(s.sends(), 0);
 }
 
-TEST(AckClocking, AnAckClocksTwoPacketsAtMost) {
+TEST(AckClocking, AnAckGrantsTwoCreditsAtMost) {
   Stream s(params_with(8));
   s.send();
   s.ack(5, 4, 50'001);  // four acknowledgements before it were lost
@@ -82,7 +82,7 @@ TEST(AckClocking, ACreditThatFoundTheWireBusyKeepsItsPath) {
   EXPECT_EQ(s.send(), (Paths{50'002, 50'003}));
 }
 
-TEST(AckClocking, AClockThatWaitedThreeRttsLosesItsPathButNotItsRight) {
+TEST(AckClocking, ACreditThatWaitedThreeRttsLosesItsPathButNotItsRight) {
   Stream s(params_with(4));
   s.send();
   s.ack(1, 0, 50'001);
@@ -101,7 +101,7 @@ TEST(AckClocking, APortThatIsNoPathIsNotUsed) {
   EXPECT_GE(paths[0], wire::kVirtualPathMin);
 }
 
-TEST(AckClocking, AShrunkenWindowTakesClocksBackTheOldestFirst) {
+TEST(AckClocking, AShrunkenWindowWithdrawsCreditsTheOldestFirst) {
   Stream s(params_with(8));
   s.send();
   s.ack(1, 0, 50'001);
@@ -126,7 +126,7 @@ TEST(AckClocking, ATimeoutLeavesOldPathsAndTriesRandomOnes) {
   EXPECT_EQ(s.last.kind, Kind::kRetransmit);
 }
 
-TEST(AckClocking, TheTailProbeTakesARandomPathAndNoClock) {
+TEST(AckClocking, TheTailProbeTakesARandomPathAndNoCredit) {
   Params p = params_with(4);
   p.tail_probe = true;
   p.probe_floor = Duration::us(20);
@@ -141,7 +141,7 @@ TEST(AckClocking, TheTailProbeTakesARandomPathAndNoClock) {
   EXPECT_EQ(s.send(1), (Paths{50'001})) << "the credit is still there";
 }
 
-TEST(AckClocking, OnePathNeedsNoClock) {
+TEST(AckClocking, OnePathNeedsNoCredit) {
   Params p = params_with(4);
   p.path_policy = PathPolicy::kSingle;
   Stream s(p);
@@ -152,7 +152,7 @@ TEST(AckClocking, OnePathNeedsNoClock) {
 
 // ---- Slow paths, probing -----------------------------------------------------------------------
 
-TEST(PathSelection, AnAckFarBehindCostsAPacketAndClocksNothing) {
+TEST(PathSelection, AnAckFarBehindCostsAPacketAndGrantsNothing) {
   Params p = params_with(64);
   p.reorder_delta = 8;
   Stream s(p);

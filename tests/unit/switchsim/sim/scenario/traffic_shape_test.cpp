@@ -104,11 +104,11 @@ TEST(VirtualPaths, AreCountedOnceAndSinceTheLastLook) {
   meter.note(wire::kVirtualPathMin);
   meter.note(wire::kVirtualPathMin + 1);
   meter.note(wire::kVirtualPathMin);
-  EXPECT_EQ(meter.take_recent(), 2U);
+  EXPECT_EQ(meter.drain_recent(), 2U);
   meter.note(wire::kVirtualPathMin + 1);
   meter.note(wire::kVirtualPathMax);
-  EXPECT_EQ(meter.take_recent(), 2U);
-  EXPECT_EQ(meter.take_recent(), 0U);
+  EXPECT_EQ(meter.drain_recent(), 2U);
+  EXPECT_EQ(meter.drain_recent(), 0U);
   EXPECT_EQ(meter.ever(), 3U);
 }
 

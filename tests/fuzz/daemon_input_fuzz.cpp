@@ -1,7 +1,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "tests/fuzz/nic_input.hpp"
+#include "tests/fuzz/daemon_input.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   mprdma::test::check_nic_message({data, size});

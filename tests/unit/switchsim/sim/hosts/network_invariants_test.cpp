@@ -58,7 +58,7 @@ Scenario incast(bool pfc) {
   return scenario;
 }
 
-TEST(Books, HoldAfterEveryEventWhereTheBufferIsFull) {
+TEST(NetworkInvariants, HoldAfterEveryEventWhereTheBufferIsFull) {
   const LinkCounters seen = run_checked(incast(false)).all;
   EXPECT_GT(seen.packets, 1000U);
   EXPECT_GT(seen.drop_loss, 0U);
@@ -66,7 +66,7 @@ TEST(Books, HoldAfterEveryEventWhereTheBufferIsFull) {
   EXPECT_GT(seen.drop_buffer, 0U);
 }
 
-TEST(Books, HoldAfterEveryEventWithPauses) {
+TEST(NetworkInvariants, HoldAfterEveryEventWithPauses) {
   const Seen seen = run_checked(incast(true));
   EXPECT_GT(seen.all.packets, 1000U);
   EXPECT_GT(seen.all.drop_loss, 0U);

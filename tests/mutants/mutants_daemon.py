@@ -7,7 +7,7 @@ from mutants import Mutant
 
 
 def _mutant(name, file, old, new, why, rebuild=()):
-    return Mutant("nic-" + name, file, old, new, why, tuple(rebuild) or (file,), "nic")
+    return Mutant("daemon-" + name, file, old, new, why, tuple(rebuild) or (file,), "daemon")
 
 
 MUTANTS = [
@@ -22,14 +22,15 @@ MUTANTS = [
     _mutant(
         "frames-for-others-are-taken",
         "switch_wire.cpp",
-        "  if (!to_us) return drop(*wire_, &NicCounters::nic_drop_not_ours);\n",
+        "  if (!to_us) return drop(*wire_, &StationCounters::nic_drop_not_ours);\n",
         "",
         "a switch that floods makes us execute what is for another host",
     ),
     _mutant(
         "own-frames-come-back",
         "switch_wire.cpp",
-        "  if (is_ours(copy, found, false)) return drop(*wire_, &NicCounters::nic_drop_forged);\n",
+        "  if (is_ours(copy, found, false)) "
+        "return drop(*wire_, &StationCounters::nic_drop_forged);\n",
         "",
         "a loop of the network delivers twice, and anybody speaks in our name",
     ),

@@ -1,5 +1,5 @@
 // The fuzzer's properties over a fixed set of mutated messages and frames, in every build.
-#include "tests/fuzz/nic_input.hpp"
+#include "tests/fuzz/daemon_input.hpp"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 namespace mprdma::test {
 namespace {
 
-namespace nic = dataplane::nic;
+namespace mprdmad = dataplane::mprdmad;
 
 void mutate(Prng& prng, std::vector<unsigned char>* bytes) {
   for (uint64_t k = prng.below(3); k > 0; --k) {
@@ -24,13 +24,13 @@ void mutate(Prng& prng, std::vector<unsigned char>* bytes) {
   if (prng.chance(1, 10)) bytes->resize(prng.below(bytes->size() + 20));
 }
 
-TEST(NicInputFuzz, MutatedMessagesEndInAValueOrANamedFault) {
+TEST(DaemonInputFuzz, MutatedMessagesEndInAValueOrANamedFault) {
   Prng prng(5);
-  std::map<nic::MessageFault, int> seen;
+  std::map<mprdmad::MessageFault, int> seen;
   for (int i = 0; i < 50'000; ++i) {
-    nic::Head head;
-    head.type = static_cast<nic::MessageType>(prng.below(9));
-    const size_t size = std::max(nic::message_bytes(head.type), sizeof head);
+    mprdmad::Head head;
+    head.type = static_cast<mprdmad::MessageType>(prng.below(9));
+    const size_t size = std::max(mprdmad::message_bytes(head.type), sizeof head);
     head.bytes = static_cast<uint32_t>(size);
     std::vector<unsigned char> bytes(size);
     for (unsigned char& byte : bytes) byte = static_cast<unsigned char>(prng.below(256));
@@ -41,9 +41,9 @@ TEST(NicInputFuzz, MutatedMessagesEndInAValueOrANamedFault) {
   EXPECT_EQ(seen.size(), 6u);  // every fault there is, and none
 }
 
-TEST(NicInputFuzz, MutatedFramesAreClassifiedWithinTheirBounds) {
+TEST(DaemonInputFuzz, MutatedFramesAreClassifiedWithinTheirBounds) {
   Prng prng(6);
-  std::map<nic::FrameKind, int> seen;
+  std::map<mprdmad::FrameKind, int> seen;
   for (int i = 0; i < 50'000; ++i) {
     std::vector<unsigned char> buffer(1024);
     unsigned char* const payload = buffer.data() + 256;
