@@ -11,12 +11,12 @@ namespace {
 
 // Members that would never be called are refused: another signature, one without the other.
 struct Misheard : PlainWindow {
-  static constexpr std::string_view kName = "misheard";
+  [[maybe_unused]] static constexpr std::string_view kName = "misheard";
   using PlainWindow::PlainWindow;
   void on_unused_ack(Time) {}
 };
 struct KeepsWhatItOwes : PlainWindow {
-  static constexpr std::string_view kName = "keeps-what-it-owes";
+  [[maybe_unused]] static constexpr std::string_view kName = "keeps-what-it-owes";
   using PlainWindow::PlainWindow;
   void give_back() {}
 };
