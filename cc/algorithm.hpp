@@ -70,13 +70,18 @@ concept GivesBack = requires(A a, const A& c) {
   a.give_back();
   { c.owed() } -> std::same_as<Fixed16>;
 };
+template <class A>
+concept NamesGiveBack = requires {
+  &A::give_back;
+}
+|| requires {
+  &A::owed;
+};
 // True if A has none of these names with another signature: such a member would never be called.
 template <class A>
 inline constexpr bool kHearsAsNamed = (HearsSlowPaths<A> || !requires { &A::on_slow_path; }) &&
                                       (HearsUnusedAcks<A> || !requires { &A::on_unused_ack; }) &&
-                                      (GivesBack<A> ||
-                                       !(
-                                           requires { &A::give_back; } || requires { &A::owed; }));
+                                      (GivesBack<A> || !NamesGiveBack<A>);
 
 // An algorithm is a pure class in a file of its own: no clock, no packets, no allocation, integers
 // and fixed point only. A stream (window.hpp) or a connection (rate.hpp) owns an object of it, and

@@ -188,6 +188,7 @@ PostResult Qp::post_recv(Time now, const RecvRequest& request, RxActions& action
   if (!core_.receives.post(request)) return PostResult::kQueueFull;
   if (receives_packets(core_.state)) {
     visit([&](auto& c) { c.resume(now, actions); });
+    trace_ack(actions);
     react_to_refusal();
   }
   return PostResult::kOk;
@@ -205,9 +206,7 @@ RxVerdict Qp::on_packet(Time now, const wire::Packet& packet, FrameHandle frame,
   }
   const RxVerdict verdict =
       visit([&](auto& c) { return c.on_packet(now, packet, frame, actions); });
-  if (traced() && actions.has_ack) [[unlikely]] {
-    trace_packet(TraceKind::send, actions.ack, false);
-  }
+  trace_ack(actions);
   if (!heard && core_.heard_peer && core_.state == QpState::kRtr) {
     raise(QpEvent::kCommEstablished);
   }
@@ -219,6 +218,7 @@ void Qp::on_deadline(Time now, RxActions& actions) {
   now_ = now;
   clean_up_after_error(actions);
   visit([&](auto& c) { c.on_deadline(now, actions); });
+  trace_ack(actions);
 }
 
 void Qp::enter_error() {

@@ -134,6 +134,10 @@ class Qp {
   // qp_trace.cpp; each does nothing unless the device has a trace.
   void enter(QpState state);
   [[gnu::cold]] void trace_packet(TraceKind kind, const wire::Packet& packet, bool again) const;
+  void trace_ack(const RxActions& actions) const {
+    if (traced() && actions.has_ack) [[unlikely]]
+      trace_packet(TraceKind::send, actions.ack, false);
+  }
   [[nodiscard]] bool traced() const { return core_.device.trace != nullptr; }
 
   QpCore core_;

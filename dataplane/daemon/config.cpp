@@ -187,7 +187,7 @@ Status apply_daemon_toml(const std::string& text, const std::string& path, Daemo
   return {};
 }
 
-Status load_nic_file(const std::string& path, DaemonConfig* out) {
+Status load_daemon_file(const std::string& path, DaemonConfig* out) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return system_status(path, errno);
   std::string text;
@@ -201,7 +201,7 @@ Status load_nic_file(const std::string& path, DaemonConfig* out) {
   return apply_daemon_toml(text, path, out);
 }
 
-Status complete_nic_config(const Environment& environment, unsigned uid, DaemonConfig* config) {
+Status complete_daemon_config(const Environment& environment, unsigned uid, DaemonConfig* config) {
   if (config->ipv4.unspecified()) {
     return {EINVAL, "no address: give --address 10.73.0.1/24, or [device] address in the file"};
   }

@@ -43,10 +43,10 @@ struct DaemonConfig {
 
 // Errors begin with file:line:column.
 Status apply_daemon_toml(const std::string& text, const std::string& path, DaemonConfig* out);
-Status load_nic_file(const std::string& path, DaemonConfig* out);
+Status load_daemon_file(const std::string& path, DaemonConfig* out);
 
 // Checks the keys against one another and fills in derived values: call it last.
-Status complete_nic_config(const Environment& environment, unsigned uid, DaemonConfig* config);
+Status complete_daemon_config(const Environment& environment, unsigned uid, DaemonConfig* config);
 
 // "127.0.0.1:9473": IPv4, and a port that is not 0.
 bool valid_listen_address(const std::string& text);

@@ -45,7 +45,7 @@ namespace mprdma::dataplane::mprdmad {
   X(nic_drop_ring, "entries of a ring in shared memory that make no sense")
 MPRDMA_DEFINE_COUNTERS(StationCounters, MPRDMA_STATION_COUNTERS);
 
-#define MPRDMA_NIC_SERVER_COUNTERS(X)                                                  \
+#define MPRDMA_DAEMON_SERVER_COUNTERS(X)                                               \
   X(nic_clients_served, "processes that were given a port")                            \
   X(nic_clients_refused, "connections that were refused, with a reason")               \
   X(nic_clients_gone, "processes that went away")                                      \
@@ -53,6 +53,6 @@ MPRDMA_DEFINE_COUNTERS(StationCounters, MPRDMA_STATION_COUNTERS);
   X(nic_cm_commands, "commands of connection management")                              \
   X(nic_cm_forged, "those that name a queue pair of somebody else")                    \
   X(nic_cm_events, "events of connection management sent to clients")
-MPRDMA_DEFINE_COUNTERS(DaemonServerCounters, MPRDMA_NIC_SERVER_COUNTERS);
+MPRDMA_DEFINE_COUNTERS(DaemonServerCounters, MPRDMA_DAEMON_SERVER_COUNTERS);
 
 }  // namespace mprdma::dataplane::mprdmad

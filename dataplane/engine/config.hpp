@@ -15,6 +15,9 @@
 //   MPRDMA_PATHS    "1" or "all"                                [transport] paths
 //   MPRDMA_PLACEMENT "standard", "relaxed" or "ordered"         [device] placement
 //   MPRDMA_FAULT    "seed=7,loss=0.01,..."                      [test] fault
+//
+// The engine reads two more, which no file sets: MPRDMA_TRACE (trace_ring.hpp) and
+// MPRDMA_REAL_TIME (dataplane/sys/thread_class.hpp).
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 #include "dataplane/engine/trace_ring.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,8 +20,16 @@ namespace {
 constexpr size_t kTextBytes = 1 << 16;
 constexpr mode_t kFileMode = 0600;
 
+// Returns -1 and sets errno to EINVAL for a pipe or a socket: a reader that is slow or gone would
+// hold up the engine, or end the process by SIGPIPE.
 int open_file(const std::string& path, int flags) {
-  return ::open(path.c_str(), O_WRONLY | O_CLOEXEC | flags, kFileMode);
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK | flags, kFileMode);
+  if (fd < 0) return fd;
+  struct stat status{};
+  if (::fstat(fd, &status) == 0 && (S_ISREG(status.st_mode) || S_ISCHR(status.st_mode))) return fd;
+  ::close(fd);
+  errno = EINVAL;
+  return -1;
 }
 
 // The bytes written; fewer than asked for after an error.

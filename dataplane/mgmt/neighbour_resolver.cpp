@@ -9,7 +9,7 @@ void NeighbourResolver::configure(Ipv4 ipv4, uint32_t prefix_bits, Ipv4 gateway)
   mask_ = netmask(std::min(prefix_bits, 32U));
   gateway_ = gateway;
   gateway_known_ = false;
-  const NeighbourTable::Entry* entry = gateway.unspecified() ? nullptr : arp_.find(gateway);
+  const NeighbourTable::Entry* entry = gateway.unspecified() ? nullptr : table_.find(gateway);
   if (entry != nullptr && entry->state == NeighbourTable::State::kReachable)
     know_gateway(entry->mac);
 }
@@ -19,7 +19,7 @@ void NeighbourResolver::configure(Ipv4 ipv4, uint32_t prefix_bits, Ipv4 gateway)
 void NeighbourResolver::look_at_gateway(Time now) {
   if (now < next_look_) return;
   next_look_ = now + kGatewayLook;
-  if (gateway_sent_ && !gateway_heard_) arp_.refresh(wire::map_ipv4(gateway_), now);
+  if (gateway_sent_ && !gateway_heard_) table_.refresh(wire::map_ipv4(gateway_), now);
   gateway_sent_ = gateway_heard_ = false;
 }
 
@@ -30,7 +30,7 @@ wire::IpAddress NeighbourResolver::next_hop(const wire::IpAddress& ip) const {
 }
 
 const wire::MacAddress* NeighbourResolver::find(const wire::IpAddress& ip) const {
-  const NeighbourTable::Entry* entry = arp_.find(next_hop(ip));
+  const NeighbourTable::Entry* entry = table_.find(next_hop(ip));
   return entry != nullptr && entry->state == NeighbourTable::State::kReachable ? &entry->mac
                                                                                : nullptr;
 }
@@ -49,7 +49,7 @@ const wire::MacAddress* NeighbourResolver::ask(uint32_t who, const wire::IpAddre
   const size_t its_most = who == kAgent ? kQuestionsOfAgent : kQuestionsPerClient;
   const bool room = questions_.size() < kQuestionsMax && its < its_most;
   if (!asked && !room) return find(ip);
-  const NeighbourTable::Entry* entry = arp_.resolve(next_hop(ip), now);
+  const NeighbourTable::Entry* entry = table_.resolve(next_hop(ip), now);
   if (entry == nullptr) return nullptr;
   if (entry->state == NeighbourTable::State::kReachable) return &entry->mac;
   if (!asked) questions_.push_back({who, ip});

@@ -34,7 +34,7 @@ class NeighbourResolver {
   };
 
   // The table of neighbours lives as long as this.
-  explicit NeighbourResolver(NeighbourTable* table) : arp_(*table) {
+  explicit NeighbourResolver(NeighbourTable* table) : table_(*table) {
     questions_.reserve(kQuestionsMax);
   }
 
@@ -84,7 +84,7 @@ class NeighbourResolver {
   }
   // Removes the neighbours that did not answer from the table. Called after its deadline.
   void forget_failed() {
-    if (any_failed_) arp_.forget_failed();
+    if (any_failed_) table_.forget_failed();
     any_failed_ = false;
   }
 
@@ -98,7 +98,7 @@ class NeighbourResolver {
     gateway_known_ = gateway_heard_ = true;
   }
 
-  NeighbourTable& arp_;
+  NeighbourTable& table_;
   Ipv4 ipv4_;
   uint32_t mask_ = UINT32_MAX;
   Ipv4 gateway_;

@@ -21,7 +21,7 @@ bool Neighbours::on_arp(std::span<const unsigned char> frame, NicHost& host) {
     host.count(reason == wire::DropReason::kBadArp ? NicCount::kArpBad : NicCount::kArpTruncated);
     return true;
   }
-  // Nobody is there: an answer would go to everyone (RFC 1812, section 3.3.2).
+  // A multicast address is no host's (RFC 1812, section 3.3.2): the answer would go to everyone.
   if (wire::is_multicast(arp.sender_mac)) {
     host.count(NicCount::kArpBad);
     return true;

@@ -141,14 +141,14 @@ int agreed_params(const mprdma_abi_qp_transport& wanted, const Params& configure
 }
 
 PairNegotiation::Preferences pair_preferences(const Params& params, bool agrees) {
-  PairNegotiation::Preferences facts;
-  facts.negotiates = true;
-  facts.abilities = 1u << MPRDMA_ABI_MODE_MP | 1u << MPRDMA_ABI_MODE_MP_PAPER |
-                    1u << MPRDMA_ABI_MODE_MP_SINGLE | 1u << MPRDMA_ABI_MODE_ROCE;
-  facts.pinned = agrees ? wire::PairMode::kNone : static_cast<wire::PairMode>(mode_of(params));
-  facts.window_slots = static_cast<uint16_t>(params.window_slots);
-  facts.ordered = params.placement == transport::PlacementPolicy::kOrdered;
-  return facts;
+  PairNegotiation::Preferences out;
+  out.negotiates = true;
+  out.abilities = 1u << MPRDMA_ABI_MODE_MP | 1u << MPRDMA_ABI_MODE_MP_PAPER |
+                  1u << MPRDMA_ABI_MODE_MP_SINGLE | 1u << MPRDMA_ABI_MODE_ROCE;
+  out.pinned = agrees ? wire::PairMode::kNone : static_cast<wire::PairMode>(mode_of(params));
+  out.window_slots = static_cast<uint16_t>(params.window_slots);
+  out.ordered = params.placement == transport::PlacementPolicy::kOrdered;
+  return out;
 }
 
 mprdma_abi_transport_mode mode_of(const Params& params) {

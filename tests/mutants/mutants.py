@@ -30,6 +30,15 @@ def mutant(name, file, old, new, why, rebuild=(), killer="swarm"):
     return Mutant(name, file, old, new, why, tuple(rebuild) or (file,), killer)
 
 
+def maker(prefix, killer):
+    """Returns what makes the mutants of one list: names begin with `prefix`, tests are `killer`."""
+
+    def make(name, *fields, **others):
+        return mutant(prefix + name, *fields, **others, killer=killer)
+
+    return make
+
+
 MUTANTS = [
     # ---- The sender
     mutant(

@@ -3,12 +3,9 @@
 Fields: see mutants.py; files are of dataplane/cm/.
 """
 
-from mutants import Mutant
+from mutants import maker
 
-
-def _mutant(name, file, old, new, why, rebuild=()):
-    return Mutant("cm-" + name, file, old, new, why, tuple(rebuild) or (file,), "cm")
-
+_mutant = maker("cm-", "cm")
 
 MUTANTS = [
     # ---- Messages that come again

@@ -3,12 +3,9 @@
 Fields: see mutants.py; files are of dataplane/daemon/.
 """
 
-from mutants import Mutant
+from mutants import maker
 
-
-def _mutant(name, file, old, new, why, rebuild=()):
-    return Mutant("daemon-" + name, file, old, new, why, tuple(rebuild) or (file,), "daemon")
-
+_mutant = maker("daemon-", "daemon")
 
 MUTANTS = [
     # ---- Steering

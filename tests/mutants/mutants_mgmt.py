@@ -4,12 +4,9 @@ unit tests must find.
 Fields: see mutants.py; files are of dataplane/mgmt/.
 """
 
-from mutants import Mutant
+from mutants import maker
 
-
-def _mutant(name, file, old, new, why, rebuild=()):
-    return Mutant("mgmt-" + name, file, old, new, why, tuple(rebuild) or (file,), "mgmt")
-
+_mutant = maker("mgmt-", "mgmt")
 
 MUTANTS = [
     # ---- Neighbours

@@ -1,17 +1,14 @@
 """Small breakages of the standard's connections (transport/roce_*), which the unit tests of the
 transport must find. Fields: see mutants.py."""
 
-from mutants import Mutant
+from mutants import maker
 
 _REQUESTER = "roce/roce_requester.cpp"
 _RESPONSES = "roce/roce_requester_responses.cpp"
 _RESPONDER = "roce/roce_responder.cpp"
 _ANSWERS = "roce/roce_responder_answers.cpp"
 
-
-def _mutant(name, file, old, new, why, rebuild=()):
-    return Mutant("roce-" + name, file, old, new, why, tuple(rebuild) or (file,), "unit")
-
+_mutant = maker("roce-", "unit")
 
 MUTANTS = [
     # ---- Requester

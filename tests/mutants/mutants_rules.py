@@ -3,12 +3,9 @@
 As in mutants.py.
 """
 
-from mutants import Mutant
+from mutants import maker
 
-
-def _mutant(name, file, old, new, why, rebuild=()):
-    return Mutant("rule-" + name, file, old, new, why, tuple(rebuild) or (file,), "conformance")
-
+_mutant = maker("rule-", "conformance")
 
 _RESPONDER = "roce/roce_responder.cpp"
 _RESPONSES = "roce/roce_requester_responses.cpp"

@@ -160,6 +160,8 @@ def mistakes(command, directory):
     for options, message in (
         (["--pcap", directory / "x", "--pcap-link", "path9"], "expected the name of a link: a1 a2"),
         (["--pcap", directory / "no/x"], "No such file"),
+        (["--pcap", directory / "x", "--trace", directory / "x"], "name the same file"),
+        (["--pcap", directory / "x", "--trace", directory / "y", "--trace-flow", "z"], "of a flow"),
         (["--pcap-link", "path1"], "--pcap"),
         (["--pcap", directory / "x", "--pcap-snaplen", "70000"], "expected a number of bytes in"),
     ):

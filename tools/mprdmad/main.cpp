@@ -58,7 +58,7 @@ const char* environment(const char* name) {
 Status load(const Options& options, mprdmad::DaemonConfig* config) {
   *config = mprdmad::DaemonConfig{};
   if (!options.config.empty()) {
-    Status status = mprdmad::load_nic_file(options.config, config);
+    Status status = mprdmad::load_daemon_file(options.config, config);
     if (!status.ok()) return status;
   }
   if (options.address &&
@@ -95,7 +95,7 @@ Status load(const Options& options, mprdmad::DaemonConfig* config) {
     config->tap = *options.tap;
   }
   config->uids.insert(config->uids.end(), options.uids.begin(), options.uids.end());
-  return mprdmad::complete_nic_config(environment, geteuid(), config);
+  return mprdmad::complete_daemon_config(environment, geteuid(), config);
 }
 
 uint64_t random_number() {

@@ -190,38 +190,40 @@ bool reported_end(const Status& status, uint64_t count, std::string_view unit,
   return reported(status);
 }
 
-// Opens the capture. False: it has printed what is wrong.
-bool open_capture(const Arguments& arguments, const switchsim::Scenario& scenario,
-                  switchsim::Capture* capture) {
+// The link to capture and the flow to trace; nullopt: all of them.
+struct Selection {
   std::optional<switchsim::LinkId> link;
+  std::optional<uint32_t> flow;
+};
+
+// False: it has printed which name is wrong.
+bool select(const Arguments& arguments, const switchsim::Scenario& scenario, Selection* out) {
+  std::string known;
   if (!arguments.pcap_link.empty()) {
-    link = scenario.link_named(arguments.pcap_link);
-    if (!link) {
-      std::string known;
+    out->link = scenario.link_named(arguments.pcap_link);
+    if (!out->link) {
       for (const auto& each : scenario.topology.links) known += " " + each.name;
       fmt::print(stderr, "mprdma sim: --pcap-link {}: expected the name of a link:{}\n",
                  arguments.pcap_link, known);
       return false;
     }
   }
-  return reported(capture->open(arguments.pcap, arguments.pcap_snap, scenario, link));
-}
-
-// Opens the trace. False: it has printed what is wrong.
-bool open_trace(const Arguments& arguments, const switchsim::Scenario& scenario,
-                switchsim::TraceFile* trace) {
-  std::optional<uint32_t> flow;
   if (!arguments.trace_flow.empty()) {
-    flow = scenario.flow_named(arguments.trace_flow);
-    if (!flow) {
-      std::string known;
+    out->flow = scenario.flow_named(arguments.trace_flow);
+    if (!out->flow) {
       for (uint32_t i = 0; i < scenario.flows.size(); ++i) known += " " + scenario.flow_name(i);
       fmt::print(stderr, "mprdma sim: --trace-flow {}: expected the name of a flow:{}\n",
                  arguments.trace_flow, known);
       return false;
     }
   }
-  return reported(trace->open(arguments.trace, flow));
+  return true;
+}
+
+// True if both paths name one file that exists, or are the same.
+bool same_file(const std::string& one, const std::string& other) {
+  std::error_code ignored;
+  return one == other || std::filesystem::equivalent(one, other, ignored);
 }
 
 Result simulate_visibly(const switchsim::Scenario& scenario, const Interruptible& interruptible,
@@ -247,10 +249,20 @@ int run_scenario(const Arguments& arguments) {
   if (!can_write_results(arguments, scenario)) return kExitFailed;
   switchsim::Capture capture;
   const bool captures = !arguments.pcap.empty();
-  if (captures && !open_capture(arguments, scenario, &capture)) return kExitUsage;
   switchsim::TraceFile trace;
   const bool traces = !arguments.trace.empty();
-  if (traces && !open_trace(arguments, scenario, &trace)) return kExitUsage;
+  // Names are checked first, so that a wrong one leaves all files as they are.
+  Selection selected;
+  if (!select(arguments, scenario, &selected)) return kExitUsage;
+  if (captures && traces && same_file(arguments.pcap, arguments.trace)) {
+    fmt::print(stderr, "mprdma sim: --pcap and --trace name the same file\n");
+    return kExitUsage;
+  }
+  if (captures && !reported(capture.open(arguments.pcap, arguments.pcap_snap, scenario,
+                                         selected.link))) {
+    return kExitUsage;
+  }
+  if (traces && !reported(trace.open(arguments.trace, selected.flow))) return kExitUsage;
   const Interruptible interruptible;
   const Result result = simulate_visibly(scenario, interruptible, captures ? &capture : nullptr,
                                          traces ? &trace : nullptr);

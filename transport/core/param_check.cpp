@@ -23,6 +23,10 @@ ParamFault find_relation_fault(const Params& p) {
   if (!mp && p.path_policy != PathPolicy::kSingle) {
     return {"path_policy", "has to be \"single\" with", "mode = \"roce\""};
   }
+  // RoCE goes back to the lost packet: what streams choose has no effect, so it is left alone.
+  if (!mp && p.recovery != Params::roce().recovery) {
+    return {"recovery", "has to be \"mp\" with", "mode = \"roce\""};
+  }
   if (!mp && p.window_control != cc::WindowControl::kMp) {
     return {"window_control", "has to be \"mp\" with", "mode = \"roce\""};
   }

@@ -52,7 +52,7 @@ struct Params {
 
   // Sets the congestion control. In the mode roce it also sets the preset, and raises window_max to
   // kDcqcnWindow unless `which` is kNone, so a caller sets its own window_max afterwards; nothing
-  // lowers the window again. The mode mp allows kNone only (param_check.hpp).
+  // lowers the window again. In the mode mp it sets nothing else: windows and the rate both hold.
   constexpr void set_congestion(Congestion which);
   // Sets the values that follow from single parameters; called after those were set.
   constexpr void settle();

@@ -23,11 +23,12 @@ inline constexpr uint32_t kOuterWireBytes = 8 + 14 + 20 + 8 + 4 + 4 + 12;
 
 class ConnectionPace {
  public:
-  // Removes the limit: the queue pair connects or is reset.
+  // The queue pair connects or is reset: the rate is the controller's first one.
   void reset(const Params& params) {
     pacer_ = Pacer();
     on_ = params.congestion != Congestion::kNone;
     rate_ = cc::Rate(params.congestion, {.link_bps = uint64_t{params.link_mbps} * 1'000'000});
+    pacer_.follow(Time(), rate_.bps());
     cnp_interval_ = rate_.cnp_interval();
     next_cnp_ = cnp_interval_ == Duration::infinite() ? Time::never() : Time();
   }

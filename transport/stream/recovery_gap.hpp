@@ -1,6 +1,6 @@
-// Selective repeat with a threshold: a packet is lost once three packets above it were SACKed, like
-// TCP's duplicate acknowledgements (RFC 6675 without its pipe). Correct on one path; over many
-// paths it mistakes reordering for loss.
+// Selective repeat with a threshold: a packet is lost once a SACK is three or more above it, like
+// TCP's forward acknowledgement (FACK). Correct on one path; over many paths it mistakes reordering
+// for loss.
 #pragma once
 
 #include <string_view>

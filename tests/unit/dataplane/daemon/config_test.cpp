@@ -23,7 +23,7 @@ TEST(DaemonConfig, TakesEveryKey) {
                   "[kernel]\ntap='rdma-tap'\nshared_address=true\n",
                   &config),
             "");
-  EXPECT_EQ(complete_nic_config(kNothing, 5, &config).text, "");
+  EXPECT_EQ(complete_daemon_config(kNothing, 5, &config).text, "");
   EXPECT_EQ(config.device_name, "r0");
   EXPECT_EQ(config.ipv4, Ipv4(0xc0a80701));
   EXPECT_EQ(config.prefix_bits, 24u);
@@ -62,12 +62,12 @@ TEST(DaemonConfig, SaysWhereAndWhatIsWrong) {
 TEST(DaemonConfig, ATapNeedsAPortAndASharedAddressATap) {
   DaemonConfig config;
   ASSERT_EQ(apply("[device]\naddress='10.0.0.1/24'\n[kernel]\ntap='t'\n", &config), "");
-  EXPECT_NE(complete_nic_config(kNothing, 5, &config).text, "");
+  EXPECT_NE(complete_daemon_config(kNothing, 5, &config).text, "");
   config.port_spec = "local:/tmp/w";
-  EXPECT_EQ(complete_nic_config(kNothing, 5, &config).text, "");
+  EXPECT_EQ(complete_daemon_config(kNothing, 5, &config).text, "");
   config.tap.clear();
   config.shared_address = true;
-  EXPECT_NE(complete_nic_config(kNothing, 5, &config).text, "");
+  EXPECT_NE(complete_daemon_config(kNothing, 5, &config).text, "");
   for (const char* name : {"", "a/b", "sixteen-letters-", "a b", ".."}) {
     EXPECT_NE(apply_daemon_toml("[kernel]\ntap='" + std::string(name) + "'\n", "f", &config).text,
               "")
@@ -77,13 +77,13 @@ TEST(DaemonConfig, ATapNeedsAPortAndASharedAddressATap) {
 
 TEST(DaemonConfig, TheGatewayIsOnTheSubnet) {
   DaemonConfig config;
-  EXPECT_NE(complete_nic_config(kNothing, 5, &config).text, "");  // no address
+  EXPECT_NE(complete_daemon_config(kNothing, 5, &config).text, "");  // no address
   ASSERT_EQ(apply("[device]\naddress='10.0.0.1/24'\n[daemon]\ngateway='10.0.1.1'\n", &config), "");
-  EXPECT_NE(complete_nic_config(kNothing, 5, &config).text, "");
+  EXPECT_NE(complete_daemon_config(kNothing, 5, &config).text, "");
   config.gateway = config.ipv4;
-  EXPECT_NE(complete_nic_config(kNothing, 5, &config).text, "");
+  EXPECT_NE(complete_daemon_config(kNothing, 5, &config).text, "");
   config.gateway = Ipv4(0x0a0000fe);
-  EXPECT_EQ(complete_nic_config(kNothing, 5, &config).text, "");
+  EXPECT_EQ(complete_daemon_config(kNothing, 5, &config).text, "");
   EXPECT_EQ(config.socket, "/tmp/mprdma-5/mprdmad.sock");
 }
 

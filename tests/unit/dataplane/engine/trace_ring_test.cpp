@@ -1,7 +1,9 @@
 // The file of MPRDMA_TRACE.
 #include "dataplane/engine/trace_ring.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -99,6 +101,19 @@ TEST(TraceRing, CountsWhatCouldNotBeWritten) {
   std::ofstream(path).flush();
   ring.flush();
   EXPECT_EQ(contents(path), "{\"event\":\"events_lost\",\"count\":2}\n");
+}
+
+// A write to a pipe could block the engine, and end the process once the reader has gone.
+TEST(TraceRing, RefusesAPipe) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.path() + "/pipe";
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  TraceRing ring;
+  EXPECT_EQ(ring.open(path).error, ENXIO) << "nobody reads";
+  const int reader = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  ASSERT_GE(reader, 0);
+  EXPECT_EQ(ring.open(path).error, EINVAL);
+  ::close(reader);
 }
 
 TEST(TraceRing, SaysWhyThereIsNoFile) {

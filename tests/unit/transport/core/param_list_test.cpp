@@ -157,6 +157,8 @@ TEST(ParamCheck, TwoThatHaveToAgreeAreNamed) {
             "path_policy has to be \"single\" with mode = \"roce\"");
   EXPECT_EQ(fault([](Params& p) { p.window_control = cc::WindowControl::kDctcp; }, Preset::kRoce),
             "window_control has to be \"mp\" with mode = \"roce\"");
+  EXPECT_EQ(fault([](Params& p) { p.recovery = Recovery::kGap; }, Preset::kRoce),
+            "recovery has to be \"mp\" with mode = \"roce\"");
 }
 
 TEST(ParamCheck, TextsSayWhatWouldBeRight) {

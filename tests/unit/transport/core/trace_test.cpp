@@ -91,6 +91,19 @@ TEST(Trace, HoldsEveryPacketOfBothDirections) {
   EXPECT_EQ(windows.back().window_raw, pair.a.qp->request_stats().window_raw);
 }
 
+// The acknowledgement of a SEND that waited for its receive leaves when that is posted.
+TEST(Trace, HoldsTheAcknowledgementThatAReceiveLetsGo) {
+  TracedPair pair;
+  pair.b.post(WorkOpcode::kSend, kLocal, kMtu);
+  for (const Parcel& packet : pair.b.send()) pair.a.receive(packet);
+  const size_t before = pair.all(TraceKind::send).size();
+  const std::optional<Parcel> ack = pair.a.post_recv(kRemote, kMtu);
+  ASSERT_TRUE(ack.has_value());
+  const auto sent = pair.all(TraceKind::send);
+  ASSERT_EQ(sent.size(), before + 1);
+  EXPECT_EQ(sent.back().packet, ack->header);
+}
+
 TEST(Trace, TellsOfALossBeforeItsCopyIsSent) {
   TracedPair pair;
   auto packets = pair.write(3);
