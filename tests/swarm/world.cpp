@@ -200,13 +200,21 @@ Time World::limit() const {
 
 Duration World::slack() const {
   Duration slack = Duration::ms(100);
+  Duration blind = Duration::zero();
   for (const auto& sides : scenario_.sides) {
     for (const SideKnobs& knobs : sides) {
       const transport::Params& p = knobs.params;
       slack = std::max(slack, std::max(p.rto_ceiling, p.rto_floor) * 8 + knobs.pace * 64);
       slack = std::max(slack, p.initial_rtt * 64 + p.probe_floor * 8);
+      // Without early retransmission and trigger a sender hears of a copy that is lost, too, by
+      // silence only. While a requester's questions bring an acknowledgement of one packet each,
+      // there is no silence: the holes of a window are filled one at a time.
+      if (!p.early_retransmit && p.loss_trigger == 0) {
+        blind = std::max(blind, p.rto_floor * (4 * p.window_slots));
+      }
     }
   }
+  slack += blind;
   slack += wire::rnr_timer(scenario_.min_rnr_timer) * 8;
   slack += scenario_.links[0].delay * 64 + scenario_.links[1].delay * 64 + scenario_.connect_skew;
   // The time between two questions to a responder that fell silent.
