@@ -4,9 +4,8 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 
+#include "config/text_file.hpp"
 #include "dataplane/device_text.hpp"
 #include "dataplane/open_port.hpp"
 #include "transport/core/param_check.hpp"
@@ -68,21 +67,6 @@ const char* variable(const Environment& environment, const char* name) {
 
 Status wrong(const char* name, const char* value, const std::string& expected) {
   return {EINVAL, std::string(name) + "=" + value + ": " + expected};
-}
-
-Status read_file(const std::string& path, std::string* text) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    return {EINVAL, path + ": " + std::strerror(errno) + " (named by MPRDMA_CONFIG or --config)"};
-  }
-  try {
-    // The buffer throws past the stream, for example when the path is a directory.
-    text->assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
-  } catch (const std::ios_base::failure& failure) {
-    return {EINVAL, path + ": cannot be read (" + failure.what() + ")"};
-  }
-  if (file.bad()) return {EINVAL, path + ": cannot be read"};
-  return {};
 }
 
 // What a connection is like: the variables replace all that the file says, then the paths.
@@ -204,7 +188,8 @@ Status load_config_partial(const Environment& environment, Config* out) {
   Status status;
   if (const char* path = variable(environment, "MPRDMA_CONFIG")) {
     std::string text;
-    status = read_file(path, &text);
+    status = config::read_text_file(path, &text);
+    if (!status.ok()) status.text += " (named by MPRDMA_CONFIG or --config)";
     if (status.ok()) status = apply_toml(text, path, out);
   }
   if (status.ok()) status = apply_environment(environment, out);

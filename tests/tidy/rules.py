@@ -57,7 +57,8 @@ MAY_INCLUDE = {
     ),
     # Which ports there are, texts and numbers that all folders share.
     "dataplane": (
-        "base", "abi", "wire", "dataplane/sys", "dataplane/port", "dataplane/client",
+        "base", "abi", "wire", "config/toml_keys.hpp", "dataplane/sys", "dataplane/port",
+        "dataplane/client",
     ),
     "dataplane/sys": ("base", "wire"),
     "dataplane/port": ("base", "wire", "dataplane/sys"),
@@ -74,12 +75,14 @@ MAY_INCLUDE = {
     "dataplane/engine": (
         "base", "wire", "cc", "transport", "abi", "config", "dataplane/sys", "dataplane/port",
         "dataplane/cm", "dataplane/mgmt", "dataplane/client", "dataplane/worker",
-        "dataplane/qpn.hpp", "dataplane/device_text.hpp", "dataplane/open_port.hpp",
+        "dataplane/qpn.hpp", "dataplane/device_text.hpp", "dataplane/device_toml.hpp",
+        "dataplane/open_port.hpp",
     ),
     # Never the worker, the engine or the transport.
     "dataplane/daemon": (
-        "base", "wire", "abi", "dataplane/sys", "dataplane/port", "dataplane/cm", "dataplane/mgmt",
-        "dataplane/client", "dataplane/qpn.hpp", "dataplane/device_text.hpp",
+        "base", "wire", "abi", "config/text_file.hpp", "config/toml_keys.hpp", "dataplane/sys",
+        "dataplane/port", "dataplane/cm", "dataplane/mgmt", "dataplane/client",
+        "dataplane/qpn.hpp", "dataplane/device_text.hpp", "dataplane/device_toml.hpp",
         "dataplane/open_port.hpp",
     ),
     "evaluation": (
