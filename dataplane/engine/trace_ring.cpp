@@ -25,7 +25,7 @@ constexpr mode_t kFileMode = 0600;
 int open_file(const std::string& path, int flags) {
   const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK | flags, kFileMode);
   if (fd < 0) return fd;
-  struct stat status{};
+  struct stat status {};
   if (::fstat(fd, &status) == 0 && (S_ISREG(status.st_mode) || S_ISCHR(status.st_mode))) return fd;
   ::close(fd);
   errno = EINVAL;

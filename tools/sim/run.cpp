@@ -258,8 +258,8 @@ int run_scenario(const Arguments& arguments) {
     fmt::print(stderr, "mprdma sim: --pcap and --trace name the same file\n");
     return kExitUsage;
   }
-  if (captures && !reported(capture.open(arguments.pcap, arguments.pcap_snap, scenario,
-                                         selected.link))) {
+  if (captures &&
+      !reported(capture.open(arguments.pcap, arguments.pcap_snap, scenario, selected.link))) {
     return kExitUsage;
   }
   if (traces && !reported(trace.open(arguments.trace, selected.flow))) return kExitUsage;
