@@ -5,6 +5,8 @@
 #include <cstring>
 
 #include "wire/bth.hpp"
+#include "wire/icrc_clmul.hpp"
+#include "wire/icrc_polynomial.hpp"
 #include "wire/ipv4.hpp"
 #include "wire/ipv6.hpp"
 #include "wire/udp.hpp"
@@ -13,7 +15,6 @@ namespace mprdma::wire {
 
 namespace {
 
-constexpr uint32_t kPolynomial = 0xedb88320;  // IEEE 802.3, reflected
 constexpr size_t kSlices = 16;
 
 using Tables = std::array<std::array<uint32_t, 256>, kSlices>;
@@ -23,7 +24,7 @@ constexpr Tables make_tables() {
   Tables tables{};
   for (uint32_t byte = 0; byte < 256; ++byte) {
     uint32_t crc = byte;
-    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ ((crc & 1) != 0 ? kPolynomial : 0);
+    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ ((crc & 1) != 0 ? kIcrcPolynomial : 0);
     tables[0][byte] = crc;
   }
   for (size_t slice = 1; slice < kSlices; ++slice) {
@@ -62,9 +63,7 @@ uint32_t fold(uint32_t word) {
          kTables[kFollowing + 1][word >> 16 & 0xff] ^ kTables[kFollowing][word >> 24];
 }
 
-}  // namespace
-
-uint32_t icrc_update(uint32_t crc, std::span<const unsigned char> bytes) {
+uint32_t update_by_tables(uint32_t crc, std::span<const unsigned char> bytes) {
   const unsigned char* p = bytes.data();
   size_t left = bytes.size();
   for (; left >= kSlices; left -= kSlices, p += kSlices) {
@@ -73,6 +72,18 @@ uint32_t icrc_update(uint32_t crc, std::span<const unsigned char> bytes) {
   }
   for (; left > 0; --left, ++p) crc = step(crc, *p);
   return crc;
+}
+
+// kNone until the initializers of this library have run: the tables serve these.
+const IcrcFold kFold = widest_icrc_fold();
+
+}  // namespace
+
+uint32_t icrc_update(uint32_t crc, std::span<const unsigned char> bytes) {
+  if (bytes.size() < kIcrcFoldMin || kFold == IcrcFold::kNone) return update_by_tables(crc, bytes);
+  IcrcRemainder rest;
+  const size_t folded = icrc_fold(kFold, crc, bytes, &rest);
+  return update_by_tables(update_by_tables(0, rest.bytes), bytes.subspan(folded));
 }
 
 void icrc_mask(unsigned char* network_header, bool is_ipv6) {

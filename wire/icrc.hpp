@@ -11,8 +11,9 @@
 //   crc = icrc_update(crc, payload_and_pad);
 //   store_icrc(end, icrc_final(crc));
 //
-// Tables are built by the compiler. A host that has a faster CRC-32 (carry-less multiplication) can
-// put it in the place of icrc_update: the running value is the plain reflected register.
+// The running value is the plain reflected register. A processor with carry-less multiplication
+// uses it for all but short pieces (icrc_clmul.hpp); tables, which the compiler builds, do the
+// rest.
 #pragma once
 
 #include <cstddef>

@@ -114,6 +114,7 @@ LIBRARIES = {
     "prometheus-cpp": (r"prometheus/.*", ("dataplane/daemon", *_RUN)),
     "CLI11": (r"CLI/.*", ("raas", *_RUN)),
     "GoogleTest": (r"(gtest|gmock)/.*", ("tests",)),
+    "vector instructions": (r"\w+intrin\.h", ("wire/icrc_clmul.cpp",)),
     "Google Benchmark": (r"benchmark/.*", ("bench",)),
 }
 

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "tests/support/wire.hpp"
+#include "wire/icrc_clmul.hpp"
 
 namespace mprdma::wire {
 namespace {
@@ -31,7 +32,7 @@ TEST(Icrc, CheckValueOfCrc32) {
 
 TEST(Icrc, AgreesWithTheBitwiseCrcAtEveryLengthAndAlignment) {
   Prng prng(3);
-  Bytes bytes(200);
+  Bytes bytes(700);
   for (unsigned char& byte : bytes) byte = static_cast<unsigned char>(prng.next_u64());
   for (size_t start = 0; start < 17; ++start) {
     for (size_t length = 0; start + length <= bytes.size(); ++length) {
@@ -42,8 +43,27 @@ TEST(Icrc, AgreesWithTheBitwiseCrcAtEveryLengthAndAlignment) {
   }
 }
 
+// The widths that this processor has: a wide one hides the narrow one from icrc_update().
+TEST(Icrc, EachFoldLeavesTheRemainderOfItsBytes) {
+  if (widest_icrc_fold() == IcrcFold::kNone) GTEST_SKIP() << "no carry-less multiplication here";
+  Prng prng(4);
+  Bytes bytes(600);
+  for (unsigned char& byte : bytes) byte = static_cast<unsigned char>(prng.next_u64());
+  for (const IcrcFold width : {IcrcFold::k128, IcrcFold::k256}) {
+    if (width > widest_icrc_fold()) continue;
+    for (size_t length = kIcrcFoldMin; length <= bytes.size(); ++length) {
+      const auto part = std::span<const unsigned char>(bytes).first(length);
+      IcrcRemainder rest;
+      const size_t folded = icrc_fold(width, icrc_init(), part, &rest);
+      ASSERT_EQ(folded, length / 16 * 16);
+      ASSERT_EQ(crc32_bitwise(0, rest.bytes), crc32_bitwise(icrc_init(), part.first(folded)))
+          << length;
+    }
+  }
+}
+
 TEST(Icrc, PiecesAddUp) {
-  Bytes bytes(100, 0x5a);
+  Bytes bytes(300, 0x5a);
   const std::span<const unsigned char> all(bytes);
   const uint32_t whole = icrc_update(icrc_init(), all);
   for (size_t cut = 0; cut <= bytes.size(); ++cut) {
