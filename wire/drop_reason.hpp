@@ -1,6 +1,7 @@
 // Why a received frame was refused before any queue pair saw it. Each reason is a counter in the
-// host and a name in its telemetry; a frame that decodes has kNone. Reasons that need a queue pair
-// (unknown number, wrong mode, PSN out of window ..) are the drop_* of transport/core/counters.hpp.
+// host and a name in its telemetry; a frame that decodes has kNone. Further reasons are counters
+// named drop_*: an unknown queue pair in dataplane/worker/engine_counters.hpp; a wrong mode, a PSN
+// out of the window and others in transport/core/counters.hpp.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-"""Small breakages of the sender of a stream, each of which the swarm, or the unit tests, must find;
-and the fields of all mutants.
+"""Small breakages of the sender of a stream, each of which the swarm, or the unit tests, must
+find; and the fields of all mutants.
 
 name    of the breakage
 file    in transport/
@@ -7,7 +7,7 @@ old     exact text, found exactly once
 new     what it becomes
 why     what would go wrong in a data centre
 rebuild files to compile again, where `file` is a header (default: `file`)
-killer  "swarm" or "unit"
+killer  the tests that must find it: "swarm", or those of a library (run.py has the list)
 """
 
 from collections import namedtuple

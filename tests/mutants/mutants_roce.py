@@ -1,4 +1,4 @@
-"""Small breakages of the standard's connections (transport/roce_*), which the unit tests of the
+"""Small breakages of the standard's connections (transport/roce/), which the unit tests of the
 transport must find. Fields: see mutants.py."""
 
 from mutants import maker

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Breaks the transport in small ways and asserts that its tests find each of them.
+"""Breaks the transport, connection management, the NIC's part and mprdmad in small ways and asserts
+that their tests find each breakage.
 
-Most are for the swarm. What only slows a connection down, or chooses a worse path, breaks no
-promise that the swarm knows: those are for the unit tests. The rules of the standard are for the
-conformance scripts.
+The swarm has to find what breaks a promise of the mode `mp`. What only slows a connection down, or
+chooses a worse path, breaks no promise that the swarm knows: that is for the transport's unit
+tests, and so are the standard's connections. Single rules of the standard are for the conformance
+scripts.
 
-A mutant is an exact replacement in a copy of transport/ (those of connection management and of
-mprdmad: dataplane/cm/ and dataplane/daemon/, for their unit tests); only files that it touches
-are compiled again and linked in front of the library. A text that is not there exactly once is an
-error, also of a mutant that is not tried (--one-of), so that the list stays true to the code.
+A mutant is an exact replacement in a copy of transport/, or of dataplane/cm/, dataplane/mgmt/ or
+dataplane/daemon/, whose own unit tests have to find it. Only files that it touches are compiled
+again and linked in front of the library. A text that is not there exactly once is an error, also of
+a mutant that is not tried (--one-of), so that the list stays true to the code.
 """
 
 import argparse

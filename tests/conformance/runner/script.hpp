@@ -1,5 +1,6 @@
 // A conformance script as text: one step a line, `time kind subject key=value ...`, read and
-// checked against the table of kinds before anything runs. docs/testing.md describes the language.
+// checked against the table of kinds before anything runs. tests/conformance/README.md describes
+// the language.
 //
 // Whatever is wrong, in a script or in what the device does, is a ScriptFailure that names the
 // line.
