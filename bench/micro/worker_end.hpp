@@ -1,0 +1,188 @@
+// One end of a connection for benchmarks that run two workers in one thread: a worker on a
+// LocalPort with its queues, driven over the queue ABI as a verbs provider drives it. Nothing polls
+// in vain, so that counts of instructions are exact.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "abi/mprdma_ring.h"
+#include "base/check.hpp"
+#include "dataplane/engine/commands.hpp"
+#include "dataplane/port/local_port.hpp"
+#include "dataplane/sys/address_text.hpp"
+#include "dataplane/worker/worker.hpp"
+
+namespace mprdma::bench {
+
+class WorkerEnd {
+ public:
+  static constexpr uint32_t kDepth = 256;
+  static constexpr uint32_t kSendStride = 128;
+  static constexpr uint32_t kRecvStride = 64;
+  static constexpr uint32_t kMaxSge = 2;
+  static constexpr size_t kMemory = 1 << 20;
+
+  // `side` is 0 or 1; the two ends meet at the socket `path`.
+  WorkerEnd(const std::string& path, uint32_t side, const transport::Params& params)
+      : ip_(0x0a490001 + side), cqes_(2 * kDepth), send_ring_(kDepth), memory_(kMemory) {
+    dataplane::PortResult port = dataplane::LocalPort::open({.path = path});
+    CHECK(port);
+    dataplane::WorkerConfig config;
+    config.ipv4 = ip_;
+    config.mac = dataplane::derived_mac(ip_);
+    config.seed = 7 + side;
+    config.params = params;
+    worker_ = std::make_unique<dataplane::Worker>(config, std::move(port.port), now);
+    client_.abi_major = MPRDMA_ABI_MAJOR;
+    client_.context = this;
+    client_.on_event = [](void*, const mprdma_abi_event*) {};
+    worker_->add_client(&client_);
+    commands_ = std::make_unique<dataplane::Commands>(*worker_);
+    make_objects();
+  }
+
+  void connect(const WorkerEnd& peer) {
+    move_to(MPRDMA_ABI_QPS_INIT);
+    mprdma_abi_modify_qp in{};
+    in.handle = qp_;
+    in.attr.mask = MPRDMA_ABI_QP_ACCESS | MPRDMA_ABI_QP_PATH | MPRDMA_ABI_QP_PATH_MTU |
+                   MPRDMA_ABI_QP_DEST_QPN | MPRDMA_ABI_QP_RQ_PSN | MPRDMA_ABI_QP_SQ_PSN |
+                   MPRDMA_ABI_QP_TIMEOUT | MPRDMA_ABI_QP_RETRY_CNT | MPRDMA_ABI_QP_MAX_RD_ATOMIC |
+                   MPRDMA_ABI_QP_MAX_DEST_RD_ATOMIC;
+    in.attr.access = kAccess;
+    in.attr.path_mtu = 4096;
+    in.attr.dest_qpn = peer.qpn_;
+    in.attr.timeout = 14;
+    in.attr.retry_cnt = 7;
+    in.attr.max_rd_atomic = in.attr.max_dest_rd_atomic = 16;
+    in.attr.sgid_index = 1;
+    const wire::IpAddress gid = wire::map_ipv4(peer.ip_);
+    std::memcpy(in.attr.dgid, gid.data(), gid.size());
+    execute(MPRDMA_ABI_MODIFY_QP, in);
+    move_to(MPRDMA_ABI_QPS_RTR);
+    move_to(MPRDMA_ABI_QPS_RTS);
+    peer_address_ = peer.address();
+    peer_key_ = peer.key_;
+  }
+
+  // Posts a WRITE or a READ of `bytes`; rings the doorbell unless more posts follow at once.
+  void post(uint8_t opcode, uint32_t bytes, bool more = false) {
+    void* slot = mprdma_abi_send_slot(send_ring_.data(), kDepth, kSendStride, send_dbr_.producer);
+    auto* wqe = static_cast<mprdma_abi_send_wqe*>(slot);
+    *wqe = mprdma_abi_send_wqe{};
+    wqe->opcode = opcode;
+    wqe->flags = MPRDMA_ABI_WQE_SIGNALED;
+    wqe->num_sge = 1;
+    wqe->remote_addr = peer_address_;
+    wqe->rkey = peer_key_;
+    *reinterpret_cast<mprdma_abi_sge*>(wqe + 1) = {address(), bytes, key_};
+    mprdma_abi_store_release(&send_dbr_.producer, send_dbr_.producer + 1);
+    if (!more) mprdma_abi_ring_doorbell(&worker_->doorbells(), doorbell_);
+  }
+  bool run() { return worker_->run(now); }
+  // Returns the number of completions; each has to be a success.
+  uint32_t poll() {
+    uint32_t found = 0;
+    while (const mprdma_abi_cqe* cqe =
+               mprdma_abi_peek_cqe(cqes_.data(), 2 * kDepth, cq_dbr_.consumer)) {
+      CHECK(cqe->status == MPRDMA_ABI_WC_SUCCESS);
+      mprdma_abi_store_release(&cq_dbr_.consumer, cq_dbr_.consumer + 1);
+      ++found;
+    }
+    return found;
+  }
+  void service() { worker_->service(now); }
+  [[nodiscard]] bool link_up() const { return worker_->link_up(); }
+  [[nodiscard]] bool busy() const { return worker_->busy(); }
+
+  Time now = Time::from_ns(1'000'000);
+
+ private:
+  struct alignas(64) SendSlot {
+    unsigned char bytes[kSendStride];
+  };
+  static constexpr uint32_t kAccess = MPRDMA_ABI_ACCESS_LOCAL_WRITE |
+                                      MPRDMA_ABI_ACCESS_REMOTE_WRITE |
+                                      MPRDMA_ABI_ACCESS_REMOTE_READ;
+
+  template <class In, class Out>
+  void execute(uint32_t command, const In& in, Out* out) {
+    const dataplane::Commands::Call call{command, &in, sizeof(in), out, sizeof(*out)};
+    CHECK(dataplane::Commands::prepare(call) == 0);
+    CHECK(commands_->execute(&client_, call, now) == 0);
+  }
+  template <class In>
+  void execute(uint32_t command, const In& in) {
+    const dataplane::Commands::Call call{command, &in, sizeof(in), nullptr, 0};
+    CHECK(dataplane::Commands::prepare(call) == 0);
+    CHECK(commands_->execute(&client_, call, now) == 0);
+  }
+
+  void make_objects() {
+    mprdma_abi_handle pd{};
+    execute(MPRDMA_ABI_ALLOC_PD, mprdma_abi_handle{}, &pd);
+    mprdma_abi_create_cq cq{};
+    cq.ring = reinterpret_cast<uint64_t>(cqes_.data());
+    cq.dbr = reinterpret_cast<uint64_t>(&cq_dbr_);
+    cq.depth = 2 * kDepth;
+    mprdma_abi_handle cq_out{};
+    execute(MPRDMA_ABI_CREATE_CQ, cq, &cq_out);
+    mprdma_abi_create_qp qp{};
+    qp.type = MPRDMA_ABI_QP_RC;
+    qp.pd = pd.handle;
+    qp.send_cq = qp.recv_cq = cq_out.handle;
+    qp.sq = {reinterpret_cast<uint64_t>(send_ring_.data()),
+             reinterpret_cast<uint64_t>(&send_dbr_),
+             kDepth,
+             kSendStride,
+             kMaxSge,
+             0};
+    qp.rq = {reinterpret_cast<uint64_t>(recv_ring_),
+             reinterpret_cast<uint64_t>(&recv_dbr_),
+             1,
+             kRecvStride,
+             1,
+             0};
+    mprdma_abi_create_qp_out qp_out{};
+    execute(MPRDMA_ABI_CREATE_QP, qp, &qp_out);
+    qp_ = qp_out.handle;
+    qpn_ = qp_out.qpn;
+    doorbell_ = qp_out.doorbell;
+    const mprdma_abi_reg_mr mr{address(), kMemory, address(), pd.handle, kAccess, 0, 0};
+    mprdma_abi_reg_mr_out mr_out{};
+    execute(MPRDMA_ABI_REG_MR, mr, &mr_out);
+    key_ = mr_out.rkey;
+  }
+  void move_to(uint32_t state) {
+    mprdma_abi_modify_qp in{};
+    in.handle = qp_;
+    in.attr.mask = MPRDMA_ABI_QP_STATE;
+    in.attr.state = state;
+    execute(MPRDMA_ABI_MODIFY_QP, in);
+  }
+  [[nodiscard]] uint64_t address() const { return reinterpret_cast<uint64_t>(memory_.data()); }
+
+  Ipv4 ip_;
+  std::vector<mprdma_abi_cqe> cqes_;
+  mprdma_abi_cq_dbr cq_dbr_{};
+  std::vector<SendSlot> send_ring_;
+  mprdma_abi_queue_dbr send_dbr_{};
+  alignas(64) unsigned char recv_ring_[kRecvStride]{};
+  mprdma_abi_queue_dbr recv_dbr_{};
+  std::vector<unsigned char> memory_;
+  mprdma_abi_client client_{};
+  std::unique_ptr<dataplane::Worker> worker_;
+  std::unique_ptr<dataplane::Commands> commands_;
+  uint32_t qp_ = 0;
+  uint32_t qpn_ = 0;
+  uint32_t doorbell_ = 0;
+  uint32_t key_ = 0;
+  uint64_t peer_address_ = 0;
+  uint32_t peer_key_ = 0;
+};
+
+}  // namespace mprdma::bench
