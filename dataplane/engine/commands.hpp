@@ -133,7 +133,7 @@ class Commands {
   std::unordered_map<uint32_t, std::unique_ptr<Cq>> cqs_;
   std::unordered_map<uint32_t, Xrcd> xrcds_;
   std::unordered_map<uint32_t, std::unique_ptr<QpContext>> qps_;  // by queue pair number
-  bool said_own_address_ = false;
+  bool warned_own_address_ = false;
 };
 
 }  // namespace mprdma::dataplane

@@ -35,8 +35,8 @@ int Commands::destroy_ah(const mprdma_abi_client* client, const Call& call, Time
   // but the wire, and that walk over all queue pairs is spared.
   const bool resolving = ah->path == PathState::kResolving;
   worker_.ahs().take(in.handle);
-  if (resolving) worker_.touch_datagram_qps();
-  worker_.settle(now);
+  if (resolving) worker_.mark_datagram_qps_dirty();
+  worker_.after_command(now);
   return 0;
 }
 

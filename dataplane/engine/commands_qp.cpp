@@ -239,8 +239,8 @@ QpContext* Commands::add_qp(const transport::QpConfig& config, const mprdma_abi_
 // Both sides were configured as the same host: an easy mistake, which would otherwise show only as
 // a timeout.
 void Commands::warn_of_own_address() {
-  if (said_own_address_) return;
-  said_own_address_ = true;
+  if (warned_own_address_) return;
+  warned_own_address_ = true;
   std::fputs(
       "mprdma: the peer has this device's own address, and no such queue pair is here: start one "
       "side with another --host or --address\n",
@@ -293,7 +293,7 @@ int Commands::modify_qp(const mprdma_abi_client* client, const Call& call, Time 
     qp->bytes_out = qp->bytes_in = qp->bytes_retransmitted = 0;
     qp->qp.set_attributes(first_attributes(qp->attr, worker_.prng()));
   }
-  worker_.settle(now);
+  worker_.after_command(now);
   return error;
 }
 

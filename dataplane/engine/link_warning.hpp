@@ -14,21 +14,21 @@
 
 namespace mprdma::dataplane {
 
-class LinkWatch {
+class LinkWarning {
  public:
   static constexpr Duration kPatience = Duration::s(2);
 
-  void look(Worker& worker, Time now) {
+  void update(Worker& worker, Time now) {
     if (worker.port().link_up()) {
       down_since_ = Time::never();
-      said_ = "";
+      warned_reason_ = "";
       return;
     }
     if (down_since_.is_never()) down_since_ = now;
     const std::string_view reason = worker.port().link_text();
-    if (now - down_since_ < kPatience || reason == said_) return;
+    if (now - down_since_ < kPatience || reason == warned_reason_) return;
     if (reason.starts_with("waiting") && !any_connected(worker)) return;
-    said_ = reason;
+    warned_reason_ = reason;
     std::fprintf(stderr, "mprdma: no link on the port: %.*s\n", static_cast<int>(reason.size()),
                  reason.data());
   }
@@ -41,7 +41,7 @@ class LinkWatch {
   }
 
   Time down_since_ = Time::never();
-  std::string_view said_;  // the port's texts are static
+  std::string_view warned_reason_;  // the port's texts are static
 };
 
 }  // namespace mprdma::dataplane

@@ -175,7 +175,7 @@ class Progress {
   std::function<void()> side_job_;
   std::atomic<bool> has_side_job_{false};
   Time last_service_;
-  LinkWatch link_watch_;
+  LinkWarning link_warning_;
   Duration poll_pause_ = kPollPauseMin;
   std::thread thread_;
   std::optional<EventLoop> events_;  // from start() to stop()

@@ -192,7 +192,7 @@ bool Progress::service_if_due(Time now) {
   } else {
     clock_.go(now);
   }
-  link_watch_.look(worker_, now);
+  link_warning_.update(worker_, now);
   return true;
 }
 

@@ -53,8 +53,8 @@ class Cq {
   [[nodiscard]] bool overrun() const { return overrun_; }
 
   // The worker's list of queues that got an entry in this burst.
-  Cq* next_touched = nullptr;
-  bool touched = false;
+  Cq* next_dirty = nullptr;
+  bool dirty = false;
   TimerNode timer;
   // Queue pairs and XRC SRQs that use it; a queue in use is not destroyed.
   uint32_t users = 0;

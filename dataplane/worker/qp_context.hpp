@@ -1,5 +1,5 @@
 // The engine's object for a queue pair: the transport's state machine, the provider's rings, and
-// the way to the peer. Made and destroyed by commands, touched by the holder of the worker's lock
+// the way to the peer. Made and destroyed by commands, used by the holder of the worker's lock
 // only.
 #pragma once
 
@@ -90,13 +90,13 @@ struct QpContext {
   // True if this queue pair is included in the worker's number of busy ones.
   bool busy = false;
 
-  // Links of the scheduler, the timer, and the list of queue pairs touched in this burst.
+  // Links of the scheduler, the timer, and the list of queue pairs changed in this burst.
   QpContext* next_active = nullptr;
   bool active = false;
   QpContext* next_negotiating = nullptr;
   bool negotiating = false;
-  QpContext* next_touched = nullptr;
-  bool touched = false;
+  QpContext* next_dirty = nullptr;
+  bool dirty = false;
   TimerNode timer;
 };
 

@@ -93,13 +93,13 @@ void Worker::attach(QpContext* qp) {
 
 void Worker::detach(QpContext* qp, Time now) {
   qp->qp.set_state(now, transport::QpState::kReset, actions_);
-  perform(*qp, nullptr);
+  apply_actions(*qp, nullptr);
   flush_released();
   scheduler_.remove(*qp);
   wheel_.cancel(qp->timer);
-  for (QpContext** link = &touched_qps_; *link != nullptr; link = &(*link)->next_touched) {
+  for (QpContext** link = &dirty_qps_; *link != nullptr; link = &(*link)->next_dirty) {
     if (*link == qp) {
-      *link = qp->next_touched;
+      *link = qp->next_dirty;
       break;
     }
   }
@@ -112,9 +112,9 @@ void Worker::detach(QpContext* qp, Time now) {
 
 void Worker::forget_cq(Cq* cq) {
   cq_wheel_.cancel(cq->timer);
-  for (Cq** link = &touched_cqs_; *link != nullptr; link = &(*link)->next_touched) {
+  for (Cq** link = &dirty_cqs_; *link != nullptr; link = &(*link)->next_dirty) {
     if (*link == cq) {
-      *link = cq->next_touched;
+      *link = cq->next_dirty;
       return;
     }
   }
@@ -127,9 +127,9 @@ void Worker::remove_client(const mprdma_abi_client* client) {
 bool Worker::set_state(QpContext& qp, Time now, transport::QpState state) {
   const transport::QpState from = qp.qp.state();
   const bool done = qp.qp.set_state(now, state, actions_);
-  perform(qp, nullptr);
+  apply_actions(qp, nullptr);
   flush_released();
-  touch(qp);
+  mark_dirty(qp);
   if (!done) return false;
   if (state == transport::QpState::kRtr) begin_negotiation(qp, now);
   if (state == transport::QpState::kReset) end_negotiation(qp);
@@ -163,7 +163,7 @@ int Worker::set_path(QpContext& qp, Time now) {
   // On a shared device, our address may also mean another process.
   qp.loop =
       is_own(found.address.dst_ip) && (daemon_ == nullptr || qps_.owns(Qpn(qp.attr.dest_qpn)));
-  touch(qp);
+  mark_dirty(qp);
   return 0;
 }
 
@@ -178,38 +178,38 @@ void Worker::path_changed(const wire::IpAddress& peer) {
   qps_.for_each([&](QpContext& qp) {
     if (qp.path == PathState::kNone || qp.loop || qp.address.dst_ip != peer) return;
     apply_neighbour(qp, *entry);
-    touch(qp);
+    mark_dirty(qp);
   });
   ah_path_changed(peer, *entry);
 }
 
-void Worker::touch(QpContext& qp) {
-  if (qp.touched) return;
-  qp.touched = true;
-  qp.next_touched = touched_qps_;
-  touched_qps_ = &qp;
+void Worker::mark_dirty(QpContext& qp) {
+  if (qp.dirty) return;
+  qp.dirty = true;
+  qp.next_dirty = dirty_qps_;
+  dirty_qps_ = &qp;
 }
 
-void Worker::settle(Time now) {
+void Worker::after_command(Time now) {
   now_ = now;
-  finish_touched();
+  reschedule_dirty();
   if (negotiate(now)) port_->flush();
   fire_events();
 }
 
-void Worker::finish_touched() {
-  while (touched_qps_ != nullptr) {
-    QpContext* qp = touched_qps_;
-    touched_qps_ = qp->next_touched;
-    qp->touched = false;
-    finish(*qp);
+void Worker::reschedule_dirty() {
+  while (dirty_qps_ != nullptr) {
+    QpContext* qp = dirty_qps_;
+    dirty_qps_ = qp->next_dirty;
+    qp->dirty = false;
+    reschedule(*qp);
   }
 }
 
 // Requests still in the ring (the mode was not agreed yet) are flushed as well.
 void Worker::fail(QpContext& qp) {
   qp.qp.set_state(now_, transport::QpState::kErr, actions_);
-  perform(qp, nullptr);
+  apply_actions(qp, nullptr);
   mprdma_abi_ring_doorbell(doorbells_.get(), slot_of(qp.qp.qpn()));
 }
 
@@ -228,7 +228,7 @@ void Worker::fail_if_cq_lost(QpContext& qp) {
 }
 
 // Called after any change: writes completions and events, and sets what the queue pair waits for.
-void Worker::finish(QpContext& qp) {
+void Worker::reschedule(QpContext& qp) {
   const bool completed = drain_completions(qp);
   drain_events(qp);
   fail_if_cq_lost(qp);
@@ -255,7 +255,7 @@ void Worker::service(Time clock, Time now) {
   const bool up = port_->link_up();
   if (up == link_up_) return;
   set_link(up, now);
-  settle(now);
+  after_command(now);
 }
 
 // A daemon that could not return the same numbers has given the old ones to another process.
@@ -268,7 +268,7 @@ void Worker::follow_block(Time now) {
     raise_event(qp.client, MPRDMA_ABI_EVENT_QP_FATAL, qp.cookie);
   });
   qps_.move_to(daemon_->block());
-  settle(now);
+  after_command(now);
 }
 
 // Neighbours that could not be reached are asked for again: the requests may have been lost on a
@@ -283,10 +283,10 @@ void Worker::ask_failed_paths(Time now) {
     return true;
   };
   qps_.for_each([&](QpContext& qp) {
-    if (ask(qp)) touch(qp);
+    if (ask(qp)) mark_dirty(qp);
   });
   ahs_.for_each([&](uint32_t, AddressHandle& ah) { ask(ah); });
-  touch_datagram_qps();
+  mark_datagram_qps_dirty();
 }
 
 void Worker::set_link(bool up, Time now) {
@@ -300,7 +300,7 @@ void Worker::set_link(bool up, Time now) {
   }
   // Whoever waited for the link to ask its peer does so now, or does not wait for ever.
   qps_.for_each([this](QpContext& qp) {
-    if (!qp.pair.next_deadline().is_never() || !qp.waiting_since.is_never()) touch(qp);
+    if (!qp.pair.next_deadline().is_never() || !qp.waiting_since.is_never()) mark_dirty(qp);
   });
   for (const mprdma_abi_client* client : clients_) {
     raise_event(client, up ? MPRDMA_ABI_EVENT_PORT_ACTIVE : MPRDMA_ABI_EVENT_PORT_ERR, 1);

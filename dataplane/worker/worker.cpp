@@ -19,9 +19,9 @@ bool Worker::run(Time now) {
     auto& qp = *static_cast<QpContext*>(node.owner);
     if (qp.qp.next_deadline() <= now) {
       qp.qp.on_deadline(now, actions_);
-      perform(qp, nullptr);
+      apply_actions(qp, nullptr);
     }
-    touch(qp);
+    mark_dirty(qp);
     worked = true;
   });
   cq_wheel_.advance(now, [this, &worked](TimerNode& node) {
@@ -30,12 +30,12 @@ bool Worker::run(Time now) {
   });
   flush_released();
   worked |= nic_part_.serve_neighbours(now);
-  finish_touched();
+  reschedule_dirty();
   worked |= negotiate(now);
   worked |= nic_part_.serve_cm(now);
   worked |= transmit(now);
   // A request that fails while it is being sent completes without a packet: its event is due, too.
-  worked |= touched_cqs_ != nullptr;
+  worked |= dirty_cqs_ != nullptr;
   if (worked) {
     port_->flush();
     fire_events();

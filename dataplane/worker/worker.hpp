@@ -108,11 +108,12 @@ class Worker {
   // Sets address and neighbour from qp->attr; EINVAL: an address that cannot be reached from here.
   int set_path(QpContext& qp, Time now);
   // Called when address handles were created or destroyed: checks waiting datagrams again.
-  void touch_datagram_qps();
+  void mark_datagram_qps_dirty();
   bool set_state(QpContext& qp, Time now, transport::QpState state);
-  // Called after a command changed a queue pair: completions, events, timers, sending.
-  void settle(Time now);
-  void touch(QpContext& qp);
+  // Called after a command or the link changed queue pairs: completions, events, timers, sending.
+  void after_command(Time now);
+  // Lists the queue pair for reschedule() at the end of the burst or command.
+  void mark_dirty(QpContext& qp);
   void add_client(const mprdma_abi_client* client) { clients_.push_back(client); }
   void remove_client(const mprdma_abi_client* client);
   void forget_cq(Cq* cq);
@@ -148,7 +149,7 @@ class Worker {
   bool receive_frame(Port& port, const RxFrame& frame, TxBatch& answers, Time now);
   bool addressed_to_us(const wire::FrameAddress& address);
   QpContext* accept(const wire::DecodedFrame& decoded, bool from_loop);
-  void perform(QpContext& qp, TxBatch* answers);
+  void apply_actions(QpContext& qp, TxBatch* answers);
   void place(QpContext& qp, const transport::Placement& placement);
   static bool memory_there(void* host, uint64_t addr, uint64_t bytes, bool writes);
   void release(transport::FrameHandle handle);
@@ -211,10 +212,10 @@ class Worker {
 
   // qp_life.cpp
   static const transport::SharedReceives* find_xrc_srq(void* host, uint32_t xrcd, uint32_t srqn);
-  void finish(QpContext& qp);
+  void reschedule(QpContext& qp);
   void fail(QpContext& qp);
   void fail_if_cq_lost(QpContext& qp);
-  void finish_touched();
+  void reschedule_dirty();
   static void on_neighbour(void* worker, const wire::IpAddress& ip);
   void path_changed(const wire::IpAddress& peer);
   void set_link(bool up, Time now);
@@ -239,7 +240,7 @@ class Worker {
   McastTable mcast_;
   SilentPeers silent_peers_;
   QpContext* negotiating_ = nullptr;  // queue pairs that are due to ask their peer
-  bool said_wrong_mode_ = false;
+  bool warned_wrong_mode_ = false;
   NicPart nic_part_;
   transport::HeldPool held_;
   FrameTable frames_;
@@ -263,8 +264,8 @@ class Worker {
 
   // State of one burst.
   Time now_;
-  QpContext* touched_qps_ = nullptr;
-  Cq* touched_cqs_ = nullptr;
+  QpContext* dirty_qps_ = nullptr;
+  Cq* dirty_cqs_ = nullptr;
   Port* release_port_ = nullptr;
   unsigned release_count_ = 0;
   std::array<uint64_t, kBurst> release_cookies_{};
@@ -274,7 +275,7 @@ class Worker {
   bool link_up_ = false;
   bool link_seen_ = false;  // the link has been up before
   Time link_up_since_;      // last time that the link came up
-  bool said_memory_absent_ = false;
+  bool warned_memory_absent_ = false;
   bool burst_was_full_ = false;  // the last one ended by its budget, not by the wire
 };
 

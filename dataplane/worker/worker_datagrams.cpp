@@ -16,13 +16,13 @@ void Worker::ah_path_changed(const wire::IpAddress& peer, const NeighbourTable::
     apply_neighbour(ah, entry);
     any = true;
   });
-  if (any) touch_datagram_qps();
+  if (any) mark_datagram_qps_dirty();
 }
 
 // The next datagram of a queue pair may wait for an address that is now known, or gone.
-void Worker::touch_datagram_qps() {
+void Worker::mark_datagram_qps_dirty() {
   qps_.for_each([this](QpContext& qp) {
-    if (qp.qp.service() == transport::QpService::kUd) touch(qp);
+    if (qp.qp.service() == transport::QpService::kUd) mark_dirty(qp);
   });
 }
 
@@ -103,8 +103,8 @@ bool Worker::receive_group(const RxFrame& frame, Port& port, TxBatch& answers, T
     const bool own = from_loop && decoded_.packet.deth.src_qpn == qp->qp.qpn();
     if (own && (qp->flags & MPRDMA_ABI_QP_BLOCK_SELF_MCAST) != 0) continue;
     qp->qp.on_packet(now, decoded_.packet, handle, actions_);
-    perform(*qp, &answers);
-    touch(*qp);
+    apply_actions(*qp, &answers);
+    mark_dirty(*qp);
   }
   release(handle);
   return true;

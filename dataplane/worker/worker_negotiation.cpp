@@ -85,14 +85,14 @@ void Worker::apply_mode(QpContext& qp) {
   } else {
     ++counters_.pair_modes_changed;
     qp.qp.change_mode(params, actions_);
-    perform(qp, nullptr);
+    apply_actions(qp, nullptr);
     qp.sq.next = qp.sq.completed;
   }
   qp.mode = mode_of(params);
   qp.address.ecn =
       answers_marks(qp) ? wire::Ecn::kEct0 : static_cast<wire::Ecn>(qp.attr.traffic_class & 3);
   mprdma_abi_ring_doorbell(doorbells_.get(), slot_of(qp.qp.qpn()));
-  touch(qp);
+  mark_dirty(qp);
 }
 
 void Worker::do_step(QpContext& qp, const PairNegotiation::Step& step, Time now, TxBatch& batch) {
@@ -175,10 +175,10 @@ bool Worker::negotiate(Time now) {
         step = qp.pair.on_deadline(now);
       }
       do_step(qp, step, now, batch);
-      touch(qp);
+      mark_dirty(qp);
     }
   }
-  finish_touched();
+  reschedule_dirty();
   return true;
 }
 
@@ -208,7 +208,7 @@ void Worker::answer_question(const wire::PairMad& question, Time now, TxBatch& a
   } else if (qp != nullptr && qp->address.dst_ip == from.src_ip &&
              Qpn(qp->attr.dest_qpn) == question.info.sender_qpn) {
     do_step(*qp, qp->pair.on_info(now, question.info), now, answers);
-    touch(*qp);
+    mark_dirty(*qp);
     info = qp->pair.info();
   }
   wire::PairMad answer;
@@ -236,7 +236,7 @@ void Worker::process_answer(const wire::PairMad& answer, Time now, TxBatch& answ
     return;
   }
   do_step(*qp, facts ? qp->pair.on_info(now, answer.info) : qp->pair.on_refusal(now), now, answers);
-  touch(*qp);
+  mark_dirty(*qp);
 }
 
 void Worker::on_pair_mad(void* worker, const wire::PairMad& mad, Time now, TxBatch& answers) {
@@ -266,8 +266,8 @@ void Worker::note_packet_mode(QpContext& qp, bool mp, Time now, TxBatch& answers
 }
 
 void Worker::warn_of_wrong_mode(const QpContext& qp, bool mp) {
-  if (said_wrong_mode_) return;
-  said_wrong_mode_ = true;
+  if (warned_wrong_mode_) return;
+  warned_wrong_mode_ = true;
   std::array<char, wire::kTextBytes> gid;
   const std::string_view peer = wire::to_string(qp.address.dst_ip, gid);
   const std::string_view mode = wire::to_string(qp.pair.mode());

@@ -74,7 +74,7 @@ void Worker::process_posted(QpContext& qp, Time now) {
   if (more_receives || more_sends) {
     mprdma_abi_ring_doorbell(doorbells_.get(), slot_of(qp.qp.qpn()));
   }
-  touch(qp);
+  mark_dirty(qp);
 }
 
 // True: the bound was reached, and more requests wait.
@@ -94,7 +94,7 @@ bool Worker::process_receives(QpContext& qp, Time now) {
     request.wr_id = slot->wr_id;
     request.sges = std::span<const Sge>(sges.data(), read_sges(slot + 1, num_sge, sges.data()));
     const PostResult result = qp.qp.post_recv(now, request, actions_);
-    perform(qp, &answers);
+    apply_actions(qp, &answers);
     if (result == PostResult::kQueueFull) {
       qp.backlog = true;
       break;
@@ -185,7 +185,7 @@ PostResult Worker::post_wqe(QpContext& qp, const mprdma_abi_send_wqe& wqe, void*
 void Worker::refuse_wqe(QpContext& qp, const mprdma_abi_send_wqe& wqe, Time now) {
   ++counters_.bad_work_requests;
   qp.qp.set_state(now, QpState::kErr, actions_);
-  perform(qp, nullptr);
+  apply_actions(qp, nullptr);
   drain_completions(qp);
   Completion completion;
   completion.wr_id = wqe.wr_id;
@@ -245,10 +245,10 @@ void Worker::write_completion(QpContext& qp, const Completion& completion) {
   Cq* cq = cq_of(qp, completion);
   if (cq == nullptr) return;
   qp.completion_lost |= !cq->push(entry, completion.solicited, counters_);
-  if (!cq->touched) {
-    cq->touched = true;
-    cq->next_touched = touched_cqs_;
-    touched_cqs_ = cq;
+  if (!cq->dirty) {
+    cq->dirty = true;
+    cq->next_dirty = dirty_cqs_;
+    dirty_cqs_ = cq;
   }
 }
 
@@ -281,10 +281,10 @@ void Worker::drain_events(QpContext& qp) {
 }
 
 void Worker::fire_events() {
-  while (touched_cqs_ != nullptr) {
-    Cq* cq = touched_cqs_;
-    touched_cqs_ = cq->next_touched;
-    cq->touched = false;
+  while (dirty_cqs_ != nullptr) {
+    Cq* cq = dirty_cqs_;
+    dirty_cqs_ = cq->next_dirty;
+    cq->dirty = false;
     cq_wheel_.schedule(cq->timer, cq->fire(now_, counters_));
   }
 }

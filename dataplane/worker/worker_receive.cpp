@@ -73,8 +73,8 @@ bool Worker::receive_frame(Port& port, const RxFrame& frame, TxBatch& answers, T
   const transport::FrameHandle handle =
       frames_.borrow(frame.data + decoded_.payload_offset, frame.cookie, &port);
   const RxVerdict verdict = qp->qp.on_packet(now, decoded_.packet, handle, actions_);
-  perform(*qp, &answers);
-  touch(*qp);
+  apply_actions(*qp, &answers);
+  mark_dirty(*qp);
   if (verdict != RxVerdict::kHeld) release(handle);
   return true;
 }
@@ -116,7 +116,7 @@ QpContext* Worker::accept(const wire::DecodedFrame& decoded, bool from_loop) {
   return qp;
 }
 
-void Worker::perform(QpContext& qp, TxBatch* answers) {
+void Worker::apply_actions(QpContext& qp, TxBatch* answers) {
   for (const transport::Placement& placement : actions_.placements) place(qp, placement);
   for (const transport::FrameHandle handle : actions_.released) release(handle);
   if (actions_.has_ack && answers != nullptr) send_ack(qp, *answers);
@@ -160,8 +160,8 @@ bool Worker::memory_there(void* host, uint64_t addr, uint64_t bytes, bool writes
   Worker& worker = *static_cast<Worker*>(host);
   if (!worker.mrs_.is_on_demand(addr, bytes) || probe_memory(addr, bytes, writes) == 0) return true;
   ++worker.counters_.memory_absent;
-  if (worker.said_memory_absent_) return false;
-  worker.said_memory_absent_ = true;
+  if (worker.warned_memory_absent_) return false;
+  worker.warned_memory_absent_ = true;
   std::fprintf(
       stderr,
       "mprdma: address 0x%llx was registered on demand, but cannot be %s: the request ends "

@@ -29,7 +29,7 @@ bool Worker::transmit(Time now) {
       refused = batch.full();
     }
     if (budget == before && refused) --refusals_left;
-    finish(*qp);
+    reschedule(*qp);
   }
   burst_was_full_ = budget == 0 && !scheduler_.empty();
   return budget != budget_before;

@@ -19,15 +19,15 @@ class Listener {
   static constexpr std::string_view kName = "listener";
   static constexpr bool kClocked = false;
 
-  void reset(uint16_t fixed_vp) { said_ = fixed_vp; }
-  uint16_t next(Time, Prng&) const { return said_; }
-  void on_ack(const PathSample& sample) { said_ = sample.vp; }
-  void on_loss(uint16_t vp) { said_ = vp; }
-  void on_timeout(Time) { said_ = 1; }
-  void on_round(bool congested) { said_ = congested ? 3 : 2; }
+  void reset(uint16_t fixed_vp) { vp_ = fixed_vp; }
+  uint16_t next(Time, Prng&) const { return vp_; }
+  void on_ack(const PathSample& sample) { vp_ = sample.vp; }
+  void on_loss(uint16_t vp) { vp_ = vp; }
+  void on_timeout(Time) { vp_ = 1; }
+  void on_round(bool congested) { vp_ = congested ? 3 : 2; }
 
  private:
-  uint16_t said_ = 0;
+  uint16_t vp_ = 0;
 };
 static_assert(PathChoice<Listener> && Listener::kName == "listener");
 
