@@ -43,7 +43,7 @@ Status DaemonLoop::start() {
     return system_status("epoll", errno);
   }
   const Time now = clock_now();
-  last_client_ = next_service_ = next_service_clients_ = next_look_ = now;
+  last_client_ = next_service_ = next_service_clients_ = next_event_check_ = now;
   link_was_up_ = switch_.link_up();
   server_.set_device(options_.device);
   publish();
@@ -51,7 +51,7 @@ Status DaemonLoop::start() {
 }
 
 void DaemonLoop::run() {
-  make_prompt();
+  request_low_latency();
   while (!down_) step(Duration::infinite());
 }
 
@@ -61,9 +61,9 @@ void DaemonLoop::step(Duration longest) {
   pump(now);
   service(now);
   const Duration wait = std::min(pause(now, moved), longest);
-  if (wait > Duration::zero() || now >= next_look_) {
-    look(wait);
-    next_look_ = now + wait + kLook;
+  if (wait > Duration::zero() || now >= next_event_check_) {
+    wait_for_events(wait);
+    next_event_check_ = now + wait + kEventCheckInterval;
   } else if (!moved) {
     // The process that sends next may need this core.
     sched_yield();
@@ -124,7 +124,7 @@ void DaemonLoop::publish() {
 // Time to sleep; zero: none.
 Duration DaemonLoop::pause(Time now, bool moved) {
   if (moved) poll_pause_ = kPollPauseMin;
-  if (moved || cm_has_more_ || !switch_.settle(now)) return Duration::zero();
+  if (moved || cm_has_more_ || !switch_.arm_idle_ports(now)) return Duration::zero();
   const Time next = std::min(
       {next_service_, next_service_clients_, switch_.next_deadline(), cm_.agent().next_deadline()});
   Duration wait = std::max(next - now, Duration::zero());
@@ -135,7 +135,7 @@ Duration DaemonLoop::pause(Time now, bool moved) {
   return wait;
 }
 
-void DaemonLoop::look(Duration pause) {
+void DaemonLoop::wait_for_events(Duration pause) {
   std::array<epoll_event, 32> room;
   const std::span<epoll_event> ready = events_.wait(pause, room);
   if (ready.empty()) return;

@@ -23,7 +23,7 @@ class DaemonLoop {
   static constexpr Duration kService = Duration::ms(10);  // of the wire
   static constexpr Duration kServiceClients = Duration::ms(100);
   // Interval at which the descriptors are checked while frames move.
-  static constexpr Duration kLook = Duration::us(200);
+  static constexpr Duration kEventCheckInterval = Duration::us(200);
 
   struct Options {
     SwitchConfig device;
@@ -59,7 +59,7 @@ class DaemonLoop {
  private:
   void pump(Time now);
   void service(Time now);
-  void look(Duration pause);
+  void wait_for_events(Duration pause);
   void on_ready(uint64_t tag, uint32_t events, Time now);
   void on_kernel(uint32_t events, Time now);
   void on_signal();
@@ -77,7 +77,7 @@ class DaemonLoop {
   bool cm_has_more_ = false;
   Time next_service_;
   Time next_service_clients_;
-  Time next_look_;
+  Time next_event_check_;
   Time last_client_;
   Duration poll_pause_;
 };

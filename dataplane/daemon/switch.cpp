@@ -91,12 +91,12 @@ bool Switch::turn(Time now) {
 
 void Switch::flush() {
   for (const auto& client : clients_) {
-    if (client != nullptr && client->dirty) finish(*client);
+    if (client != nullptr && client->dirty) flush_port(*client);
   }
-  if (wire_ != nullptr && wire_->dirty) finish(*wire_);
+  if (wire_ != nullptr && wire_->dirty) flush_port(*wire_);
 }
 
-void Switch::finish(Station& station) {
+void Switch::flush_port(Station& station) {
   station.outbox.commit();
   station.port->flush();
   station.dirty = false;
@@ -110,17 +110,17 @@ void Switch::release(Station& station, const RxFrame* frames, unsigned count) {
 }
 
 // True: the port is armed, or cannot notify.
-bool Switch::settle_station(Station& station, Time now) {
+bool Switch::arm_if_idle(Station& station, Time now) {
   if (now - station.last_moved < kSpin) return false;
   if (station.port->notify_fd() < 0) return true;
   station.awake = !station.port->arm();
   return !station.awake;
 }
 
-bool Switch::settle(Time now) {
-  bool asleep = wire_ == nullptr || !wire_->awake || settle_station(*wire_, now);
+bool Switch::arm_idle_ports(Time now) {
+  bool asleep = wire_ == nullptr || !wire_->awake || arm_if_idle(*wire_, now);
   for (size_t i = 0; i < awake_.size();) {
-    if (!settle_station(*clients_[awake_[i]], now)) {
+    if (!arm_if_idle(*clients_[awake_[i]], now)) {
       asleep = false;
       ++i;
     } else if (clients_[awake_[i]]->awake) {
@@ -179,7 +179,7 @@ void Switch::service_wire(Time now) {
   wire_->port->service(now);
   note_ring(*wire_);
   still_sleeps(*wire_, now);
-  resolver_.look_at_gateway(now);
+  resolver_.check_gateway(now);
   const bool up = wire_->port->link_up();
   if (up && !wire_was_up_) {
     // Peers may know our address under another Ethernet address.

@@ -104,7 +104,7 @@ class Switch {
   // Sends the frames that were put into ports outside a turn.
   void flush();
   // Arms ports that have been quiet. True: all are asleep, and nothing waits.
-  bool settle(Time now);
+  bool arm_idle_ports(Time now);
   // The port's descriptor became readable.
   void wake_client(uint32_t block, Time now);
   void wake_wire(Time now);
@@ -158,7 +158,7 @@ class Switch {
 
   // switch.cpp
   void release(Station& station, const RxFrame* frames, unsigned count);
-  void finish(Station& station);
+  void flush_port(Station& station);
   bool put(Station& to, const HeaderCopy& copy, uint32_t header_bytes, const RxFrame& frame);
   bool put_whole(Station& to, const unsigned char* bytes, uint32_t length);
   TxFrame* next_frame(Station& to);
@@ -166,7 +166,7 @@ class Switch {
   void put_to_clients(Station& from, const HeaderCopy& copy, uint32_t header_bytes,
                       const RxFrame& frame);
   void drop(Station& station, uint64_t StationCounters::*cause) { ++(station.counters.*cause); }
-  bool settle_station(Station& station, Time now);
+  bool arm_if_idle(Station& station, Time now);
   bool still_sleeps(Station& station, Time now);
   [[nodiscard]] bool is_own(const wire::IpAddress& ip) const { return neighbours_.is_own(ip); }
   // True for an address that can be resolved on the wire.
@@ -185,7 +185,7 @@ class Switch {
   bool may_send(uint32_t block, const FrameClass& found, const wire::Packet& packet,
                 const HeaderCopy& copy, uint64_t StationCounters::** cause) const;
   void pair_from_client(uint32_t block, const FrameClass& found, const RxFrame& frame);
-  void aim(unsigned char* headers, const FrameClass& found);
+  void set_next_hop(unsigned char* headers, const FrameClass& found);
   void route(uint32_t block, const HeaderCopy& copy, const FrameClass& found,
              const wire::Packet& packet, const RxFrame& frame);
 

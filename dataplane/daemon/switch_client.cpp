@@ -72,7 +72,7 @@ void Switch::from_client(uint32_t block, const RxFrame& frame, Time now) {
   uint64_t StationCounters::*cause = nullptr;
   if (!may_send(block, found, packet, copy, &cause)) return drop(client, cause);
   if (packet.dest_qpn == wire::kGeneralServicesQpn) return pair_from_client(block, found, frame);
-  aim(copy.bytes.data(), found);
+  set_next_hop(copy.bytes.data(), found);
   route(block, copy, found, packet, frame);
 }
 
@@ -100,8 +100,9 @@ bool Switch::may_send(uint32_t block, const FrameClass& found, const wire::Packe
                : packet.dest_qpn != wire::kMulticastQpn;
 }
 
-// Frames beyond the subnet go to the present gateway, because a client may still know a former one.
-void Switch::aim(unsigned char* headers, const FrameClass& found) {
+// A frame for an address off the subnet gets the Ethernet address of the present gateway, because
+// a client may still know a former one.
+void Switch::set_next_hop(unsigned char* headers, const FrameClass& found) {
   if (found.is_ipv6 || found.group) return;
   const wire::MacAddress* gateway = resolver_.gateway_of(found.dst_ipv4);
   if (gateway == nullptr) return;
@@ -161,7 +162,7 @@ void Switch::pair_from_client(uint32_t block, const FrameClass& found, const RxF
   if (!is_ours(copy, again, true)) {
     if (wire_ == nullptr) return drop(client, &StationCounters::nic_drop_link_down);
     client.to_wire = true;
-    aim(bytes.data(), again);
+    set_next_hop(bytes.data(), again);
     put_whole(*wire_, bytes.data(), frame.length);
     return;
   }

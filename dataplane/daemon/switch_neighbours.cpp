@@ -31,7 +31,7 @@ void Switch::neighbour_from_wire(const HeaderCopy& copy, const FrameClass& found
 void Switch::announce(Time now) {
   WireHost host(this, now);
   neighbours_.announce(host);
-  finish(*wire_);
+  flush_port(*wire_);
 }
 
 bool Switch::ask_neighbours(Time now) {

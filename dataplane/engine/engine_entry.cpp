@@ -55,7 +55,7 @@ void register_fork_handlers() {
   (void)once;
 }
 
-int complain(const Status& status) {
+int report_error(const Status& status) {
   std::fprintf(stderr, "mprdma: %s\n", status.text.c_str());
   return status.error;
 }
@@ -83,7 +83,7 @@ int connect_locked(Process& self, const mprdma_abi_client& client, mprdma_abi_ch
     std::unique_ptr<Engine> engine;
     Status status = load_config(environment, &config);
     if (status.ok()) status = Engine::create(config, &engine);
-    if (!status.ok()) return complain(status);
+    if (!status.ok()) return report_error(status);
     self.engine = engine.release();
     self.engine->publish(mprdma::dataplane::runtime_directory(environment, geteuid()));
   }
@@ -98,7 +98,7 @@ int mprdma_engine_connect(const struct mprdma_abi_client* client,
   if (client == nullptr || channel == nullptr) return EINVAL;
   const mprdma::dataplane::NoCancellation whole;
   if (client->abi_major != MPRDMA_ABI_MAJOR) {
-    return complain(
+    return report_error(
         {EPROTONOSUPPORT, "the provider speaks queue ABI " + std::to_string(client->abi_major) +
                               ", this engine " + std::to_string(MPRDMA_ABI_MAJOR) +
                               ": provider and engine have to come from the same installation"});
@@ -109,9 +109,9 @@ int mprdma_engine_connect(const struct mprdma_abi_client* client,
   try {
     return connect_locked(self, *client, channel);
   } catch (const std::bad_alloc&) {
-    return complain({ENOMEM, "not enough memory for the engine"});
+    return report_error({ENOMEM, "not enough memory for the engine"});
   } catch (const std::exception& failure) {
-    return complain({ENODEV, std::string("cannot start the engine: ") + failure.what()});
+    return report_error({ENODEV, std::string("cannot start the engine: ") + failure.what()});
   }
 }
 

@@ -51,7 +51,7 @@ void Progress::poll() {
   leave(now);
   if (!yield) return;
   if (in_vain) {
-    nap();
+    short_sleep();
   } else {
     sched_yield();
   }
@@ -83,7 +83,7 @@ void Progress::kick() {
 
 void Progress::lock_for_command() {
   commands_waiting_.fetch_add(1, std::memory_order_relaxed);
-  for (uint32_t tries = 0; !try_lock(); ++tries) give_way(tries);
+  for (uint32_t tries = 0; !try_lock(); ++tries) back_off(tries);
   commands_waiting_.fetch_sub(1, std::memory_order_relaxed);
 }
 
@@ -91,14 +91,14 @@ bool Progress::lock_for_last_command() {
   const Time start = clock_now();
   for (uint32_t tries = 0; !try_lock(); ++tries) {
     if (clock_now() - start > kLastCommandWaits) return false;
-    give_way(tries);
+    back_off(tries);
   }
   return true;
 }
 
 bool Progress::run_burst(Time now) {
   const uint64_t completions_before = worker_.send_completions();
-  const bool worked = worker_.run(clock_.at(now));
+  const bool worked = worker_.run(clock_.to_transport(now));
   if (worker_.send_completions() != completions_before && !worker_.busy()) polls_since_finish_ = 0;
   return worked;
 }
@@ -124,7 +124,7 @@ void Progress::arm_or_run(Time now) {
 
 Time Progress::needed_by(Time now) const {
   // An armed port tells when there is room on the wire; one that cannot tell is polled anyway.
-  return worker_.wants_wire() && !armed_ ? now : clock_.when(worker_.next_deadline());
+  return worker_.wants_wire() && !armed_ ? now : clock_.to_wall(worker_.next_deadline());
 }
 
 // The helper sleeps until helper_wakes_at_ unless the port or a kick wakes it. Is that good enough?

@@ -86,7 +86,7 @@ class Progress {
   auto command(F&& f) {
     lock_for_command();
     const Time now = clock_now();
-    auto result = f(clock_.at(now));
+    auto result = f(clock_.to_transport(now));
     leave(now);
     return result;
   }
@@ -97,7 +97,7 @@ class Progress {
   bool last_command(F&& f) {
     if (!lock_for_last_command()) return false;
     const Time now = clock_now();
-    f(clock_.at(now));
+    f(clock_.to_transport(now));
     leave(now);
     return true;
   }
@@ -168,7 +168,7 @@ class Progress {
   uint32_t taken_seen_ = 0;        // mprdma_abi_doorbell_page.taken
 
   // The helper's own.
-  std::optional<PromptThread> prompt_;
+  std::optional<ThreadClass> thread_class_;
   bool app_waits_in_memory_ = false;
   bool notified_ = false;
   bool side_job_due_ = false;

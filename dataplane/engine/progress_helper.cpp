@@ -80,8 +80,8 @@ void Progress::abandon_in_child() {
 }
 
 void Progress::helper_main() {
-  pthread_setname_np(pthread_self(), "mprdma-worker");
-  prompt_.emplace(clock_now(), real_time_);
+  pthread_setname_np(pthread_self(), "mprdma-helper");
+  thread_class_.emplace(clock_now(), real_time_);
   while (!stopping_.load(std::memory_order_relaxed)) {
     const Duration pause = helper_lock() ? helper_turn() : kBeat;
     wait(pause);
@@ -93,7 +93,7 @@ void Progress::helper_main() {
 bool Progress::helper_lock() {
   for (uint32_t attempt = 0; attempt < 20; ++attempt) {
     if (commands_waiting_.load(std::memory_order_relaxed) == 0 && try_lock()) return true;
-    prompt_->give_way(attempt);
+    thread_class_->back_off(attempt);
   }
   return false;
 }
@@ -140,8 +140,8 @@ bool Progress::take_over(Time* now) {
     ++worker_.counters().bursts_helper;
     unlock();
     *now = clock_now();
-    prompt_->ran_until(*now);
-    for (uint32_t tries = 0; !try_lock(); ++tries) prompt_->give_way(tries);
+    thread_class_->ran_until(*now);
+    for (uint32_t tries = 0; !try_lock(); ++tries) thread_class_->back_off(tries);
     if (worked) idle_since = *now;
     if (last_poll_ != poll_before && !app_is_idle()) {
       if (polls_since_finish_ == 0 || waits_in_memory()) arm_or_run(*now);
@@ -151,15 +151,15 @@ bool Progress::take_over(Time* now) {
     if (commands_waiting_.load(std::memory_order_relaxed) > 0) {
       unlock();
       for (uint32_t tries = 0; commands_waiting_.load(std::memory_order_relaxed) > 0; ++tries) {
-        prompt_->give_way(tries);
+        thread_class_->back_off(tries);
       }
-      for (uint32_t tries = 0; !try_lock(); ++tries) prompt_->give_way(tries);
+      for (uint32_t tries = 0; !try_lock(); ++tries) thread_class_->back_off(tries);
     }
     if (service_if_due(*now) && has_side_job_.load(std::memory_order_relaxed)) {
       unlock();
       run_side_job();
       *now = clock_now();
-      for (uint32_t tries = 0; !try_lock(); ++tries) prompt_->give_way(tries);
+      for (uint32_t tries = 0; !try_lock(); ++tries) thread_class_->back_off(tries);
     }
     if (*now - idle_since >= kSpin) break;
   }
@@ -178,19 +178,19 @@ Duration Progress::prepare_sleep(Time now) {
   }
   Duration pause = last_service_ + kService - now;
   if (worker_.port().notify_fd() < 0) pause = std::min(pause, poll_pause_);
-  pause = std::min(pause, clock_.when(worker_.next_deadline()) - now);
+  pause = std::min(pause, clock_.to_wall(worker_.next_deadline()) - now);
   return std::max(pause, Duration::us(1));
 }
 
 bool Progress::service_if_due(Time now) {
   if (!notified_ && now - last_service_ < kService) return false;
   last_service_ = now;
-  worker_.service(now, clock_.at(now));
+  worker_.service(now, clock_.to_transport(now));
   if (trace_ != nullptr) trace_->flush();
   if (worker_.daemon_is_away()) {
-    clock_.stop(now);
+    clock_.pause(now);
   } else {
-    clock_.go(now);
+    clock_.resume(now);
   }
   link_warning_.update(worker_, now);
   return true;
@@ -198,10 +198,10 @@ bool Progress::service_if_due(Time now) {
 
 void Progress::wait(Duration pause) {
   if (pause <= Duration::zero()) return;
-  prompt_->ran_until(clock_now());
+  thread_class_->ran_until(clock_now());
   std::array<epoll_event, 3> room;
   const std::span<epoll_event> ready = events_->wait(pause, room);
-  prompt_->slept_until(clock_now(), app_waits_in_memory_);
+  thread_class_->slept_until(clock_now(), app_waits_in_memory_);
   for (const epoll_event& event : ready) {
     if (event.data.u64 == kTagPort) {
       notified_ = true;

@@ -1,4 +1,4 @@
-// The transport's time: the clock, without the spans in which it was stopped. It stands still while
+// The transport's time: the clock, without the spans in which it was paused. It stands still while
 // the daemon behind the port is away (design 6), so that no timer of a connection expires for that
 // reason; for `bound` at most, because after a longer absence the standard's errors are right.
 //
@@ -15,32 +15,33 @@ class TransportClock {
  public:
   explicit TransportClock(Duration bound) : bound_(bound) {}
 
-  void stop(Time now) {
-    if (stopped_since_.is_never()) stopped_since_ = now;
+  void pause(Time now) {
+    if (paused_since_.is_never()) paused_since_ = now;
   }
-  void go(Time now) {
+  void resume(Time now) {
     lost_ = lost(now);
-    stopped_since_ = Time::never();
+    paused_since_ = Time::never();
   }
 
   // The transport's time at a moment of the clock.
-  [[nodiscard]] Time at(Time now) const { return now - lost(now); }
+  [[nodiscard]] Time to_transport(Time now) const { return now - lost(now); }
 
-  // The moment of the clock when the transport's time reaches this value, unless go() comes before.
-  [[nodiscard]] Time when(Time transport) const {
+  // The moment of the clock when the transport's time reaches this value, unless resume() comes
+  // before.
+  [[nodiscard]] Time to_wall(Time transport) const {
     const Time moment = transport + lost_;
-    return moment <= stopped_since_ ? moment : moment + bound_;
+    return moment <= paused_since_ ? moment : moment + bound_;
   }
 
  private:
   [[nodiscard]] Duration lost(Time now) const {
-    if (stopped_since_.is_never()) return lost_;
-    return lost_ + std::clamp(now - stopped_since_, Duration::zero(), bound_);
+    if (paused_since_.is_never()) return lost_;
+    return lost_ + std::clamp(now - paused_since_, Duration::zero(), bound_);
   }
 
   Duration bound_;
   Duration lost_ = Duration::zero();
-  Time stopped_since_ = Time::never();
+  Time paused_since_ = Time::never();
 };
 
 }  // namespace mprdma::dataplane

@@ -16,9 +16,9 @@ void NeighbourResolver::configure(Ipv4 ipv4, uint32_t prefix_bits, Ipv4 gateway)
 
 // A silent gateway may just have no traffic for us, or answer through another router; then it still
 // answers ARP.
-void NeighbourResolver::look_at_gateway(Time now) {
-  if (now < next_look_) return;
-  next_look_ = now + kGatewayLook;
+void NeighbourResolver::check_gateway(Time now) {
+  if (now < next_check_) return;
+  next_check_ = now + kGatewayCheckInterval;
   if (gateway_sent_ && !gateway_heard_) table_.refresh(wire::map_ipv4(gateway_), now);
   gateway_sent_ = gateway_heard_ = false;
 }

@@ -1,7 +1,7 @@
 // Resolves addresses on behalf of clients and of the CM agent, and records who waits for the answer
 // of a neighbour (neighbours.hpp). An IPv4 address off the subnet resolves to the gateway, if there
 // is one; otherwise every address is asked for directly. IPv6 addresses are link-local.
-// A gateway may become another machine: frames are aimed at the Ethernet address that it has now,
+// A gateway may become another machine: frames go to the Ethernet address that it has now,
 // and a gateway that gets frames but sends none is asked for again.
 //
 // An address that does not answer is forgotten (neighbour_table.hpp): a client that still needs it
@@ -26,7 +26,7 @@ class NeighbourResolver {
   static constexpr size_t kQuestionsPerClient = 128;
   static constexpr size_t kQuestionsOfAgent = 512;  // the agent asks for all clients
   // Silence of a gateway in use after which it is asked for again.
-  static constexpr Duration kGatewayLook = Duration::ms(250);
+  static constexpr Duration kGatewayCheckInterval = Duration::ms(250);
 
   struct Question {
     uint32_t who = kAgent;  // block of a client
@@ -57,7 +57,7 @@ class NeighbourResolver {
     }
   }
   // Called at intervals: asks for a silent gateway again.
-  void look_at_gateway(Time now);
+  void check_gateway(Time now);
 
   // The Ethernet address; nullptr: it is asked for, and on_neighbour() will tell `who`. False in
   // *waits: there is no room, and `who` will not be told.
@@ -104,10 +104,10 @@ class NeighbourResolver {
   Ipv4 gateway_;
   wire::MacAddress gateway_mac_{};
   bool gateway_known_ = false;
-  // Since the last look.
+  // Since the last check.
   bool gateway_sent_ = false;
   bool gateway_heard_ = false;
-  Time next_look_;
+  Time next_check_;
   bool any_failed_ = false;
   std::vector<Question> questions_;  // never grows beyond its first capacity
 };

@@ -29,7 +29,7 @@ constexpr uint32_t kYields = 32;
 
 }  // namespace
 
-void make_prompt() {
+void request_low_latency() {
   prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
   SchedAttr attr;
   if (syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0) != 0) return;
@@ -38,13 +38,13 @@ void make_prompt() {
   (void)syscall(SYS_sched_setattr, 0, &attr, 0);
 }
 
-PromptThread::PromptThread(Time now, bool real_time)
+ThreadClass::ThreadClass(Time now, bool real_time)
     : budget_(now), allowed_(real_time && sched_getscheduler(0) == SCHED_OTHER) {
-  make_prompt();
+  request_low_latency();
 }
 
 // Threads that it makes are ordinary ones.
-void PromptThread::change_class(bool real_time) {
+void ThreadClass::change_class(bool real_time) {
   sched_param param{};
   param.sched_priority = real_time ? 1 : 0;
   const int policy = real_time ? SCHED_FIFO : SCHED_OTHER;
@@ -53,28 +53,28 @@ void PromptThread::change_class(bool real_time) {
     return;
   }
   real_time_ = real_time;
-  if (!real_time) make_prompt();  // the slice went with the class
+  if (!real_time) request_low_latency();  // the slice went with the class
 }
 
-void nap() {
+void short_sleep() {
   const int slack = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
   if (slack > 1) prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
-  const timespec pause{0, static_cast<long>(kNap.count_ns())};
+  const timespec pause{0, static_cast<long>(kShortSleep.count_ns())};
   nanosleep(&pause, nullptr);
   if (slack > 1) prctl(PR_SET_TIMERSLACK, slack, 0, 0, 0);
 }
 
-void give_way(uint32_t tries) {
+void back_off(uint32_t tries) {
   if (tries < kYields) {
     sched_yield();
   } else {
-    nap();
+    short_sleep();
   }
 }
 
 // Yielding lets in nobody of a lower class.
-void PromptThread::give_way(uint32_t tries) const {
-  mprdma::dataplane::give_way(real_time_ ? kYields : tries);
+void ThreadClass::back_off(uint32_t tries) const {
+  mprdma::dataplane::back_off(real_time_ ? kYields : tries);
 }
 
 }  // namespace mprdma::dataplane

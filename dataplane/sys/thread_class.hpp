@@ -17,31 +17,31 @@ namespace mprdma::dataplane {
 // Gives the calling thread a short slice (EEVDF, Linux 6.12; ignored by older kernels), so that it
 // is scheduled earlier, and timers without slack (the default adds 50 us to each). Changes nothing
 // if the thread was given a scheduling class on purpose.
-void make_prompt();
+void request_low_latency();
 
 // Much shorter than a scheduling slice, but long enough that another thread gets the core: sleeps
 // of 5 us always ended before that (measured on a virtual machine).
-inline constexpr Duration kNap = Duration::us(20);
+inline constexpr Duration kShortSleep = Duration::us(20);
 
-// Puts the calling thread to sleep for kNap, without timer slack. Repeated sched_yield() is no
-// substitute: it lets in no thread of a lower class, and threads that poll and yield can keep all
-// others from their cores (seen on Linux 6.18: two pollers had two cores for 27 s, and mprdmad,
+// Puts the calling thread to sleep for kShortSleep, without timer slack. Repeated sched_yield() is
+// no substitute: it lets in no thread of a lower class, and threads that poll and yield can keep
+// all others from their cores (seen on Linux 6.18: two pollers had two cores for 27 s, and mprdmad,
 // which had frames for them, none; EEVDF is known to lose its point of reference under rapid
 // yields).
-void nap();
+void short_sleep();
 
 // Pause of a thread that waits for another one, which may need this very core: yields in the first
 // tries in a row, then sleeps.
-void give_way(uint32_t tries);
+void back_off(uint32_t tries);
 
 // How much of its time a thread may run in the real-time class.
-class PromptBudget {
+class RealTimeBudget {
  public:
   static constexpr Duration kBurst = Duration::ms(1);
   // Below this budget the class is not worth the system call that changes it.
   static constexpr Duration kWorthIt = Duration::us(200);
 
-  explicit PromptBudget(Time now) : since_(now) {}
+  explicit RealTimeBudget(Time now) : since_(now) {}
 
   // slept_until() and ran_until() return whether the thread belongs in the real-time class from now
   // on.
@@ -67,16 +67,16 @@ class PromptBudget {
 
 // Controls the class of the calling thread, which creates it and is its only user. At most two
 // system calls for each change of the class, none otherwise.
-class PromptThread {
+class ThreadClass {
  public:
   // `real_time`: the thread may use the real-time class (Config::real_time).
-  PromptThread(Time now, bool real_time);
+  ThreadClass(Time now, bool real_time);
 
   // `urgent`: a thread that waits for this one is using its core.
   void slept_until(Time now, bool urgent) { set_real_time(budget_.slept_until(now) && urgent); }
   void ran_until(Time now) { set_real_time(budget_.ran_until(now) && real_time_); }
   // Lets other threads have the core, whatever this thread's class is.
-  void give_way(uint32_t tries) const;
+  void back_off(uint32_t tries) const;
 
  private:
   void set_real_time(bool wanted) {
@@ -84,7 +84,7 @@ class PromptThread {
   }
   void change_class(bool real_time);
 
-  PromptBudget budget_;
+  RealTimeBudget budget_;
   bool allowed_;
   bool real_time_ = false;
 };

@@ -35,7 +35,7 @@ constexpr uint64_t kTagControl = UINT64_MAX - 1;
 // A late turn delays the whole network. Where it is allowed (root, RLIMIT_RTPRIO) the thread runs
 // in a real-time class, which is safe because it sleeps again and again (kBusyTurnsMax).
 void make_switch_prompt() {
-  dataplane::make_prompt();
+  dataplane::request_low_latency();
   sched_param lowest{};
   lowest.sched_priority = 1;
   (void)sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &lowest);

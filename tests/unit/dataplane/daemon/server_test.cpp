@@ -227,7 +227,7 @@ TEST_F(DaemonServerCmTest, WhoEndsNoConnectionHasItsFramesTakenInItsTurns) {
     command.command.id = id;
     ASSERT_EQ(send_message(a.fd, command), 0);
     // The loop's next look at its sockets is due.
-    const Time due = dataplane::testing::now() + DaemonLoop::kLook;
+    const Time due = dataplane::testing::now() + DaemonLoop::kEventCheckInterval;
     ASSERT_TRUE(until([&] { return dataplane::testing::now() > due; }));
     const uint64_t before = taken();
     uint64_t steps = 0;

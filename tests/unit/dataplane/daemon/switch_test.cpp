@@ -257,9 +257,9 @@ TEST(Switch, QuietPortsSleepAndWakeForFrames) {
   bed.add(1);
   bed.client_sends(1, make_frame({}));
   bed.run();
-  EXPECT_FALSE(bed.sw.settle(bed.now));  // too early
+  EXPECT_FALSE(bed.sw.arm_idle_ports(bed.now));  // too early
   bed.now += Duration::ms(1);
-  EXPECT_TRUE(bed.sw.settle(bed.now));
+  EXPECT_TRUE(bed.sw.arm_idle_ports(bed.now));
   EXPECT_TRUE(bed.clients[1]->side[0].armed);
   bed.client_sends(1, make_frame({}));
   EXPECT_EQ(bed.clients[1]->notifications, 1u);
@@ -268,7 +268,7 @@ TEST(Switch, QuietPortsSleepAndWakeForFrames) {
   EXPECT_EQ(bed.wire_gets().size(), 2u);
   // The regular service may take the wake-up before the loop sees it.
   bed.now += Duration::ms(1);
-  EXPECT_TRUE(bed.sw.settle(bed.now));
+  EXPECT_TRUE(bed.sw.arm_idle_ports(bed.now));
   bed.client_sends(1, make_frame({}));
   bed.sw.service_clients(bed.now);
   bed.run();
@@ -276,7 +276,7 @@ TEST(Switch, QuietPortsSleepAndWakeForFrames) {
   bed.sw.service_wire(bed.now);
   bed.wire_gets();
   bed.now += Duration::ms(1);
-  EXPECT_TRUE(bed.sw.settle(bed.now));
+  EXPECT_TRUE(bed.sw.arm_idle_ports(bed.now));
   bed.wire_sends(make_frame(from_peer({.dest_qpn = qpn_in(1)})));
   bed.sw.service_wire(bed.now);
   bed.run();
@@ -285,7 +285,7 @@ TEST(Switch, QuietPortsSleepAndWakeForFrames) {
   bed.sw.wake_client(1, bed.now);
   bed.client_sends(1, make_frame({}));
   bed.now += Duration::ms(1);
-  EXPECT_FALSE(bed.sw.settle(bed.now));
+  EXPECT_FALSE(bed.sw.arm_idle_ports(bed.now));
 }
 
 }  // namespace

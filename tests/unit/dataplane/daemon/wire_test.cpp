@@ -96,7 +96,7 @@ TEST(SwitchNeighbours, AGatewayMayBecomeAnotherMachine) {
     bed.client_sends(1, far);
     bed.wire_sends(make_frame(from_peer({.dest_qpn = qpn_in(1)})));
     bed.run();
-    bed.now += NeighbourResolver::kGatewayLook;
+    bed.now += NeighbourResolver::kGatewayCheckInterval;
     bed.sw.service_wire(bed.now);
     bed.run();
     EXPECT_EQ(bed.wire_gets(), std::vector<Bytes>{far});
@@ -105,7 +105,7 @@ TEST(SwitchNeighbours, AGatewayMayBecomeAnotherMachine) {
   // address.
   bed.client_sends(1, far);
   bed.run();
-  bed.now += NeighbourResolver::kGatewayLook;
+  bed.now += NeighbourResolver::kGatewayCheckInterval;
   bed.sw.service_wire(bed.now);
   bed.run();
   std::vector<Bytes> sent = bed.wire_gets();

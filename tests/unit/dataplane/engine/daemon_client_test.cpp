@@ -31,29 +31,29 @@ constexpr Time at_s(int64_t seconds) {
 
 TEST(TransportClock, StandsStillUpToItsBoundAndGoesOnWithoutTheLostSpan) {
   TransportClock clock(Duration::s(60));
-  EXPECT_EQ(clock.at(at_s(10)), at_s(10));
-  clock.stop(at_s(10));
-  clock.stop(at_s(20));
-  EXPECT_EQ(clock.at(at_s(70)), at_s(10));
-  EXPECT_EQ(clock.at(at_s(75)), at_s(15)) << "beyond the bound";
-  clock.go(at_s(75));
-  EXPECT_EQ(clock.at(at_s(80)), at_s(20));
-  clock.stop(at_s(80));
-  clock.go(at_s(90));
-  EXPECT_EQ(clock.at(at_s(91)), at_s(21));
+  EXPECT_EQ(clock.to_transport(at_s(10)), at_s(10));
+  clock.pause(at_s(10));
+  clock.pause(at_s(20));
+  EXPECT_EQ(clock.to_transport(at_s(70)), at_s(10));
+  EXPECT_EQ(clock.to_transport(at_s(75)), at_s(15)) << "beyond the bound";
+  clock.resume(at_s(75));
+  EXPECT_EQ(clock.to_transport(at_s(80)), at_s(20));
+  clock.pause(at_s(80));
+  clock.resume(at_s(90));
+  EXPECT_EQ(clock.to_transport(at_s(91)), at_s(21));
 }
 
 TEST(TransportClock, DeadlineComesWhenTheTransportsTimeReachesIt) {
   TransportClock clock(Duration::s(60));
-  EXPECT_EQ(clock.when(at_s(30)), at_s(30));
-  EXPECT_TRUE(clock.when(Time::never()).is_never());
-  clock.stop(at_s(20));
-  EXPECT_EQ(clock.when(at_s(15)), at_s(15)) << "due before";
-  EXPECT_EQ(clock.when(at_s(30)), at_s(90)) << "if it is never let go";
-  EXPECT_EQ(clock.at(clock.when(at_s(30))), at_s(30));
-  EXPECT_TRUE(clock.when(Time::never()).is_never());
-  clock.go(at_s(25));
-  EXPECT_EQ(clock.when(at_s(30)), at_s(35));
+  EXPECT_EQ(clock.to_wall(at_s(30)), at_s(30));
+  EXPECT_TRUE(clock.to_wall(Time::never()).is_never());
+  clock.pause(at_s(20));
+  EXPECT_EQ(clock.to_wall(at_s(15)), at_s(15)) << "due before";
+  EXPECT_EQ(clock.to_wall(at_s(30)), at_s(90)) << "if it is never resumed";
+  EXPECT_EQ(clock.to_transport(clock.to_wall(at_s(30))), at_s(30));
+  EXPECT_TRUE(clock.to_wall(Time::never()).is_never());
+  clock.resume(at_s(25));
+  EXPECT_EQ(clock.to_wall(at_s(30)), at_s(35));
 }
 
 // ---- Numbers

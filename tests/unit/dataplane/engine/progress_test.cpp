@@ -280,7 +280,8 @@ TEST(Progress, PostToItselfArrivesWithThePost) {
 }
 
 // A poller that finds nothing for long sleeps between its polls: yielding is not enough
-// (sys/thread_class.hpp, nap()). A thread that yields is switched from, but never of its own will.
+// (sys/thread_class.hpp, short_sleep()). A thread that yields is switched from, but never of its
+// own will.
 TEST(Progress, PollsInVainSleepNowAndThen) {
   Pair pair;
   const auto sleeps = [] {

@@ -8,9 +8,9 @@
 namespace mprdma::dataplane {
 namespace {
 
-TEST(PromptBudget, AThreadThatMostlySleepsMayRunAtOnceEachTime) {
+TEST(RealTimeBudget, AThreadThatMostlySleepsMayRunAtOnceEachTime) {
   Time now;
-  PromptBudget budget(now);
+  RealTimeBudget budget(now);
   EXPECT_FALSE(budget.slept_until(now += Duration::us(150))) << "not worth a system call yet";
   EXPECT_TRUE(budget.slept_until(now += Duration::us(150)));
   for (int i = 0; i < 1000; ++i) {
@@ -19,9 +19,9 @@ TEST(PromptBudget, AThreadThatMostlySleepsMayRunAtOnceEachTime) {
   }
 }
 
-TEST(PromptBudget, AThreadThatHardlySleepsIsAnOrdinaryOne) {
+TEST(RealTimeBudget, AThreadThatHardlySleepsIsAnOrdinaryOne) {
   Time now;
-  PromptBudget budget(now);
+  RealTimeBudget budget(now);
   budget.slept_until(now += Duration::s(1));
   Duration real_time;
   Duration all;
@@ -32,14 +32,14 @@ TEST(PromptBudget, AThreadThatHardlySleepsIsAnOrdinaryOne) {
     all += Duration::us(100);
   }
   EXPECT_LE(real_time, all / 5);
-  EXPECT_FALSE(budget.ran_until(now += PromptBudget::kBurst));
+  EXPECT_FALSE(budget.ran_until(now += RealTimeBudget::kBurst));
 }
 
 // The thread belongs to the application.
-TEST(Nap, LeavesTheSlackOfTimersAsItWas) {
+TEST(ShortSleep, LeavesTheSlackOfTimersAsItWas) {
   const int before = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
   prctl(PR_SET_TIMERSLACK, 77'000, 0, 0, 0);
-  nap();
+  short_sleep();
   EXPECT_EQ(prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0), 77'000);
   prctl(PR_SET_TIMERSLACK, before, 0, 0, 0);
 }
@@ -52,13 +52,13 @@ int64_t sleeps_of(uint32_t tries) {
     return usage.ru_nvcsw;
   };
   const int64_t before = sleeps();
-  for (int i = 0; i < 10; ++i) give_way(tries);
+  for (int i = 0; i < 10; ++i) back_off(tries);
   return sleeps() - before;
 }
 
-TEST(GiveWay, YieldsAtFirstAndSleepsLater) {
+TEST(BackOff, YieldsAtFirstAndSleepsLater) {
   EXPECT_EQ(sleeps_of(0), 0);
-  // A nap may be over before the thread sleeps, if another thread had its core that long.
+  // A short_sleep may be over before the thread sleeps, if another thread had its core that long.
   EXPECT_GT(sleeps_of(1000), 0);
 }
 
