@@ -37,7 +37,7 @@ struct Arguments : FigureOptions {
   bool redo = false;
 };
 
-int complain(const std::string& what, int code) {
+int print_message(const std::string& what, int code) {
   fmt::print(stderr, "mprdma sim report: {}\n", what);
   return code;
 }
@@ -179,16 +179,17 @@ int finish(const Arguments& arguments, const Names& names, const Kept& kept,
            const figures::RunOptions& options) {
   const Report report = collect(kept);
   const Status status = write_page(names, report, figures::markdown_head(options));
-  if (!status.ok()) return complain(status.text, kExitFailed);
+  if (!status.ok()) return print_message(status.text, kExitFailed);
   const std::string page = names.in_out(names.stem);
   if (report.missing.empty()) {
-    complain(fmt::format("{}.md has all figures", page), 0);
+    print_message(fmt::format("{}.md has all figures", page), 0);
   } else {
-    complain(fmt::format("{0}.partial.md has {1} of {2} figures; {0}.md was left alone; the same "
-                         "command goes on with {3}",
-                         page, report.parts.size(), report.parts.size() + report.missing.size(),
-                         joined(report.missing)),
-             0);
+    print_message(
+        fmt::format("{0}.partial.md has {1} of {2} figures; {0}.md was left alone; the same "
+                    "command goes on with {3}",
+                    page, report.parts.size(), report.parts.size() + report.missing.size(),
+                    joined(report.missing)),
+        0);
   }
   bool good = true;
   std::vector<json> figures;
@@ -223,7 +224,7 @@ bool run_figures(const Arguments& arguments, const Kept& kept, const figures::Ru
     const Status status = kept.put(figure, options, *result);
     if (interruptible.stopped()) return false;  // Ctrl-C ended gnuplot, too
     if (status.ok()) continue;
-    complain(fmt::format("figure {}: {}; it will be run again", figure.id, status.text), 0);
+    print_message(fmt::format("figure {}: {}; it will be run again", figure.id, status.text), 0);
     *good = false;
   }
   return true;
@@ -232,11 +233,11 @@ bool run_figures(const Arguments& arguments, const Kept& kept, const figures::Ru
 int write_report(const Arguments& arguments) {
   for (const std::string& id : arguments.only) {
     if (figures::find_figure(id) != nullptr) continue;
-    return complain(fmt::format("there is no figure {}; see mprdma sim list", id), kExitUsage);
+    return print_message(fmt::format("there is no figure {}; see mprdma sim list", id), kExitUsage);
   }
   const Names names(arguments);
   const Status status = figures::can_draw();
-  if (!status.ok()) return complain(status.text, kExitFailed);
+  if (!status.ok()) return print_message(status.text, kExitFailed);
   if (!make_directory(names.in_out(names.kept)) || !make_directory(names.in_out(names.pictures))) {
     return kExitFailed;
   }

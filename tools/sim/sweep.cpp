@@ -57,7 +57,7 @@ bool parse_shard(const std::string& text, Shard* out) {
   return true;
 }
 
-int complain(const std::string& what, int code) {
+int print_message(const std::string& what, int code) {
   fmt::print(stderr, "mprdma sim sweep: {}\n", what);
   return code;
 }
@@ -120,24 +120,24 @@ int write_tables(const Sweep& sweep, const Store& store) {
   for (const auto& [name, text] :
        {std::pair{"summary.csv", table.csv()}, std::pair{"summary.json", table.json()}}) {
     const Status status = sweep::write_whole(store.path(name), text);
-    if (!status.ok()) return complain(status.text, kExitFailed);
+    if (!status.ok()) return print_message(status.text, kExitFailed);
   }
-  if (!table.status().ok()) return complain(table.status().text, kExitFailed);
+  if (!table.status().ok()) return print_message(table.status().text, kExitFailed);
   if (table.unsound() == 0) return 0;
-  return complain(fmt::format("{} runs are not sound", table.unsound()), kExitFailed);
+  return print_message(fmt::format("{} runs are not sound", table.unsound()), kExitFailed);
 }
 
 int run_sweep(const Arguments& arguments) {
   Sweep sweep;
   Status status = sweep::load(arguments.file, &sweep);
   if (status.ok()) status = sweep::check(sweep);
-  if (!status.ok()) return complain(status.text, kExitUsage);
+  if (!status.ok()) return print_message(status.text, kExitUsage);
   Shard shard;
   parse_shard(arguments.shard, &shard);
   const std::string out = arguments.out.empty() ? sweep.name : arguments.out;
   const Store store(out, sweep);
   status = store.open();
-  if (!status.ok()) return complain(status.text, kExitFailed);
+  if (!status.ok()) return print_message(status.text, kExitFailed);
 
   const Plan plan = make_plan(sweep, store, shard);
   if (plan.other > 0 && !arguments.redo) {
@@ -145,25 +145,26 @@ int run_sweep(const Arguments& arguments) {
         "{} of {} results in {} are of another revision than {}: --redo runs them "
         "again, another --out leaves them alone",
         plan.other, sweep.runs(), out, revision());
-    return complain(what, kExitFailed);
+    return print_message(what, kExitFailed);
   }
   if (std::string_view(revision()).ends_with("-dirty")) {
-    complain(
+    print_message(
         "this build has changes that its revision does not name: results of it cannot be told "
         "from those of other changes",
         0);
   }
   if (const size_t strangers = store.strangers(); strangers > 0) {
-    complain(fmt::format("{} results in {} are of another scenario, other values or seeds: left "
-                         "alone, not in the table",
-                         strangers, out),
-             0);
+    print_message(
+        fmt::format("{} results in {} are of another scenario, other values or seeds: left "
+                    "alone, not in the table",
+                    strangers, out),
+        0);
   }
   fmt::print(stderr, "{}: {} points, {} runs; {} are there, {} to do here\n", sweep.name,
              sweep.points(), sweep.runs(), plan.here, plan.todo.size());
   const Interruptible interruptible;
   status = do_runs(sweep, store, plan.todo, arguments.jobs, interruptible);
-  if (!status.ok()) return complain(status.text, kExitFailed);
+  if (!status.ok()) return print_message(status.text, kExitFailed);
   const int code = write_tables(sweep, store);
   return interruptible.stopped() ? interruptible.exit_code() : code;
 }

@@ -153,8 +153,9 @@ struct Scenario {
   [[nodiscard]] NodeId host(std::string_view name) const;
 };
 
-// What is wrong, and with what: a reader of files finds the line by it and makes it a Status.
-struct Mistake {
+// An error and its place in the scenario: a reader of files finds the line by the place and makes
+// it a Status.
+struct ScenarioError {
   enum class Of : uint8_t { kScenario, kTopology, kLink, kFlow, kTraffic, kEvent };
   Of of = Of::kScenario;
   size_t index = 0;  // in the scenario's list of links, flows, traffic or events
@@ -162,9 +163,9 @@ struct Mistake {
   std::string what;
 };
 
-// The first mistake in the scenario as a whole: an unknown host, an event after the end, and so on.
-std::optional<Mistake> find_mistake(const Scenario& scenario);
-// An error says what find_mistake() found.
+// The first error in the scenario as a whole: an unknown host, an event after the end, and so on.
+std::optional<ScenarioError> find_error(const Scenario& scenario);
+// An error says what find_error() found.
 Status validate(const Scenario& scenario);
 
 // ---- Limits. A larger value is most likely a typing error, and would fill the memory unnoticed.

@@ -18,9 +18,9 @@ namespace mprdma::switchsim {
 
 namespace {
 
-using Of = Mistake::Of;
+using Of = ScenarioError::Of;
 
-Wrong check_messages(const FlowSpec& flow) {
+FieldError check_messages(const FlowSpec& flow) {
   if (flow.post_depth == 0 || flow.post_depth > 4096) {
     return {"post_depth", "post_depth is not in 1..4096"};
   }
@@ -46,7 +46,7 @@ Wrong check_messages(const FlowSpec& flow) {
   return {};
 }
 
-Wrong check_flow(const Scenario& scenario, const FlowSpec& flow) {
+FieldError check_flow(const Scenario& scenario, const FlowSpec& flow) {
   if (flow.from >= scenario.topology.hosts || flow.to >= scenario.topology.hosts) {
     return {"to", "no such host"};
   }
@@ -54,8 +54,8 @@ Wrong check_flow(const Scenario& scenario, const FlowSpec& flow) {
   if (flow.path_mtu < 256 || flow.path_mtu > 4096) {
     return {"transport", "path_mtu is not in 256..4096"};
   }
-  Wrong wrong = check_messages(flow);
-  if (!wrong.what.empty()) return wrong;
+  FieldError field_error = check_messages(flow);
+  if (!field_error.what.empty()) return field_error;
   if (flow.pinned_link && *flow.pinned_link >= scenario.topology.links.size()) {
     return {"pinned", "pinned to a link that is not there"};
   }
@@ -87,20 +87,20 @@ std::string no_way(const Scenario& scenario, NodeId from, NodeId to) {
                      scenario.host_names[to]);
 }
 
-Mistake check_flows(const Scenario& scenario, Islands& islands) {
+ScenarioError check_flows(const Scenario& scenario, Islands& islands) {
   std::unordered_set<std::string> names;
   for (uint32_t i = 0; i < scenario.flows.size(); ++i) {
     const FlowSpec& flow = scenario.flows[i];
     const std::string name = scenario.flow_name(i);
-    Wrong wrong = check_flow(scenario, flow);
-    if (wrong.what.empty() && !islands.joined(flow.from, flow.to)) {
-      wrong = {"to", no_way(scenario, flow.from, flow.to)};
+    FieldError field_error = check_flow(scenario, flow);
+    if (field_error.what.empty() && !islands.joined(flow.from, flow.to)) {
+      field_error = {"to", no_way(scenario, flow.from, flow.to)};
     }
-    if (wrong.what.empty() && !names.insert(name).second) {
-      wrong = {"name", "another flow has this name"};
+    if (field_error.what.empty() && !names.insert(name).second) {
+      field_error = {"name", "another flow has this name"};
     }
-    if (wrong.what.empty()) continue;
-    return {Of::kFlow, i, wrong.key, fmt::format("flow '{}': {}", name, wrong.what)};
+    if (field_error.what.empty()) continue;
+    return {Of::kFlow, i, field_error.key, fmt::format("flow '{}': {}", name, field_error.what)};
   }
   return {};
 }
@@ -113,7 +113,7 @@ bool names_collide(std::string_view stem, std::string_view other) {
 
 // Checks that the hosts of the traffic are connected. Only pairs are known before the draw; for all
 // other kinds every host has to reach every other one.
-Wrong check_ways(const Scenario& scenario, const TrafficSpec& traffic, Islands& islands) {
+FieldError check_ways(const Scenario& scenario, const TrafficSpec& traffic, Islands& islands) {
   const bool pairs =
       traffic.kind == TrafficKind::kPairs ||
       (traffic.kind == TrafficKind::kPoisson && traffic.partners == PartnerRule::kPairs);
@@ -129,7 +129,7 @@ Wrong check_ways(const Scenario& scenario, const TrafficSpec& traffic, Islands& 
   return {};
 }
 
-Wrong check_names(const Scenario& scenario, size_t i) {
+FieldError check_names(const Scenario& scenario, size_t i) {
   const std::string& stem = scenario.traffic[i].flow.name;
   for (size_t j = 0; j < scenario.traffic.size(); ++j) {
     const std::string& other = scenario.traffic[j].flow.name;
@@ -146,28 +146,28 @@ Wrong check_names(const Scenario& scenario, size_t i) {
   return {};
 }
 
-Mistake check_all_traffic(const Scenario& scenario, Islands& islands) {
+ScenarioError check_all_traffic(const Scenario& scenario, Islands& islands) {
   for (size_t i = 0; i < scenario.traffic.size(); ++i) {
     const TrafficSpec& traffic = scenario.traffic[i];
-    Wrong wrong = check_traffic(scenario, traffic);
-    if (wrong.what.empty()) {
+    FieldError field_error = check_traffic(scenario, traffic);
+    if (field_error.what.empty()) {
       FlowSpec flow = traffic.flow;  // for any two hosts
       flow.from = 0;
       flow.to = 1;
-      wrong = check_flow(scenario, flow);
+      field_error = check_flow(scenario, flow);
     }
-    if (wrong.what.empty()) wrong = check_ways(scenario, traffic, islands);
-    if (!wrong.what.empty()) {
-      return {Of::kTraffic, i, wrong.key,
-              fmt::format("traffic '{}': {}", traffic.flow.name, wrong.what)};
+    if (field_error.what.empty()) field_error = check_ways(scenario, traffic, islands);
+    if (!field_error.what.empty()) {
+      return {Of::kTraffic, i, field_error.key,
+              fmt::format("traffic '{}': {}", traffic.flow.name, field_error.what)};
     }
-    wrong = check_names(scenario, i);
-    if (!wrong.what.empty()) return {Of::kTraffic, i, wrong.key, wrong.what};
+    field_error = check_names(scenario, i);
+    if (!field_error.what.empty()) return {Of::kTraffic, i, field_error.key, field_error.what};
   }
   return {};
 }
 
-Wrong check_event(const Scenario& scenario, const LinkEvent& event) {
+FieldError check_event(const Scenario& scenario, const LinkEvent& event) {
   if (event.link >= scenario.topology.links.size()) return {"link", "no such link"};
   if (event.at < SimTime()) return {"at_us", "before the beginning"};
   if (event.at > SimTime() + scenario.duration) return {"at_us", "after the end"};
@@ -185,7 +185,7 @@ double all_flows(const Scenario& scenario) {
   return flows;
 }
 
-Wrong check_times(const Scenario& scenario) {
+FieldError check_times(const Scenario& scenario) {
   if (scenario.duration <= SimSpan()) return {"duration_us", "duration_us is not above 0"};
   if (scenario.warm_up < SimSpan() || scenario.warm_up >= scenario.duration) {
     return {"warm_up_us", "expected at least 0, and below duration_us"};
@@ -207,14 +207,14 @@ Wrong check_times(const Scenario& scenario) {
 
 }  // namespace
 
-Wrong check_params(const transport::Params& params) {
+FieldError check_params(const transport::Params& params) {
   const transport::ParamFault fault = find_fault(params);
   if (fault.key.empty()) return {};
   return {std::string(fault.key), fmt::format("{} {}{}{}", fault.key, fault.what,
                                               fault.other.empty() ? "" : " ", fault.other)};
 }
 
-Wrong check_sampling(const Scenario& scenario) {
+FieldError check_sampling(const Scenario& scenario) {
   const auto duration_us = static_cast<double>(scenario.duration.count_ps()) / 1e6;
   const auto points = duration_us / (static_cast<double>(scenario.sample.count_ps()) / 1e6);
   const double flows = all_flows(scenario);
@@ -242,31 +242,34 @@ Wrong check_sampling(const Scenario& scenario) {
   return {};
 }
 
-std::optional<Mistake> find_mistake(const Scenario& scenario) {
-  Mistake mistake = check_topology(scenario);
-  if (!mistake.what.empty()) return mistake;
-  Wrong wrong = check_times(scenario);
-  if (!wrong.what.empty()) return Mistake{Of::kScenario, 0, wrong.key, wrong.what};
+std::optional<ScenarioError> find_error(const Scenario& scenario) {
+  ScenarioError error = check_topology(scenario);
+  if (!error.what.empty()) return error;
+  FieldError field_error = check_times(scenario);
+  if (!field_error.what.empty())
+    return ScenarioError{Of::kScenario, 0, field_error.key, field_error.what};
   Islands islands(scenario.topology);
-  mistake = check_flows(scenario, islands);
-  if (mistake.what.empty()) mistake = check_all_traffic(scenario, islands);
-  if (!mistake.what.empty()) return mistake;
+  error = check_flows(scenario, islands);
+  if (error.what.empty()) error = check_all_traffic(scenario, islands);
+  if (!error.what.empty()) return error;
   for (size_t i = 0; i < scenario.events.size(); ++i) {
     const LinkEvent& event = scenario.events[i];
-    wrong = check_event(scenario, event);
-    if (wrong.what.empty()) continue;
-    return Mistake{Of::kEvent, i, wrong.key,
-                   fmt::format("event at {:.6g} us: {}", event.at.ps() / 1e6, wrong.what)};
+    field_error = check_event(scenario, event);
+    if (field_error.what.empty()) continue;
+    return ScenarioError{
+        Of::kEvent, i, field_error.key,
+        fmt::format("event at {:.6g} us: {}", event.at.ps() / 1e6, field_error.what)};
   }
-  wrong = check_sampling(scenario);
-  if (!wrong.what.empty()) return Mistake{Of::kScenario, 0, wrong.key, wrong.what};
+  field_error = check_sampling(scenario);
+  if (!field_error.what.empty())
+    return ScenarioError{Of::kScenario, 0, field_error.key, field_error.what};
   return std::nullopt;
 }
 
 Status validate(const Scenario& scenario) {
-  const std::optional<Mistake> mistake = find_mistake(scenario);
-  if (!mistake) return {};
-  return {EINVAL, mistake->what};
+  const std::optional<ScenarioError> error = find_error(scenario);
+  if (!error) return {};
+  return {EINVAL, error->what};
 }
 
 }  // namespace mprdma::switchsim

@@ -250,42 +250,42 @@ void read_times(TomlReader& reader, Scenario* scenario) {
   reader.span_us("reroute_after_us", &scenario->reroute_after);
 }
 
-// Reports a mistake in the whole scenario at the key that causes it.
-void add_mistake(const Mistake& mistake, const toml::table& root, Document& document) {
+// Reports an error in the whole scenario at the key that causes it.
+void add_error(const ScenarioError& error, const toml::table& root, Document& document) {
   const auto at = [&](const std::vector<const toml::table*>& tables) {
-    return mistake.index < tables.size() ? tables[mistake.index] : nullptr;
+    return error.index < tables.size() ? tables[error.index] : nullptr;
   };
   const toml::table* table = nullptr;
   const char* name = "the scenario";
-  switch (mistake.of) {
-    case Mistake::Of::kScenario:
+  switch (error.of) {
+    case ScenarioError::Of::kScenario:
       table = &root;
       break;
-    case Mistake::Of::kTopology:
+    case ScenarioError::Of::kTopology:
       name = "[topology]";
       break;
-    case Mistake::Of::kLink:
+    case ScenarioError::Of::kLink:
       table = at(document.links);
       name = table != nullptr ? "[[link]]" : "[topology]";
       break;
-    case Mistake::Of::kFlow:
+    case ScenarioError::Of::kFlow:
       table = at(document.flows);
       name = "[[flow]]";
       break;
-    case Mistake::Of::kTraffic:
+    case ScenarioError::Of::kTraffic:
       table = at(document.traffic);
       name = "[[traffic]]";
       break;
-    case Mistake::Of::kEvent:
+    case ScenarioError::Of::kEvent:
       table = at(document.events);
       name = "[[event]]";
       break;
   }
   if (table == nullptr) table = root["topology"].as_table();
-  const toml::node* node = table->get(mistake.key);
-  const std::string key = mistake.key.empty() ? "" : " " + mistake.key;
+  const toml::node* node = table->get(error.key);
+  const std::string key = error.key.empty() ? "" : " " + error.key;
   document.errors.add(node != nullptr ? node->source() : table->source(),
-                      fmt::format("{}{}: {}", name, key, mistake.what));
+                      fmt::format("{}{}: {}", name, key, error.what));
 }
 
 Status read_document(const toml::table& root, const std::string& path, Scenario* out) {
@@ -314,8 +314,8 @@ Status read_document(const toml::table& root, const std::string& path, Scenario*
   reader.finish();
   if (errors.any()) return errors.first;
   scenario.topology.pfc.mtu_bytes = longest_packet_bytes(scenario);
-  if (const std::optional<Mistake> mistake = find_mistake(scenario)) {
-    add_mistake(*mistake, root, document);
+  if (const std::optional<ScenarioError> error = find_error(scenario)) {
+    add_error(*error, root, document);
   }
   if (errors.any()) return errors.first;
   *out = std::move(scenario);

@@ -52,8 +52,9 @@ void read_transport(const toml::table& table, const std::string& name, TomlError
   reader.integer("retry_cnt", 0, 7, &spec->retry_cnt);
   reader.finish();
   // Checks relations between keys here, where their places in the file are known.
-  const Wrong wrong = check_params(*p);
-  if (!wrong.what.empty()) reader.error_at(table.get(wrong.key), name + ": " + wrong.what);
+  const FieldError field_error = check_params(*p);
+  if (!field_error.what.empty())
+    reader.error_at(table.get(field_error.key), name + ": " + field_error.what);
 }
 
 }  // namespace mprdma::switchsim

@@ -13,9 +13,9 @@ namespace mprdma::switchsim {
 
 namespace {
 
-using Of = Mistake::Of;
+using Of = ScenarioError::Of;
 
-Wrong check_port(const PortConfig& port) {
+FieldError check_port(const PortConfig& port) {
   if (port.rate.bits_per_second() == 0) {
     return {"rate_gbps", "a rate of 0 (take the link down instead)"};
   }
@@ -24,23 +24,23 @@ Wrong check_port(const PortConfig& port) {
   return {"red", check_red(port.red).text};
 }
 
-Mistake check_buffers(const Topology& topology) {
-  const auto mistake = [](const char* key, std::string what) {
-    return Mistake{.of = Of::kTopology, .key = key, .what = std::move(what)};
+ScenarioError check_buffers(const Topology& topology) {
+  const auto error = [](const char* key, std::string what) {
+    return ScenarioError{.of = Of::kTopology, .key = key, .what = std::move(what)};
   };
   if (!managed(topology)) return {};
   const bool limited = topology.switch_buffer_bytes != 0;
   if (topology.switch_buffer_bytes > kManagedBufferBytesMax) {
-    return mistake("switch_buffer_bytes", "switch_buffer_bytes above 2^40");
+    return error("switch_buffer_bytes", "switch_buffer_bytes above 2^40");
   }
   if (topology.buffer_alpha_q16 > kBufferAlphaQ16Max) {
-    return mistake("buffer_alpha", "buffer_alpha above 64");
+    return error("buffer_alpha", "buffer_alpha above 64");
   }
   if (!limited && topology.buffer_alpha_q16 != 0) {
-    return mistake("buffer_alpha", "buffer_alpha of a buffer without a limit");
+    return error("buffer_alpha", "buffer_alpha of a buffer without a limit");
   }
   if (topology.pfc.on && topology.pfc.pause_bytes == 0 && topology.buffer_alpha_q16 == 0) {
-    return mistake("pfc", "PFC without a threshold: pause_bytes or buffer_alpha");
+    return error("pfc", "PFC without a threshold: pause_bytes or buffer_alpha");
   }
   for (size_t i = 0; i < topology.links.size(); ++i) {
     const LinkConfig& link = topology.links[i];
@@ -54,7 +54,7 @@ Mistake check_buffers(const Topology& topology) {
   const uint64_t bytes = limited ? topology.switch_buffer_bytes : kManagedBufferBytesMax;
   for (const uint64_t dedicated : dedicated_bytes(topology)) {
     if (dedicated <= bytes) continue;
-    return mistake(
+    return error(
         "switch_buffer_bytes",
         fmt::format("a switch's reserves and headroom take {} of its {} bytes", dedicated, bytes));
   }
@@ -68,7 +68,7 @@ std::string twice_in(const std::vector<std::string>& names, std::set<std::string
   return {};
 }
 
-Mistake check_nodes(const Scenario& scenario) {
+ScenarioError check_nodes(const Scenario& scenario) {
   const Topology& topology = scenario.topology;
   if (topology.hosts < 2) {
     return {.of = Of::kTopology, .key = "hosts", .what = "fewer than two hosts"};
@@ -88,21 +88,22 @@ Mistake check_nodes(const Scenario& scenario) {
   return {};
 }
 
-Mistake check_link(const Scenario& scenario, size_t index, std::set<std::string_view>* names) {
+ScenarioError check_link(const Scenario& scenario, size_t index,
+                         std::set<std::string_view>* names) {
   const Topology& topology = scenario.topology;
   const LinkConfig& link = topology.links[index];
-  const auto mistake = [&](std::string key, const std::string& what) {
-    return Mistake{.of = Of::kLink,
-                   .index = index,
-                   .key = std::move(key),
-                   .what = fmt::format("link '{}': {}", link.name, what)};
+  const auto error = [&](std::string key, const std::string& what) {
+    return ScenarioError{.of = Of::kLink,
+                         .index = index,
+                         .key = std::move(key),
+                         .what = fmt::format("link '{}': {}", link.name, what)};
   };
-  if (link.a >= topology.nodes() || link.b >= topology.nodes()) return mistake("a", "no such ends");
-  if (link.a == link.b) return mistake("b", "it leads to where it comes from");
-  if (!names->insert(link.name).second) return mistake("name", "another link has this name");
+  if (link.a >= topology.nodes() || link.b >= topology.nodes()) return error("a", "no such ends");
+  if (link.a == link.b) return error("b", "it leads to where it comes from");
+  if (!names->insert(link.name).second) return error("name", "another link has this name");
   for (const PortConfig* port : {&link.ab, &link.ba}) {
-    const Wrong wrong = check_port(*port);
-    if (!wrong.what.empty()) return mistake(wrong.key, wrong.what);
+    const FieldError field_error = check_port(*port);
+    if (!field_error.what.empty()) return error(field_error.key, field_error.what);
   }
   return {};
 }
@@ -146,15 +147,15 @@ Status too_large(const NetworkSize& size) {
   return {};
 }
 
-Mistake check_topology(const Scenario& scenario) {
+ScenarioError check_topology(const Scenario& scenario) {
   const Topology& topology = scenario.topology;
-  Mistake mistake = check_nodes(scenario);
-  if (!mistake.what.empty()) return mistake;
+  ScenarioError error = check_nodes(scenario);
+  if (!error.what.empty()) return error;
   std::vector<uint32_t> links_of(topology.nodes());
   std::set<std::string_view> names;
   for (size_t i = 0; i < topology.links.size(); ++i) {
-    mistake = check_link(scenario, i, &names);
-    if (!mistake.what.empty()) return mistake;
+    error = check_link(scenario, i, &names);
+    if (!error.what.empty()) return error;
     ++links_of[topology.links[i].a];
     ++links_of[topology.links[i].b];
   }

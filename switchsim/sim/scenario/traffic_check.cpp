@@ -67,7 +67,7 @@ std::string too_many_flows(double flows) {
   return fmt::format("{:.3g} queue pairs, at most {} are possible", flows, kTrafficFlowsMax);
 }
 
-Wrong check_poisson(const Scenario& scenario, const TrafficSpec& traffic) {
+FieldError check_poisson(const Scenario& scenario, const TrafficSpec& traffic) {
   if (!(traffic.load > 0 && traffic.load <= 1)) return {"load", "load is not in 0..1, or 0"};
   const SimTime end = arrivals_end(scenario, traffic);
   if (traffic.flow.start >= end) return {"stop_us", "nothing arrives between start and stop"};
@@ -84,7 +84,7 @@ Wrong check_poisson(const Scenario& scenario, const TrafficSpec& traffic) {
 }
 
 // Checks the hosts against the rule that chooses partners.
-Wrong check_partners(const TrafficSpec& traffic, bool permutation) {
+FieldError check_partners(const TrafficSpec& traffic, bool permutation) {
   const size_t from = traffic.from.size();
   const size_t to = traffic.to.size();
   if (permutation) {
@@ -106,7 +106,7 @@ Wrong check_partners(const TrafficSpec& traffic, bool permutation) {
   return {};
 }
 
-Wrong check_incast(const TrafficSpec& traffic) {
+FieldError check_incast(const TrafficSpec& traffic) {
   if (traffic.to.size() != 1) return {"to", "an incast has one receiver"};
   const auto others = static_cast<size_t>(std::count_if(
       traffic.from.begin(), traffic.from.end(), [&](NodeId h) { return h != traffic.to[0]; }));
@@ -117,22 +117,22 @@ Wrong check_incast(const TrafficSpec& traffic) {
   return {};
 }
 
-Wrong check_all_to_all(const TrafficSpec& traffic) {
+FieldError check_all_to_all(const TrafficSpec& traffic) {
   if (traffic.to.size() == 1 && traffic.from == traffic.to) return {"to", "from a host to itself"};
   const size_t flows = traffic.from.size() * traffic.to.size();
   if (flows > kTrafficFlowsMax) return {"to", too_many_flows(static_cast<double>(flows))};
   return {};
 }
 
-Wrong check_random_partners(const TrafficSpec& traffic) {
+FieldError check_random_partners(const TrafficSpec& traffic) {
   const NodeId only = traffic.to[0];
   if (traffic.to.size() > 1) return {};
   const bool itself =
       std::find(traffic.from.begin(), traffic.from.end(), only) != traffic.from.end();
-  return itself ? Wrong{"to", "from a host to itself"} : Wrong{};
+  return itself ? FieldError{"to", "from a host to itself"} : FieldError{};
 }
 
-Wrong check_kind(const Scenario& scenario, const TrafficSpec& traffic) {
+FieldError check_kind(const Scenario& scenario, const TrafficSpec& traffic) {
   switch (traffic.kind) {
     case TrafficKind::kPairs:
       return check_partners(traffic, false);
@@ -145,14 +145,15 @@ Wrong check_kind(const Scenario& scenario, const TrafficSpec& traffic) {
     case TrafficKind::kPoisson:
       break;
   }
-  Wrong wrong = traffic.partners == PartnerRule::kRandom
-                    ? check_random_partners(traffic)
-                    : check_partners(traffic, traffic.partners == PartnerRule::kPermutation);
-  return wrong.what.empty() ? check_poisson(scenario, traffic) : wrong;
+  FieldError field_error =
+      traffic.partners == PartnerRule::kRandom
+          ? check_random_partners(traffic)
+          : check_partners(traffic, traffic.partners == PartnerRule::kPermutation);
+  return field_error.what.empty() ? check_poisson(scenario, traffic) : field_error;
 }
 
 // Checks that the last of the staggered flows begins before the end.
-Wrong check_last_start(const Scenario& scenario, const TrafficSpec& traffic) {
+FieldError check_last_start(const Scenario& scenario, const TrafficSpec& traffic) {
   const double flows = flows_of(scenario, traffic);
   const double last_ps = static_cast<double>(traffic.start_every.count_ps()) * (flows - 1) +
                          static_cast<double>(traffic.flow.start.ps());
@@ -180,7 +181,7 @@ double flows_of(const Scenario& scenario, const TrafficSpec& traffic) {
   }
 }
 
-Wrong check_traffic(const Scenario& scenario, const TrafficSpec& traffic) {
+FieldError check_traffic(const Scenario& scenario, const TrafficSpec& traffic) {
   if (traffic.flow.name.empty()) return {"name", "no name"};
   // Pairs may repeat, and a host may be in several of them.
   const bool pairs =
@@ -193,8 +194,8 @@ Wrong check_traffic(const Scenario& scenario, const TrafficSpec& traffic) {
     }
     if (!pairs && !unique(*hosts)) return {key, "a host is named twice"};
   }
-  Wrong wrong = check_kind(scenario, traffic);
-  if (!wrong.what.empty() || traffic.kind == TrafficKind::kPoisson) return wrong;
+  FieldError field_error = check_kind(scenario, traffic);
+  if (!field_error.what.empty() || traffic.kind == TrafficKind::kPoisson) return field_error;
   return check_last_start(scenario, traffic);
 }
 
