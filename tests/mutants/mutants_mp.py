@@ -74,8 +74,8 @@ MUTANTS = [
     mutant(
         "silent-responder-never-asked",
         "mp/requester.cpp",
-        "    nudge_due_ = last_response_ + retry_interval() <= now;\n",
-        "    nudge_due_ = false;\n",
+        "    keepalive_due_ = last_response_ + retry_interval() <= now;\n",
+        "    keepalive_due_ = false;\n",
         "READ data that a dormant responder owes never comes",
     ),
     # ---- The responder

@@ -39,8 +39,8 @@ void Requester::reset(RxActions& actions) {
   response_receiver_.reset(Psn(), Qpn());
   sender_.reset(Psn());
   sends_.clear();
-  next_nudge_ = Time::never();
-  nudge_due_ = false;
+  next_keepalive_ = Time::never();
+  keepalive_due_ = false;
 }
 
 bool Requester::post_send(Time now, const SendRequest& request) {
@@ -132,8 +132,8 @@ void Requester::note_backlog() {
 bool Requester::poll_packet(Time now, TxPacket& out) {
   now_ = now;
   note_backlog();
-  if (nudge_due_) {
-    make_nudge(out);
+  if (keepalive_due_) {
+    make_keepalive(out);
     return true;
   }
   if (sends_.stopped()) return false;
@@ -204,9 +204,10 @@ bool Requester::fill_atomic(uint32_t index, wire::Packet& header) {
   return sends_.check_result_place(index);
 }
 
-// An acknowledgement of the response stream that answers no packet: "I am still waiting".
-void Requester::make_nudge(TxPacket& out) {
-  nudge_due_ = false;
+// The keep-alive: an acknowledgement of the response stream that answers no packet. It tells the
+// responder that this side still waits.
+void Requester::make_keepalive(TxPacket& out) {
+  keepalive_due_ = false;
   out.num_segments = 0;
   response_receiver_.make_plain_ack(sender_.draw_path(now_), out.header);
   ++device_.counters->acks_sent;
@@ -220,7 +221,7 @@ void Requester::time_oldest_read() {
   if (!sends_.at(sends_.read_index()).first.before(sender_.una())) return;
   read_timed_ = true;
   last_response_ = now_;
-  next_nudge_ = now_ + retry_interval();
+  next_keepalive_ = now_ + retry_interval();
 }
 
 void Requester::pop_read() {
@@ -265,10 +266,10 @@ void Requester::on_deadline(Time now) {
   }
   note_backlog();
   if (sending() && sender_.next_deadline(has_new()) <= now) sender_.on_deadline(now);
-  if (read_timed_ && next_nudge_ <= now) {
-    // Only a responder that fell silent needs the nudge.
-    nudge_due_ = last_response_ + retry_interval() <= now;
-    next_nudge_ = now + retry_interval();
+  if (read_timed_ && next_keepalive_ <= now) {
+    // Only a responder that fell silent needs the keep-alive.
+    keepalive_due_ = last_response_ + retry_interval() <= now;
+    next_keepalive_ = now + retry_interval();
   }
 }
 
@@ -276,7 +277,7 @@ Time Requester::next_deadline() const {
   if (sends_.flushing()) return Time::never();
   Time next = sending() ? sender_.next_deadline(has_new()) : Time::never();
   next = std::min({next, requests_give_up_at(), reads_give_up_at(), next_release()});
-  return read_timed_ ? std::min(next, next_nudge_) : next;
+  return read_timed_ ? std::min(next, next_keepalive_) : next;
 }
 
 // ---- Completions -------------------------------------------------------------------------------

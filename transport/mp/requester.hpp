@@ -47,7 +47,7 @@ class Requester {
   void on_back_pressure() { sender_.on_back_pressure(); }
 
   [[nodiscard]] bool wants_to_send() const {
-    return nudge_due_ || (!sends_.stopped() && sender_.choose(has_new()).any());
+    return keepalive_due_ || (!sends_.stopped() && sender_.choose(has_new()).any());
   }
   bool poll_packet(Time now, TxPacket& out);
   // True: `out` is the next completion. A completion with an error makes failed() true.
@@ -100,7 +100,7 @@ class Requester {
   void begin();
   bool fill_request(uint32_t index, uint32_t packet_index, TxPacket& out);
   bool fill_atomic(uint32_t index, wire::Packet& header);
-  void make_nudge(TxPacket& out);
+  void make_keepalive(TxPacket& out);
   void on_rnr(Time now, const wire::Packet& ack);
   void on_terminal_nak(const wire::Packet& ack);
   Outcome execute_response(const wire::Packet& packet, FrameHandle frame, bool placed,
@@ -135,8 +135,8 @@ class Requester {
   uint32_t open_response_packets_ = 0;  // sum over the open READs
   bool read_timed_ = false;  // the oldest READ's request has arrived, its data is awaited
   Time last_response_;       // last progress of the response stream, or its start
-  Time next_nudge_ = Time::never();
-  bool nudge_due_ = false;
+  Time next_keepalive_ = Time::never();
+  bool keepalive_due_ = false;
   bool had_new_ = false;  // has_new() when the sender was last told
   Time now_;              // of the call in progress
 };

@@ -398,8 +398,8 @@ void Responder::on_response_ack(Time now, const wire::Packet& ack) {
     ++device_.counters->drop_ghost_ack;
     return;
   }
-  // An acknowledgement that answers no packet is a nudge: the requester has waited for the verbs'
-  // timeout, which this side may not know.
+  // An acknowledgement that answers no packet is a keep-alive: the requester has waited for the
+  // verbs' timeout, which this side may not know.
   const bool answers = (ack.mp_ack.flags & wire::kMpAckSackValid) != 0;
   if (!answers && ack.psn == response_sender_.una()) response_sender_.repeat_head();
   ++(ack.mp_ack.nack == NackCode::kNone ? device_.counters->acks_received

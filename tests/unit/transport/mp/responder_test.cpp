@@ -219,10 +219,10 @@ TEST(Responder, WhatTheRequesterStillWaitsForIsSentAtOnce) {
   ASSERT_EQ(lost.size(), 3u);
   pair.a.now += Duration::ms(17);
   pair.a.on_deadline();
-  const auto nudge = pair.a.send();
-  ASSERT_EQ(nudge.size(), 1u);
-  ASSERT_EQ(nudge[0].header.opcode, wire::Opcode::kMpAck);
-  pair.b.receive(nudge[0]);
+  const auto keepalive = pair.a.send();
+  ASSERT_EQ(keepalive.size(), 1u);
+  ASSERT_EQ(keepalive[0].header.opcode, wire::Opcode::kMpAck);
+  pair.b.receive(keepalive[0]);
   const auto again = pair.b.send();  // its own clock stands
   ASSERT_EQ(again.size(), 1u);
   EXPECT_EQ(again[0].header.psn, lost[0].header.psn);
