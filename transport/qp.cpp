@@ -240,7 +240,7 @@ void Qp::clean_up_after_error(RxActions& actions) {
 
 void Qp::react_to_refusal() {
   QpEvent event = QpEvent::kNone;
-  if (!core_.refusal.take(&event)) return;
+  if (!core_.refusal.pop(&event)) return;
   if (event != QpEvent::kNone) raise(event);
   enter_error();
 }
@@ -249,10 +249,10 @@ void Qp::react_to_refusal() {
 
 bool Qp::poll_packet(Time now, TxPacket& out) {
   now_ = now;
-  out.again = false;
+  out.retransmission = false;
   if (!visit([&](auto& c) { return c.poll_packet(now, out); })) return false;
   if (traced()) [[unlikely]] {
-    trace_packet(TraceKind::send, out.header, out.again);
+    trace_packet(TraceKind::send, out.header, out.retransmission);
   }
   react_to_refusal();
   return true;

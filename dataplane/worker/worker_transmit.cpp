@@ -77,7 +77,7 @@ void Worker::send_packet(QpContext& qp, const wire::FrameAddress& address, bool 
   frame.frame_bytes = static_cast<uint32_t>(wire::finish_frame(
       frame.payload - header_bytes, header_bytes, payload_bytes, !loop && port_info_.can_corrupt));
   counters_.payload_bytes_out += payload_bytes;
-  (packet.again ? qp.bytes_retransmitted : qp.bytes_out) += payload_bytes;
+  (packet.retransmission ? qp.bytes_retransmitted : qp.bytes_out) += payload_bytes;
   ++counters_.frames_out;
 }
 

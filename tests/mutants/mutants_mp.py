@@ -144,8 +144,8 @@ MUTANTS = [
     mutant(
         "loss-by-time-is-news",
         "stream/stream_sender.cpp",
-        "  return any_news || names_loss ? ",
-        "  return any_news || board_.lost_count() != lost_before ? ",
+        "  return any_progress || names_loss ? ",
+        "  return any_progress || board_.lost_count() != lost_before ? ",
         "a stale or forged acknowledgement decides how the peer places",
         killer="unit",
     ),

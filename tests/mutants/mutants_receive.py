@@ -72,9 +72,9 @@ MUTANTS = [
     mutant(
         "head-of-line-needs-budget",
         "stream/stream_receiver.hpp",
-        "    outcome = owner.execute(packet, frame, false);\n",
+        "    result = owner.execute(packet, frame, false);\n",
         "    if (held_->in_use() >= held_->budget()) return RxVerdict::kDone;\n"
-        "    outcome = owner.execute(packet, frame, false);\n",
+        "    result = owner.execute(packet, frame, false);\n",
         "a spent budget stops everybody for ever",
         RECEIVER,
     ),
@@ -147,8 +147,10 @@ MUTANTS = [
     mutant(
         "early-placement-at-the-start",
         "mp/responder.cpp",
-        "                           .addr = base + packet.mp_data.offset});\n  return Early",
-        "                           .addr = base});\n  return Early",
+        "                           .addr = base + packet.mp_data.offset});\n"
+        "  return PlacementVerdict",
+        "                           .addr = base});\n"
+        "  return PlacementVerdict",
         "what arrives early goes to the wrong place",
     ),
     mutant(

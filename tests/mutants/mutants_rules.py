@@ -125,7 +125,7 @@ MUTANTS = [
     _mutant(
         "refused-invalidation-is-answered",
         "mp/responder.cpp",
-        "  outcome.silent = true;\n",
+        "  result.silent = true;\n",
         "",
         "class J has no NAK",
     ),

@@ -165,7 +165,7 @@ MUTANTS = [
     mutant(
         "closed-memory-ends-a-repeated-answer",
         "mp/responder.cpp",
-        "    if (again) return;\n",
+        "    if (retransmission) return;\n",
         "",
         "an application that closes memory in time loses its connection with an acknowledgement",
         killer="unit",

@@ -28,20 +28,20 @@ class HeldPool {
         entries_(std::make_unique_for_overwrite<Entry[]>(budget)) {}
 
   // An entry's index, or kNone when the budget is spent.
-  uint32_t take(const wire::Packet& packet, FrameHandle frame) {
+  uint32_t allocate(const wire::Packet& packet, FrameHandle frame) {
     if (in_use_ >= limit_) return kNone;
     uint32_t index = free_;
     if (index != kNone) {
       free_ = entries_[index].held.next_free;
     } else {
-      index = touched_++;  // no touched entry is free
+      index = high_water_++;  // no entry below the mark is free
     }
     std::construct_at(&entries_[index].held, HeldPacket{packet, frame, kNone});
     ++in_use_;
     return index;
   }
   void give_back(uint32_t index) {
-    CHECK(index < touched_ && in_use_ > 0);
+    CHECK(index < high_water_ && in_use_ > 0);
     entries_[index].held.next_free = free_;
     free_ = index;
     --in_use_;
@@ -63,7 +63,7 @@ class HeldPool {
   uint32_t budget_;
   uint32_t limit_;
   uint32_t in_use_ = 0;
-  uint32_t touched_ = 0;  // high-water mark: entries that have ever been taken
+  uint32_t high_water_ = 0;  // high-water mark: entries that have ever been allocated
   uint32_t free_ = kNone;
   std::unique_ptr<Entry[]> entries_;
 };

@@ -165,7 +165,7 @@ struct Segment {
 struct TxPacket {
   wire::Packet header;  // payload_len set
   uint32_t ah = 0;      // UD: the host's number of the address; otherwise the connection's address
-  bool again = false;   // an earlier copy was sent
+  bool retransmission = false;  // an earlier copy was sent
   uint32_t num_segments = 0;
   std::array<Segment, kMaxSge> segments;
 };

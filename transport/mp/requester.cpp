@@ -141,7 +141,7 @@ bool Requester::poll_packet(Time now, TxPacket& out) {
   if (!choice.any()) return false;
   uint32_t index = sends_.next_index();
   uint32_t packet_index = sends_.next_packet();
-  if (choice.again()) {
+  if (choice.retransmits()) {
     index = sends_.index_of(choice.psn);
     packet_index = static_cast<uint32_t>(sends_.at(index).first.distance_to(choice.psn));
   } else if (packet_index == 0) {
@@ -150,16 +150,16 @@ bool Requester::poll_packet(Time now, TxPacket& out) {
   if (!fill_request(index, packet_index, out)) {
     // A packet that was sent before counts as lost once more: earlier packets can still be
     // recovered, and then this work request is the oldest and its error is reported.
-    if (choice.again()) sender_.on_sent(now, choice);
+    if (choice.retransmits()) sender_.on_sent(now, choice);
     return false;
   }
   out.header.psn = choice.psn;
-  out.again = choice.again();
-  if (choice.again()) out.header.mp_data.flags |= wire::kMpDataReTx;
+  out.retransmission = choice.retransmits();
+  if (choice.retransmits()) out.header.mp_data.flags |= wire::kMpDataReTx;
   if (choice.kind == StreamSender::Choice::Kind::kProbe) {
     out.header.mp_data.flags |= wire::kMpDataTailProbe;
   }
-  if (!choice.again()) sends_.advance(1);
+  if (!choice.retransmits()) sends_.advance(1);
   const bool synchronise = (out.header.mp_data.flags & wire::kMpDataSync) != 0;
   out.header.vp = sender_.on_sent(now, choice, synchronise && packet_index == 0);
   sends_.run_local_work(sender_.nxt());

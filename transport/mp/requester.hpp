@@ -83,10 +83,10 @@ class Requester {
   struct ResponseStream {
     Requester& self;
     RxActions& actions;
-    Outcome execute(const wire::Packet& packet, FrameHandle frame, bool placed) const {
+    ExecuteResult execute(const wire::Packet& packet, FrameHandle frame, bool placed) const {
       return self.execute_response(packet, frame, placed, actions);
     }
-    Early place(const wire::Packet& packet, FrameHandle frame) const {
+    PlacementVerdict place(const wire::Packet& packet, FrameHandle frame) const {
       return self.place_response(packet, frame, actions);
     }
   };
@@ -103,13 +103,14 @@ class Requester {
   void make_keepalive(TxPacket& out);
   void on_rnr(Time now, const wire::Packet& ack);
   void on_terminal_nak(const wire::Packet& ack);
-  Outcome execute_response(const wire::Packet& packet, FrameHandle frame, bool placed,
-                           RxActions& actions);
-  Early place_response(const wire::Packet& packet, FrameHandle frame, RxActions& actions) const;
+  ExecuteResult execute_response(const wire::Packet& packet, FrameHandle frame, bool placed,
+                                 RxActions& actions);
+  PlacementVerdict place_response(const wire::Packet& packet, FrameHandle frame,
+                                  RxActions& actions) const;
   [[nodiscard]] bool response_fits(const Work& work, uint32_t offset,
                                    const wire::Packet& packet) const;
-  Outcome execute_atomic_response(const wire::Packet& packet, RxActions& actions);
-  Outcome end_response(uint32_t index, WcStatus status, uint32_t vendor_err = 0);
+  ExecuteResult execute_atomic_response(const wire::Packet& packet, RxActions& actions);
+  ExecuteResult end_response(uint32_t index, WcStatus status, uint32_t vendor_err = 0);
   [[nodiscard]] bool complete(const Work& work) const;
   // True if requests are outstanding and may be sent again.
   [[nodiscard]] bool sending() const { return !sends_.stopped() && !sender_.idle(); }

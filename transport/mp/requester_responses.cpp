@@ -34,7 +34,7 @@ void Requester::on_ack(Time now, const wire::Packet& ack) {
   core_.waited = Duration::zero();
   // Only an acknowledgement of something new tells how the peer places: another one may be old, or
   // not from the peer.
-  if (result == StreamSender::AckResult::kNews) {
+  if (result == StreamSender::AckResult::kProgress) {
     peer_in_order_ = (ack.mp_ack.flags & wire::kMpAckOrderedPlacement) != 0;
   }
   ++(code == NackCode::kNone ? counters.acks_received : counters.nacks_received);
@@ -87,34 +87,34 @@ RxVerdict Requester::on_response(Time now, const wire::Packet& packet, FrameHand
 
 // READ data is placed on arrival if all of its destination memory, or the device, allows that. A
 // packet that does not fit the READ that it names waits and is judged in order.
-Early Requester::place_response(const wire::Packet& packet, FrameHandle frame,
-                                RxActions& actions) const {
+PlacementVerdict Requester::place_response(const wire::Packet& packet, FrameHandle frame,
+                                           RxActions& actions) const {
   if (packet.info().operation != wire::Operation::kReadResponse || packet.payload_len == 0 ||
       !sends_.has_reads()) {
-    return Early::kWait;
+    return PlacementVerdict::kHold;
   }
   // Message numbers of open READs are consecutive, so the difference is an index.
   const uint32_t oldest = sends_.at(sends_.read_index()).message_number;
   const uint32_t which = (packet.mp_data.message_number - oldest) & kPsnMask;
-  if (which >= sends_.num_reads()) return Early::kWait;
+  if (which >= sends_.num_reads()) return PlacementVerdict::kHold;
   const uint32_t index = sends_.read_index(which);
   const Work& work = sends_.at(index);
   const uint32_t offset = packet.mp_data.offset;
   if (work.status != WcStatus::kSuccess || work.opcode != WorkOpcode::kRead ||
       offset % attributes_.path_mtu != 0 || !response_fits(work, offset, packet) ||
       work.response_first + offset / attributes_.path_mtu != packet.psn) {
-    return Early::kWait;
+    return PlacementVerdict::kHold;
   }
   // A synchronise operation updates memory after everything before it, so its data waits.
   if ((work.flags & kSynchronise) != 0 &&
       response_receiver_.rcv_nxt().before(work.response_first)) {
-    return Early::kWait;
+    return PlacementVerdict::kHold;
   }
   const bool forced = config_.params.placement == PlacementPolicy::kRelaxed;
   const uint32_t access = forced ? kLocalWrite : kLocalWrite | kRelaxedOrdering;
-  if (!sends_.opens(index, offset, packet.payload_len, access)) return Early::kWait;
+  if (!sends_.opens(index, offset, packet.payload_len, access)) return PlacementVerdict::kHold;
   sends_.scatter(index, offset, packet.payload_len, frame, actions);
-  return Early::kPlaced;
+  return PlacementVerdict::kPlaced;
 }
 
 // Tells whether `packet` is the packet of the READ's data that belongs at `offset`.
@@ -126,8 +126,8 @@ bool Requester::response_fits(const Work& work, uint32_t offset, const wire::Pac
          packet.info().ends_message() == (left == expected);
 }
 
-Outcome Requester::execute_response(const wire::Packet& packet, FrameHandle frame, bool placed,
-                                    RxActions& actions) {
+ExecuteResult Requester::execute_response(const wire::Packet& packet, FrameHandle frame,
+                                          bool placed, RxActions& actions) {
   // Without an open READ the packet follows a READ that failed, and is dropped.
   if (!sends_.has_reads()) return {};
   const uint32_t index = sends_.read_index();
@@ -160,7 +160,7 @@ Outcome Requester::execute_response(const wire::Packet& packet, FrameHandle fram
 
 // Places the old value of the peer's memory, in the host's byte order like any integer of the
 // application.
-Outcome Requester::execute_atomic_response(const wire::Packet& packet, RxActions& actions) {
+ExecuteResult Requester::execute_atomic_response(const wire::Packet& packet, RxActions& actions) {
   const uint32_t index = sends_.read_index();
   Work& work = sends_.at(index);
   if (packet.info().operation != wire::Operation::kAtomicAck ||
@@ -177,7 +177,7 @@ Outcome Requester::execute_atomic_response(const wire::Packet& packet, RxActions
 }
 
 // Fails a READ. Until the queue pair is in error, the rest of the stream is taken without a check.
-Outcome Requester::end_response(uint32_t index, WcStatus status, uint32_t vendor_err) {
+ExecuteResult Requester::end_response(uint32_t index, WcStatus status, uint32_t vendor_err) {
   sends_.fail(index, status, vendor_err);
   return {};
 }

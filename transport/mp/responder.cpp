@@ -69,36 +69,37 @@ RxVerdict Responder::on_request(Time now, const wire::Packet& packet, FrameHandl
 
 // A WRITE is placed on arrival if its memory, or the device, allows that. A packet that breaks a
 // rule waits and is judged in order.
-Early Responder::place(const wire::Packet& packet, FrameHandle frame, RxActions& actions) const {
+PlacementVerdict Responder::place(const wire::Packet& packet, FrameHandle frame,
+                                  RxActions& actions) const {
   const wire::Reth& reth = packet.reth;
   if (packet.info().operation != Operation::kWrite || packet.payload_len == 0 ||
       !write_fits(packet) || packet.mp_data.offset % attributes_.path_mtu != 0 ||
       (attributes_.access & kRemoteWrite) == 0) {
-    return Early::kWait;
+    return PlacementVerdict::kHold;
   }
   const bool forced = config_.params.placement == PlacementPolicy::kRelaxed;
   const uint32_t access = forced ? kRemoteWrite : kRemoteWrite | kRelaxedOrdering;
   uint64_t base = 0;
   if (!open_remote(core_, config_.pd, reth, access, &base) ||
       !device_.memory->present(base + packet.mp_data.offset, packet.payload_len, true)) {
-    return Early::kWait;
+    return PlacementVerdict::kHold;
   }
   // A synchronise operation follows all messages before it; its own packets may come in any order.
   const Psn first = packet.psn - packet.mp_data.offset / attributes_.path_mtu;
   if ((packet.mp_data.flags & wire::kMpDataSync) != 0 && receiver_.rcv_nxt().before(first)) {
-    return Early::kTooSoon;
+    return PlacementVerdict::kTooEarly;
   }
   actions.placements.push({.frame = frame,
                            .payload_offset = 0,
                            .length = packet.payload_len,
                            .addr = base + packet.mp_data.offset});
-  return Early::kPlaced;
+  return PlacementVerdict::kPlaced;
 }
 
 // ---- Requests, at the head of line -------------------------------------------------------------
 
-Outcome Responder::execute(const wire::Packet& packet, FrameHandle frame, bool placed,
-                           RxActions& actions) {
+ExecuteResult Responder::execute(const wire::Packet& packet, FrameHandle frame, bool placed,
+                                 RxActions& actions) {
   const wire::OpcodeInfo& info = packet.info();
   switch (info.operation) {
     case Operation::kSend:
@@ -116,7 +117,7 @@ Outcome Responder::execute(const wire::Packet& packet, FrameHandle frame, bool p
 }
 
 // Refuses a request. A receive that the message has taken ends in an error, too.
-Outcome Responder::refuse(NackCode code) {
+ExecuteResult Responder::refuse(NackCode code) {
   if (message_.operation == Operation::kSend) {
     return refuse_receive(WcStatus::kRemoteInvalidRequestError, code);
   }
@@ -125,7 +126,7 @@ Outcome Responder::refuse(NackCode code) {
 }
 
 // Refuses a message that has taken a receive: the receive's error replaces the event.
-Outcome Responder::refuse_receive(WcStatus status, NackCode code) {
+ExecuteResult Responder::refuse_receive(WcStatus status, NackCode code) {
   core_.receives.fail(status, static_cast<uint32_t>(code));
   message_ = {};
   core_.refusal.raise(QpEvent::kNone);
@@ -134,7 +135,7 @@ Outcome Responder::refuse_receive(WcStatus status, NackCode code) {
 
 // Refuses a WRITE whose memory is not open. The receive that a WRITE with immediate would have
 // taken ends in a local access error, as with adapters; without a receive there is an event.
-Outcome Responder::refuse_write(const wire::Packet& packet) {
+ExecuteResult Responder::refuse_write(const wire::Packet& packet) {
   if (packet.info().has_immdt && receive_ready(packet)) {
     return refuse_receive(WcStatus::kLocalAccessError, NackCode::kRemoteAccessError);
   }
@@ -144,14 +145,14 @@ Outcome Responder::refuse_write(const wire::Packet& packet) {
 // Refuses a SEND with invalidate whose key this queue pair may not invalidate. Its data has
 // arrived, so the receive and the queue pair end in an error; the peer gets neither an
 // acknowledgement nor a NAK of it (IBTA 9.9.3, class J).
-Outcome Responder::refuse_invalidate() {
-  Outcome outcome =
+ExecuteResult Responder::refuse_invalidate() {
+  ExecuteResult result =
       refuse_receive(WcStatus::kRemoteInvalidRequestError, NackCode::kRemoteAccessError);
-  outcome.silent = true;
-  return outcome;
+  result.silent = true;
+  return result;
 }
 
-Outcome Responder::not_ready() const {
+ExecuteResult Responder::not_ready() const {
   return {.nack = NackCode::kRnr, .detail = attributes_.min_rnr_timer};
 }
 
@@ -165,7 +166,8 @@ bool Responder::continues(const wire::Packet& packet, Operation operation) const
          length_fits_place(packet, attributes_.path_mtu);
 }
 
-Outcome Responder::execute_send(const wire::Packet& packet, FrameHandle frame, RxActions& actions) {
+ExecuteResult Responder::execute_send(const wire::Packet& packet, FrameHandle frame,
+                                      RxActions& actions) {
   if (!continues(packet, Operation::kSend)) return refuse(NackCode::kInvalidRequest);
   if (packet.mp_data.message_number != (receive_number_ & kPsnMask)) {
     return refuse(NackCode::kInvalidRequest);
@@ -211,8 +213,8 @@ bool Responder::write_fits(const wire::Packet& packet) const {
 
 // Executes a packet of a WRITE in order. `placed`: its data is in memory already; all checks are
 // made again, so a region that was closed meanwhile refuses it.
-Outcome Responder::execute_write(const wire::Packet& packet, FrameHandle frame, bool placed,
-                                 RxActions& actions) {
+ExecuteResult Responder::execute_write(const wire::Packet& packet, FrameHandle frame, bool placed,
+                                       RxActions& actions) {
   if (!continues(packet, Operation::kWrite)) return refuse(NackCode::kInvalidRequest);
   const wire::OpcodeInfo& info = packet.info();
   const wire::Reth& reth = packet.reth;
@@ -245,7 +247,7 @@ Outcome Responder::execute_write(const wire::Packet& packet, FrameHandle frame, 
   return {};
 }
 
-Outcome Responder::execute_read(const wire::Packet& packet) {
+ExecuteResult Responder::execute_read(const wire::Packet& packet) {
   const wire::Reth& reth = packet.reth;
   if (!may_be_answered(packet) || reth.dma_len > kMaxMessageBytes ||
       (attributes_.access & kRemoteRead) == 0) {
@@ -260,7 +262,7 @@ Outcome Responder::execute_read(const wire::Packet& packet) {
 
 // Executes an atomic, once per PSN because this is the head of line. The old value stays in the
 // context for as long as the answer may have to be sent again.
-Outcome Responder::execute_atomic(const wire::Packet& packet, RxActions& actions) {
+ExecuteResult Responder::execute_atomic(const wire::Packet& packet, RxActions& actions) {
   if (!may_be_answered(packet) || (attributes_.access & kRemoteAtomic) == 0) {
     return refuse(NackCode::kInvalidRequest);
   }
@@ -268,8 +270,8 @@ Outcome Responder::execute_atomic(const wire::Packet& packet, RxActions& actions
   const AtomicTarget target = open_atomic_target(core_, config_.pd, packet.reth, &addr);
   if (target == AtomicTarget::kMisaligned) return refuse(NackCode::kInvalidRequest);
   if (target == AtomicTarget::kClosed) return refuse(NackCode::kRemoteAccessError);
-  const Outcome outcome = add_context(packet, 1);
-  if (outcome.nack != NackCode::kNone) return outcome;
+  const ExecuteResult result = add_context(packet, 1);
+  if (result.nack != NackCode::kNone) return result;
   const bool swaps = packet.info().operation == Operation::kCompareSwap;
   actions.placements.push({.addr = addr,
                            .kind = swaps ? PlacementKind::kCompareSwap : PlacementKind::kFetchAdd,
@@ -285,7 +287,7 @@ bool Responder::may_be_answered(const wire::Packet& packet) const {
          packet.mp_data.message_number == (read_number_ & kPsnMask);
 }
 
-Outcome Responder::add_context(const wire::Packet& packet, uint32_t packets) {
+ExecuteResult Responder::add_context(const wire::Packet& packet, uint32_t packets) {
   free_acknowledged_contexts();
   const uint32_t limit = std::min<uint32_t>(attributes_.max_dest_rd_atomic, config_.max_rd_atomic);
   if (limit == 0) return refuse(NackCode::kInvalidRequest);
@@ -342,18 +344,18 @@ bool Responder::poll_packet(Time now, TxPacket& out) {
   out.header.dest_qpn = attributes_.dest_qpn;
   out.header.mp_data.timestamp = static_cast<uint32_t>(now.ns());
   out.header.mp_data.message_number = context.message_number;
-  out.again = choice.again();
-  if (choice.again()) out.header.mp_data.flags |= wire::kMpDataReTx;
+  out.retransmission = choice.retransmits();
+  if (choice.retransmits()) out.header.mp_data.flags |= wire::kMpDataReTx;
   if (choice.kind == StreamSender::Choice::Kind::kProbe) {
     out.header.mp_data.flags |= wire::kMpDataTailProbe;
   }
   const auto index = static_cast<uint32_t>(context.first.distance_to(choice.psn));
-  fill_response(context, index, choice.again(), out);
+  fill_response(context, index, choice.retransmits(), out);
   out.header.vp = response_sender_.on_sent(now, choice);
   return true;
 }
 
-void Responder::fill_response(const ReadContext& context, uint32_t index, bool again,
+void Responder::fill_response(const ReadContext& context, uint32_t index, bool retransmission,
                               TxPacket& out) {
   wire::Packet& header = out.header;
   if (context.atomic) {
@@ -371,7 +373,7 @@ void Responder::fill_response(const ReadContext& context, uint32_t index, bool a
     // A repeated packet may have reached the peer before, and the application may have closed the
     // memory for that reason. Then this copy is a duplicate there, and the stream goes on;
     // otherwise the peer's READ ends.
-    if (again) return;
+    if (retransmission) return;
     // The region is gone: nothing new follows this packet.
     response_end_ = psn_max(response_sender_.nxt(), header.psn + 1);
     if (!response_failed_) core_.refusal.raise(QpEvent::kAccessError);

@@ -73,39 +73,41 @@ class Responder {
   struct RequestStream {
     Responder& self;
     RxActions& actions;
-    Outcome execute(const wire::Packet& packet, FrameHandle frame, bool placed) const {
+    ExecuteResult execute(const wire::Packet& packet, FrameHandle frame, bool placed) const {
       return self.execute(packet, frame, placed, actions);
     }
-    Early place(const wire::Packet& packet, FrameHandle frame) const {
+    PlacementVerdict place(const wire::Packet& packet, FrameHandle frame) const {
       return self.place(packet, frame, actions);
     }
   };
 
-  Early place(const wire::Packet& packet, FrameHandle frame, RxActions& actions) const;
-  Outcome execute(const wire::Packet& packet, FrameHandle frame, bool placed, RxActions& actions);
-  Outcome execute_send(const wire::Packet& packet, FrameHandle frame, RxActions& actions);
-  Outcome execute_write(const wire::Packet& packet, FrameHandle frame, bool placed,
+  PlacementVerdict place(const wire::Packet& packet, FrameHandle frame, RxActions& actions) const;
+  ExecuteResult execute(const wire::Packet& packet, FrameHandle frame, bool placed,
                         RxActions& actions);
-  Outcome execute_read(const wire::Packet& packet);
-  Outcome execute_atomic(const wire::Packet& packet, RxActions& actions);
+  ExecuteResult execute_send(const wire::Packet& packet, FrameHandle frame, RxActions& actions);
+  ExecuteResult execute_write(const wire::Packet& packet, FrameHandle frame, bool placed,
+                              RxActions& actions);
+  ExecuteResult execute_read(const wire::Packet& packet);
+  ExecuteResult execute_atomic(const wire::Packet& packet, RxActions& actions);
   [[nodiscard]] bool may_be_answered(const wire::Packet& packet) const;
-  Outcome add_context(const wire::Packet& packet, uint32_t packets);
+  ExecuteResult add_context(const wire::Packet& packet, uint32_t packets);
   [[nodiscard]] bool write_fits(const wire::Packet& packet) const;
   [[nodiscard]] bool continues(const wire::Packet& packet, wire::Operation operation) const;
   void complete_receive(const wire::Packet& packet, WcOpcode opcode, uint32_t byte_len);
-  Outcome refuse(wire::NackCode code);
-  Outcome refuse_receive(WcStatus status, wire::NackCode code);
-  Outcome refuse_write(const wire::Packet& packet);
-  Outcome refuse_invalidate();
+  ExecuteResult refuse(wire::NackCode code);
+  ExecuteResult refuse_receive(WcStatus status, wire::NackCode code);
+  ExecuteResult refuse_write(const wire::Packet& packet);
+  ExecuteResult refuse_invalidate();
   [[nodiscard]] bool receive_ready(const wire::Packet& packet) {
     return core_.receives.ready(core_.shared_for(packet));
   }
-  [[nodiscard]] Outcome not_ready() const;
+  [[nodiscard]] ExecuteResult not_ready() const;
 
   [[nodiscard]] bool has_new() const;
   [[nodiscard]] const ReadContext& context_of(Psn psn) const;
   void free_acknowledged_contexts();
-  void fill_response(const ReadContext& context, uint32_t index, bool again, TxPacket& out);
+  void fill_response(const ReadContext& context, uint32_t index, bool retransmission,
+                     TxPacket& out);
   [[nodiscard]] bool dormant() const;
 
   QpCore& core_;

@@ -72,10 +72,10 @@ void RoceRequester::begin() {
 bool RoceRequester::poll_packet(Time now, TxPacket& out) {
   now_ = now;
   if (!wants_to_send()) return false;
-  return has_again() ? poll_again(out) : poll_new(out);
+  return has_retransmission() ? poll_retransmission(out) : poll_new(out);
 }
 
-bool RoceRequester::poll_again(TxPacket& out) {
+bool RoceRequester::poll_retransmission(TxPacket& out) {
   const uint32_t index = sends_.index_of(snd_nxt_);
   Work& work = sends_.at(index);
   const auto packet_index = static_cast<uint32_t>(work.first.distance_to(snd_nxt_));
@@ -86,7 +86,7 @@ bool RoceRequester::poll_again(TxPacket& out) {
     return false;
   }
   out.header.psn = snd_nxt_;
-  out.again = true;
+  out.retransmission = true;
   if (is_answered(work.opcode)) {
     work.resumed_at = packet_index;
     snd_nxt_ = work.first + work.packets;
@@ -117,11 +117,11 @@ bool RoceRequester::poll_new(TxPacket& out) {
   return true;
 }
 
-void RoceRequester::count_sent(bool again) {
+void RoceRequester::count_sent(bool retransmission) {
   TransportCounters& counters = *core_.device.counters;
   ++counters.packets_sent;
   ++stats_.packets_sent;
-  if (!again) return;
+  if (!retransmission) return;
   ++counters.packets_retransmitted;
   ++stats_.retransmitted;
   if (cause_ == Cause::kNak) ++counters.retransmitted_nack, ++stats_.retransmitted_nack;
@@ -217,7 +217,7 @@ void RoceRequester::on_deadline(Time now) {
   ++timeouts_;
   asked_again_ = false;
   // If no packet of the last expiry's repetition has left, the wire did not take it.
-  const bool waiting_for_wire = has_again() && snd_nxt_ == una_;
+  const bool waiting_for_wire = has_retransmission() && snd_nxt_ == una_;
   if (waiting_for_wire || consume_retry()) {
     go_back(Cause::kTimeout);
     restart_timer();

@@ -44,7 +44,7 @@ class RoceRequester {
   void on_deadline(Time now);
 
   [[nodiscard]] bool wants_to_send() const {
-    return rnr_until_.is_never() && !sends_.stopped() && (has_again() || has_new());
+    return rnr_until_.is_never() && !sends_.stopped() && (has_retransmission() || has_new());
   }
   bool poll_packet(Time now, TxPacket& out);
   // True: `out` is the next completion. A completion with an error makes failed() true.
@@ -71,18 +71,18 @@ class RoceRequester {
   }
 
   // ---- Sending
-  [[nodiscard]] bool has_again() const {
+  [[nodiscard]] bool has_retransmission() const {
     return snd_nxt_ != snd_max_ && !(stuck_ && stuck_at_ == snd_nxt_);
   }
   [[nodiscard]] bool has_new() const;
   [[nodiscard]] bool may_begin(const Work& work) const;
   [[nodiscard]] uint32_t in_flight() const;
   void begin();
-  bool poll_again(TxPacket& out);
+  bool poll_retransmission(TxPacket& out);
   bool poll_new(TxPacket& out);
   bool fill(uint32_t index, uint32_t packet_index, TxPacket& out);
   bool asks_for_ack(bool last);
-  void count_sent(bool again);
+  void count_sent(bool retransmission);
 
   // ---- Acknowledgements and responses
   void on_ack(const wire::Packet& packet);

@@ -41,7 +41,7 @@ bool RoceResponder::poll_packet(TxPacket& out) {
     }
     ++core_.device.counters->packets_sent;
     ++stats_.packets_sent;
-    out.again = resource.next < resource.sent;
+    out.retransmission = resource.next < resource.sent;
     resource.sent = std::max(resource.sent, ++resource.next);
     // A response acknowledges all requests before it, too.
     const bool newest = out.header.psn + 1 == expected_;

@@ -51,7 +51,7 @@ class AckClock {
   // Credits never exceed the free room of the window, and when no packet is in flight, so that no
   // acknowledgement can grant one, the whole window may leave on random paths.
   template <class Facts>
-  void settle(const Facts& f, bool work) {
+  void update(const Facts& f, bool work) {
     const uint32_t used = f.in_flight() + credits();
     const uint32_t window = f.window();
     if (used > window && !f.exceeds_window()) drop(std::min(used - window, credits()));
@@ -76,7 +76,7 @@ class AckClock {
   }
 
   // Uses one credit; requires credits().
-  std::optional<uint16_t> take(Time now, Duration stale) {
+  std::optional<uint16_t> consume(Time now, Duration stale) {
     DCHECK(credits() > 0);
     if (stored_ > 0 && now - stored_at_ > stale) {
       pathless_ += stored_;

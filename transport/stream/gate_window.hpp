@@ -29,14 +29,14 @@ class WindowGate {
     return false;
   }
   template <class Facts>
-  void settle(const Facts&, bool) {}
+  void update(const Facts&, bool) {}
   template <class Facts>
   void refill(const Facts&) {}
   template <class Facts>
   void restart(const Facts&) {}
   template <class Facts>
   void on_timeout(const Facts&) {}
-  std::optional<uint16_t> take(Time, Duration) { return std::nullopt; }
+  std::optional<uint16_t> consume(Time, Duration) { return std::nullopt; }
   template <class Facts>
   [[nodiscard]] Time deadline(const Facts&, Duration) const {
     return Time::never();

@@ -34,11 +34,11 @@ struct GateFacts {
 //   note_ack(now)         acknowledgements come
 //   on_ack(now, vp, f, n) so does this one, which grants n credits on its path at most; true if the
 //                         window had room for one
-//   settle(f, work)       window or packets in flight have changed; `work`: packets are ready
+//   update(f, work)       window or packets in flight have changed; `work`: packets are ready
 //   refill(f)             everything that the window allows may leave
 //   restart(f)            as refill(), and former credits are void: they are old
 //   on_timeout(f)         a whole window may leave; former credits are void
-//   take(now, stale)      a packet leaves: the path of its credit, if it has one that is not older
+//   consume(now, stale)   a packet leaves: the path of its credit, if it has one that is not older
 //                         than `stale`. Requires open(), or open_early()
 //   deadline(f, half_rtt), on_deadline(now, f, half_rtt)
 template <class G>
@@ -52,11 +52,11 @@ concept SendGate = std::default_initializable<G> &&
   { c.credits() } -> std::same_as<uint32_t>;
   g.note_ack(now);
   { g.on_ack(now, vp, f, n) } -> std::same_as<bool>;
-  g.settle(f, work);
+  g.update(f, work);
   g.refill(f);
   g.restart(f);
   g.on_timeout(f);
-  { g.take(now, d) } -> std::same_as<std::optional<uint16_t>>;
+  { g.consume(now, d) } -> std::same_as<std::optional<uint16_t>>;
   { c.deadline(f, d) } -> std::same_as<Time>;
   g.on_deadline(now, f, d);
 };

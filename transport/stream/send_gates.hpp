@@ -68,8 +68,8 @@ class StreamGate {
     return visit([&](auto& g) { return g.on_ack(now, vp, f, most); });
   }
   template <class Facts>
-  void settle(const Facts& f, bool work) {
-    visit([&](auto& g) { g.settle(f, work); });
+  void update(const Facts& f, bool work) {
+    visit([&](auto& g) { g.update(f, work); });
   }
   template <class Facts>
   void refill(const Facts& f) {
@@ -83,8 +83,8 @@ class StreamGate {
   void on_timeout(const Facts& f) {
     visit([&](auto& g) { g.on_timeout(f); });
   }
-  std::optional<uint16_t> take(Time now, Duration stale) {
-    return visit([=](auto& g) { return g.take(now, stale); });
+  std::optional<uint16_t> consume(Time now, Duration stale) {
+    return visit([=](auto& g) { return g.consume(now, stale); });
   }
   template <class Facts>
   [[nodiscard]] Time deadline(const Facts& f, Duration half_rtt) const {

@@ -42,7 +42,7 @@ StreamReceiver::StreamReceiver(const Params& params, uint8_t ack_flags, const De
 }
 
 bool StreamReceiver::hold(const wire::Packet& packet, FrameHandle frame) {
-  const uint32_t index = held_->take(packet, frame);
+  const uint32_t index = held_->allocate(packet, frame);
   if (index == HeldPool::kNone) {
     ++counters_->drop_held_budget;
     return false;
@@ -93,12 +93,12 @@ void StreamReceiver::make_plain_ack(uint16_t vp, wire::Packet& ack) const {
 // Makes the acknowledgement of a packet. The SACK field is the packet's own PSN, except under a
 // refusal or RNR: it then names the head of line, which the code is about. A silent refusal
 // acknowledges what was executed before it.
-void StreamReceiver::acknowledge(const wire::Packet& packet, Outcome outcome, bool held,
+void StreamReceiver::acknowledge(const wire::Packet& packet, ExecuteResult result, bool held,
                                  RxActions& actions) {
-  if (is_terminal(outcome.nack)) refusal_ = outcome;
+  if (is_terminal(result.nack)) refusal_ = result;
   wire::Packet& ack = actions.ack;
   make_plain_ack(packet.vp, ack);
-  if (outcome.silent) {
+  if (result.silent) {
     ++counters_->errors_local;
     actions.has_ack = packet.psn != rcv_nxt_;  // the packet at rcv_nxt_ itself is refused silently
     counters_->acks_sent += actions.has_ack ? 1 : 0;
@@ -110,15 +110,15 @@ void StreamReceiver::acknowledge(const wire::Packet& packet, Outcome outcome, bo
   if (packet.ce) ext.flags |= wire::kMpAckEce;
   if ((packet.mp_data.flags & wire::kMpDataReTx) != 0) ext.flags |= wire::kMpAckReTx;
   ext.echoed_timestamp = packet.mp_data.timestamp;
-  ext.nack = outcome.nack;
-  ext.detail = outcome.detail;
-  ext.sack = outcome.nack == wire::NackCode::kNone ? packet.psn : rcv_nxt_;
-  if (outcome.nack == wire::NackCode::kRnr) {
+  ext.nack = result.nack;
+  ext.detail = result.detail;
+  ext.sack = result.nack == wire::NackCode::kNone ? packet.psn : rcv_nxt_;
+  if (result.nack == wire::NackCode::kRnr) {
     ++counters_->rnr_sent;
     if (held) ext.flags |= wire::kMpAckHeld;
   }
-  if (is_terminal(outcome.nack)) ++counters_->errors_remote;
-  ++(outcome.nack == wire::NackCode::kNone ? counters_->acks_sent : counters_->nacks_sent);
+  if (is_terminal(result.nack)) ++counters_->errors_remote;
+  ++(result.nack == wire::NackCode::kNone ? counters_->acks_sent : counters_->nacks_sent);
 }
 
 // Makes a NACK whose SACK field names the dropped packet itself.

@@ -35,17 +35,17 @@ constexpr bool is_terminal(wire::NackCode code) {
 }
 
 // The result of executing a packet at the head of line.
-struct Outcome {
+struct ExecuteResult {
   wire::NackCode nack = wire::NackCode::kNone;  // kNone: done; kRnr: not now; else terminal
   uint8_t detail = 0;                           // RNR timer code
   bool silent = false;  // the peer gets no NAK: later packets are dropped without an answer
 };
 
 // The owner's decision about an out-of-order packet.
-enum class Early : uint8_t {
-  kWait,     // the packet waits in its frame
-  kPlaced,   // its placements are in the actions; executing it later needs no payload
-  kTooSoon,  // synchronise: an earlier packet is missing, so the peer has to send this one again
+enum class PlacementVerdict : uint8_t {
+  kHold,      // the packet waits in its frame
+  kPlaced,    // its placements are in the actions; executing it later needs no payload
+  kTooEarly,  // synchronise: an earlier packet is missing, so the peer has to send this one again
 };
 
 // The facts of a placed packet that executing it needs.
@@ -64,9 +64,11 @@ struct PlacedPacket {
 };
 
 // `Owner` below is the requester or responder half that the stream belongs to:
-//   Outcome execute(const wire::Packet&, FrameHandle, bool placed)   runs a packet in order; adds
+//   ExecuteResult execute(const wire::Packet&, FrameHandle, bool placed)   runs a packet in order;
+//   adds
 //       its placements to the actions by itself, none if `placed` (the frame means nothing then)
-//   Early place(const wire::Packet&, FrameHandle)                    judges an out-of-order packet
+//   PlacementVerdict place(const wire::Packet&, FrameHandle)                    judges an
+//   out-of-order packet
 class StreamReceiver {
  public:
   // `ack_flags`: the stream that the acknowledgements are about (wire::kMpAckResponseStream or 0).
@@ -113,13 +115,14 @@ class StreamReceiver {
                           Owner&& owner);
   // Keeps a packet that is out of order, or for which the receiver is not ready.
   template <class Owner>
-  Early keep(const wire::Packet& packet, FrameHandle frame, Owner&& owner, RxVerdict* verdict);
+  PlacementVerdict keep(const wire::Packet& packet, FrameHandle frame, Owner&& owner,
+                        RxVerdict* verdict);
   // Executes as far as possible; kNone when the next packet is missing.
   template <class Owner>
-  Outcome drain(RxActions& actions, Owner&& owner);
+  ExecuteResult drain(RxActions& actions, Owner&& owner);
   template <class Owner>
-  Outcome execute_head(Owner&& owner);
-  void acknowledge(const wire::Packet& packet, Outcome outcome, bool held, RxActions& actions);
+  ExecuteResult execute_head(Owner&& owner);
+  void acknowledge(const wire::Packet& packet, ExecuteResult result, bool held, RxActions& actions);
   void nack_dropped(const wire::Packet& packet, wire::NackCode code, RxActions& actions);
   bool hold(const wire::Packet& packet, FrameHandle frame);
   void note_placed(const wire::Packet& packet);
@@ -142,7 +145,7 @@ class StreamReceiver {
   Psn rcv_nxt_;
   Qpn peer_qpn_{};
   uint32_t msn_ = 0;
-  Outcome refusal_;
+  ExecuteResult refusal_;
   bool took_packet_ = false;
   WindowBitmap<kWindowSlotsMax> received_;  // taken slots
   WindowBitmap<kWindowSlotsMax> placed_;    // taken slots whose data is in memory
@@ -172,20 +175,20 @@ RxVerdict StreamReceiver::receive(const wire::Packet& packet, FrameHandle frame,
   }
   if (ahead > 0) return receive_early(packet, frame, actions, owner);
   RxVerdict verdict = RxVerdict::kDone;
-  Outcome outcome;
+  ExecuteResult result;
   if (has_head()) {
     ++counters_->drop_duplicate;
   } else {
-    outcome = owner.execute(packet, frame, false);
-    if (outcome.nack == wire::NackCode::kNone) {
+    result = owner.execute(packet, frame, false);
+    if (result.nack == wire::NackCode::kNone) {
       took_packet_ = true;
       ++rcv_nxt_;
-    } else if (outcome.nack == wire::NackCode::kRnr) {
+    } else if (result.nack == wire::NackCode::kRnr) {
       keep(packet, frame, owner, &verdict);
     }
   }
-  if (outcome.nack == wire::NackCode::kNone) outcome = drain(actions, owner);
-  acknowledge(packet, outcome, has_head(), actions);
+  if (result.nack == wire::NackCode::kNone) result = drain(actions, owner);
+  acknowledge(packet, result, has_head(), actions);
   return verdict;
 }
 
@@ -193,7 +196,7 @@ template <class Owner>
 RxVerdict StreamReceiver::receive_early(const wire::Packet& packet, FrameHandle frame,
                                         RxActions& actions, Owner&& owner) {
   RxVerdict verdict = RxVerdict::kDone;
-  if (keep(packet, frame, owner, &verdict) == Early::kTooSoon) {
+  if (keep(packet, frame, owner, &verdict) == PlacementVerdict::kTooEarly) {
     ++counters_->drop_sync_too_early;
     nack_dropped(packet, wire::NackCode::kSyncTooEarly, actions);
     return verdict;
@@ -205,34 +208,35 @@ RxVerdict StreamReceiver::receive_early(const wire::Packet& packet, FrameHandle 
 }
 
 template <class Owner>
-Early StreamReceiver::keep(const wire::Packet& packet, FrameHandle frame, Owner&& owner,
-                           RxVerdict* verdict) {
-  const Early early =
-      placement_ == PlacementPolicy::kOrdered ? Early::kWait : owner.place(packet, frame);
-  if (early == Early::kPlaced) {
+PlacementVerdict StreamReceiver::keep(const wire::Packet& packet, FrameHandle frame, Owner&& owner,
+                                      RxVerdict* verdict) {
+  const PlacementVerdict placement = placement_ == PlacementPolicy::kOrdered
+                                         ? PlacementVerdict::kHold
+                                         : owner.place(packet, frame);
+  if (placement == PlacementVerdict::kPlaced) {
     note_placed(packet);
     took_packet_ = true;
-  } else if (early == Early::kWait && hold(packet, frame)) {
+  } else if (placement == PlacementVerdict::kHold && hold(packet, frame)) {
     *verdict = RxVerdict::kHeld;
     took_packet_ = true;
   }
-  return early;
+  return placement;
 }
 
 template <class Owner>
-Outcome StreamReceiver::execute_head(Owner&& owner) {
+ExecuteResult StreamReceiver::execute_head(Owner&& owner) {
   if (placed_.test(rcv_nxt_.value())) return owner.execute(head_packet(), FrameHandle{}, true);
   const HeldPacket& held = held_at(rcv_nxt_);
   return owner.execute(held.packet, held.frame, false);
 }
 
 template <class Owner>
-Outcome StreamReceiver::drain(RxActions& actions, Owner&& owner) {
+ExecuteResult StreamReceiver::drain(RxActions& actions, Owner&& owner) {
   while (has_head()) {
-    const Outcome outcome = execute_head(owner);
-    if (outcome.nack == wire::NackCode::kRnr) return outcome;
+    const ExecuteResult result = execute_head(owner);
+    if (result.nack == wire::NackCode::kRnr) return result;
     free_slot(rcv_nxt_, actions);
-    if (outcome.nack != wire::NackCode::kNone) return outcome;
+    if (result.nack != wire::NackCode::kNone) return result;
     ++rcv_nxt_;
   }
   return {};
@@ -243,12 +247,12 @@ bool StreamReceiver::resume(RxActions& actions, Owner&& owner) {
   if (refused() || !has_head()) return false;
   const Psn before = rcv_nxt_;
   const wire::Packet head = head_packet();
-  const Outcome outcome = drain(actions, owner);
-  if (before == rcv_nxt_ && !is_terminal(outcome.nack)) return false;
-  acknowledge(head, outcome, has_head(), actions);
+  const ExecuteResult result = drain(actions, owner);
+  if (before == rcv_nxt_ && !is_terminal(result.nack)) return false;
+  acknowledge(head, result, has_head(), actions);
   // The acknowledgement is marked as answering no packet, so that the peer takes neither the wait
   // for a round trip nor the packet for a fresh SACK.
-  if (outcome.nack == wire::NackCode::kNone) {
+  if (result.nack == wire::NackCode::kNone) {
     actions.ack.mp_ack.flags &= static_cast<uint8_t>(~wire::kMpAckSackValid);
   }
   return true;

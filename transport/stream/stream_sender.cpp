@@ -55,7 +55,7 @@ void StreamSender::reset(Psn first, uint16_t vp, const Prng& paths) {
   recovery_.reset(first);
   undo_.reset(first);
   paths_.reset(vp, paths);
-  gate_.settle(facts(), false);
+  gate_.update(facts(), false);
 }
 
 StreamSender::AckResult StreamSender::on_ack(Time now, const wire::Packet& ack, bool has_new) {
@@ -91,9 +91,9 @@ StreamSender::AckResult StreamSender::on_ack(Time now, const wire::Packet& ack, 
   // Losses found by age or reordering do not make a stale acknowledgement count as progress.
   const bool names_loss = board_.lost_count() != lost_before &&
                           (una() == ack.psn || (sack_valid && board_.outstanding(ext.sack)));
-  const bool any_news = advanced || sack_is_new;
+  const bool any_progress = advanced || sack_is_new;
   const bool slow = sack_is_new && from_slow_path(ext);
-  if (any_news) {
+  if (any_progress) {
     report_to_window({.now = now,
                       .rtt = rtt,
                       .packets = open_before - board_.unacknowledged(),
@@ -103,25 +103,25 @@ StreamSender::AckResult StreamSender::on_ack(Time now, const wire::Packet& ack, 
                       .limited_by = limited_by(has_new)},
                      slow);
     use_.wire_limited = false;
-    news(now);
+    on_progress(now);
   }
   detect(now);
-  if (board_.lost_count() != lost_before && !any_news) rto_.restart(now);
+  if (board_.lost_count() != lost_before && !any_progress) rto_.restart(now);
   // Behind the timer: what it waits for may be lost, and only a timeout may tell.
   if (sack_valid && ext.nack == wire::NackCode::kSyncTooEarly) defer(now, ack.psn, ext.sack);
-  grant_credits(now, ack.vp, any_news, slow, has_new);
+  grant_credits(now, ack.vp, any_progress, slow, has_new);
   if (trace_.on()) [[unlikely]] {
     raise(now, TraceKind::window, una());
   }
-  return any_news || names_loss ? AckResult::kNews : AckResult::kStale;
+  return any_progress || names_loss ? AckResult::kProgress : AckResult::kStale;
 }
 
 void StreamSender::on_implied_ack(Time now, Psn aack) {
   if (!una().before(aack) || aack.after(nxt())) return;
   advance(now, aack);
-  news(now);
+  on_progress(now);
   gate_.note_ack(now);
-  gate_.settle(facts(), board_.due_count() > 0);
+  gate_.update(facts(), board_.due_count() > 0);
 }
 
 void StreamSender::report_to_window(const cc::AckSample& sample, bool slow) {
@@ -139,7 +139,7 @@ void StreamSender::report_to_window(const cc::AckSample& sample, bool slow) {
   }
 }
 
-void StreamSender::news(Time now) {
+void StreamSender::on_progress(Time now) {
   rto_.restart(now);
   last_progress_ = now;
   rto_.end_backoff();
@@ -244,7 +244,7 @@ StreamSender::Choice StreamSender::choose(bool has_new) const {
   return {};
 }
 
-uint16_t StreamSender::on_sent(Time now, const Choice& choice, bool follows_all) {
+uint16_t StreamSender::on_sent(Time now, const Choice& choice, bool starts_sync) {
   ++counters_->packets_sent;
   ++stats_.packets_sent;
   last_sent_ = now;
@@ -258,7 +258,7 @@ uint16_t StreamSender::on_sent(Time now, const Choice& choice, bool follows_all)
       probe_ = {};
       rto_.end_backoff();
     }
-    board_.send_new(follows_all);
+    board_.send_new(starts_sync);
     use_.window_limited = in_flight() >= window_.packets();
     return vp;
   }
@@ -278,7 +278,7 @@ uint16_t StreamSender::on_sent(Time now, const Choice& choice, bool follows_all)
   if (board_.held_count() > 0 && choice.psn.before(board_.first_held())) {
     deferred_until_ = now + sync_delay();
   }
-  gate_.settle(facts(), true);  // a probe needs no credit, but may take the room of one
+  gate_.update(facts(), true);  // a probe needs no credit, but may take the room of one
   return vp;
 }
 

@@ -38,12 +38,12 @@ class StreamSender {
     Kind kind = Kind::kNothing;
     Psn psn;
     [[nodiscard]] bool any() const { return kind != Kind::kNothing; }
-    [[nodiscard]] bool again() const { return any() && kind != Kind::kNew; }
+    [[nodiscard]] bool retransmits() const { return any() && kind != Kind::kNew; }
   };
   enum class AckResult : uint8_t {
     kGhost,  // acknowledges a PSN that was never sent: nothing was changed
     kStale,  // acknowledges nothing new
-    kNews,
+    kProgress,
   };
 
   StreamSender(const Params& params, TransportCounters* counters, Trace trace = {});
@@ -70,10 +70,10 @@ class StreamSender {
 
   // ---- Work out
   [[nodiscard]] Choice choose(bool has_new) const;
-  // The chosen packet is handed to the host; returns its virtual path. `follows_all`: a new packet
+  // The chosen packet is handed to the host; returns its virtual path. `starts_sync`: a new packet
   // that begins an operation which the receiver refuses before everything else has arrived
   // (synchronise).
-  uint16_t on_sent(Time now, const Choice& choice, bool follows_all = false);
+  uint16_t on_sent(Time now, const Choice& choice, bool starts_sync = false);
   [[nodiscard]] Time next_deadline(bool has_new) const;
   // Draws a path for a packet outside the stream (the keep-alive acknowledgement).
   uint16_t draw_path(Time now) { return paths_.draw(now); }
@@ -160,11 +160,11 @@ class StreamSender {
   void begin_instant(Time now, bool has_new);
   [[nodiscard]] cc::LimitedBy limited_by(bool has_new) const;
   [[nodiscard]] bool from_slow_path(const wire::MpAckExt& ext) const;
-  void grant_credits(Time now, uint16_t vp, bool news, bool slow, bool has_new);
+  void grant_credits(Time now, uint16_t vp, bool progress, bool slow, bool has_new);
   [[nodiscard]] bool restart_due(Time now) const;
   uint16_t choose_path(Time now, const Choice& choice);
 
-  void news(Time now);
+  void on_progress(Time now);
   void report_to_window(const cc::AckSample& sample, bool slow);
   [[nodiscard]] bool has_due() const { return recovery_.next(board_).has_value(); }
   [[nodiscard]] Choice early_candidate() const;

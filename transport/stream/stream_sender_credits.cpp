@@ -39,16 +39,16 @@ bool StreamSender::from_slow_path(const wire::MpAckExt& ext) const {
 
 // Grants the credits of an acknowledgement that echoes `vp`, after the window and the maps were
 // updated.
-void StreamSender::grant_credits(Time now, uint16_t vp, bool news, bool slow, bool has_new) {
+void StreamSender::grant_credits(Time now, uint16_t vp, bool progress, bool slow, bool has_new) {
   if (!gate_.clocked()) return;
   const bool work = has_new || has_due() || early_candidate().any();
   const bool room = gate_.on_ack(now, vp, facts(), work && !slow ? recovery_.burst() : 0);
-  if (room && !slow && !work && news && params_.path_window_reduction) {
+  if (room && !slow && !work && progress && params_.path_window_reduction) {
     window_.on_unused_ack();
     ++stats_.window_reductions;
     ++counters_->window_reductions;
   }
-  gate_.settle(facts(), work);
+  gate_.update(facts(), work);
 }
 
 void StreamSender::on_backlog(Time now) {
@@ -87,7 +87,7 @@ bool StreamSender::restart_due(Time now) const {
 // The path of a packet that leaves now.
 uint16_t StreamSender::choose_path(Time now, const Choice& choice) {
   std::optional<uint16_t> granted;
-  if (choice.kind != Choice::Kind::kProbe) granted = gate_.take(now, srtt() * kRestartRtts);
+  if (choice.kind != Choice::Kind::kProbe) granted = gate_.consume(now, srtt() * kRestartRtts);
   if (granted && round_.explore) {
     round_.explore = false;
     granted.reset();

@@ -37,7 +37,7 @@ void StreamSender::expire(Time now) {
   if constexpr (kTimer == Timer::kDeferral) {
     if (only_deferred()) rto_.restart(now);
     release_deferred(now);
-    gate_.settle(facts(), true);
+    gate_.update(facts(), true);
   } else if constexpr (kTimer == Timer::kTimeout) {
     on_timeout(now);
   } else {

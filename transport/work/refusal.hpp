@@ -18,7 +18,7 @@ class Refusal {
     event_ = event;
   }
   // True once for each refusal; `event` gets its event.
-  bool take(QpEvent* event) {
+  bool pop(QpEvent* event) {
     if (!due_) return false;
     due_ = false;
     *event = event_;

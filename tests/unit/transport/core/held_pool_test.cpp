@@ -7,12 +7,12 @@ namespace {
 
 TEST(HeldPool, GivesOutItsBudgetAndNoMore) {
   HeldPool pool(2);
-  const uint32_t first = pool.take({}, 11);
-  const uint32_t second = pool.take({}, 22);
+  const uint32_t first = pool.allocate({}, 11);
+  const uint32_t second = pool.allocate({}, 22);
   ASSERT_NE(first, HeldPool::kNone);
   ASSERT_NE(second, HeldPool::kNone);
   EXPECT_NE(first, second);
-  EXPECT_EQ(pool.take({}, 33), HeldPool::kNone);
+  EXPECT_EQ(pool.allocate({}, 33), HeldPool::kNone);
   EXPECT_EQ(pool.in_use(), 2u);
   EXPECT_EQ(pool[first].frame, 11u);
   EXPECT_EQ(pool[second].frame, 22u);
@@ -20,16 +20,16 @@ TEST(HeldPool, GivesOutItsBudgetAndNoMore) {
 
 TEST(HeldPool, AReturnedEntryIsGivenOutAgain) {
   HeldPool pool(1);
-  const uint32_t entry = pool.take({}, 1);
+  const uint32_t entry = pool.allocate({}, 1);
   pool.give_back(entry);
   EXPECT_EQ(pool.in_use(), 0u);
-  EXPECT_EQ(pool.take({}, 2), entry);
+  EXPECT_EQ(pool.allocate({}, 2), entry);
   EXPECT_EQ(pool[entry].frame, 2u);
 }
 
 TEST(HeldPool, ABudgetOfZeroHoldsNothing) {
   HeldPool pool(0);
-  EXPECT_EQ(pool.take({}, 1), HeldPool::kNone);
+  EXPECT_EQ(pool.allocate({}, 1), HeldPool::kNone);
   EXPECT_EQ(pool.in_use(), 0u);
 }
 

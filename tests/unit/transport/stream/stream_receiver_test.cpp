@@ -47,7 +47,7 @@ class Receiver {
   }
 
   // The functions that the receiver calls.
-  Outcome execute(const wire::Packet& packet, FrameHandle frame, bool was_placed) {
+  ExecuteResult execute(const wire::Packet& packet, FrameHandle frame, bool was_placed) {
     const int i = index(packet.psn);
     EXPECT_EQ(was_placed, placed.contains(i));
     EXPECT_TRUE(was_placed || frame == static_cast<FrameHandle>(i));
@@ -57,13 +57,13 @@ class Receiver {
     executed.push_back(i);
     return {};
   }
-  Early place(const wire::Packet& packet, FrameHandle frame) {
+  PlacementVerdict place(const wire::Packet& packet, FrameHandle frame) {
     const int i = index(packet.psn);
     EXPECT_EQ(frame, static_cast<FrameHandle>(i));
-    if (too_soon.contains(i)) return Early::kTooSoon;
-    if (!placeable.contains(i)) return Early::kWait;
+    if (too_early.contains(i)) return PlacementVerdict::kTooEarly;
+    if (!placeable.contains(i)) return PlacementVerdict::kHold;
     EXPECT_TRUE(placed.insert(i).second) << "placed twice";
-    return Early::kPlaced;
+    return PlacementVerdict::kPlaced;
   }
 
   TransportCounters counters;
@@ -77,7 +77,7 @@ class Receiver {
   int not_ready_for = -1;
   int refuses = -1;
   std::set<int> placeable;  // ahead of their turn
-  std::set<int> too_soon;
+  std::set<int> too_early;
   std::set<int> placed;
 
  private:
@@ -294,7 +294,7 @@ TEST(StreamReceiver, WhatIsNotReadyIsPlacedAndNeedsNoBudget) {
 
 TEST(StreamReceiver, ASynchroniseTooSoonIsDroppedAndNackedByName) {
   Receiver r;
-  r.too_soon = {2};
+  r.too_early = {2};
   EXPECT_EQ(r.take(2, wire::kMpDataSync), RxVerdict::kDone);
   EXPECT_EQ(r.nack(), wire::NackCode::kSyncTooEarly);
   EXPECT_EQ(r.aack(), 0);
@@ -302,7 +302,7 @@ TEST(StreamReceiver, ASynchroniseTooSoonIsDroppedAndNackedByName) {
   EXPECT_EQ(r.counters.drop_sync_too_early, 1u);
   EXPECT_EQ(r.counters.acks_sent, 0u);
   EXPECT_EQ(r.counters.nacks_sent, 1u);
-  r.too_soon.clear();
+  r.too_early.clear();
   r.placeable = {2};
   r.take(2);
   EXPECT_EQ(r.nack(), wire::NackCode::kNone) << "nothing was kept of the first copy";

@@ -38,7 +38,7 @@ TEST(Synchronise, WhatCameTooEarlyIsSentAgainAfterTheDelayAndCostsNothing) {
   s.sender.on_deadline(s.now);
   EXPECT_EQ(s.send(1000, false), 1);
   EXPECT_EQ(s.index(s.last.psn), 2);
-  EXPECT_TRUE(s.last.again());
+  EXPECT_TRUE(s.last.retransmits());
   EXPECT_EQ(s.window_raw(), window);
   EXPECT_EQ(s.counters.retransmitted_sync, 1u);
   EXPECT_EQ(s.counters.retransmitted_nack + s.counters.retransmitted_rto, 0u);

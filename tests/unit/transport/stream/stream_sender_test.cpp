@@ -199,7 +199,7 @@ TEST(StreamSender, AStaleAcknowledgementIsNoNewsThoughTimeShowsALoss) {
   p.loss_trigger = 8;
   Sender s(p);
   s.send();
-  ASSERT_EQ(s.ack(0, 20), StreamSender::AckResult::kNews);
+  ASSERT_EQ(s.ack(0, 20), StreamSender::AckResult::kProgress);
   s.send();  // what the trigger found is sent again
   const uint64_t marked = s.counters.retransmitted_trigger;
   ASSERT_GT(marked, 0u);
@@ -216,7 +216,7 @@ TEST(StreamSender, AStaleNackIsNoNewsThoughReorderingShowsALoss) {
   p.reorder_delta = 8;
   Sender s(p);
   s.send();
-  ASSERT_EQ(s.ack(0, 20), StreamSender::AckResult::kNews);
+  ASSERT_EQ(s.ack(0, 20), StreamSender::AckResult::kProgress);
   EXPECT_EQ(s.overflow(-100, -101), StreamSender::AckResult::kStale);
   EXPECT_GT(s.counters.retransmitted_nack, 0u);
 }

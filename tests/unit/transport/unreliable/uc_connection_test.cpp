@@ -125,7 +125,7 @@ TEST_F(UcConnectionTest, AWriteThatMayNotBeIsDroppedWithoutAWord) {
   EXPECT_FALSE(arrived(0, 1024));
   EXPECT_EQ(b.core.state, QpState::kRts);
   QpEvent event = QpEvent::kNone;
-  EXPECT_FALSE(b.core.refusal.take(&event));
+  EXPECT_FALSE(b.core.refusal.pop(&event));
   b.core.attributes.access = kRemoteWrite;
   post(WorkOpcode::kWrite, 2000);
   for (const auto& packet : a.send()) b.receive(packet);
@@ -165,7 +165,7 @@ TEST_F(UcConnectionTest, AClosedReceiveBufferIsOurOwnErrorAndEndsTheQueuePair) {
   b.receive(a.send()[0]);
   EXPECT_EQ(b.received()->status, WcStatus::kLocalProtectionError);
   QpEvent event = QpEvent::kFatal;
-  EXPECT_TRUE(b.core.refusal.take(&event));
+  EXPECT_TRUE(b.core.refusal.pop(&event));
   EXPECT_EQ(event, QpEvent::kNone);
 }
 

@@ -100,7 +100,7 @@ TEST_F(UdConnectionTest, WhatDoesNotFitBehindTheGrhIsACountedDropAndTakesNoRecei
   EXPECT_FALSE(b.received().has_value());
   EXPECT_EQ(b.memory[0x4000], 0) << "nothing is placed";
   QpEvent event = QpEvent::kFatal;
-  EXPECT_FALSE(b.core.refusal.take(&event));
+  EXPECT_FALSE(b.core.refusal.pop(&event));
   post(9);
   b.receive(a.send()[0]);
   EXPECT_EQ(b.received()->byte_len, 49u);
