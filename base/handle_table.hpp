@@ -16,7 +16,7 @@
 
 #include "base/check.hpp"
 
-namespace mprdma::dataplane {
+namespace mprdma {
 
 template <class T, uint32_t kSlotBits = 14>
 class HandleTable {
@@ -50,7 +50,7 @@ class HandleTable {
   }
 
   // Removes an object from the table; nullptr: the handle has none.
-  std::unique_ptr<T> take(uint32_t handle) {
+  std::unique_ptr<T> remove(uint32_t handle) {
     if (find(handle) == nullptr) return nullptr;
     Slot& slot = slots_[handle & kSlotMask];
     slot.handle = (slot.handle + (1u << kSlotBits)) & kHandleMask;
@@ -86,4 +86,4 @@ class HandleTable {
   std::deque<uint32_t> free_;
 };
 
-}  // namespace mprdma::dataplane
+}  // namespace mprdma

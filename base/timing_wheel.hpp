@@ -17,7 +17,7 @@
 #include "base/check.hpp"
 #include "base/units.hpp"
 
-namespace mprdma::dataplane {
+namespace mprdma {
 
 struct TimerNode {
   TimerNode* next = nullptr;
@@ -213,4 +213,4 @@ class TimingWheel {
   std::array<Level, kLevels + 1> levels_{};
 };
 
-}  // namespace mprdma::dataplane
+}  // namespace mprdma

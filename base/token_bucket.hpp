@@ -15,7 +15,7 @@ class TokenBucket {
   constexpr TokenBucket(Duration interval, int64_t burst) : interval_(interval), burst_(burst) {}
 
   // Takes a token. False: there is none yet.
-  bool take(Time now) {
+  bool consume(Time now) {
     const Time full = std::max(full_at_, now);
     if (full - now > interval_ * (burst_ - 1)) return false;
     full_at_ = full + interval_;

@@ -23,13 +23,13 @@ namespace detail {
 
 using transport::ParamRange;
 
-inline bool take(const toml::node& node, const ParamRange&, bool* out) {
+inline bool parse_value(const toml::node& node, const ParamRange&, bool* out) {
   const auto* value = node.as_boolean();
   if (value != nullptr) *out = value->get();
   return value != nullptr;
 }
 
-inline bool take(const toml::node& node, const ParamRange& range, uint32_t* out) {
+inline bool parse_value(const toml::node& node, const ParamRange& range, uint32_t* out) {
   const auto* value = node.as_integer();
   if (value == nullptr || value->get() < 0 || value->get() > UINT32_MAX ||
       !in_range(range, static_cast<uint32_t>(value->get()))) {
@@ -48,14 +48,14 @@ inline bool read_number(const toml::node& node, const ParamRange& range, double*
   return *out >= range.low && *out <= range.high;
 }
 
-inline bool take(const toml::node& node, const ParamRange& range, Duration* out) {
+inline bool parse_value(const toml::node& node, const ParamRange& range, Duration* out) {
   double us = 0;
   if (!read_number(node, range, &us)) return false;
   *out = Duration::ns(std::llround(us * 1e3));
   return true;
 }
 
-inline bool take(const toml::node& node, const ParamRange& range, Fixed16* out) {
+inline bool parse_value(const toml::node& node, const ParamRange& range, Fixed16* out) {
   double value = 0;
   if (!read_number(node, range, &value)) return false;
   *out = Fixed16::from_raw(static_cast<uint32_t>(std::lround(value * Fixed16::kOneRaw)));
@@ -63,8 +63,8 @@ inline bool take(const toml::node& node, const ParamRange& range, Fixed16* out) 
 }
 
 template <class Choice>
-requires(std::is_enum_v<Choice>) inline bool take(const toml::node& node, const ParamRange&,
-                                                  Choice* out) {
+requires(std::is_enum_v<Choice>) inline bool parse_value(const toml::node& node, const ParamRange&,
+                                                         Choice* out) {
   const auto* value = node.as_string();
   return value != nullptr && transport::parse_word(value->get(), out);
 }
@@ -77,7 +77,7 @@ template <class Type>
 Status read_param(const toml::node& node, const transport::Param& param,
                   Type transport::Params::*member, transport::Params* params) {
   const transport::Protocol protocol = params->protocol;
-  if (detail::take(node, param.range.in(protocol), &(params->*member))) return {};
+  if (detail::parse_value(node, param.range.in(protocol), &(params->*member))) return {};
   std::array<char, transport::kParamTextBytes> text;
   return {EINVAL, std::string(expected_text(param, protocol, text))};
 }

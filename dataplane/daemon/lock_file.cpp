@@ -23,7 +23,7 @@ LockFile::~LockFile() {
   }
 }
 
-Status LockFile::take(const std::string& socket_path) {
+Status LockFile::acquire(const std::string& socket_path) {
   const std::string path = socket_path + ".lock";
   for (int attempt = 0; attempt < 10; ++attempt) {
     const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);

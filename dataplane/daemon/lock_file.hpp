@@ -21,7 +21,7 @@ class LockFile {
   LockFile& operator=(const LockFile&) = delete;
 
   // Takes the lock. An error says why this process cannot be the daemon.
-  Status take(const std::string& socket_path);
+  Status acquire(const std::string& socket_path);
   // Reads PATH.blocks; all zero if there is none.
   [[nodiscard]] BlockTable::Instances load() const;
   void store(uint32_t block, uint64_t instance) const;

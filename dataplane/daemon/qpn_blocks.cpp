@@ -11,7 +11,7 @@ void BlockTable::restore(const Instances& instances, Time now) {
   }
 }
 
-uint32_t BlockTable::take(uint32_t block, uint64_t instance) {
+uint32_t BlockTable::assign(uint32_t block, uint64_t instance) {
   blocks_[block] = {instance, true, {}};
   return block;
 }
@@ -31,15 +31,15 @@ uint32_t BlockTable::random_free(Time now) {
 uint32_t BlockTable::assign(uint64_t instance, uint32_t wanted, Time now) {
   if (wanted < kBlocks && !blocks_[wanted].used &&
       (blocks_[wanted].instance == instance || blocks_[wanted].rests_until <= now)) {
-    return take(wanted, instance);
+    return assign(wanted, instance);
   }
   uint32_t found = random_free(now);
-  if (found != kNoBlock) return take(found, instance);
+  if (found != kNoBlock) return assign(found, instance);
   for (uint32_t i = 0; i < kBlocks; ++i) {
     if (blocks_[i].used) continue;
     if (found == kNoBlock || blocks_[i].rests_until < blocks_[found].rests_until) found = i;
   }
-  return found == kNoBlock ? kNoBlock : take(found, instance);
+  return found == kNoBlock ? kNoBlock : assign(found, instance);
 }
 
 void BlockTable::release(uint32_t block, Time now) {

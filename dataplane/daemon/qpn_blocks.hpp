@@ -44,7 +44,7 @@ class BlockTable {
     Time rests_until;
   };
 
-  uint32_t take(uint32_t block, uint64_t instance);
+  uint32_t assign(uint32_t block, uint64_t instance);
   uint32_t random_free(Time now);
 
   Prng prng_;

@@ -59,7 +59,7 @@ Status DaemonServer::open(Time now) {
     return {ENAMETOOLONG, "the socket path '" + config_.socket +
                               "' is empty or longer than 107 bytes: shorten it"};
   }
-  Status status = lock_.take(config_.socket);
+  Status status = lock_.acquire(config_.socket);
   if (status.ok()) status = listen_at(config_.socket);
   if (status.ok()) blocks_.restore(lock_.load(), now);
   return status;

@@ -34,7 +34,7 @@ int Commands::destroy_ah(const mprdma_abi_client* client, const Call& call, Time
   // Whoever waits for its address goes on: datagrams of one with an address wait for nothing else
   // but the wire, and that walk over all queue pairs is spared.
   const bool resolving = ah->path == PathState::kResolving;
-  worker_.ahs().take(in.handle);
+  worker_.ahs().remove(in.handle);
   if (resolving) worker_.mark_datagram_qps_dirty();
   worker_.after_command(now);
   return 0;
@@ -45,7 +45,7 @@ void Commands::drop_ahs(const mprdma_abi_client* client) {
   worker_.ahs().for_each([&](uint32_t handle, const AddressHandle& ah) {
     if (ah.client == client) handles.push_back(handle);
   });
-  for (const uint32_t handle : handles) worker_.ahs().take(handle);
+  for (const uint32_t handle : handles) worker_.ahs().remove(handle);
 }
 
 int Commands::attach_mcast(const mprdma_abi_client* client, const Call& call) {

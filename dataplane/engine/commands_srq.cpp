@@ -97,7 +97,7 @@ int Commands::destroy_srq(const mprdma_abi_client* client, const Call& call) {
 }
 
 void Commands::drop_srq(uint32_t handle) {
-  std::unique_ptr<Srq> srq = worker_.srqs().take(handle);
+  std::unique_ptr<Srq> srq = worker_.srqs().remove(handle);
   --pds_[srq->pd()].users;
   if (!srq->is_xrc()) return;
   --srq->cq()->users;

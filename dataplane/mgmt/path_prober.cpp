@@ -20,7 +20,7 @@ PathProber::Open* PathProber::ask(uint32_t client, const ProbeQuestion& question
                                   [client](const Open& open) { return open.client == client; });
   // A result that was not taken yet has its room, too.
   if (open_.size() + results_.size() >= kOpenMax || static_cast<size_t>(mine) >= kOpenOfOne ||
-      !limit_.take(now)) {
+      !limit_.consume(now)) {
     return nullptr;
   }
   open_.push_back({.client = client,

@@ -60,7 +60,7 @@ void Qp1::on_probe(const wire::DecodedFrame& decoded,
   if (!address_of_probe_answer(decoded.address, &back)) {
     return host.count(NicCount::kProbesDropped);
   }
-  if (!probe_limit_.take(now)) return host.count(NicCount::kProbesRefused);
+  if (!probe_limit_.consume(now)) return host.count(NicCount::kProbesRefused);
   if (send_probe(back, decoded.packet.vp, answer_to_probe(mad, decoded), host)) {
     host.count(NicCount::kProbesAnswered);
   }

@@ -70,8 +70,8 @@ MUTANTS = [
     _mutant(
         "every-probe-is-answered",
         "qp1.cpp",
-        "  if (!probe_limit_.take(now)) return",
-        "  if (!probe_limit_.take(now) && false) return",
+        "  if (!probe_limit_.consume(now)) return",
+        "  if (!probe_limit_.consume(now) && false) return",
         "probes of strangers take the link",
     ),
     # ---- Path probes

@@ -7,7 +7,7 @@
 
 #include "base/prng.hpp"
 
-namespace mprdma::dataplane {
+namespace mprdma {
 namespace {
 
 Time at_us(int64_t us) {
@@ -126,4 +126,4 @@ TEST(TimingWheel, FarDeadlineBeyondTheLastLevelComesInItsTime) {
 }
 
 }  // namespace
-}  // namespace mprdma::dataplane
+}  // namespace mprdma
