@@ -116,7 +116,7 @@ PortResult open_port(std::string_view spec, EalTelemetry* telemetry) {
   if (spec.starts_with(kLocal)) return open_local(spec.substr(kLocal.size()));
   if (spec.starts_with(kEthdev)) return open_ethdev(spec.substr(kEthdev.size()), telemetry);
   if (spec.starts_with(kDaemon)) {
-    return mprdmad::DaemonPort::open(std::string(spec.substr(kDaemon.size())));
+    return client::DaemonPort::open(std::string(spec.substr(kDaemon.size())));
   }
   return PortResult::failure(
       EINVAL, "a port is 'local:SOCKET-PATH', 'ethdev:DPDK-DEVICE' or 'daemon:SOCKET-PATH', not '" +

@@ -2,7 +2,7 @@
 
 #include <cerrno>
 
-namespace mprdma::dataplane::mprdmad {
+namespace mprdma::dataplane::client {
 
 uint32_t CmIds::add(Client client, uint32_t agents, uint64_t cookie, uint32_t port_space) {
   do {
@@ -253,4 +253,4 @@ void CmIds::advance(Id* id) {
   }
 }
 
-}  // namespace mprdma::dataplane::mprdmad
+}  // namespace mprdma::dataplane::client

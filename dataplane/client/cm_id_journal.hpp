@@ -17,7 +17,7 @@
 #include "abi/mprdma_abi.h"
 #include "abi/mprdma_abi_cm.h"
 
-namespace mprdma::dataplane::mprdmad {
+namespace mprdma::dataplane::client {
 
 class CmIds {
  public:
@@ -94,4 +94,4 @@ class CmIds {
   uint32_t last_number_ = 0;
 };
 
-}  // namespace mprdma::dataplane::mprdmad
+}  // namespace mprdma::dataplane::client

@@ -16,7 +16,7 @@
 
 #include "dataplane/sys/clock.hpp"
 
-namespace mprdma::dataplane::mprdmad {
+namespace mprdma::dataplane::client {
 
 namespace {
 
@@ -420,4 +420,4 @@ bool DaemonLink::next_event(CmIds::Event* out, mprdma_abi_cm_open* where) {
   }
 }
 
-}  // namespace mprdma::dataplane::mprdmad
+}  // namespace mprdma::dataplane::client

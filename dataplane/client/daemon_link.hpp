@@ -21,7 +21,7 @@
 #include "dataplane/client/message_socket.hpp"
 #include "dataplane/client/protocol.hpp"
 
-namespace mprdma::dataplane::mprdmad {
+namespace mprdma::dataplane::client {
 
 class DaemonLink final : public Daemon {
  public:
@@ -115,4 +115,4 @@ class DaemonLink final : public Daemon {
   std::vector<std::pair<const mprdma_abi_client*, mprdma_abi_cm_open>> opens_;
 };
 
-}  // namespace mprdma::dataplane::mprdmad
+}  // namespace mprdma::dataplane::client

@@ -9,7 +9,7 @@
 
 #include "dataplane/sys/clock.hpp"
 
-namespace mprdma::dataplane::mprdmad {
+namespace mprdma::dataplane::client {
 
 namespace {
 
@@ -90,4 +90,4 @@ void DaemonPort::close_after_fork() {
   local_->close_after_fork();
 }
 
-}  // namespace mprdma::dataplane::mprdmad
+}  // namespace mprdma::dataplane::client

@@ -11,7 +11,7 @@
 #include "dataplane/port/port.hpp"
 #include "dataplane/port/port_result.hpp"
 
-namespace mprdma::dataplane::mprdmad {
+namespace mprdma::dataplane::client {
 
 class DaemonPort final : public Port {
  public:
@@ -49,4 +49,4 @@ class DaemonPort final : public Port {
   int epoll_fd_;  // the two descriptors of theirs
 };
 
-}  // namespace mprdma::dataplane::mprdmad
+}  // namespace mprdma::dataplane::client

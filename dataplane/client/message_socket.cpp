@@ -9,7 +9,7 @@
 
 #include "dataplane/sys/passed_fd.hpp"
 
-namespace mprdma::dataplane::mprdmad {
+namespace mprdma::dataplane::client {
 
 int new_message_socket() {
   return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -63,4 +63,4 @@ int receive_message(int socket, Incoming* in) {
   return 0;
 }
 
-}  // namespace mprdma::dataplane::mprdmad
+}  // namespace mprdma::dataplane::client

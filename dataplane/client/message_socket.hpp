@@ -10,7 +10,7 @@
 
 #include "dataplane/client/protocol.hpp"
 
-namespace mprdma::dataplane::mprdmad {
+namespace mprdma::dataplane::client {
 
 struct Incoming {
   alignas(8) std::array<unsigned char,
@@ -46,4 +46,4 @@ bool brings_descriptor(int socket);
 // regular end).
 int receive_message(int socket, Incoming* in);
 
-}  // namespace mprdma::dataplane::mprdmad
+}  // namespace mprdma::dataplane::client

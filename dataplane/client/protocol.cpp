@@ -1,6 +1,6 @@
 #include "dataplane/client/protocol.hpp"
 
-namespace mprdma::dataplane::mprdmad {
+namespace mprdma::dataplane::client {
 
 size_t message_bytes(MessageType type) {
   switch (type) {
@@ -59,4 +59,4 @@ const char* to_string(MessageFault fault) {
   return "?";
 }
 
-}  // namespace mprdma::dataplane::mprdmad
+}  // namespace mprdma::dataplane::client

@@ -56,7 +56,7 @@
 #include "dataplane/qpn.hpp"
 #include "wire/constants.hpp"
 
-namespace mprdma::dataplane::mprdmad {
+namespace mprdma::dataplane::client {
 
 inline constexpr const char* kSocketName = "mprdmad.sock";  // in the runtime directory
 inline constexpr const char* kSystemSocket = "/run/mprdma/mprdmad.sock";
@@ -292,4 +292,4 @@ void set_text(std::array<char, n>* out, std::string_view text) {
   std::memcpy(out->data(), text.data(), bytes);
 }
 
-}  // namespace mprdma::dataplane::mprdmad
+}  // namespace mprdma::dataplane::client

@@ -133,7 +133,7 @@ Status complete_daemon_config(const Environment& environment, unsigned uid, Daem
     return {EINVAL, "shared_address needs a tap that has the address: give --tap, or [kernel] tap"};
   }
   if (config->socket.empty()) {
-    config->socket = runtime_directory(environment, uid) + "/" + kSocketName;
+    config->socket = runtime_directory(environment, uid) + "/" + client::kSocketName;
   }
   return {};
 }

@@ -21,7 +21,7 @@ namespace mprdma::dataplane::mprdmad {
 class BlockTable {
  public:
   static constexpr Duration kRest = Duration::s(30);
-  using Instances = std::array<uint64_t, kBlocks>;
+  using Instances = std::array<uint64_t, client::kBlocks>;
 
   explicit BlockTable(uint64_t seed) : prng_(seed) {}
 
@@ -48,7 +48,7 @@ class BlockTable {
   uint32_t random_free(Time now);
 
   Prng prng_;
-  std::array<Block, kBlocks> blocks_;
+  std::array<Block, client::kBlocks> blocks_;
 };
 
 }  // namespace mprdma::dataplane::mprdmad

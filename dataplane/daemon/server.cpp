@@ -74,7 +74,7 @@ Status DaemonServer::listen_at(const std::string& path) {
     }
     unlink(path.c_str());
   }
-  const int fd = new_message_socket();
+  const int fd = client::new_message_socket();
   if (fd < 0) return system_status("socket", errno);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -106,7 +106,7 @@ void DaemonServer::on_ready(uint64_t tag, uint32_t events, Time now) {
   if (found == connections_.end()) return;
   Connection& client = found->second;
   if ((tag & kTagKind) == kTagPort) {
-    if (client.block != kNoBlock) switch_->wake_client(client.block, now);
+    if (client.block != client::kNoBlock) switch_->wake_client(client.block, now);
     end_if_port_over(client);
   } else {
     if ((events & EPOLLOUT) != 0) write_some(client);
@@ -117,7 +117,8 @@ void DaemonServer::on_ready(uint64_t tag, uint32_t events, Time now) {
 
 void DaemonServer::service(Time now) {
   for (auto& [id, client] : connections_) {
-    if (client.block == kNoBlock && now >= client.hello_until) client.over = any_over_ = true;
+    if (client.block == client::kNoBlock && now >= client.hello_until)
+      client.over = any_over_ = true;
     end_if_port_over(client);
   }
   reap(now);
@@ -126,7 +127,7 @@ void DaemonServer::service(Time now) {
 void DaemonServer::list(std::vector<ClientStatus>* out) const {
   out->clear();
   for (const auto& [id, client] : connections_) {
-    if (client.block == kNoBlock) continue;
+    if (client.block == client::kNoBlock) continue;
     out->push_back(
         {client.block, client.pid, client.program, *switch_->client_counters(client.block)});
   }
@@ -149,7 +150,7 @@ void DaemonServer::accept_some(Time now) {
       // one without a Hello is closed instead.
       if (errno != EMFILE && errno != ENFILE) return;
       for (auto& [id, client] : connections_) {
-        if (client.block == kNoBlock) client.over = any_over_ = true;
+        if (client.block == client::kNoBlock) client.over = any_over_ = true;
       }
       return;
     }
@@ -166,7 +167,7 @@ void DaemonServer::accept_one(int fd, Time now) {
   ucred peer{};
   socklen_t length = sizeof peer;
   if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 || !serves(peer.uid)) {
-    return refuse(client, Refusal::kUser, 0,
+    return refuse(client, client::Refusal::kUser, 0,
                   "mprdmad serves user " + std::to_string(geteuid()) + ", not user " +
                       std::to_string(peer.uid) + ": allow that one in [daemon] allowed_uids");
   }
@@ -183,14 +184,14 @@ void DaemonServer::evict_newcomer() {
   std::map<pid_t, size_t> of_process;
   size_t newcomers = 0;
   for (const auto& [id, client] : connections_) {
-    if (client.block != kNoBlock || client.over) continue;
+    if (client.block != client::kNoBlock || client.over) continue;
     ++newcomers;
     ++of_process[client.pid];
   }
   if (newcomers <= kNewcomersMax) return;
   Connection* victim = nullptr;
   for (auto& [id, client] : connections_) {
-    if (client.block != kNoBlock || client.over) continue;
+    if (client.block != client::kNoBlock || client.over) continue;
     if (victim == nullptr || of_process[client.pid] > of_process[victim->pid] ||
         (client.pid == victim->pid && client.hello_until < victim->hello_until)) {
       victim = &client;
@@ -202,7 +203,7 @@ void DaemonServer::evict_newcomer() {
 void DaemonServer::watch(Connection& client) {
   uint32_t events = 0;
   // A client that does not read its answers may not ask for more.
-  if (client.outgoing.size() < kOutgoingMax / 2) events |= EPOLLIN;
+  if (client.outgoing.size() < client::kOutgoingMax / 2) events |= EPOLLIN;
   if (!client.outgoing.empty()) events |= EPOLLOUT;
   if (events == client.watched) return;
   epoll_event event{};
@@ -215,11 +216,11 @@ void DaemonServer::watch(Connection& client) {
 
 void DaemonServer::read_some(Connection& client, Time now) {
   for (int i = 0; i < kMessagesPerTurn && !client.over; ++i) {
-    if (client.outgoing.size() >= kOutgoingMax / 2) break;
-    if (client.block == kNoBlock && now < newcomers_after_) break;
-    if (brings_descriptor(client.fd)) return misbehaved(client, "a descriptor");
-    Incoming in;
-    const int error = receive_message(client.fd, &in);
+    if (client.outgoing.size() >= client::kOutgoingMax / 2) break;
+    if (client.block == client::kNoBlock && now < newcomers_after_) break;
+    if (client::brings_descriptor(client.fd)) return misbehaved(client, "a descriptor");
+    client::Incoming in;
+    const int error = client::receive_message(client.fd, &in);
     if (error == EAGAIN) break;
     if (error != 0) {
       client.over = any_over_ = true;
@@ -230,25 +231,25 @@ void DaemonServer::read_some(Connection& client, Time now) {
   if (!client.over) watch(client);
 }
 
-void DaemonServer::on_message(Connection& client, const Incoming& in, Time now) {
-  Head head;
-  const MessageFault fault = check_message(in.message(), &head);
-  if (fault == MessageFault::kOtherVersion && client.block == kNoBlock) {
-    return refuse(client, Refusal::kOtherVersion, head.serial,
-                  "mprdmad speaks version " + std::to_string(kVersion) +
+void DaemonServer::on_message(Connection& client, const client::Incoming& in, Time now) {
+  client::Head head;
+  const client::MessageFault fault = client::check_message(in.message(), &head);
+  if (fault == client::MessageFault::kOtherVersion && client.block == client::kNoBlock) {
+    return refuse(client, client::Refusal::kOtherVersion, head.serial,
+                  "mprdmad speaks version " + std::to_string(client::kVersion) +
                       " of its protocol, this process version " + std::to_string(head.version) +
                       ": use one installation for both");
   }
-  if (fault != MessageFault::kNone) return misbehaved(client, to_string(fault));
-  if (head.type == MessageType::kQuery) return on_query(client, head.serial);
-  if (head.type == MessageType::kPathProbe) {
-    return on_probe(client, load_message<PathProbe>(in.message()), now);
+  if (fault != client::MessageFault::kNone) return misbehaved(client, to_string(fault));
+  if (head.type == client::MessageType::kQuery) return on_query(client, head.serial);
+  if (head.type == client::MessageType::kPathProbe) {
+    return on_probe(client, client::load_message<client::PathProbe>(in.message()), now);
   }
-  if (head.type == MessageType::kHello && client.block == kNoBlock) {
-    return on_hello(client, load_message<Hello>(in.message()), now);
+  if (head.type == client::MessageType::kHello && client.block == client::kNoBlock) {
+    return on_hello(client, client::load_message<client::Hello>(in.message()), now);
   }
-  if (head.type == MessageType::kCmCommand && client.block != kNoBlock) {
-    return on_command(client, load_message<CmCommand>(in.message()), now);
+  if (head.type == client::MessageType::kCmCommand && client.block != client::kNoBlock) {
+    return on_command(client, client::load_message<client::CmCommand>(in.message()), now);
   }
   misbehaved(client, "a message out of turn");
 }
@@ -278,7 +279,7 @@ void DaemonServer::hang_up(int fd) const {
 }
 
 void DaemonServer::end(Connection& client, Time now) {
-  if (client.block != kNoBlock) {
+  if (client.block != client::kNoBlock) {
     const Time start = cpu_time();
     cm_->agent().forget_client(client.id, now);
     switch_->remove_client(client.block, now);
@@ -310,14 +311,14 @@ template <class T>
 void DaemonServer::send(Connection& client, const T& message) {
   if (client.over) return;
   if (client.outgoing.empty()) {
-    const int error = send_message(client.fd, message);
+    const int error = client::send_message(client.fd, message);
     if (error == 0) return;
     if (error != EAGAIN && error != ENOBUFS) {
       client.over = any_over_ = true;
       return;
     }
   }
-  if (client.outgoing.size() >= kOutgoingMax) return misbehaved(client, "does not read");
+  if (client.outgoing.size() >= client::kOutgoingMax) return misbehaved(client, "does not read");
   Message& queued = client.outgoing.emplace_back();
   std::memcpy(queued.bytes.data(), &message, sizeof message);
   queued.size = sizeof message;
@@ -327,7 +328,7 @@ void DaemonServer::send(Connection& client, const T& message) {
 void DaemonServer::write_some(Connection& client) {
   while (!client.outgoing.empty() && !client.over) {
     const Message& message = client.outgoing.front();
-    const int error = send_bytes(client.fd, message.bytes.data(), message.size);
+    const int error = client::send_bytes(client.fd, message.bytes.data(), message.size);
     if (error == EAGAIN || error == ENOBUFS) break;
     if (error != 0) client.over = any_over_ = true;
     client.outgoing.pop_front();
@@ -335,19 +336,19 @@ void DaemonServer::write_some(Connection& client) {
   if (!client.over) watch(client);
 }
 
-void DaemonServer::refuse(Connection& client, Refusal reason, uint32_t serial,
+void DaemonServer::refuse(Connection& client, client::Refusal reason, uint32_t serial,
                           const std::string& text) {
-  auto refused = new_message<Refused>(serial);
+  auto refused = client::new_message<client::Refused>(serial);
   refused.reason = reason;
-  set_text(&refused.text, text);
-  send_message(client.fd, refused);
+  client::set_text(&refused.text, text);
+  client::send_message(client.fd, refused);
   ++counters_.nic_clients_refused;
   client.over = any_over_ = true;
   say(client, refused.text.data());
 }
 
-Device DaemonServer::device() const {
-  Device device;
+client::Device DaemonServer::device() const {
+  client::Device device;
   device.ipv4 = address_.ipv4;
   device.prefix_bits = address_.prefix_bits;
   device.mac = address_.mac;
@@ -363,10 +364,10 @@ Device DaemonServer::device() const {
 
 void DaemonServer::set_device(const SwitchConfig& device_now) {
   address_ = device_now;
-  auto state = new_message<PortState>(0);
+  auto state = client::new_message<client::PortState>(0);
   state.device = device();
   for (auto& [id, client] : connections_) {
-    if (client.block != kNoBlock) send(client, state);
+    if (client.block != client::kNoBlock) send(client, state);
   }
 }
 
@@ -377,8 +378,8 @@ void DaemonServer::set_uids(std::vector<uid_t> uids) {
 
 void DaemonServer::deliver(const CmAgent::ClientEvent& event) {
   const auto found = connections_.find(event.client);
-  if (found == connections_.end() || found->second.block == kNoBlock) return;
-  auto message = new_message<CmEvent>(0);
+  if (found == connections_.end() || found->second.block == client::kNoBlock) return;
+  auto message = client::new_message<client::CmEvent>(0);
   message.event = event.event;
   ++counters_.nic_cm_events;
   send(found->second, message);
@@ -388,14 +389,14 @@ void DaemonServer::deliver(const PathProber::Result& result) {
   const auto found = connections_.find(result.client);
   if (found == connections_.end()) return;
   const auto seen = [](const ProbeArrival& arrival) {
-    return PathSeen{.bytes = arrival.bytes,
-                    .source_port = arrival.source_port,
-                    .hop_limit_sent = arrival.hop_limit_sent,
-                    .hop_limit = arrival.hop_limit,
-                    .ecn = arrival.ecn};
+    return client::PathSeen{.bytes = arrival.bytes,
+                            .source_port = arrival.source_port,
+                            .hop_limit_sent = arrival.hop_limit_sent,
+                            .hop_limit = arrival.hop_limit,
+                            .ecn = arrival.ecn};
   };
   const ProbeOutcome& outcome = result.outcome;
-  auto answer = new_message<PathAnswer>(outcome.serial);
+  auto answer = client::new_message<client::PathAnswer>(outcome.serial);
   answer.error = outcome.error;
   answer.sequence = outcome.sequence;
   answer.rtt_ns = static_cast<uint64_t>(outcome.rtt.count_ns());
@@ -408,15 +409,15 @@ void DaemonServer::deliver(const PathProber::Result& result) {
 // ---- Messages from clients
 
 void DaemonServer::on_query(Connection& client, uint32_t serial) {
-  auto info = new_message<Info>(serial);
+  auto info = client::new_message<client::Info>(serial);
   info.instance = config_.instance;
   info.clients = static_cast<uint32_t>(clients());
   info.device = device();
-  set_text(&info.name, config_.device_name);
+  client::set_text(&info.name, config_.device_name);
   send(client, info);
 }
 
-void DaemonServer::on_probe(Connection& client, const PathProbe& probe, Time now) {
+void DaemonServer::on_probe(Connection& client, const client::PathProbe& probe, Time now) {
   // A probe keeps a connection without a Hello open; the number of such connections is bounded all
   // the same.
   client.hello_until = now + kHelloTimeout;
@@ -429,17 +430,17 @@ void DaemonServer::on_probe(Connection& client, const PathProbe& probe, Time now
                                .ecn = probe.ecn};
   const int error = switch_->probe(client.id, question, now);
   if (error == 0) return;
-  auto answer = new_message<PathAnswer>(probe.head.serial);
+  auto answer = client::new_message<client::PathAnswer>(probe.head.serial);
   answer.error = error;
   answer.sequence = probe.sequence;
   send(client, answer);
 }
 
-void DaemonServer::on_command(Connection& client, const CmCommand& command, Time now) {
+void DaemonServer::on_command(Connection& client, const client::CmCommand& command, Time now) {
   ++counters_.nic_cm_commands;
   const mprdma_abi_cm_command& in = command.command;
-  auto reply = new_message<CmReply>(command.head.serial);
-  if (names_queue_pair(in) && !is_in_block(Qpn(in.params.qpn), client.block)) {
+  auto reply = client::new_message<client::CmReply>(command.head.serial);
+  if (names_queue_pair(in) && !client::is_in_block(Qpn(in.params.qpn), client.block)) {
     ++counters_.nic_cm_forged;
     say(client, "a connection in the name of somebody else's queue pair");
     reply.error = EPERM;

@@ -80,7 +80,7 @@ class DaemonServer {
 
  private:
   struct Message {
-    std::array<unsigned char, kMessageBytesMax> bytes;
+    std::array<unsigned char, client::kMessageBytesMax> bytes;
     size_t size = 0;
   };
   struct Connection {
@@ -89,7 +89,7 @@ class DaemonServer {
     pid_t pid = 0;  // 0: in a PID namespace that is not ours
     uid_t uid = 0;
     Time hello_until;
-    uint32_t block = kNoBlock;  // kNoBlock: has not said Hello
+    uint32_t block = client::kNoBlock;  // kNoBlock: has not said Hello
     uint64_t instance = 0;
     std::string program;
     LocalPort* port = nullptr;  // the switch's
@@ -103,9 +103,9 @@ class DaemonServer {
   void accept_some(Time now);
   void accept_one(int fd, Time now);
   void read_some(Connection& client, Time now);
-  void on_message(Connection& client, const Incoming& in, Time now);
+  void on_message(Connection& client, const client::Incoming& in, Time now);
   void on_query(Connection& client, uint32_t serial);
-  void on_hello(Connection& client, const Hello& hello, Time now);
+  void on_hello(Connection& client, const client::Hello& hello, Time now);
   void evict_newcomer();
   [[nodiscard]] uint32_t blocks_of(const Connection& client) const;
   // The thread's CPU time: clients are not charged for time that other processes of the machine
@@ -114,10 +114,10 @@ class DaemonServer {
   void pause_newcomers(Time since);  // of cpu_time()
   void hang_up(int fd) const;
   void end_if_port_over(Connection& client);
-  void on_probe(Connection& client, const PathProbe& probe, Time now);
-  void on_command(Connection& client, const CmCommand& command, Time now);
-  bool give_port(Connection& client, const Hello& hello, uint32_t block, Time now);
-  void refuse(Connection& client, Refusal reason, uint32_t serial, const std::string& text);
+  void on_probe(Connection& client, const client::PathProbe& probe, Time now);
+  void on_command(Connection& client, const client::CmCommand& command, Time now);
+  bool give_port(Connection& client, const client::Hello& hello, uint32_t block, Time now);
+  void refuse(Connection& client, client::Refusal reason, uint32_t serial, const std::string& text);
   void misbehaved(Connection& client, const char* what);
   template <class T>
   void send(Connection& client, const T& message);
@@ -125,7 +125,7 @@ class DaemonServer {
   void watch(Connection& client);
   void end(Connection& client, Time now);
   [[nodiscard]] bool serves(uid_t uid) const;
-  [[nodiscard]] Device device() const;
+  [[nodiscard]] client::Device device() const;
   void say(const Connection& client, const char* what) const;
 
   ServerConfig config_;

@@ -18,7 +18,7 @@ namespace mprdma::dataplane::mprdmad {
 namespace {
 
 // Of the process and its user together: nobody comes back in the name of another user's process.
-uint64_t instance_of(uid_t uid, const Hello& hello) {
+uint64_t instance_of(uid_t uid, const client::Hello& hello) {
   const uint64_t instance = hello.instance ^ uint64_t { uid } * 0x9e3779b97f4a7c15;
   return instance == 0 ? 1 : instance;
 }
@@ -31,34 +31,37 @@ Time DaemonServer::cpu_time() {
   return Time{} + Duration::s(now.tv_sec) + Duration::ns(now.tv_nsec);
 }
 
-void DaemonServer::on_hello(Connection& client, const Hello& hello, Time now) {
-  client.program = std::string(text_of(hello.program));
+void DaemonServer::on_hello(Connection& client, const client::Hello& hello, Time now) {
+  client.program = std::string(client::text_of(hello.program));
   for (char& c : client.program) {
     if (c < ' ' || c > '~') c = '?';
   }
-  const bool named = hello.first_generation != kNoBlock;
-  if (hello.instance == 0 || (named && (hello.first_generation % kBlockGenerations != 0 ||
-                                        hello.first_generation / kBlockGenerations >= kBlocks))) {
-    return refuse(client, Refusal::kBadHello, hello.head.serial,
+  const bool named = hello.first_generation != client::kNoBlock;
+  if (hello.instance == 0 ||
+      (named && (hello.first_generation % client::kBlockGenerations != 0 ||
+                 hello.first_generation / client::kBlockGenerations >= client::kBlocks))) {
+    return refuse(client, client::Refusal::kBadHello, hello.head.serial,
                   "Hello names no instance, or a block that does not exist");
   }
   const Time start = cpu_time();
   const uint64_t instance = instance_of(client.uid, hello);
   // The process comes back before its old connection was seen to end.
   for (auto& [id, other] : connections_) {
-    if (other.instance == instance && other.block != kNoBlock) other.over = any_over_ = true;
+    if (other.instance == instance && other.block != client::kNoBlock)
+      other.over = any_over_ = true;
   }
   reap(now);
   if (blocks_of(client) >= kBlocksPerProcess) {
-    return refuse(client, Refusal::kFull, hello.head.serial,
+    return refuse(client, client::Refusal::kFull, hello.head.serial,
                   "this process has " + std::to_string(kBlocksPerProcess) +
                       " ports of the device: close one of them");
   }
-  const uint32_t wanted = named ? hello.first_generation / kBlockGenerations : kNoBlock;
+  const uint32_t wanted =
+      named ? hello.first_generation / client::kBlockGenerations : client::kNoBlock;
   const uint32_t block = blocks_.assign(instance, wanted, now);
-  if (block == kNoBlock) {
-    return refuse(client, Refusal::kFull, hello.head.serial,
-                  std::to_string(kBlocks) + " processes use the device: end one of them");
+  if (block == client::kNoBlock) {
+    return refuse(client, client::Refusal::kFull, hello.head.serial,
+                  std::to_string(client::kBlocks) + " processes use the device: end one of them");
   }
   if (!give_port(client, hello, block, now)) blocks_.release(block, now);
   pause_newcomers(start);
@@ -67,7 +70,7 @@ void DaemonServer::on_hello(Connection& client, const Hello& hello, Time now) {
 uint32_t DaemonServer::blocks_of(const Connection& client) const {
   uint32_t its = 0;
   for (const auto& [id, other] : connections_) {
-    if (other.block != kNoBlock && other.pid == client.pid) ++its;
+    if (other.block != client::kNoBlock && other.pid == client.pid) ++its;
   }
   return client.pid == 0 ? 0 : its;
 }
@@ -78,11 +81,12 @@ void DaemonServer::pause_newcomers(Time since) {
   newcomers_after_ = std::min(std::max(newcomers_after_, now) + others, now + kNewcomersWaitMax);
 }
 
-bool DaemonServer::give_port(Connection& client, const Hello& hello, uint32_t block, Time now) {
+bool DaemonServer::give_port(Connection& client, const client::Hello& hello, uint32_t block,
+                             Time now) {
   int sockets[2];
   PortResult result;
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets) != 0) {
-    refuse(client, Refusal::kNoMemory, hello.head.serial,
+    refuse(client, client::Refusal::kNoMemory, hello.head.serial,
            system_status("mprdmad: socketpair", errno).text);
     return false;
   }
@@ -98,17 +102,17 @@ bool DaemonServer::give_port(Connection& client, const Hello& hello, uint32_t bl
   event.data.u64 = kTagPort | client.id;
   if (!result || epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, result.port->notify_fd(), &event) != 0) {
     close(sockets[1]);
-    refuse(client, Refusal::kNoMemory, hello.head.serial,
+    refuse(client, client::Refusal::kNoMemory, hello.head.serial,
            result ? system_status("mprdmad: epoll_ctl", errno).text
                   : "mprdmad: " + result.status.text);
     return false;
   }
-  auto welcome = new_message<Welcome>(hello.head.serial);
+  auto welcome = client::new_message<client::Welcome>(hello.head.serial);
   welcome.instance = config_.instance;
-  welcome.first_generation = block * kBlockGenerations;
+  welcome.first_generation = block * client::kBlockGenerations;
   welcome.device = device();
-  set_text(&welcome.name, config_.device_name);
-  const int error = send_message(client.fd, welcome, sockets[1]);
+  client::set_text(&welcome.name, config_.device_name);
+  const int error = client::send_message(client.fd, welcome, sockets[1]);
   close(sockets[1]);
   if (error != 0) {
     client.over = any_over_ = true;

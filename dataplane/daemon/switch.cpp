@@ -25,7 +25,7 @@ Switch::Switch(const SwitchConfig& config, std::unique_ptr<Port> wire, Managemen
       prober_(prng_.split("probes").next_u64()) {
   if (wire != nullptr) wire_ = std::make_unique<Station>(std::move(wire), now);
   wire_can_corrupt_ = wire_ != nullptr && wire_->port->info().can_corrupt;
-  awake_.reserve(kBlocks);
+  awake_.reserve(client::kBlocks);
   waiting_mads_.reserve(kWaitingMads);
   resolver_.configure(config.ipv4, config.prefix_bits, config.gateway);
 }
@@ -35,13 +35,13 @@ Switch::~Switch() = default;
 // ---- Clients
 
 void Switch::add_client(uint32_t block, std::unique_ptr<Port> port, Time now) {
-  CHECK(block < kBlocks && clients_[block] == nullptr);
+  CHECK(block < client::kBlocks && clients_[block] == nullptr);
   clients_[block] = std::make_unique<Station>(std::move(port), now);
   awake_.push_back(block);
 }
 
 void Switch::deliver_sent(uint32_t block, Time now) {
-  CHECK(block < kBlocks && clients_[block] != nullptr);
+  CHECK(block < client::kBlocks && clients_[block] != nullptr);
   for (unsigned i = 0; i < kRingBursts && receive_client(block, now); ++i) flush();
 }
 
@@ -70,7 +70,7 @@ void Switch::configure(const SwitchConfig& config, Time now) {
 }
 
 Station* Switch::station_of(Qpn qpn) const {
-  return clients_[block_of(qpn)].get();
+  return clients_[client::block_of(qpn)].get();
 }
 
 // The address of the device, as source or as destination.
@@ -165,7 +165,7 @@ bool Switch::still_sleeps(Station& station, Time now) {
 }
 
 void Switch::service_clients(Time now) {
-  for (uint32_t block = 0; block < kBlocks; ++block) {
+  for (uint32_t block = 0; block < client::kBlocks; ++block) {
     Station* client = clients_[block].get();
     if (client == nullptr) continue;
     client->port->service(now);

@@ -230,7 +230,7 @@ class Switch {
   std::vector<unsigned char> tap_buffer_;
   bool wire_was_up_ = false;
   Time wire_full_since_ = Time::never();
-  std::array<std::unique_ptr<Station>, kBlocks> clients_;
+  std::array<std::unique_ptr<Station>, client::kBlocks> clients_;
   std::vector<uint32_t> awake_;  // blocks of the clients that are read in every turn
   Neighbours neighbours_;
   NeighbourResolver resolver_;

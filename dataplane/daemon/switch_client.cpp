@@ -86,7 +86,7 @@ bool Switch::may_send(uint32_t block, const FrameClass& found, const wire::Packe
   }
   const bool datagram = packet.info().transport == wire::TransportService::kUd;
   if (datagram && packet.deth.src_qpn != wire::kGeneralServicesQpn &&
-      (block_of(packet.deth.src_qpn) != block || packet.deth.src_qpn == Qpn(0))) {
+      (client::block_of(packet.deth.src_qpn) != block || packet.deth.src_qpn == Qpn(0))) {
     return false;
   }
   // Management goes from queue pair 1 to queue pair 1 and nowhere else.
@@ -154,7 +154,8 @@ void Switch::pair_from_client(uint32_t block, const FrameClass& found, const RxF
   }
   uint64_t StationCounters::*cause = nullptr;
   // Only the answer "question not known" names no queue pair; its transaction does.
-  const bool named = (mad.response && mad.status != 0) || is_in_block(mad.info.sender_qpn, block);
+  const bool named =
+      (mad.response && mad.status != 0) || client::is_in_block(mad.info.sender_qpn, block);
   if (!may_send(block, again, decoded.packet, copy, &cause) ||
       decoded.packet.dest_qpn != wire::kGeneralServicesQpn || !named) {
     return drop(client, &StationCounters::nic_drop_forged);

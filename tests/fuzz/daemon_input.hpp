@@ -15,17 +15,17 @@
 
 namespace mprdma::test {
 
-inline dataplane::mprdmad::MessageFault check_nic_message(std::span<const unsigned char> bytes) {
-  namespace mprdmad = dataplane::mprdmad;
-  mprdmad::Head head;
-  const mprdmad::MessageFault fault = mprdmad::check_message(bytes, &head);
-  CHECK(mprdmad::to_string(fault)[0] != '?');
-  if (fault != mprdmad::MessageFault::kNone) return fault;
-  CHECK(bytes.size() == mprdmad::message_bytes(head.type) && head.bytes == bytes.size());
-  CHECK(head.magic == mprdmad::kMagic && head.version == mprdmad::kVersion);
-  if (head.type == mprdmad::MessageType::kHello) {
-    const auto hello = mprdmad::load_message<mprdmad::Hello>(bytes);
-    CHECK(mprdmad::text_of(hello.program).size() <= hello.program.size());
+inline dataplane::client::MessageFault check_nic_message(std::span<const unsigned char> bytes) {
+  namespace client = dataplane::client;
+  client::Head head;
+  const client::MessageFault fault = client::check_message(bytes, &head);
+  CHECK(client::to_string(fault)[0] != '?');
+  if (fault != client::MessageFault::kNone) return fault;
+  CHECK(bytes.size() == client::message_bytes(head.type) && head.bytes == bytes.size());
+  CHECK(head.magic == client::kMagic && head.version == client::kVersion);
+  if (head.type == client::MessageType::kHello) {
+    const auto hello = client::load_message<client::Hello>(bytes);
+    CHECK(client::text_of(hello.program).size() <= hello.program.size());
   }
   return fault;
 }

@@ -14,6 +14,7 @@
 namespace mprdma::test {
 namespace {
 
+namespace client = dataplane::client;
 namespace mprdmad = dataplane::mprdmad;
 
 void mutate(Prng& prng, std::vector<unsigned char>* bytes) {
@@ -26,11 +27,11 @@ void mutate(Prng& prng, std::vector<unsigned char>* bytes) {
 
 TEST(DaemonInputFuzz, MutatedMessagesEndInAValueOrANamedFault) {
   Prng prng(5);
-  std::map<mprdmad::MessageFault, int> seen;
+  std::map<client::MessageFault, int> seen;
   for (int i = 0; i < 50'000; ++i) {
-    mprdmad::Head head;
-    head.type = static_cast<mprdmad::MessageType>(prng.below(9));
-    const size_t size = std::max(mprdmad::message_bytes(head.type), sizeof head);
+    client::Head head;
+    head.type = static_cast<client::MessageType>(prng.below(9));
+    const size_t size = std::max(client::message_bytes(head.type), sizeof head);
     head.bytes = static_cast<uint32_t>(size);
     std::vector<unsigned char> bytes(size);
     for (unsigned char& byte : bytes) byte = static_cast<unsigned char>(prng.below(256));

@@ -72,7 +72,7 @@ MUTANTS = [
     _mutant(
         "any-queue-pair-of-a-datagram",
         "switch_client.cpp",
-        "(block_of(packet.deth.src_qpn) != block || packet.deth.src_qpn == Qpn(0))",
+        "(client::block_of(packet.deth.src_qpn) != block || packet.deth.src_qpn == Qpn(0))",
         "packet.deth.src_qpn == Qpn(0)",
         "a process sends datagrams as another one",
     ),
@@ -86,14 +86,14 @@ MUTANTS = [
     _mutant(
         "agreement-in-anothers-name",
         "switch_client.cpp",
-        "(mad.response && mad.status != 0) || is_in_block(mad.info.sender_qpn, block);",
+        "(mad.response && mad.status != 0) || client::is_in_block(mad.info.sender_qpn, block);",
         "true;",
         "a process chooses the mode of somebody else's connection",
     ),
     _mutant(
         "connection-in-anothers-name",
         "server.cpp",
-        "names_queue_pair(in) && !is_in_block(Qpn(in.params.qpn), client.block)",
+        "names_queue_pair(in) && !client::is_in_block(Qpn(in.params.qpn), client.block)",
         "Qpn(in.params.qpn) > wire::kMulticastQpn",
         "a process ends a connection of somebody else: to the peer it is a stale one",
     ),

@@ -22,7 +22,7 @@ namespace mprdma::tools {
 
 namespace {
 
-namespace mprdmad = dataplane::mprdmad;
+namespace client = dataplane::client;
 using dataplane::clock_now;
 
 // Probes are sent one at a time, so that they do not queue behind one another, but a lost probe
@@ -47,11 +47,11 @@ class Asker {
 
   int connect(const std::string& socket) { return connect_daemon(socket, &fd_, nullptr); }
   // Adds a sample for each probe of the plan, in its order.
-  Status ask(std::vector<mprdmad::PathProbe> plan, std::vector<PathSample>* out);
+  Status ask(std::vector<client::PathProbe> plan, std::vector<PathSample>* out);
 
  private:
   Status read_answers();
-  void take(const mprdmad::PathAnswer& answer);
+  void take(const client::PathAnswer& answer);
 
   int fd_ = -1;
   std::vector<PathSample> samples_;
@@ -61,7 +61,7 @@ class Asker {
   unsigned refusals_ = 0;
 };
 
-Status Asker::ask(std::vector<mprdmad::PathProbe> plan, std::vector<PathSample>* out) {
+Status Asker::ask(std::vector<client::PathProbe> plan, std::vector<PathSample>* out) {
   samples_.assign(plan.size(), PathSample{});
   ended_.assign(plan.size(), false);
   to_ask_.clear();
@@ -77,9 +77,9 @@ Status Asker::ask(std::vector<mprdmad::PathProbe> plan, std::vector<PathSample>*
       const size_t index = to_ask_.back();
       to_ask_.pop_back();
       auto probe = plan[index];
-      probe.head = mprdmad::new_message<mprdmad::PathProbe>(static_cast<uint32_t>(index + 1)).head;
+      probe.head = client::new_message<client::PathProbe>(static_cast<uint32_t>(index + 1)).head;
       samples_[index].asked = probe;
-      if (mprdmad::send_message(fd_, probe) != 0)
+      if (client::send_message(fd_, probe) != 0)
         return {ECONNRESET, "mprdmad has ended the connection"};
       last_sent = now;
       ++open_;
@@ -100,8 +100,8 @@ Status Asker::ask(std::vector<mprdmad::PathProbe> plan, std::vector<PathSample>*
 
 Status Asker::read_answers() {
   for (;;) {
-    mprdmad::Incoming in;
-    const int error = mprdmad::receive_message(fd_, &in);
+    client::Incoming in;
+    const int error = client::receive_message(fd_, &in);
     if (error == EAGAIN) return {};
     if (error != 0) {
       return {ECONNRESET,
@@ -109,21 +109,21 @@ Status Asker::read_answers() {
               "user?"};
     }
     if (in.passed_fd >= 0) close(in.passed_fd);
-    mprdmad::Head head;
-    if (mprdmad::check_message(in.message(), &head) != mprdmad::MessageFault::kNone) {
+    client::Head head;
+    if (client::check_message(in.message(), &head) != client::MessageFault::kNone) {
       return {EPROTO, "mprdmad says what nobody understands: use one installation for both"};
     }
-    if (head.type == mprdmad::MessageType::kRefused) {
-      const auto refused = mprdmad::load_message<mprdmad::Refused>(in.message());
-      return {EACCES, std::string(mprdmad::text_of(refused.text))};
+    if (head.type == client::MessageType::kRefused) {
+      const auto refused = client::load_message<client::Refused>(in.message());
+      return {EACCES, std::string(client::text_of(refused.text))};
     }
-    if (head.type != mprdmad::MessageType::kPathAnswer) continue;
-    take(mprdmad::load_message<mprdmad::PathAnswer>(in.message()));
+    if (head.type != client::MessageType::kPathAnswer) continue;
+    take(client::load_message<client::PathAnswer>(in.message()));
     if (refusals_ > kRefusalsMax) return {EAGAIN, "mprdmad is asked too much by others: try again"};
   }
 }
 
-void Asker::take(const mprdmad::PathAnswer& answer) {
+void Asker::take(const client::PathAnswer& answer) {
   const size_t index = size_t{answer.head.serial} - 1;
   if (index >= samples_.size() || ended_[index] || open_ == 0) return;
   --open_;
@@ -156,7 +156,7 @@ class Measurement {
   // The first round tells whether anybody answers; the other rounds follow one another without a
   // pause.
   Status ports(const std::vector<uint16_t>& ports, unsigned rounds) {
-    std::vector<mprdmad::PathProbe> plan;
+    std::vector<client::PathProbe> plan;
     plan.reserve(ports.size());
     for (const uint16_t port : ports) plan.push_back(probe(port, wire::kProbeBytesMin, false));
     Status status = asker_->ask(std::move(plan), &out_->ports);
@@ -172,7 +172,7 @@ class Measurement {
   Status sizes(bool long_answers, std::vector<PathSample>* out) {
     std::vector<uint16_t> ports = good_ports();
     if (ports.size() > kSizePorts) ports.resize(kSizePorts);
-    std::vector<mprdmad::PathProbe> plan;
+    std::vector<client::PathProbe> plan;
     for (const uint16_t bytes : {256, 1024, 2048, 4096}) {
       if (bytes > out_->device_mtu) continue;
       for (const uint16_t port : ports) plan.push_back(probe(port, bytes, long_answers));
@@ -189,8 +189,8 @@ class Measurement {
   }
 
  private:
-  mprdmad::PathProbe probe(uint16_t port, size_t bytes, bool long_answer) {
-    mprdmad::PathProbe probe;
+  client::PathProbe probe(uint16_t port, size_t bytes, bool long_answer) {
+    client::PathProbe probe;
     probe.peer = peer_;
     probe.sequence = ++sequence_;
     probe.source_port = port;

@@ -16,7 +16,7 @@ namespace mprdma::tools {
 
 namespace {
 
-namespace mprdmad = dataplane::mprdmad;
+namespace client = dataplane::client;
 
 // Two paths count as different if the gap between their round-trip times is at least this and at
 // least half of the shorter one.
@@ -122,7 +122,7 @@ Finding judge_loss(const PathMeasured& measured) {
 
 // `side`: the end whose observation is judged.
 Finding judge_ecn(const PathMeasured& measured, const char* id, const char* what,
-                  mprdmad::PathSeen mprdmad::PathAnswer::*side) {
+                  client::PathSeen client::PathAnswer::*side) {
   std::array<size_t, 4> seen{};
   size_t total = 0;
   for_each_sample(measured, [&](const PathSample& sample) {
@@ -261,9 +261,9 @@ std::vector<PortRow> port_rows(const PathMeasured& measured) {
     ++row.sent;
     if (!answered(sample)) continue;
     ++row.answered;
-    const mprdmad::PathAnswer& answer = sample.answer;
+    const client::PathAnswer& answer = sample.answer;
     // The hop limits are the peer's claims, so the difference must not fall below zero.
-    const auto hops = [](const mprdmad::PathSeen& seen) {
+    const auto hops = [](const client::PathSeen& seen) {
       return seen.hop_limit_sent > seen.hop_limit ? uint32_t{seen.hop_limit_sent} - seen.hop_limit
                                                   : 0u;
     };
@@ -297,9 +297,9 @@ std::vector<Finding> judge_path(const PathMeasured& measured) {
   if (findings[0].health == Health::kFail) return findings;
   findings.push_back(judge_loss(measured));
   findings.push_back(
-      judge_ecn(measured, "path.ecn-there", "ECN on the way there", &mprdmad::PathAnswer::there));
+      judge_ecn(measured, "path.ecn-there", "ECN on the way there", &client::PathAnswer::there));
   findings.push_back(
-      judge_ecn(measured, "path.ecn-back", "ECN on the way back", &mprdmad::PathAnswer::back));
+      judge_ecn(measured, "path.ecn-back", "ECN on the way back", &client::PathAnswer::back));
   findings.push_back(
       judge_sizes(measured, "path.sizes-there", "lengths on the way there", measured.there));
   // If long questions do not arrive, nothing is known about long answers.

@@ -14,8 +14,8 @@
 namespace mprdma::tools {
 
 struct PathSample {
-  dataplane::mprdmad::PathProbe asked;
-  dataplane::mprdmad::PathAnswer answer;
+  dataplane::client::PathProbe asked;
+  dataplane::client::PathAnswer answer;
 };
 
 struct PathMeasured {

@@ -25,7 +25,7 @@ namespace mprdma::tools {
 
 namespace {
 
-namespace mprdmad = dataplane::mprdmad;
+namespace client = dataplane::client;
 using dataplane::clock_now;
 
 constexpr Duration kAnswerTakes = Duration::s(5);
@@ -44,7 +44,7 @@ int connect_to(const std::string& path, int* out) {
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof address.sun_path) return ENAMETOOLONG;
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-  const int fd = mprdmad::new_message_socket();
+  const int fd = client::new_message_socket();
   if (fd < 0) return errno;
   const Time start = clock_now();
   int error = 0;
@@ -63,22 +63,22 @@ int connect_to(const std::string& path, int* out) {
 
 // Asks the daemon what it is. Returns 0, or an errno value if no answer came.
 int ask(int fd, DaemonInfo* out) {
-  if (mprdmad::send_message(fd, mprdmad::new_message<mprdmad::Query>(1)) != 0) return ECONNRESET;
+  if (client::send_message(fd, client::new_message<client::Query>(1)) != 0) return ECONNRESET;
   const Time until = clock_now() + kAnswerTakes;
   for (Time now = clock_now(); now < until; now = clock_now()) {
     pollfd waiting{fd, POLLIN, 0};
     poll(&waiting, 1, static_cast<int>((until - now).count_ns() / 1'000'000) + 1);
-    mprdmad::Incoming in;
-    const int error = mprdmad::receive_message(fd, &in);
+    client::Incoming in;
+    const int error = client::receive_message(fd, &in);
     if (error == EAGAIN) continue;
     if (error != 0) return error;
     if (in.passed_fd >= 0) close(in.passed_fd);
-    mprdmad::Head head;
-    if (mprdmad::check_message(in.message(), &head) != mprdmad::MessageFault::kNone) return EPROTO;
-    if (head.type == mprdmad::MessageType::kRefused) return EACCES;
-    if (head.type != mprdmad::MessageType::kInfo) continue;
-    const auto info = mprdmad::load_message<mprdmad::Info>(in.message());
-    out->device.name = std::string(mprdmad::text_of(info.name));
+    client::Head head;
+    if (client::check_message(in.message(), &head) != client::MessageFault::kNone) return EPROTO;
+    if (head.type == client::MessageType::kRefused) return EACCES;
+    if (head.type != client::MessageType::kInfo) continue;
+    const auto info = client::load_message<client::Info>(in.message());
+    out->device.name = std::string(client::text_of(info.name));
     out->device.device = {info.device.ipv4, info.device.prefix_bits, info.device.mac,
                           info.device.mtu};
     out->processes = info.clients;
@@ -161,7 +161,7 @@ Status find_or_start(const Locations& locations, const std::string& runtime_dire
   // The lock comes first: while it is held, a running private daemon does not end.
   status = hold_users(own);
   if (!status.ok() || query_daemon(own, out) == 0) return status;
-  if (query_daemon(mprdmad::kSystemSocket, out) == 0) return {};
+  if (query_daemon(client::kSystemSocket, out) == 0) return {};
   const int lock = lock_file(own + kStartSuffix, LOCK_EX);
   if (lock < 0) return system_status(own + kStartSuffix, errno);
   if (query_daemon(own, out) != 0) status = start_daemon(locations, own, out);
@@ -177,7 +177,7 @@ int connect_daemon(const std::string& socket, int* fd, pid_t* pid) {
   ucred peer{};
   socklen_t length = sizeof peer;
   if (getsockopt(*fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 ||
-      !mprdmad::is_of_trusted_user(*fd)) {
+      !client::is_of_trusted_user(*fd)) {
     close(*fd);
     *fd = -1;
     return EACCES;
@@ -197,7 +197,7 @@ int query_daemon(const std::string& socket, DaemonInfo* out) {
 }
 
 std::string own_daemon_socket(const std::string& runtime_directory) {
-  return runtime_directory + "/" + mprdmad::kSocketName;
+  return runtime_directory + "/" + client::kSocketName;
 }
 
 Status daemon_places(const dataplane::Environment& environment,
@@ -205,7 +205,7 @@ Status daemon_places(const dataplane::Environment& environment,
   DaemonWish wish;
   Status status = wants_daemon({}, environment, &wish);
   *out = {wish.socket};
-  if (wish.socket.empty()) *out = {own_daemon_socket(runtime_directory), mprdmad::kSystemSocket};
+  if (wish.socket.empty()) *out = {own_daemon_socket(runtime_directory), client::kSystemSocket};
   return status;
 }
 

@@ -14,7 +14,7 @@ namespace {
 // A listener at the daemon's socket.
 class Listener {
  public:
-  explicit Listener(const std::string& path) : fd_(new_message_socket()) {
+  explicit Listener(const std::string& path) : fd_(client::new_message_socket()) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
@@ -31,7 +31,7 @@ class Listener {
   [[nodiscard]] bool answer(const T& message) const {
     const int caller = accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (caller < 0) return false;
-    EXPECT_EQ(send_message(caller, message), 0);
+    EXPECT_EQ(client::send_message(caller, message), 0);
     close(caller);
     return true;
   }
@@ -43,14 +43,14 @@ class Listener {
 
 // After an upgrade, running programs meet a daemon of another version.
 TEST(DaemonLink, WhoIsRefusedAsksOnceASecond) {
-  for (const uint16_t version : {kVersion, static_cast<uint16_t>(kVersion + 1)}) {
+  for (const uint16_t version : {client::kVersion, static_cast<uint16_t>(client::kVersion + 1)}) {
     testing::WireDirectory directory;
     const Listener daemon(directory.wire());
     ASSERT_TRUE(daemon.listening());
-    auto refused = new_message<Refused>(1);
+    auto refused = client::new_message<client::Refused>(1);
     refused.head.version = version;
-    refused.reason = Refusal::kOtherVersion;
-    DaemonLink link(directory.wire());
+    refused.reason = client::Refusal::kOtherVersion;
+    client::DaemonLink link(directory.wire());
     Time now = Time{} + Duration::s(10);
     link.poll(now);
     ASSERT_TRUE(daemon.answer(refused));

@@ -49,7 +49,7 @@ class RunningDaemon {
 
 class Process {
  public:
-  explicit Process(const std::string& path) : fd(new_message_socket()) {
+  explicit Process(const std::string& path) : fd(client::new_message_socket()) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
@@ -67,40 +67,42 @@ class Process {
     fd = -1;
     port.reset();
   }
-  bool hello(uint64_t instance, uint32_t first_generation = kNoBlock) const {
-    auto message = new_message<Hello>(1);
+  bool hello(uint64_t instance, uint32_t first_generation = client::kNoBlock) const {
+    auto message = client::new_message<client::Hello>(1);
     message.instance = instance;
     message.first_generation = first_generation;
-    set_text(&message.program, "test");
-    return send_message(fd, message) == 0;
+    client::set_text(&message.program, "test");
+    return client::send_message(fd, message) == 0;
   }
   // The next message; false: the connection is over.
   template <class T>
   bool await(RunningDaemon& daemon, T* out) {
     bool found = false;
     daemon.run([&] {
-      Incoming in;
-      const int failed = receive_message(fd, &in);
+      client::Incoming in;
+      const int failed = client::receive_message(fd, &in);
       if (failed == EAGAIN) return false;
       if (failed != 0) return true;
       if (in.passed_fd >= 0) port_fd = in.passed_fd;
-      Head head;
-      if (check_message(in.message(), &head) != MessageFault::kNone || head.type != T::kType) {
+      client::Head head;
+      if (client::check_message(in.message(), &head) != client::MessageFault::kNone ||
+          head.type != T::kType) {
         return false;
       }
-      *out = load_message<T>(in.message());
+      *out = client::load_message<T>(in.message());
       return found = true;
     });
     return found;
   }
   bool ended(RunningDaemon& daemon) {
     return daemon.run([&] {
-      Incoming in;
-      const int failed = receive_message(fd, &in);
+      client::Incoming in;
+      const int failed = client::receive_message(fd, &in);
       return failed != 0 && failed != EAGAIN;
     });
   }
-  bool enter(RunningDaemon& daemon, uint64_t instance, uint32_t first_generation = kNoBlock) {
+  bool enter(RunningDaemon& daemon, uint64_t instance,
+             uint32_t first_generation = client::kNoBlock) {
     if (!hello(instance, first_generation) || !await(daemon, &welcome) || port_fd < 0) return false;
     LocalPort::Options options;
     options.role = local::Role::kAdopted;
@@ -115,24 +117,26 @@ class Process {
   // What the agent of connection management answers: 0 or an errno value; -1: nothing.
   int execute(RunningDaemon& daemon, mprdma_abi_cm_op op, uint32_t id,
               mprdma_abi_cm_command in = {}) {
-    auto command = new_message<CmCommand>(5);
+    auto command = client::new_message<client::CmCommand>(5);
     command.command = in;
     command.command.op = op;
     command.command.id = id;
-    CmReply reply;
-    if (send_message(fd, command) != 0 || !await(daemon, &reply)) return -1;
+    client::CmReply reply;
+    if (client::send_message(fd, command) != 0 || !await(daemon, &reply)) return -1;
     EXPECT_EQ(reply.head.serial, 5u);
     cm_result = reply.result;
     return reply.error;
   }
   // The id of its next event; 0: it is another one.
   uint32_t hears(RunningDaemon& daemon, mprdma_abi_cm_event_type type) {
-    CmEvent next;
+    client::CmEvent next;
     if (!await(daemon, &next)) return 0;
     EXPECT_EQ(next.event.type, static_cast<uint32_t>(type));
     return next.event.type == static_cast<uint32_t>(type) ? next.event.id : 0;
   }
-  [[nodiscard]] uint32_t block() const { return welcome.first_generation / kBlockGenerations; }
+  [[nodiscard]] uint32_t block() const {
+    return welcome.first_generation / client::kBlockGenerations;
+  }
   [[nodiscard]] Qpn qpn(uint32_t slot = 5) const {
     return make_qpn(welcome.first_generation, slot);
   }
@@ -161,7 +165,7 @@ class Process {
   int fd;
   int port_fd = -1;
   bool connected = false;
-  Welcome welcome;
+  client::Welcome welcome;
   mprdma_abi_cm_result cm_result{};  // of the last command
   std::unique_ptr<Port> port;
 };

@@ -15,22 +15,24 @@ namespace {
 using SwitchHostileTest = DaemonServerTest;
 
 TEST_F(SwitchHostileTest, HangsUpOnWhatIsNoMessage) {
-  const Hello good = new_message<Hello>(1);
-  for (const size_t size : {size_t{1}, sizeof(Head) - 1, sizeof(Head), sizeof(Hello) - 1}) {
+  const client::Hello good = client::new_message<client::Hello>(1);
+  for (const size_t size :
+       {size_t{1}, sizeof(client::Head) - 1, sizeof(client::Head), sizeof(client::Hello) - 1}) {
     Process bad(directory.wire());
-    ASSERT_EQ(send_bytes(bad.fd, &good, size), 0);
+    ASSERT_EQ(client::send_bytes(bad.fd, &good, size), 0);
     EXPECT_TRUE(bad.ended(daemon)) << size;
   }
-  for (const MessageType type :
-       {MessageType{}, MessageType{99}, MessageType::kCmCommand, MessageType::kWelcome}) {
+  for (const client::MessageType type :
+       {client::MessageType{}, client::MessageType{99}, client::MessageType::kCmCommand,
+        client::MessageType::kWelcome}) {
     Process bad(directory.wire());
-    std::array<unsigned char, kMessageBytesMax + 1> bytes{};
-    Head head;
+    std::array<unsigned char, client::kMessageBytesMax + 1> bytes{};
+    client::Head head;
     head.type = type;
-    const size_t size = message_bytes(type) == 0 ? 64 : message_bytes(type);
+    const size_t size = client::message_bytes(type) == 0 ? 64 : client::message_bytes(type);
     head.bytes = static_cast<uint32_t>(size);
     std::memcpy(bytes.data(), &head, sizeof head);
-    ASSERT_EQ(send_bytes(bad.fd, bytes.data(), size), 0);
+    ASSERT_EQ(client::send_bytes(bad.fd, bytes.data(), size), 0);
     EXPECT_TRUE(bad.ended(daemon)) << static_cast<int>(type);
   }
   Process twice(directory.wire());
@@ -63,8 +65,8 @@ TEST_F(SwitchHostileTest, WhoPassesADescriptorIsHungUpOnAndItIsClosed) {
   for (const bool served : {false, true}) {
     Process client(directory.wire());
     ASSERT_TRUE(!served || client.enter(daemon, 9));
-    auto command = new_message<CmCommand>(1);
-    ASSERT_EQ(send_message(client.fd, command, STDIN_FILENO), 0);
+    auto command = client::new_message<client::CmCommand>(1);
+    ASSERT_EQ(client::send_message(client.fd, command, STDIN_FILENO), 0);
     EXPECT_TRUE(client.ended(daemon)) << served;
   }
   EXPECT_EQ(daemon.loop->server().counters().nic_clients_misbehaved, misbehaved + 2);
@@ -111,13 +113,13 @@ TEST_F(SwitchHostileTest, ADescriptorThatCannotBeClosedStopsNobody) {
     Process client(directory.wire());
     if (way == 2) {
       ASSERT_TRUE(client.hello(90));
-      Welcome welcome;
+      client::Welcome welcome;
       ASSERT_TRUE(client.await(daemon, &welcome));
       const Greeting greeting;
-      ASSERT_EQ(send_bytes(client.port_fd, &greeting, sizeof greeting, bad.fd), 0);
+      ASSERT_EQ(client::send_bytes(client.port_fd, &greeting, sizeof greeting, bad.fd), 0);
     } else {
       ASSERT_TRUE(way != 0 || client.enter(daemon, 90));
-      ASSERT_EQ(send_message(client.fd, new_message<Query>(1), bad.fd), 0);
+      ASSERT_EQ(client::send_message(client.fd, client::new_message<client::Query>(1), bad.fd), 0);
     }
     close(bad.fd);  // the daemon has the last one
     EXPECT_TRUE(client.ended(daemon)) << way;
@@ -132,37 +134,37 @@ TEST_F(SwitchHostileTest, OneProcessDoesNotTakeAllBlocks) {
   for (uint64_t i = 2; i < DaemonServer::kBlocksPerProcess; ++i) {
     greedy.push_back(std::make_unique<Process>(directory.wire()));
     ASSERT_TRUE(greedy.back()->hello(1000 + i));
-    Welcome welcome;
+    client::Welcome welcome;
     ASSERT_TRUE(greedy.back()->await(daemon, &welcome));
   }
   Process more(directory.wire());
   ASSERT_TRUE(more.hello(2000));
-  Refused refused;
+  client::Refused refused;
   ASSERT_TRUE(more.await(daemon, &refused));
-  EXPECT_EQ(refused.reason, Refusal::kFull);
-  EXPECT_NE(text_of(refused.text).find("this process"), std::string_view::npos);
+  EXPECT_EQ(refused.reason, client::Refusal::kFull);
+  EXPECT_NE(client::text_of(refused.text).find("this process"), std::string_view::npos);
   greedy.clear();
   EXPECT_TRUE(daemon.run([&] { return daemon.loop->server().clients() == 2; }));
   expect_others_work();
 }
 
 TEST_F(SwitchHostileTest, WhoAsksAndDoesNotReadIsNotAnsweredAndHarmsNobody) {
-  auto command = new_message<CmCommand>(1);
+  auto command = client::new_message<client::CmCommand>(1);
   Process flood(directory.wire());
   ASSERT_TRUE(flood.enter(daemon, 11));
   // Sends until the socket takes no more.
   int full = 0;
   uint64_t sent = 0;
   ASSERT_TRUE(daemon.run([&] {
-    const bool taken = send_message(flood.fd, command) == 0;
+    const bool taken = client::send_message(flood.fd, command) == 0;
     sent += taken ? 1 : 0;
     full = taken ? 0 : full + 1;
     return full > 100;
   }));
-  EXPECT_LT(sent, 2 * kOutgoingMax);
+  EXPECT_LT(sent, 2 * client::kOutgoingMax);
   EXPECT_EQ(daemon.loop->server().clients(), 3u);
   // The client reads at last: every command has its answer.
-  CmReply reply;
+  client::CmReply reply;
   for (uint64_t i = 0; i < sent; ++i) ASSERT_TRUE(flood.await(daemon, &reply)) << i;
 }
 
@@ -182,13 +184,13 @@ TEST_F(SwitchHostileTest, ARingThatIsNeverReadLosesItsOwnFrames) {
 TEST_F(SwitchHostileTest, CursorsThatJumpEndTheirOwnPort) {
   Process client(directory.wire());
   ASSERT_TRUE(client.hello(13));
-  Welcome welcome;
+  client::Welcome welcome;
   ASSERT_TRUE(client.await(daemon, &welcome));
   // Plays a client by hand: its memory, its greeting, and an impossible cursor.
   auto region = local::OwnRegion::create({256, local::kStrideDefault});
   ASSERT_NE(region, nullptr);
   const Greeting greeting;
-  ASSERT_EQ(send_bytes(client.port_fd, &greeting, sizeof greeting, region->fd()), 0);
+  ASSERT_EQ(client::send_bytes(client.port_fd, &greeting, sizeof greeting, region->fd()), 0);
   region->header().newest.store(local::Descriptor{0, 100, 0, 30000}.pack());
   EXPECT_TRUE(client.ended(daemon));
   EXPECT_TRUE(daemon.run([&] { return daemon.loop->server().clients() == 2; }));
@@ -241,10 +243,10 @@ TEST_F(SwitchHostileTest, MemoryThatCouldHarmIsNotAttached) {
     const uint64_t before = daemon.loop->server().counters().nic_clients_misbehaved;
     Process client(directory.wire());
     ASSERT_TRUE(client.hello(14));
-    Welcome welcome;
+    client::Welcome welcome;
     ASSERT_TRUE(client.await(daemon, &welcome));
     const Greeting greeting;
-    ASSERT_EQ(send_bytes(client.port_fd, &greeting, sizeof greeting, fd), 0);
+    ASSERT_EQ(client::send_bytes(client.port_fd, &greeting, sizeof greeting, fd), 0);
     close(fd);
     EXPECT_TRUE(client.ended(daemon)) << which;
     EXPECT_EQ(daemon.loop->server().counters().nic_clients_misbehaved, before + 1) << which;
@@ -256,13 +258,13 @@ TEST_F(SwitchHostileTest, MemoryThatCouldHarmIsNotAttached) {
 TEST_F(SwitchHostileTest, NobodyTakesMemoryAwayUnderTheDaemon) {
   Process client(directory.wire());
   ASSERT_TRUE(client.hello(15));
-  Welcome welcome;
+  client::Welcome welcome;
   ASSERT_TRUE(client.await(daemon, &welcome));
   auto region = local::OwnRegion::create({256, local::kStrideDefault});
   ASSERT_NE(region, nullptr);
   const Greeting greeting;
-  ASSERT_EQ(send_bytes(client.port_fd, &greeting, sizeof greeting, region->fd()), 0);
-  const uint32_t block = welcome.first_generation / kBlockGenerations;
+  ASSERT_EQ(client::send_bytes(client.port_fd, &greeting, sizeof greeting, region->fd()), 0);
+  const uint32_t block = welcome.first_generation / client::kBlockGenerations;
   ASSERT_TRUE(daemon.run([&] { return daemon.loop->sw().client_port(block)->link_up(); }));
   const size_t bytes = region->geometry().bytes();
   const int punch = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;

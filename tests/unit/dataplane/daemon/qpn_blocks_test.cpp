@@ -12,13 +12,13 @@ constexpr Time kStart = Time::from_ns(1'000'000'000);
 TEST(BlockTable, GivesEachClientABlockOfItsOwnUntilNoneIsLeft) {
   BlockTable table(1);
   std::set<uint32_t> given;
-  for (uint64_t i = 1; i <= kBlocks; ++i) {
-    const uint32_t block = table.assign(i, kNoBlock, kStart);
-    ASSERT_LT(block, kBlocks);
+  for (uint64_t i = 1; i <= client::kBlocks; ++i) {
+    const uint32_t block = table.assign(i, client::kNoBlock, kStart);
+    ASSERT_LT(block, client::kBlocks);
     EXPECT_TRUE(given.insert(block).second);
   }
-  EXPECT_EQ(table.assign(1000, kNoBlock, kStart), kNoBlock);
-  EXPECT_EQ(table.assign(1000, 5, kStart), kNoBlock);
+  EXPECT_EQ(table.assign(1000, client::kNoBlock, kStart), client::kNoBlock);
+  EXPECT_EQ(table.assign(1000, 5, kStart), client::kNoBlock);
 }
 
 TEST(BlockTable, TheBlockOfTheDeadRestsAndIsItsOwnersMeanwhile) {
@@ -36,22 +36,23 @@ TEST(BlockTable, TheBlockOfTheDeadRestsAndIsItsOwnersMeanwhile) {
 TEST(BlockTable, NothingElseLeftGivesTheOneThatRestedLongest) {
   BlockTable table(1);
   std::vector<uint32_t> blocks;
-  for (uint64_t i = 1; i <= kBlocks; ++i) blocks.push_back(table.assign(i, kNoBlock, kStart));
+  for (uint64_t i = 1; i <= client::kBlocks; ++i)
+    blocks.push_back(table.assign(i, client::kNoBlock, kStart));
   table.release(blocks[3], kStart + Duration::s(1));
   table.release(blocks[2], kStart + Duration::s(2));
   EXPECT_EQ(table.assign(1001, blocks[2], kStart + Duration::s(3)), blocks[3]);
-  EXPECT_EQ(table.assign(1002, kNoBlock, kStart + Duration::s(3)), blocks[2]);
+  EXPECT_EQ(table.assign(1002, client::kNoBlock, kStart + Duration::s(3)), blocks[2]);
 }
 
 TEST(BlockTable, ARestartedDaemonKeepsTheBlocksForThoseWhoComeBack) {
   BlockTable before(1);
   std::vector<uint32_t> blocks;
-  for (uint64_t i = 1; i <= 64; ++i) blocks.push_back(before.assign(i, kNoBlock, kStart));
+  for (uint64_t i = 1; i <= 64; ++i) blocks.push_back(before.assign(i, client::kNoBlock, kStart));
   BlockTable after(2);
   after.restore(before.instances(), kStart);
   // Newcomers take the free blocks first.
   for (uint64_t i = 100; i < 164; ++i) {
-    const uint32_t block = after.assign(i, kNoBlock, kStart + Duration::s(1));
+    const uint32_t block = after.assign(i, client::kNoBlock, kStart + Duration::s(1));
     EXPECT_EQ(std::count(blocks.begin(), blocks.end(), block), 0);
   }
   for (uint64_t i = 1; i <= 64; ++i) {

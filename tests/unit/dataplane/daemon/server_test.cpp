@@ -8,7 +8,7 @@ namespace {
 
 TEST_F(DaemonServerTest, ServesProcessesWithAPortAndABlockEach) {
   EXPECT_NE(a.welcome.first_generation, b.welcome.first_generation);
-  EXPECT_EQ(a.welcome.generations, kBlockGenerations);
+  EXPECT_EQ(a.welcome.generations, client::kBlockGenerations);
   EXPECT_EQ(a.welcome.device.ipv4, kOurIp);
   EXPECT_EQ(a.welcome.device.mac, kOurMac);
   EXPECT_EQ(a.welcome.device.link_up, 1);
@@ -25,18 +25,18 @@ TEST_F(DaemonServerTest, IsTheOnlyOneAtItsSocket) {
 
 TEST_F(DaemonServerTest, RefusesInWordsAnotherVersionAndABadHello) {
   Process other(directory.wire());
-  Hello hello = new_message<Hello>(9);
-  hello.head.version = kVersion + 1;
-  ASSERT_EQ(send_message(other.fd, hello), 0);
-  Refused refused;
+  client::Hello hello = client::new_message<client::Hello>(9);
+  hello.head.version = client::kVersion + 1;
+  ASSERT_EQ(client::send_message(other.fd, hello), 0);
+  client::Refused refused;
   ASSERT_TRUE(other.await(daemon, &refused));
-  EXPECT_EQ(refused.reason, Refusal::kOtherVersion);
+  EXPECT_EQ(refused.reason, client::Refusal::kOtherVersion);
   EXPECT_EQ(refused.head.serial, 9u);
   Process bad(directory.wire());
   ASSERT_TRUE(bad.hello(8, 3));  // no block begins there
   ASSERT_TRUE(bad.await(daemon, &refused));
-  EXPECT_EQ(refused.reason, Refusal::kBadHello);
-  EXPECT_FALSE(text_of(refused.text).empty());
+  EXPECT_EQ(refused.reason, client::Refusal::kBadHello);
+  EXPECT_FALSE(client::text_of(refused.text).empty());
   expect_others_work();
 }
 
@@ -186,14 +186,14 @@ TEST_F(DaemonServerCmTest, WhatAProcessHasSentIsDeliveredBeforeItDisconnects) {
   int sent = 0;
   while (sent < kFrames && a.send(frame_for(b))) ++sent;
   ASSERT_EQ(sent, kFrames);
-  auto command = new_message<CmCommand>(5);
+  auto command = client::new_message<client::CmCommand>(5);
   command.command.op = MPRDMA_ABI_CM_DISCONNECT;
   command.command.id = id_a;
-  ASSERT_EQ(send_message(a.fd, command), 0);
-  Incoming in;
+  ASSERT_EQ(client::send_message(a.fd, command), 0);
+  client::Incoming in;
   ASSERT_TRUE(until([&] {
     daemon.loop->step(Duration::zero());
-    return receive_message(a.fd, &in) != EAGAIN;
+    return client::receive_message(a.fd, &in) != EAGAIN;
   }));
   int got = 0;
   RxFrame frame{};
@@ -222,20 +222,20 @@ TEST_F(DaemonServerCmTest, WhoEndsNoConnectionHasItsFramesTakenInItsTurns) {
   uint64_t sent = taken();
   for (const auto& [op, id] : commands) {
     while (a.send(frame)) ++sent;
-    auto command = new_message<CmCommand>(5);
+    auto command = client::new_message<client::CmCommand>(5);
     command.command.op = op;
     command.command.id = id;
-    ASSERT_EQ(send_message(a.fd, command), 0);
+    ASSERT_EQ(client::send_message(a.fd, command), 0);
     // The loop's next look at its sockets is due.
     const Time due = dataplane::testing::now() + DaemonLoop::kEventCheckInterval;
     ASSERT_TRUE(until([&] { return dataplane::testing::now() > due; }));
     const uint64_t before = taken();
     uint64_t steps = 0;
-    Incoming in;
+    client::Incoming in;
     ASSERT_TRUE(until([&] {
       daemon.loop->step(Duration::zero());
       ++steps;
-      return receive_message(a.fd, &in) != EAGAIN;
+      return client::receive_message(a.fd, &in) != EAGAIN;
     }));
     EXPECT_LE(taken() - before, steps * kBurst) << op;
     ASSERT_TRUE(daemon.run([&] { return taken() == sent; }));

@@ -28,7 +28,7 @@ inline constexpr wire::MacAddress kPeerMac = {2, 0x4d, 0x52, 0x49, 0, 2};
 inline constexpr wire::MacAddress kGroupMac = {1, 0, 0x5e, 1, 2, 3};
 
 constexpr Qpn qpn_in(uint32_t block, uint32_t slot = 77) {
-  return make_qpn(block * kBlockGenerations, slot);
+  return make_qpn(block * client::kBlockGenerations, slot);
 }
 
 struct FakeManagement final : Management {

@@ -18,7 +18,7 @@
 namespace mprdma::dataplane {
 namespace {
 
-using mprdmad::CmIds;
+using client::CmIds;
 using testing::Host;
 using testing::MemoryWire;
 using testing::ScriptedNic;

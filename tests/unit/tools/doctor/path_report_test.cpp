@@ -10,7 +10,7 @@
 namespace mprdma::tools {
 namespace {
 
-namespace mprdmad = dataplane::mprdmad;
+namespace client = dataplane::client;
 using wire::Ecn;
 
 PathSample sample(uint16_t port, uint16_t bytes = 256, uint64_t rtt_ns = 50'000) {
@@ -18,11 +18,11 @@ PathSample sample(uint16_t port, uint16_t bytes = 256, uint64_t rtt_ns = 50'000)
   sample.asked.source_port = port;
   sample.asked.bytes = bytes;
   sample.answer.rtt_ns = rtt_ns;
-  const mprdmad::PathSeen seen{.bytes = bytes,
-                               .source_port = port,
-                               .hop_limit_sent = 64,
-                               .hop_limit = 62,
-                               .ecn = static_cast<uint8_t>(Ecn::kEct0)};
+  const client::PathSeen seen{.bytes = bytes,
+                              .source_port = port,
+                              .hop_limit_sent = 64,
+                              .hop_limit = 62,
+                              .ecn = static_cast<uint8_t>(Ecn::kEct0)};
   sample.answer.there = sample.answer.back = seen;
   return sample;
 }
