@@ -39,7 +39,7 @@ constexpr bool is_multicast_ipv4(Ipv4 ipv4) {
   return (ipv4.value() & 0xf0000000) == 0xe0000000;
 }
 
-// The same of either version; ff00::/8 (RFC 4291, section 2.7).
+// A group of either IP version; IPv6: ff00::/8 (RFC 4291, section 2.7).
 constexpr bool is_multicast(const IpAddress& address) {
   return is_mapped_ipv4(address) ? is_multicast_ipv4(unmap_ipv4(address)) : address[0] == 0xff;
 }

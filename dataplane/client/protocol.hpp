@@ -30,17 +30,17 @@
 // holds the numbers with qpn >> 17 == b. The process allocates them as it likes (0, 1 and 0xffffff
 // never), may send datagrams from them only, and may name no other in CM's CONNECT and ACCEPT
 // (EPERM): the peer takes a connection's number for the process that has it, and ends what it had
-// with it. 0 is no queue pair there, as librdmacm says it of an id that has none.
+// with it. 0 means no queue pair there: librdmacm passes it for an id without one.
 //
 // What a client sends. RoCEv2 frames from the device's MAC to the MAC that ARP told, from the
 // device's IPv4 address or the link-local address of its MAC; requests of ARP and solicitations of
-// neighbour discovery, which the daemon answers for the wire: also for the device's own address,
-// and with the gateway's MAC for what lies beyond it. The device's own address is not this process
-// alone: a queue pair in another block is reached by the daemon, with the device's own MAC as
-// destination. A datagram to a group goes to the wire and to every other client, not back. From
-// queue pair 1 go PairMads only (wire/mad.hpp), whose sender_qpn is one of the client's. Everything
-// else is a counted drop. ICRC: the daemon neither fills nor checks it in the client's frames;
-// Device::can_corrupt tells whether the client has to.
+// neighbour discovery. The daemon answers those instead of the wire: with the device's MAC for the
+// device's own address, and with the gateway's MAC for an address off the subnet. Other processes
+// share the device's address: to reach a queue pair in another block, a client sends to the
+// device's own MAC, and the daemon delivers. A datagram to a group goes to the wire and to every
+// other client, not back. From queue pair 1 go PairMads only (wire/mad.hpp), whose sender_qpn is
+// one of the client's. Everything else is a counted drop. ICRC: the daemon neither fills nor checks
+// it in the client's frames; Device::can_corrupt tells whether the client has to.
 #pragma once
 
 #include <array>

@@ -27,7 +27,7 @@ namespace mprdma::dataplane::mprdmad {
   X(nic_probes_answered, "path probes of peers that were answered")                           \
   X(nic_probes_refused, "path probes of peers beyond the rate that is answered")              \
   X(nic_probes_sent, "path probes sent for clients")                                          \
-  X(nic_probe_answers, "answers to them")                                                     \
+  X(nic_probe_answers, "answers to path probes sent for clients")                             \
   X(nic_kernel_in, "frames that the kernel sent through the tap")                             \
   X(nic_kernel_out, "frames handed to the kernel through the tap")                            \
   X(nic_back_pressure, "turns in which the client was not read, because the wire was full")   \
@@ -36,7 +36,7 @@ namespace mprdma::dataplane::mprdmad {
   X(nic_drop_not_ours, "frames for another address, or of another protocol")                  \
   X(nic_drop_unknown_qp, "frames for a queue pair number that no client has")                 \
   X(nic_drop_management, "management datagrams that nobody takes, or of a foreign partition") \
-  X(nic_drop_probe, "path probes that make no sense, and answers to none of ours")            \
+  X(nic_drop_probe, "malformed path probes, and answers that match no path probe of ours")    \
   X(nic_drop_arp, "questions for neighbours that make no sense, or beyond the limit")         \
   X(nic_drop_full, "frames for a port that had no room")                                      \
   X(nic_drop_link_down, "frames for a port without a link, or for a wire that is not there")  \
@@ -51,7 +51,7 @@ MPRDMA_DEFINE_COUNTERS(StationCounters, MPRDMA_STATION_COUNTERS);
   X(nic_clients_gone, "processes that went away")                                      \
   X(nic_clients_misbehaved, "connections ended because of what came, or was not read") \
   X(nic_cm_commands, "commands of connection management")                              \
-  X(nic_cm_forged, "those that name a queue pair of somebody else")                    \
+  X(nic_cm_forged, "connection management commands for another client's queue pair")   \
   X(nic_cm_events, "events of connection management sent to clients")
 MPRDMA_DEFINE_COUNTERS(DaemonServerCounters, MPRDMA_DAEMON_SERVER_COUNTERS);
 

@@ -17,7 +17,8 @@ namespace mprdma::dataplane::mprdmad {
 
 namespace {
 
-// Of the process and its user together: nobody comes back in the name of another user's process.
+// Identifies the process together with its user, so that a user cannot claim the block of another
+// user's process.
 uint64_t instance_of(uid_t uid, const client::Hello& hello) {
   const uint64_t instance = hello.instance ^ uint64_t { uid } * 0x9e3779b97f4a7c15;
   return instance == 0 ? 1 : instance;

@@ -3,10 +3,10 @@
 // pair; the worker sends and receives the management datagrams (wire/mad.hpp) and does what a Step
 // asks for.
 //
-// A side asks when it knows its peer (RTR). It decides by agree(), a function of both sides' facts
-// that is the same from either side; a peer that does not answer, or does not know the question,
-// speaks roce. A decision is tentative until a packet of the peer arrives in that mode: until then
-// nothing that was sent has had an effect, so that it can be taken back and sent anew.
+// A side asks when it knows its peer (RTR). It decides by agree(), a function of both sides'
+// preferences that is the same from either side; a peer that does not answer, or does not know the
+// question, speaks roce. A decision is tentative until a packet of the peer arrives in that mode:
+// until then nothing that was sent has had an effect, so that it can be taken back and sent anew.
 // A packet of the other mode makes a side ask again, and a fixed mode of one side is taken over by
 // the other; so the sides disagree no longer than one datagram takes to arrive.
 //
@@ -75,12 +75,12 @@ class PairNegotiation {
   // Called on the transition to RESET: forgets the peer.
   void reset();
 
-  // Takes the peer's facts from a question or an answer.
+  // Takes the peer's preferences from a question or an answer.
   Step on_info(Time now, const wire::PairInfo& peer);
-  // Takes facts that arrive before begin(), from a sender that may turn out to be the peer.
+  // Takes preferences that arrive before begin(), from a sender that may turn out to be the peer.
   void remember(const wire::IpAddress& gid, const wire::PairInfo& peer);
-  // begin() for a peer that has asked before: true if its facts decided the mode, so that no
-  // question is needed.
+  // begin() for a peer that has asked before: true if its preferences decided the mode, so
+  // that no question is needed.
   bool recall(const wire::IpAddress& gid, Qpn qpn);
   // The peer answered that it does not know the question, or cannot be reached.
   Step on_refusal(Time now);
@@ -92,7 +92,7 @@ class PairNegotiation {
   }
   Step on_packet(Time now, bool mp);
   Step on_deadline(Time now);
-  // The peer is on our own device and its facts are known: no packet is needed.
+  // The peer is on our own device and its preferences are known: no packet is needed.
   Step decide_here(const wire::PairInfo& peer);
   // The question that a Step asked for could not be sent: it is not counted, and is due at this
   // time.

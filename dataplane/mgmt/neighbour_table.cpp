@@ -44,8 +44,8 @@ const NeighbourTable::Entry* NeighbourTable::find(const wire::IpAddress& ip) con
   return index == kNone ? nullptr : &entries_[index];
 }
 
-// Whoever comes to lie behind its first bucket by the one that goes moves up, so that no search
-// ends at the hole. Requires: it is there.
+// Removes an address and moves up the entries behind it whose search passes its bucket, so that no
+// search ends at the empty bucket. Requires: the table has the address.
 void NeighbourTable::unlink(const wire::IpAddress& ip) {
   size_t hole = bucket_of(ip);
   for (size_t i = next(hole, kBuckets); buckets_[i] != kNone; i = next(i, kBuckets)) {

@@ -46,8 +46,8 @@ namespace mprdma::dataplane {
   X(neighbour_messages_received, "solicitations and advertisements taken in")              \
   X(drop_neighbour, "ICMPv6 messages that are no valid neighbour message (RFC 4861, 7.1)") \
   X(pair_questions_sent, "questions to peers about the mode of a pair of queue pairs")     \
-  X(pair_questions_received, "such questions of peers")                                    \
-  X(pair_answers_sent, "answers to them")                                                  \
+  X(pair_questions_received, "questions of peers about the mode of a pair of queue pairs") \
+  X(pair_answers_sent, "answers to questions of peers about the mode")                     \
   X(pair_answers_received, "answers of peers")                                             \
   X(pair_peers_silent, "peers that did not answer")                                        \
   X(pair_modes_changed, "decisions for a mode that were taken back")                       \

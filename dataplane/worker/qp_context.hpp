@@ -25,7 +25,7 @@ enum class PathState : uint8_t {
   kFailed,  // nobody answers: what is sent is dropped, so that the transport's timers see it
 };
 
-// Takes what is known of a neighbour into the way to it: of a queue pair or of an address handle.
+// Copies a neighbour's address and state into the queue pair or address handle that sends to it.
 template <class Way>
 void apply_neighbour(Way& way, const NeighbourTable::Entry& entry) {
   if (entry.state == NeighbourTable::State::kReachable) {

@@ -21,7 +21,8 @@ int choose_params(const mprdma_abi_qp_transport& wanted, const transport::Params
 int agreed_params(const mprdma_abi_qp_transport& wanted, const transport::Params& configured,
                   uint32_t mode, uint32_t window_slots, transport::Params* out);
 
-// Facts for the peer about a queue pair with these parameters. `agrees`: RC, and no mode is pinned.
+// The preferences that a queue pair with these parameters tells its peer. `agrees`: RC, and no mode
+// is pinned.
 PairNegotiation::Preferences pair_preferences(const transport::Params& params, bool agrees);
 
 // The mode of the preset behind these parameters, never MPRDMA_ABI_MODE_DEFAULT.

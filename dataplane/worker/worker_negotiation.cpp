@@ -230,12 +230,13 @@ void Worker::process_answer(const wire::PairMad& answer, Time now, TxBatch& answ
     ++counters_.drop_bad_mad;
     return;
   }
-  const bool facts = answer.status == 0;
-  if (facts && answer.info.sender_qpn != Qpn(qp->attr.dest_qpn)) {
+  const bool accepted = answer.status == 0;
+  if (accepted && answer.info.sender_qpn != Qpn(qp->attr.dest_qpn)) {
     ++counters_.drop_bad_mad;  // of another queue pair than the one that was asked
     return;
   }
-  do_step(*qp, facts ? qp->pair.on_info(now, answer.info) : qp->pair.on_refusal(now), now, answers);
+  do_step(*qp, accepted ? qp->pair.on_info(now, answer.info) : qp->pair.on_refusal(now), now,
+          answers);
   mark_dirty(*qp);
 }
 

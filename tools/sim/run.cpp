@@ -286,13 +286,15 @@ void add_sim(CLI::App& app, int* exit_code) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* run = sim->add_subcommand("run", "Run one scenario (docs/simulator.md)");
   run->add_option("SCENARIO", arguments->scenario, "A TOML file")->required();
-  CLI::Option* seed = run->add_option("--seed", arguments->seed, "Instead of the scenario's")
-                          ->check(whole_number_in(0, UINT64_MAX, "a whole number"));
+  CLI::Option* seed =
+      run->add_option("--seed", arguments->seed, "Use this seed instead of the scenario's")
+          ->check(whole_number_in(0, UINT64_MAX, "a whole number"));
   run->add_option("--out", arguments->out, "Write JSON and CSV files to this directory");
   run->add_option("--json", arguments->json, "Write the result here ('-': standard output)");
   CLI::Option* pcap = run->add_option("--pcap", arguments->pcap,
                                       "Write the packets that arrive at hosts to this pcapng file");
-  run->add_option("--pcap-link", arguments->pcap_link, "Instead those that leave by this link")
+  run->add_option("--pcap-link", arguments->pcap_link,
+                  "Write the packets that leave by this link instead")
       ->needs(pcap);
   run->add_option("--pcap-snaplen", arguments->pcap_snap, "Bytes of each packet; 0: all of it")
       ->needs(pcap)
@@ -300,7 +302,8 @@ void add_sim(CLI::App& app, int* exit_code) {
       ->capture_default_str();
   CLI::Option* trace = run->add_option(
       "--trace", arguments->trace, "Write the transport's events to this file, a JSON object each");
-  run->add_option("--trace-flow", arguments->trace_flow, "Of this flow only")->needs(trace);
+  run->add_option("--trace-flow", arguments->trace_flow, "Write the events of this flow only")
+      ->needs(trace);
   run->add_option("--set", arguments->overrides,
                   "key=value over the scenario, like transport.preset=mp-paper, "
                   "flow[0].message_bytes=4096 (repeatable)")

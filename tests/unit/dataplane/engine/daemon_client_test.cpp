@@ -21,7 +21,7 @@ namespace {
 using client::CmIds;
 using testing::Host;
 using testing::MemoryWire;
-using testing::ScriptedNic;
+using testing::ScriptedDaemon;
 
 constexpr Time at_s(int64_t seconds) {
   return Time::from_ns(seconds * 1'000'000'000);
@@ -88,9 +88,9 @@ TEST(QpBlock, FirstAndLastBlockLeaveTheReservedNumbersOut) {
 // Two processes of one device. Each takes the other's numbers for peers on the wire.
 struct SharedDevice {
   SharedDevice() : wire(std::make_shared<MemoryWire>()) {
-    nic_b.its_block = {64, 8};
-    wire->daemon[0] = &nic_a;
-    wire->daemon[1] = &nic_b;
+    daemon_b.its_block = {64, 8};
+    wire->daemon[0] = &daemon_a;
+    wire->daemon[1] = &daemon_b;
     wire->can_corrupt = false;
     const auto same = [](WorkerConfig& config) {
       config.ipv4 = Host::ip(0);
@@ -112,8 +112,8 @@ struct SharedDevice {
     return false;
   }
 
-  ScriptedNic nic_a;
-  ScriptedNic nic_b;
+  ScriptedDaemon daemon_a;
+  ScriptedDaemon daemon_b;
   std::shared_ptr<MemoryWire> wire;
   std::optional<Host> a;
   std::optional<Host> b;
@@ -163,7 +163,7 @@ TEST(SharedDevice, AnotherBlockEndsTheQueuePairsOfBefore) {
   a.connect(*qp, Host::ip(0), 0x800002);
   a.worker->service(a.now);
   ASSERT_TRUE(a.events.empty());
-  device.nic_a.its_block = {200, 8};
+  device.daemon_a.its_block = {200, 8};
   a.worker->service(a.now);
   ASSERT_EQ(a.events.size(), 1u);
   EXPECT_EQ(a.events[0].type, static_cast<uint32_t>(MPRDMA_ABI_EVENT_QP_FATAL));

@@ -162,7 +162,7 @@ struct Absence {
     return eventually([&] { return a->cq.poll(cqe); }, limit);
   }
 
-  testing::ScriptedNic daemon;
+  testing::ScriptedDaemon daemon;
   std::shared_ptr<MemoryWire> wire;
   std::optional<Process> a;
   std::optional<Process> b;

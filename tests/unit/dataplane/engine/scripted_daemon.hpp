@@ -1,4 +1,4 @@
-// A daemon behind a MemoryPort, as far as an engine knows of it; a test is its hand.
+// A fake of mprdmad behind a MemoryPort, as an engine sees it: the test sets what it reports.
 #pragma once
 
 #include <atomic>
@@ -8,7 +8,7 @@
 
 namespace mprdma::dataplane::testing {
 
-struct ScriptedNic final : Daemon {
+struct ScriptedDaemon final : Daemon {
   [[nodiscard]] DaemonDevice device() const override { return its_device; }
   [[nodiscard]] QpBlock block() const override { return its_block; }
   [[nodiscard]] bool away() const override { return is_away.load(); }

@@ -154,7 +154,7 @@ TEST_F(FirstLinkTest, WorkDoesNotWaitForItWithoutEnd) {
 
 // mprdmad carries frames for another process of the device, whatever the wire does.
 TEST_F(FirstLinkTest, ThePeerOnOurOwnDeviceNeedsNone) {
-  testing::ScriptedNic daemon;
+  testing::ScriptedDaemon daemon;
   wire->daemon[0] = &daemon;
   uint32_t packets = 0;
   wire->on_frame = [&](int, const Bytes& frame) {
