@@ -23,7 +23,7 @@ inline constexpr double kPoissonMessagesMax = 5e7;
 inline constexpr uint64_t kTrafficFlowsMax = 1'000'000;
 
 // Appends the flows of all traffic to the others, and clears it. Requires a scenario
-// without a mistake (find_mistake()).
+// without an error (find_error()).
 void expand_traffic(Scenario* scenario);
 
 }  // namespace mprdma::switchsim

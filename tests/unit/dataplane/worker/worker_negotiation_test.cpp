@@ -269,7 +269,7 @@ TEST_F(WorkerNegotiationTest, WorkThatWaitsForTheModeIsFlushedWhenTheEngineFails
   run(Duration::ms(1));
   QpContext* qp = a->host.worker->qps().find(Qpn(a->qp->qpn));
   qp->completion_lost = true;
-  a->host.worker->touch(*qp);
+  a->host.worker->mark_dirty(*qp);
   run(Duration::ms(1));
   mprdma_abi_cqe cqe;
   ASSERT_TRUE(a->cq->poll(&cqe));
