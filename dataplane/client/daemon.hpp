@@ -9,10 +9,15 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
 
 #include "abi/mprdma_abi.h"
 #include "abi/mprdma_abi_cm.h"
 #include "base/ipv4.hpp"
+#include "base/qpn.hpp"
+#include "dataplane/port/tx_batch.hpp"
 #include "dataplane/qpn.hpp"
 #include "wire/ethernet.hpp"
 
@@ -24,6 +29,25 @@ struct DaemonDevice {
   uint32_t prefix_bits = 32;
   wire::MacAddress mac{};
   uint32_t mtu = 0;  // the largest path MTU
+};
+
+// A port whose other end is another process of the device (protocol.hpp, "Direct rings").
+struct DirectRing {
+  DirectRing(const QpBlock& of, std::unique_ptr<Port> its) : peers(of), port(std::move(its)) {}
+
+  QpBlock peers;  // the queue pairs of the process at the other end
+  std::unique_ptr<Port> port;
+  // The worker's: data of the burst that is being sent, and how many queue pairs send here. A ring
+  // stays where it is as long as there is one.
+  TxBatch batch{port.get(), TxUse::kData};
+  uint32_t users = 0;
+  bool up = false;
+};
+
+enum class RingState : uint8_t {
+  kNone,    // there is none, and none is on its way
+  kComing,  // asked for: up within some milliseconds, or refused
+  kUp,
 };
 
 class Daemon {
@@ -45,6 +69,18 @@ class Daemon {
   virtual int cm_open(const mprdma_abi_client* client, const mprdma_abi_cm_open& open) = 0;
   // Destroys the client's ids and stops its events. Does not wait.
   virtual void cm_forget(const mprdma_abi_client* client) = 0;
+
+  // The direct ring to the process that has this queue pair. `ask`: one that is not there is asked
+  // for.
+  virtual RingState ring_state(Qpn /*peer*/, bool /*ask*/) { return RingState::kNone; }
+  // nullptr: there is none, or it is not up.
+  [[nodiscard]] virtual DirectRing* ring_to(Qpn /*peer*/) { return nullptr; }
+  // All that are up. Valid until Port::service().
+  [[nodiscard]] virtual std::span<DirectRing* const> rings() { return {}; }
+  // Changes whenever a ring_state() has changed, other than by `ask`.
+  [[nodiscard]] virtual uint64_t ring_changes() const { return 0; }
+  // From now on there are none: for a wire that is to have faults.
+  virtual void refuse_rings() {}
 
   // ---- Without the lock
   // CM: sends the command to the daemon and waits for the reply. ENOTCONN: the daemon is away or

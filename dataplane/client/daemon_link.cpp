@@ -68,6 +68,8 @@ DaemonLink::~DaemonLink() {
 
 void DaemonLink::close_after_fork() {
   close_fd(&fd_);
+  for (OfferedRing& offer : offers_) close_fd(&offer.socket);
+  offers_.clear();
   close_fd(&port_socket_);
   close_fd(&bell_fd_);
   close_fd(&epoll_fd_);
@@ -110,6 +112,7 @@ Status DaemonLink::open(int* port_socket) {
     if (state_ != State::kServed) continue;
     *port_socket = std::exchange(port_socket_, -1);
     block_ = given_;
+    rings_.emplace(first_.mac, epoll_fd_);
     return {};
   }
   return {ETIMEDOUT, said.ok() ? silent(path_) : said.text};
@@ -154,6 +157,7 @@ Status DaemonLink::dial() {
 void DaemonLink::end(const char* text, Time now) {
   close_fd(&fd_);
   close_fd(&port_socket_);
+  lost_requests_ = true;
   state_ = State::kNone;
   next_dial_ = now + kDialInterval;
   wire_up_.store(false, std::memory_order_relaxed);
@@ -209,9 +213,35 @@ int DaemonLink::poll(Time now) {
     where.on_event(where.context, &event.event);
     lock.lock();
   }
+  follow_rings(now);
   const int socket = std::exchange(port_socket_, -1);
-  if (socket >= 0) block_ = given_;
+  if (socket >= 0) {
+    // A number that another process may have now must not be found at the end of an old ring.
+    if (block_ != given_) rings_->close_all();
+    block_ = given_;
+  }
   return socket;
+}
+
+// With both locks held.
+void DaemonLink::follow_rings(Time now) {
+  if (std::exchange(lost_requests_, false)) rings_->forget_requests();
+  for (const uint32_t block : refusals_) rings_->on_refused(block, now);
+  refusals_.clear();
+  for (const OfferedRing& offer : offers_) rings_->on_offer(offer, now);
+  offers_.clear();
+}
+
+RingState DaemonLink::ring_state(Qpn peer, bool ask) {
+  const Time now = clock_now();
+  const uint32_t block = block_of(peer);
+  auto request = new_message<RingRequest>(0);
+  request.block = block;
+  if (ask && !away_ && rings_->want(block, now, &request.last_ring)) {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    if (state_ != State::kServed || send_message(fd_, request) != 0) rings_->on_refused(block, now);
+  }
+  return rings_->state(block, now);
 }
 
 void DaemonLink::read_all(Time now) {
@@ -251,6 +281,18 @@ void DaemonLink::on_message(Incoming* in, Time now) {
       if (!same_device(state.device)) end("mprdmad has another address now: start anew", now);
       return;
     }
+    case MessageType::kRingOffer: {
+      const auto offer = load_message<RingOffer>(in->message());
+      if (in->passed_fd < 0 || offers_.size() >= kBlocks) return;
+      offers_.push_back(
+          {offer.block, offer.ring, offer.same_user == 1, std::exchange(in->passed_fd, -1)});
+      return;
+    }
+    case MessageType::kRingRefused:
+      if (refusals_.size() < kBlocks) {
+        refusals_.push_back(load_message<RingRefused>(in->message()).block);
+      }
+      return;
     default:
       return end("mprdmad has sent a message out of turn", now);
   }
@@ -371,7 +413,8 @@ bool DaemonLink::await_reply(const mprdma_abi_cm_command& sent, std::unique_lock
   }
   waiting_ = false;
   const uint64_t one = 1;
-  const bool news = !events_.empty() || state_ != State::kServed;
+  const bool news =
+      !events_.empty() || !offers_.empty() || !refusals_.empty() || state_ != State::kServed;
   if (news) (void)!write(bell_fd_, &one, sizeof one);
   *reply = reply_;
   return std::exchange(replied_, false);

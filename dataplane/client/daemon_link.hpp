@@ -10,6 +10,7 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "base/units.hpp"
 #include "dataplane/client/cm_id_journal.hpp"
 #include "dataplane/client/daemon.hpp"
+#include "dataplane/client/direct_rings.hpp"
 #include "dataplane/client/message_socket.hpp"
 #include "dataplane/client/protocol.hpp"
 
@@ -36,6 +38,8 @@ class DaemonLink final : public Daemon {
   // Does the regular work after open(), and reconnects to a daemon that was away. -1, or the socket
   // of a new LocalPort, which the caller owns.
   int poll(Time now);
+  // Requires open().
+  [[nodiscard]] DirectRings& direct() { return *rings_; }
   // Tells the link that the port is up.
   void on_port_up();
   // Tells the link that the port went down: the connection must be set up again.
@@ -56,6 +60,11 @@ class DaemonLink final : public Daemon {
   [[nodiscard]] bool away() const override { return away_; }
   int cm_open(const mprdma_abi_client* client, const mprdma_abi_cm_open& open) override;
   void cm_forget(const mprdma_abi_client* client) override;
+  RingState ring_state(Qpn peer, bool ask) override;
+  [[nodiscard]] DirectRing* ring_to(Qpn peer) override { return rings_->ring_to(block_of(peer)); }
+  [[nodiscard]] std::span<DirectRing* const> rings() override { return rings_->up(); }
+  [[nodiscard]] uint64_t ring_changes() const override { return rings_->changes(); }
+  void refuse_rings() override { rings_->refuse(); }
   int cm_execute(const mprdma_abi_client* client, const mprdma_abi_cm_command& in,
                  mprdma_abi_cm_result* out) override;
 
@@ -70,6 +79,7 @@ class DaemonLink final : public Daemon {
   void on_message(Incoming* in, Time now);
   void on_welcome(const Welcome& welcome, int passed_fd, Time now);
   void on_refused(const Refused& refused, Time now);
+  void follow_rings(Time now);
   bool same_device(const Device& device) const;
   void on_reply(const CmReply& reply);
   void restore_ids();
@@ -87,6 +97,7 @@ class DaemonLink final : public Daemon {
   // Accessed with the worker's lock held.
   QpBlock block_;
   bool away_ = true;
+  std::optional<DirectRings> rings_;  // from open() on
 
   std::atomic<bool> wire_up_{false};
   std::atomic<const char*> text_{"mprdmad has not answered yet"};
@@ -102,7 +113,10 @@ class DaemonLink final : public Daemon {
   Device first_;
   uint64_t daemon_instance_ = 0;
   QpBlock given_;
-  int port_socket_ = -1;  // from Welcome, until poll() hands it out
+  std::vector<OfferedRing> offers_;  // until poll() takes them
+  std::vector<uint32_t> refusals_;   // of rings, to these blocks
+  bool lost_requests_ = false;       // the daemon that was asked for rings has gone
+  int port_socket_ = -1;             // from Welcome, until poll() hands it out
   std::string refusal_;
   uint32_t last_serial_ = 0;
   bool waiting_ = false;  // a thread waits for a reply, and reads the socket

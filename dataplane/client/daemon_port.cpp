@@ -4,6 +4,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -62,6 +63,8 @@ DaemonPort::~DaemonPort() {
 PortInfo DaemonPort::info() const {
   PortInfo info = local_->info();
   info.link_mbps = link_->link_mbps();
+  // Frames that are held may all be of one ring.
+  info.rx_frames = std::min(info.rx_frames, DirectRings::kSlots - 2 * kBurst);
   return info;
 }
 
@@ -81,11 +84,31 @@ void DaemonPort::service(Time now) {
     local_->service(now);
   }
   if (local_->link_up()) link_->on_port_up();
+  link_->direct().service(now);
+}
+
+bool DaemonPort::arm() {
+  if (!local_->arm()) return false;
+  if (link_->direct().arm()) return true;
+  local_->disarm();
+  return false;
+}
+
+void DaemonPort::disarm() {
+  local_->disarm();
+  link_->direct().disarm();
+}
+
+PortCounters DaemonPort::stats() const {
+  PortCounters sum = local_->stats();
+  sum += link_->direct().stats();
+  return sum;
 }
 
 void DaemonPort::close_after_fork() {
   if (epoll_fd_ >= 0) close(epoll_fd_);
   epoll_fd_ = -1;
+  link_->direct().close_after_fork();
   link_->close_after_fork();
   local_->close_after_fork();
 }

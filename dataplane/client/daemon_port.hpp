@@ -1,6 +1,8 @@
 // The port of a process whose device is shared: frames go by shared memory (LocalPort) to and from
-// mprdmad, which has the wire. If the daemon goes away, the port looks for it; until the daemon is
-// back the link is down, and daemon()->away() says that waiting is worthwhile.
+// mprdmad, which has the wire. The direct rings to other processes of the device (direct_rings.hpp)
+// sleep, wake and count with it; the worker sends and receives there itself. If the daemon goes
+// away, the port looks for it; until the daemon is back the link is down, and daemon()->away() says
+// that waiting is worthwhile.
 #pragma once
 
 #include <memory>
@@ -32,21 +34,24 @@ class DaemonPort final : public Port {
   bool tx_tight() override { return local_->tx_tight(); }
   void tx_commit(const TxFrame* frames, unsigned n) override { local_->tx_commit(frames, n); }
   void tx_abandon(const TxFrame* frames, unsigned n) override { local_->tx_abandon(frames, n); }
-  void flush() override { local_->flush(); }
+  void flush() override {
+    local_->flush();
+    link_->direct().flush();
+  }
   unsigned rx_burst(RxFrame* frames, unsigned n) override { return local_->rx_burst(frames, n); }
   void rx_release(const uint64_t* cookies, unsigned n) override { local_->rx_release(cookies, n); }
   [[nodiscard]] int notify_fd() const override { return epoll_fd_; }
-  bool arm() override { return local_->arm(); }
-  void disarm() override { local_->disarm(); }
+  bool arm() override;
+  void disarm() override;
   void service(Time now) override;
   void close_after_fork() override;
   [[nodiscard]] Daemon* daemon() override { return link_.get(); }
-  [[nodiscard]] PortCounters stats() const override { return local_->stats(); }
+  [[nodiscard]] PortCounters stats() const override;
 
  private:
   std::unique_ptr<DaemonLink> link_;
   std::unique_ptr<LocalPort> local_;
-  int epoll_fd_;  // the two descriptors of theirs
+  int epoll_fd_;  // the descriptors of theirs
 };
 
 }  // namespace mprdma::dataplane::client

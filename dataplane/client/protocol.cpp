@@ -26,6 +26,12 @@ size_t message_bytes(MessageType type) {
       return sizeof(PathProbe);
     case MessageType::kPathAnswer:
       return sizeof(PathAnswer);
+    case MessageType::kRingRequest:
+      return sizeof(RingRequest);
+    case MessageType::kRingOffer:
+      return sizeof(RingOffer);
+    case MessageType::kRingRefused:
+      return sizeof(RingRefused);
   }
   return 0;
 }

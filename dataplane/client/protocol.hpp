@@ -14,6 +14,11 @@
 //   CmCommand                   ->
 //                               <-   CmReply, in the order of the commands
 //                               <-   CmEvent, PortState: whenever something happened
+//   RingRequest                 ->
+//                               <-   RingOffer, and a descriptor: the connected control socket of
+//                                    a LocalPort whose other end is another process of the device,
+//                                    to both of them, also to the one that did not ask; or
+//                                    RingRefused
 //
 // The end of the connection is the end of the client: its frames are not taken any more, its
 // connections are ended (DREQ, REJ), its queue pair numbers rest. A port that goes down, or is
@@ -41,6 +46,13 @@
 // other client, not back. From queue pair 1 go PairMads only (wire/mad.hpp), whose sender_qpn is
 // one of the client's. Everything else is a counted drop. ICRC: the daemon neither fills nor checks
 // it in the client's frames; Device::can_corrupt tells whether the client has to.
+//
+// Direct rings. Two processes of the device may have a LocalPort between them, which the daemon
+// makes (and whose end it does not keep): frames of connected queue pairs then do not pass the
+// daemon. It makes one for processes that its configuration allows (daemon/config.hpp). A frame in
+// a ring has no ICRC. A process takes from the ring of a block only packets for its own connected
+// queue pairs whose peer is in that block; a peer without a ring, and everything else (datagrams,
+// queue pair 1, ARP, groups), goes by the daemon. Either end may hang up at any time.
 #pragma once
 
 #include <array>
@@ -62,7 +74,7 @@ inline constexpr const char* kSocketName = "mprdmad.sock";  // in the runtime di
 inline constexpr const char* kSystemSocket = "/run/mprdma/mprdmad.sock";
 
 inline constexpr uint32_t kMagic = 0x434e444d;  // "MDNC"
-inline constexpr uint16_t kVersion = 1;
+inline constexpr uint16_t kVersion = 2;
 
 inline constexpr uint32_t kBlockGenerations = 8;
 inline constexpr uint32_t kBlocks = kGenerations / kBlockGenerations;
@@ -90,6 +102,9 @@ enum class MessageType : uint16_t {
   kInfo = 9,
   kPathProbe = 10,
   kPathAnswer = 11,
+  kRingRequest = 12,
+  kRingOffer = 13,
+  kRingRefused = 14,
 };
 
 struct Head {
@@ -237,6 +252,36 @@ struct PathAnswer {
   PathSeen back;   // the answer, here
 };
 static_assert(sizeof(PathAnswer) == 56);
+
+// Asks for a direct ring to the process that owns `block`. One that has been offered to both and
+// not been seen here yet is not offered again.
+struct RingRequest {
+  static constexpr MessageType kType = MessageType::kRingRequest;
+  Head head;
+  uint32_t block = 0;
+  uint32_t last_ring = 0;  // number of the last one offered here to that block; 0: none
+};
+static_assert(sizeof(RingRequest) == 24);
+
+struct RingOffer {
+  static constexpr MessageType kType = MessageType::kRingOffer;
+  Head head;
+  uint32_t block = 0;      // of the process at the other end
+  uint32_t ring = 0;       // number of the ring, never 0
+  uint32_t same_user = 0;  // 1: the process at the other end runs as the same user
+  uint32_t reserved = 0;
+};
+static_assert(sizeof(RingOffer) == 32);
+
+struct RingRefused {
+  static constexpr MessageType kType = MessageType::kRingRefused;
+  Head head;
+  uint32_t block = 0;
+  // EPERM: the configuration does not allow it. ENOENT: no process has that block. EAGAIN: too many
+  // at once, ask later. EMFILE.
+  int32_t error = 0;
+};
+static_assert(sizeof(RingRefused) == 24);
 
 static_assert(sizeof(CmCommand) == 360 && sizeof(CmReply) == 56 && sizeof(CmEvent) == 360);
 

@@ -53,6 +53,11 @@ bool set_slots(const toml::node& node, DaemonConfig& config) {
   return read_integer(node, 256, 4096, &config.slots) && (config.slots & (config.slots - 1)) == 0;
 }
 
+bool set_rings(const toml::node& node, DaemonConfig& config) {
+  std::string text;
+  return read_string(node, &text) && parse_ring_policy(text, &config.rings);
+}
+
 bool set_metrics(const toml::node& node, DaemonConfig& config) {
   return read_string(node, &config.metrics) && valid_listen_address(config.metrics);
 }
@@ -71,12 +76,25 @@ constexpr config::TomlKey<DaemonConfig> kKeys[] = {
     {"daemon", "gateway", "an IPv4 address, like \"10.73.0.254\"", set_gateway},
     {"daemon", "allowed_uids", "a list of user ids, like [1000, 1001]", set_uids},
     {"daemon", "slots", "a power of two in 256..4096", set_slots},
+    {"daemon", "direct_rings", "\"off\", \"same-user\" or \"all\"", set_rings},
     {"metrics", "listen", "an IPv4 address and a port, like \"127.0.0.1:9473\"", set_metrics},
     {"kernel", "tap", "the name of an interface, up to 15 characters", set_tap},
     {"kernel", "shared_address", "true or false", set_shared_address},
 };
 
 }  // namespace
+
+bool parse_ring_policy(std::string_view text, RingPolicy* policy) {
+  if (text == "off")
+    *policy = RingPolicy::kOff;
+  else if (text == "same-user")
+    *policy = RingPolicy::kSameUser;
+  else if (text == "all")
+    *policy = RingPolicy::kAll;
+  else
+    return false;
+  return true;
+}
 
 bool parse_gateway(const std::string& text, Ipv4* ipv4) {
   uint32_t prefix_bits = 0;

@@ -3,7 +3,7 @@
 //
 //   [device]  name, address, mac, mtu       as everywhere (dataplane/engine/config.hpp)
 //   [port]    spec                          the wire: "ethdev:...", "local:..." or "none"
-//   [daemon]  socket, gateway, allowed_uids, slots
+//   [daemon]  socket, gateway, allowed_uids, slots, direct_rings
 //   [metrics] listen                        ADDRESS:PORT for Prometheus
 //   [kernel]  tap, shared_address           the host beside us on the port
 #pragma once
@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/ipv4.hpp"
@@ -23,6 +24,9 @@ namespace mprdma::dataplane::mprdmad {
 
 inline constexpr const char* kNoWire = "none";
 inline constexpr uint32_t kUidMax = UINT32_MAX - 1;  // UINT32_MAX means "no user"
+
+// Between which processes the daemon makes direct rings (client/protocol.hpp).
+enum class RingPolicy : uint8_t { kOff, kSameUser, kAll };
 
 struct DaemonConfig {
   std::string device_name = "mprdma0";
@@ -36,6 +40,7 @@ struct DaemonConfig {
   Ipv4 gateway{};      // unspecified: none
   std::vector<uid_t> uids;
   uint32_t slots = 512;
+  RingPolicy rings = RingPolicy::kSameUser;
   std::string metrics;          // ADDRESS:PORT; empty: none
   std::string tap;              // empty: none
   bool shared_address = false;  // the kernel has the address on the tap, too
@@ -50,6 +55,9 @@ Status complete_daemon_config(const Environment& environment, unsigned uid, Daem
 
 // "127.0.0.1:9473": IPv4, and a port that is not 0.
 bool valid_listen_address(const std::string& text);
+
+// "off", "same-user" or "all".
+bool parse_ring_policy(std::string_view text, RingPolicy* policy);
 
 // "192.168.7.1".
 bool parse_gateway(const std::string& text, Ipv4* ipv4);

@@ -50,6 +50,8 @@ MPRDMA_DEFINE_COUNTERS(StationCounters, MPRDMA_STATION_COUNTERS);
   X(nic_clients_refused, "connections that were refused, with a reason")               \
   X(nic_clients_gone, "processes that went away")                                      \
   X(nic_clients_misbehaved, "connections ended because of what came, or was not read") \
+  X(nic_rings_made, "direct rings made between two processes")                         \
+  X(nic_rings_refused, "requests for a direct ring that were refused")                 \
   X(nic_cm_commands, "commands of connection management")                              \
   X(nic_cm_forged, "connection management commands for another client's queue pair")   \
   X(nic_cm_events, "events of connection management sent to clients")

@@ -251,6 +251,9 @@ void DaemonServer::on_message(Connection& client, const client::Incoming& in, Ti
   if (head.type == client::MessageType::kCmCommand && client.block != client::kNoBlock) {
     return on_command(client, client::load_message<client::CmCommand>(in.message()), now);
   }
+  if (head.type == client::MessageType::kRingRequest && client.block != client::kNoBlock) {
+    return on_ring_request(client, client::load_message<client::RingRequest>(in.message()), now);
+  }
   misbehaved(client, "a message out of turn");
 }
 
@@ -284,6 +287,7 @@ void DaemonServer::end(Connection& client, Time now) {
     cm_->agent().forget_client(client.id, now);
     switch_->remove_client(client.block, now);
     blocks_.release(client.block, now);
+    forget_rings(client);
     ++counters_.nic_clients_gone;
     say(client, "gone");
     pause_newcomers(start);
@@ -324,6 +328,8 @@ void DaemonServer::send(Connection& client, const T& message) {
   queued.size = sizeof message;
   watch(client);
 }
+
+template void DaemonServer::send(Connection& client, const client::RingRefused& message);
 
 void DaemonServer::write_some(Connection& client) {
   while (!client.outgoing.empty() && !client.over) {

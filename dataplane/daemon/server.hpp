@@ -19,6 +19,7 @@
 #include "base/status.hpp"
 #include "dataplane/client/message_socket.hpp"
 #include "dataplane/daemon/cm_pump.hpp"
+#include "dataplane/daemon/config.hpp"
 #include "dataplane/daemon/counters.hpp"
 #include "dataplane/daemon/lock_file.hpp"
 #include "dataplane/daemon/qpn_blocks.hpp"
@@ -37,6 +38,7 @@ struct ServerConfig {
   std::vector<uid_t> uids;  // served besides the daemon's own
   uint32_t slots = 512;     // frames of each client's port, of the daemon's side
   uint32_t mtu = 4096;
+  RingPolicy rings = RingPolicy::kSameUser;
   uint64_t instance = 0;  // random
   bool verbose = false;
 };
@@ -49,6 +51,9 @@ class DaemonServer {
   // After a port that took t to create, other work gets this many t.
   static constexpr int kShareOfOthers = 3;
   static constexpr Duration kNewcomersWaitMax = Duration::s(1);
+  // Direct rings that a client may ask for: each costs the process at the other end memory.
+  static constexpr Duration kRingPeriod = Duration::s(1);
+  static constexpr uint32_t kRingsPerPeriod = 128;
   // This class's tags are above this value, the host's own below.
   static constexpr uint64_t kTagBase = uint64_t{1} << 32;
   static constexpr uint64_t kTagPort = kTagBase * 3;  // and the connection's number
@@ -95,7 +100,10 @@ class DaemonServer {
     LocalPort* port = nullptr;  // the switch's
     Time delivered;             // when a command last had the client's frames delivered
     std::deque<Message> outgoing;
-    uint32_t watched = 0;  // events
+    std::map<uint32_t, uint32_t> rings;  // number of the last one, by block of the other end
+    Time ring_period_end;
+    uint32_t rings_left = 0;  // in this period
+    uint32_t watched = 0;     // events
     bool over = false;
   };
 
@@ -116,6 +124,11 @@ class DaemonServer {
   void end_if_port_over(Connection& client);
   void on_probe(Connection& client, const client::PathProbe& probe, Time now);
   void on_command(Connection& client, const client::CmCommand& command, Time now);
+  // server_rings.cpp
+  Connection* client_of(uint32_t block);
+  void on_ring_request(Connection& client, const client::RingRequest& request, Time now);
+  int make_ring(Connection& client, Connection& peer, Time now);
+  void forget_rings(const Connection& client);
   bool give_port(Connection& client, const client::Hello& hello, uint32_t block, Time now);
   void refuse(Connection& client, client::Refusal reason, uint32_t serial, const std::string& text);
   void misbehaved(Connection& client, const char* what);
@@ -138,6 +151,7 @@ class DaemonServer {
   BlockTable blocks_;
   std::map<uint32_t, Connection> connections_;
   uint32_t last_id_ = 0;
+  uint32_t last_ring_ = 0;
   bool any_over_ = false;
   Time newcomers_after_;  // connections without a Hello are not read before
   DaemonServerCounters counters_;

@@ -399,6 +399,19 @@ void LocalPort::adopt(int socket) {
   control_.hand_over(socket);
 }
 
+void LocalPort::hang_up() {
+  flush();
+  control_.hang_up("this process has closed the link");
+  // Our memory stays as it is: the peer may be looking at it still.
+  up_.store(false, std::memory_order_relaxed);
+}
+
+uint32_t LocalPort::frames_borrowed() const {
+  uint32_t borrowed = peer_.borrowed_count;
+  for (const Peer& peer : departed_) borrowed += peer.borrowed_count;
+  return borrowed;
+}
+
 void LocalPort::attach(int memfd) {
   const char* reason = "";
   auto region = PeerRegion::attach(memfd, own_->seals(), stranger_, &reason);

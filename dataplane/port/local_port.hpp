@@ -64,6 +64,10 @@ class LocalPort final : public Port {
   void adopt(int socket);
   // Role::kAdopted: the link is down, for good unless adopt() is called.
   [[nodiscard]] bool over() const { return control_.over() && !link_up(); }
+  // Role::kAdopted: ends the link, for good unless adopt() is called.
+  void hang_up();
+  // Frames lent to us and not released yet, by this peer and by those that went away.
+  [[nodiscard]] uint32_t frames_borrowed() const;
   // True if a peer was disconnected because of its memory or its cursors.
   [[nodiscard]] bool violated() const { return violated_; }
 

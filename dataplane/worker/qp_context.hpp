@@ -7,6 +7,7 @@
 
 #include "abi/mprdma_abi.h"
 #include "base/timing_wheel.hpp"
+#include "dataplane/client/daemon.hpp"
 #include "dataplane/mgmt/mode_negotiation.hpp"
 #include "dataplane/mgmt/neighbour_table.hpp"
 #include "dataplane/worker/cq.hpp"
@@ -82,6 +83,10 @@ struct QpContext {
   wire::FrameAddress address;
   PathState path = PathState::kNone;
   bool loop = false;  // the peer's address is our own
+  // The direct ring that it sends to; nullptr: the port, or the loop. worker_rings.cpp.
+  DirectRing* ring = nullptr;
+  Time ring_until = Time::never();  // until then what it sends waits for the ring to come up
+  bool ring_due = false;            // ring may not be the one that it should be
 
   // A completion of this queue pair was lost because its queue was full.
   bool completion_lost = false;

@@ -104,6 +104,7 @@ void Worker::detach(QpContext* qp, Time now) {
     }
   }
   mcast_.forget(qp);
+  leave_ring(*qp);
   end_negotiation(*qp);
   if (qp->busy) --busy_qps_;
   mrs_.memory().forget_queue_pair(qp->qp.qpn());
@@ -134,6 +135,7 @@ bool Worker::set_state(QpContext& qp, Time now, transport::QpState state) {
   if (state == transport::QpState::kRtr) begin_negotiation(qp, now);
   if (state == transport::QpState::kReset) end_negotiation(qp);
   if (state == transport::QpState::kReset || from == transport::QpState::kReset) {
+    leave_ring(qp);
     // Posted requests are dropped: the rings are empty, whatever indices the provider starts from.
     qp.path = PathState::kNone;
     qp.backlog = qp.completion_lost = qp.goes_without_link = false;
@@ -163,6 +165,7 @@ int Worker::set_path(QpContext& qp, Time now) {
   // On a shared device, our address may also mean another process.
   qp.loop =
       is_own(found.address.dst_ip) && (daemon_ == nullptr || qps_.owns(Qpn(qp.attr.dest_qpn)));
+  want_ring(qp, now);
   mark_dirty(qp);
   return 0;
 }
@@ -235,13 +238,14 @@ void Worker::reschedule(QpContext& qp) {
   if (qp.backlog && completed) {
     mprdma_abi_ring_doorbell(doorbells_.get(), slot_of(qp.qp.qpn()));
   }
+  if (qp.ring_due) choose_ring(qp);
   if (qp.qp.wants_to_send() && can_send(qp)) scheduler_.push(qp);
   note_waiting(qp);
   // A timer that stands too early costs one look when it fires; only an earlier deadline moves it.
   const Time pair_deadline_at = pair_deadline(qp);
   if (pair_deadline_at <= now_) push_negotiating(qp);
   const Time next = pair_deadline_at <= now_ ? Time::never() : pair_deadline_at;
-  wheel_.schedule_no_later(qp.timer, std::min(qp.qp.next_deadline(), next));
+  wheel_.schedule_no_later(qp.timer, std::min({qp.qp.next_deadline(), next, qp.ring_until}));
   const bool busy = qp.qp.busy();
   if (busy != qp.busy) {
     qp.busy = busy;
@@ -250,8 +254,10 @@ void Worker::reschedule(QpContext& qp) {
 }
 
 void Worker::service(Time clock, Time now) {
+  flush_released();
   port_->service(clock);
   follow_block(now);
+  if (daemon_ != nullptr) follow_rings(false, now);
   const bool up = port_->link_up();
   if (up == link_up_) return;
   set_link(up, now);
@@ -297,6 +303,7 @@ void Worker::set_link(bool up, Time now) {
     held_.set_limit(held_limit(port_->info()));  // it is the peer that lends
     nic_part_.on_link_up(now);
     ask_failed_paths(now);
+    if (daemon_ != nullptr) follow_rings(true, now);
   }
   // Whoever waited for the link to ask its peer does so now, or does not wait for ever.
   qps_.for_each([this](QpContext& qp) {

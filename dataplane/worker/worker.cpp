@@ -9,11 +9,17 @@ bool Worker::run(Time now) {
   bool worked = process_doorbells(now);
   {
     TxBatch answers(port_.get());
-    worked |= receive(*port_, answers, now) > 0;
+    worked |= receive({port_.get()}, answers, now) > 0;
+  }
+  if (daemon_ != nullptr) {
+    for (const DirectRing* ring : daemon_->rings()) {
+      TxBatch answers(ring->port.get());
+      worked |= receive({ring->port.get(), ring}, answers, now) > 0;
+    }
   }
   if (loop_.pending()) {
     TxBatch answers(&loop_);
-    worked |= receive(loop_, answers, now) > 0;
+    worked |= receive({&loop_}, answers, now) > 0;
   }
   wheel_.advance(now, [this, now, &worked](TimerNode& node) {
     auto& qp = *static_cast<QpContext*>(node.owner);

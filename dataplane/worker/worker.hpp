@@ -8,6 +8,7 @@
 //   worker_transmit.cpp  scheduler -> packet -> frame; acknowledgements
 //   worker_queues.cpp    doorbells, work requests in, completions out
 //   worker_datagrams.cpp what is different about UD: addresses of packets, groups, the GRH
+//   worker_rings.cpp     which queue pairs use a direct ring
 //   worker_negotiation.cpp  the mode of a queue pair is agreed with the peer
 //   qp_life.cpp          addresses, neighbours, link state, life of a queue pair
 // Neighbours, queue pair 1 and the CM agent are in nic_part.hpp.
@@ -145,10 +146,16 @@ class Worker {
   static constexpr unsigned kWqesPerDoorbell = 128;  // work requests taken at once
 
   // worker_receive.cpp
-  unsigned receive(Port& port, TxBatch& answers, Time now);
-  bool receive_frame(Port& port, const RxFrame& frame, TxBatch& answers, Time now);
+  // Where frames come from: one of the worker's ports, and which.
+  struct Source {
+    Port* port;
+    const DirectRing* ring = nullptr;
+  };
+  unsigned receive(const Source& from, TxBatch& answers, Time now);
+  bool receive_frame(const Source& from, const RxFrame& frame, TxBatch& answers, Time now);
+  bool receive_packet(const Source& from, const RxFrame& frame, TxBatch& answers, Time now);
   bool addressed_to_us(const wire::FrameAddress& address);
-  QpContext* accept(const wire::DecodedFrame& decoded, bool from_loop);
+  QpContext* accept(const wire::DecodedFrame& decoded, const Source& from);
   void apply_actions(QpContext& qp, TxBatch* answers);
   void place(QpContext& qp, const transport::Placement& placement);
   static bool memory_there(void* host, uint64_t addr, uint64_t bytes, bool writes);
@@ -158,9 +165,28 @@ class Worker {
   // worker_transmit.cpp
   bool transmit(Time now);
   void transmit_connected(QpContext& qp, TxBatch& batch, unsigned* budget, Time now);
-  void send_packet(QpContext& qp, const wire::FrameAddress& address, bool loop,
+  void send_packet(QpContext& qp, const wire::FrameAddress& address, bool with_icrc,
                    const transport::TxPacket& packet, TxFrame& frame);
   void send_ack(QpContext& qp, TxBatch& answers);
+
+  // worker_rings.cpp
+  [[nodiscard]] static bool may_use_ring(const QpContext& qp);
+  void want_ring(QpContext& qp, Time now);
+  void leave_ring(QpContext& qp);
+  void choose_ring(QpContext& qp);
+  void follow_rings(bool ask, Time now);
+  // Waits for its ring to come up.
+  [[nodiscard]] static bool waits_for_ring(const QpContext& qp) {
+    return !qp.ring_until.is_never();
+  }
+  [[nodiscard]] Port* port_of(const QpContext& qp) {
+    if (qp.ring != nullptr) return qp.ring->port.get();
+    return qp.loop ? static_cast<Port*>(&loop_) : port_.get();
+  }
+  // Frames that stay in memory have no ICRC.
+  [[nodiscard]] bool with_icrc(const QpContext& qp) const {
+    return port_info_.can_corrupt && !qp.loop && qp.ring == nullptr;
+  }
 
   // worker_datagrams.cpp
   void ah_path_changed(const wire::IpAddress& peer, const NeighbourTable::Entry& entry);
@@ -270,6 +296,7 @@ class Worker {
   unsigned release_count_ = 0;
   std::array<uint64_t, kBurst> release_cookies_{};
 
+  uint64_t ring_changes_seen_ = 0;
   uint32_t busy_qps_ = 0;
   uint64_t send_completions_ = 0;
   bool link_up_ = false;

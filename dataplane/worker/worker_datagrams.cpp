@@ -32,7 +32,8 @@ void Worker::mark_datagram_qps_dirty() {
 // and so do those behind it: datagrams of a queue pair leave in order.
 bool Worker::can_send(const QpContext& qp) const {
   if (qp.qp.service() != transport::QpService::kUd) {
-    return (qp.path == PathState::kReady || qp.path == PathState::kFailed) && !waits_for_link(qp);
+    return (qp.path == PathState::kReady || qp.path == PathState::kFailed) && !waits_for_link(qp) &&
+           !waits_for_ring(qp);
   }
   if (!qp.qp.wants_to_send()) return false;
   const AddressHandle* ah = ahs_.find(qp.qp.next_ah());
@@ -59,7 +60,7 @@ bool Worker::transmit_datagrams(QpContext& qp, TxBatch& wire_batch, TxBatch& loo
       (ah->loop ? loop_batch : wire_batch).put_back();
       return false;
     }
-    send_packet(qp, ah->address, ah->loop, tx_packet_, *frame);
+    send_packet(qp, ah->address, !ah->loop && port_info_.can_corrupt, tx_packet_, *frame);
     --*budget;
     if (ah->group && !mcast_.members(ah->address.dst_ip).empty()) {
       // A wire does not bring back the frames that its own host sends to a group.
@@ -67,7 +68,7 @@ bool Worker::transmit_datagrams(QpContext& qp, TxBatch& wire_batch, TxBatch& loo
       if (frame == nullptr) {
         ++counters_.drop_group_no_room;
       } else {
-        send_packet(qp, ah->address, true, tx_packet_, *frame);
+        send_packet(qp, ah->address, false, tx_packet_, *frame);
       }
     }
   }

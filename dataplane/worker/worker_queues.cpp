@@ -85,7 +85,7 @@ bool Worker::process_receives(QpContext& qp, Time now) {
   const uint32_t completed_before = rq.completed;
   unsigned taken = 0;
   // A message that waited for a receive is acknowledged now.
-  TxBatch answers(qp.loop ? &loop_ : port_.get());
+  TxBatch answers(port_of(qp));
   std::array<Sge, transport::kMaxSge> sges;
   while (rq.next != producer && taken < kWqesPerDoorbell) {
     const mprdma_abi_recv_wqe* slot = mprdma_abi_recv_slot(rq.ring, rq.depth, rq.stride, rq.next);

@@ -12,15 +12,17 @@ namespace mprdma::dataplane {
 
 using transport::RxVerdict;
 
-unsigned Worker::receive(Port& port, TxBatch& answers, Time now) {
+unsigned Worker::receive(const Source& from, TxBatch& answers, Time now) {
   RxFrame frames[kBurst];
+  Port& port = *from.port;
   const unsigned n = port.rx_burst(frames, kBurst);
+  if (n == 0) return 0;
   counters_.frames_in += n;
   flush_released();
   release_port_ = &port;
   for (unsigned i = 0; i < n; ++i) {
     if (i + 1 < n) __builtin_prefetch(frames[i + 1].data);
-    if (receive_frame(port, frames[i], answers, now)) continue;
+    if (receive_frame(from, frames[i], answers, now)) continue;
     if (release_port_ != &port || release_count_ == kBurst) flush_released();
     release_port_ = &port;
     release_cookies_[release_count_++] = frames[i].cookie;
@@ -32,17 +34,19 @@ unsigned Worker::receive(Port& port, TxBatch& answers, Time now) {
 
 // True if the frame stands in the table: it was released from there, or is held. False: the caller
 // gives it back.
-bool Worker::receive_frame(Port& port, const RxFrame& frame, TxBatch& answers, Time now) {
-  const bool check_icrc = &port == port_.get() && port_info_.can_corrupt;
+bool Worker::receive_frame(const Source& from, const RxFrame& frame, TxBatch& answers, Time now) {
+  const bool check_icrc = from.port == port_.get() && port_info_.can_corrupt;
   const std::span<const unsigned char> bytes(frame.data, frame.length);
   // Reads a byte that the peer may still change, once: it only selects the branch.
-  if (frame.length >= wire::Ethernet::kBytes && load_be16(frame.data + 12) == wire::kEtherTypeArp) {
+  if (from.ring == nullptr && frame.length >= wire::Ethernet::kBytes &&
+      load_be16(frame.data + 12) == wire::kEtherTypeArp) {
     nic_part_.on_arp(bytes, now, answers);
     return false;
   }
   constexpr uint32_t kIcmpv6 = wire::Ethernet::kBytes + wire::Ipv6::kBytes;
   // Other ICMPv6 messages are for the kernel, if there is one.
-  if (frame.length > kIcmpv6 && load_be16(frame.data + 12) == wire::kEtherTypeIpv6 &&
+  if (from.ring == nullptr && frame.length > kIcmpv6 &&
+      load_be16(frame.data + 12) == wire::kEtherTypeIpv6 &&
       frame.data[wire::Ethernet::kBytes + 6] == wire::kIpProtocolIcmpv6) {
     nic_part_.on_discovery(bytes, now, answers);
     return false;
@@ -53,27 +57,43 @@ bool Worker::receive_frame(Port& port, const RxFrame& frame, TxBatch& answers, T
     return false;
   }
   rx_frame_ = frame.data;
-  if (wire::is_multicast(decoded_.address.dst_mac) && wire::is_multicast(decoded_.address.dst_ip)) {
-    return receive_group(frame, port, answers, now);
+  if (from.ring == nullptr && wire::is_multicast(decoded_.address.dst_mac) &&
+      wire::is_multicast(decoded_.address.dst_ip)) {
+    return receive_group(frame, *from.port, answers, now);
   }
-  const bool from_loop = &port == &loop_;
-  if (decoded_.packet.dest_qpn == wire::kGeneralServicesQpn) {
+  if (from.ring == nullptr && decoded_.packet.dest_qpn == wire::kGeneralServicesQpn) {
     if (!addressed_to_us(decoded_.address)) return false;
-    nic_part_.on_datagram(decoded_, frame.data + decoded_.payload_offset, from_loop, now, answers);
+    nic_part_.on_datagram(decoded_, frame.data + decoded_.payload_offset, from.port == &loop_, now,
+                          answers);
     return false;
   }
-  QpContext* qp = accept(decoded_, from_loop);
+  return receive_packet(from, frame, answers, now);
+}
+
+// A packet of a queue pair, in decoded_. As receive_frame().
+bool Worker::receive_packet(const Source& from, const RxFrame& frame, TxBatch& answers, Time now) {
+  QpContext* qp = accept(decoded_, from);
   if (qp == nullptr) return false;
   const wire::TransportService service = decoded_.packet.info().transport;
   const bool mp = service == wire::TransportService::kMp;
   if (qp->pair.wants_packet(mp) && (mp || service == wire::TransportService::kRc)) {
-    note_packet_mode(*qp, mp, now, answers);
+    // Of queue pair 1, whose datagrams never go by a ring.
+    TxBatch by_port(from.ring != nullptr ? port_.get() : nullptr);
+    note_packet_mode(*qp, mp, now, from.ring != nullptr ? by_port : answers);
   }
 
   const transport::FrameHandle handle =
-      frames_.borrow(frame.data + decoded_.payload_offset, frame.cookie, &port);
+      frames_.borrow(frame.data + decoded_.payload_offset, frame.cookie, from.port);
   const RxVerdict verdict = qp->qp.on_packet(now, decoded_.packet, handle, actions_);
-  apply_actions(*qp, &answers);
+  Port* const back = port_of(*qp);
+  if (back == from.port) [[likely]] {
+    apply_actions(*qp, &answers);
+  } else {
+    // One direction of a queue pair has one way, or its acknowledgements and its responses would
+    // overtake one another.
+    TxBatch by_its_port(back);
+    apply_actions(*qp, &by_its_port);
+  }
   mark_dirty(*qp);
   if (verdict != RxVerdict::kHeld) release(handle);
   return true;
@@ -93,7 +113,7 @@ bool Worker::addressed_to_us(const wire::FrameAddress& address) {
 }
 
 // The queue pair that a packet is for; nullptr: a counted drop.
-QpContext* Worker::accept(const wire::DecodedFrame& decoded, bool from_loop) {
+QpContext* Worker::accept(const wire::DecodedFrame& decoded, const Source& from) {
   const wire::FrameAddress& address = decoded.address;
   if (!addressed_to_us(address)) return nullptr;
   QpContext* qp = qps_.find(decoded.packet.dest_qpn);
@@ -105,7 +125,13 @@ QpContext* Worker::accept(const wire::DecodedFrame& decoded, bool from_loop) {
   // for datagrams never has.
   if (qp->path != PathState::kNone &&
       (address.src_ip != qp->address.dst_ip || address.dst_ip != qp->address.src_ip ||
-       from_loop != qp->loop)) {
+       (from.port == &loop_) != qp->loop)) {
+    ++counters_.drop_wrong_source;
+    return nullptr;
+  }
+  // The process at the other end of a ring may speak for its own queue pairs only.
+  if (from.ring != nullptr &&
+      !(may_use_ring(*qp) && from.ring->peers.owns(Qpn(qp->attr.dest_qpn)))) {
     ++counters_.drop_wrong_source;
     return nullptr;
   }

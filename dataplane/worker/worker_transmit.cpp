@@ -19,7 +19,8 @@ bool Worker::transmit(Time now) {
   while (budget > 0 && refusals_left > 0) {
     QpContext* qp = scheduler_.pop();
     if (qp == nullptr) break;
-    TxBatch& batch = qp->loop ? loop_batch : wire_batch;
+    TxBatch& own = qp->loop ? loop_batch : wire_batch;
+    TxBatch& batch = qp->ring != nullptr ? qp->ring->batch : own;
     const unsigned before = budget;
     bool refused = false;
     if (qp->qp.service() == transport::QpService::kUd) {
@@ -30,6 +31,9 @@ bool Worker::transmit(Time now) {
     }
     if (budget == before && refused) --refusals_left;
     reschedule(*qp);
+  }
+  if (daemon_ != nullptr) {
+    for (DirectRing* ring : daemon_->rings()) ring->batch.finish();
   }
   burst_was_full_ = budget == 0 && !scheduler_.empty();
   return budget != budget_before;
@@ -53,12 +57,12 @@ void Worker::transmit_connected(QpContext& qp, TxBatch& batch, unsigned* budget,
       batch.put_back();
       return;
     }
-    send_packet(qp, qp.address, qp.loop, tx_packet_, *frame);
+    send_packet(qp, qp.address, with_icrc(qp), tx_packet_, *frame);
     --*budget;
   }
 }
 
-void Worker::send_packet(QpContext& qp, const wire::FrameAddress& address, bool loop,
+void Worker::send_packet(QpContext& qp, const wire::FrameAddress& address, bool with_icrc,
                          const transport::TxPacket& packet, TxFrame& frame) {
   const uint32_t payload_bytes = packet.header.payload_len;
   CHECK(payload_bytes + kFrameTailroom <= frame.capacity);
@@ -74,8 +78,8 @@ void Worker::send_packet(QpContext& qp, const wire::FrameAddress& address, bool 
   CHECK(copied == payload_bytes);
   const size_t header_bytes = wire::encode_frame(address, packet.header, frame.payload);
   frame.header_bytes = static_cast<uint32_t>(header_bytes);
-  frame.frame_bytes = static_cast<uint32_t>(wire::finish_frame(
-      frame.payload - header_bytes, header_bytes, payload_bytes, !loop && port_info_.can_corrupt));
+  frame.frame_bytes = static_cast<uint32_t>(
+      wire::finish_frame(frame.payload - header_bytes, header_bytes, payload_bytes, with_icrc));
   counters_.payload_bytes_out += payload_bytes;
   (packet.retransmission ? qp.bytes_retransmitted : qp.bytes_out) += payload_bytes;
   ++counters_.frames_out;
@@ -93,8 +97,8 @@ void Worker::send_ack(QpContext& qp, TxBatch& answers) {
   }
   const size_t header_bytes = wire::encode_frame(qp.address, actions_.ack, frame->payload);
   frame->header_bytes = static_cast<uint32_t>(header_bytes);
-  frame->frame_bytes = static_cast<uint32_t>(wire::finish_frame(
-      frame->payload - header_bytes, header_bytes, 0, !qp.loop && port_info_.can_corrupt));
+  frame->frame_bytes = static_cast<uint32_t>(
+      wire::finish_frame(frame->payload - header_bytes, header_bytes, 0, with_icrc(qp)));
   ++counters_.frames_out;
 }
 

@@ -18,6 +18,7 @@ import matrix
 import perftest
 import rdma_cm
 import rsockets
+import rings
 import service
 from hosts import Failure, describe_status, wait_until
 
@@ -398,7 +399,7 @@ _CASES = {
 
 
 def of_wire(name):
-    of_daemon = daemon.CASES + crowd.CASES + service.CASES + hostile.CASES
+    of_daemon = daemon.CASES + rings.CASES + crowd.CASES + service.CASES + hostile.CASES
     further = {"daemon": of_daemon, "daemon-virtio": daemon_virtio.CASES, "beside": beside.CASES,
                "beside-xdp": beside.CASES}
     chosen = [*{**_CASES, **fabric.CASES, **further}[name]]

@@ -45,6 +45,7 @@ struct Options {
   std::optional<std::string> gateway;
   std::optional<std::string> metrics;
   std::optional<std::string> tap;
+  std::optional<std::string> rings;
   std::vector<uid_t> uids;
   double linger_s = -1;
   bool verbose = false;
@@ -93,6 +94,9 @@ Status load(const Options& options, mprdmad::DaemonConfig* config) {
     if (!mprdmad::valid_tap_name(*options.tap))
       return {EINVAL, "--tap: expected an interface's name"};
     config->tap = *options.tap;
+  }
+  if (options.rings && !mprdmad::parse_ring_policy(*options.rings, &config->rings)) {
+    return {EINVAL, "--direct-rings: expected off, same-user or all"};
   }
   config->uids.insert(config->uids.end(), options.uids.begin(), options.uids.end());
   return mprdmad::complete_daemon_config(environment, geteuid(), config);
@@ -194,8 +198,10 @@ bool reload(const Options& options, const mprdmad::DaemonConfig& running,
   if (config.mac != running.mac || config.mtu != running.mtu || config.socket != running.socket ||
       config.port_spec != running.port_spec || config.slots != running.slots ||
       config.metrics != running.metrics || config.device_name != running.device_name ||
-      config.tap != running.tap) {
-    fail("name, mac, mtu, port, socket, slots, metrics and tap change with a restart only");
+      config.tap != running.tap || config.rings != running.rings) {
+    fail(
+        "name, mac, mtu, port, socket, slots, direct_rings, metrics and tap change with a restart "
+        "only");
   }
   device->ipv4 = config.ipv4;
   device->prefix_bits = config.prefix_bits;
@@ -259,6 +265,7 @@ int serve(const Options& options) {
                          .uids = config.uids,
                          .slots = config.slots,
                          .mtu = config.mtu,
+                         .rings = config.rings,
                          .instance = random_number(),
                          .verbose = options.verbose};
   if (options.linger_s >= 0) {
@@ -299,6 +306,8 @@ int run(int argc, char** argv) {
   app.add_option("--gateway", options.gateway, "Next hop to what is off the subnet");
   app.add_option("--metrics", options.metrics, "Serve Prometheus there: 127.0.0.1:9473");
   app.add_option("--tap", options.tap, "Interface for the kernel's own traffic over the port");
+  app.add_option("--direct-rings", options.rings,
+                 "Processes that exchange frames directly: off, same-user (default) or all");
   app.add_option("--allow-uid", options.uids, "Serve this user, too; may be repeated")
       ->check(mprdma::tools::whole_number_in(0, mprdmad::kUidMax, "a user id"));
   app.add_option("--linger", options.linger_s,

@@ -43,7 +43,7 @@ TEST(DaemonConfig, SaysWhereAndWhatIsWrong) {
   DaemonConfig config;
   EXPECT_EQ(apply("[daemon]\nslot=4\n", &config),
             "f.toml:2:1: unknown key 'slot' in [daemon]; known: socket, gateway, allowed_uids, "
-            "slots");
+            "slots, direct_rings");
   EXPECT_EQ(
       apply("[transport]\n", &config),
       "f.toml:1:2: unknown table or key 'transport'; known tables: device, port, daemon, metrics, "
@@ -51,6 +51,9 @@ TEST(DaemonConfig, SaysWhereAndWhatIsWrong) {
   EXPECT_EQ(apply("[daemon]\nallowed_uids=[1,'x']\n", &config),
             "f.toml:2:14: daemon.allowed_uids: expected a list of user ids, like [1000, 1001]");
   EXPECT_NE(apply("[daemon]\nslots=300\n", &config), "");
+  EXPECT_EQ(apply("[daemon]\ndirect_rings='some'\n", &config),
+            "f.toml:2:14: daemon.direct_rings: expected \"off\", \"same-user\" or \"all\"");
+  EXPECT_EQ(config.rings, RingPolicy::kSameUser);
   EXPECT_NE(apply("[daemon]\nsocket='relative'\n", &config), "");
   for (const char* bad : {"127.0.0.1", "127.0.0.1:0", "127.0.0.1:65536", "127.0.0.1:1x", ":9473",
                           "127.0.0.1/8:9473", "host:9473", "9473"}) {

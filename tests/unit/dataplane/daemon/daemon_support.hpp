@@ -24,7 +24,8 @@ using dataplane::testing::WireDirectory;
 
 class RunningDaemon {
  public:
-  explicit RunningDaemon(const std::string& socket, uint64_t instance = 42) {
+  explicit RunningDaemon(const std::string& socket, uint64_t instance = 42,
+                         RingPolicy rings = RingPolicy::kSameUser) {
     DaemonLoop::Options options;
     options.device = {.ipv4 = kOurIp, .prefix_bits = 24, .gateway = {}, .mac = kOurMac, .seed = 1};
     options.cm.ipv4 = kOurIp;
@@ -32,6 +33,7 @@ class RunningDaemon {
     options.server.socket = socket;
     options.server.slots = 256;
     options.server.instance = instance;
+    options.server.rings = rings;
     loop = std::make_unique<DaemonLoop>(options, nullptr);
     started = loop->start();
   }

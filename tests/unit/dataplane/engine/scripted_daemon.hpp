@@ -19,6 +19,23 @@ struct ScriptedDaemon final : Daemon {
     return ENOTCONN;
   }
 
+  RingState ring_state(Qpn peer, bool ask) override {
+    rings_asked += ask ? 1 : 0;
+    return ring_to(peer) != nullptr ? RingState::kUp : its_ring_state;
+  }
+  [[nodiscard]] DirectRing* ring_to(Qpn peer) override {
+    return its_ring != nullptr && its_ring->up && its_ring->peers.owns(peer) ? its_ring : nullptr;
+  }
+  [[nodiscard]] std::span<DirectRing* const> rings() override {
+    return {&its_ring, its_ring != nullptr && its_ring->up ? 1u : 0u};
+  }
+  [[nodiscard]] uint64_t ring_changes() const override { return its_changes; }
+
+  // Its only direct ring; null: none.
+  DirectRing* its_ring = nullptr;
+  RingState its_ring_state = RingState::kNone;  // without a ring that is up
+  uint64_t its_changes = 0;
+  uint32_t rings_asked = 0;
   DaemonDevice its_device;
   QpBlock its_block{16, 8};
   std::atomic<bool> is_away{false};

@@ -1,0 +1,104 @@
+"""Cases of direct rings: what two processes of mprdmad's device exchange without it."""
+
+import os
+import re
+import signal
+import time
+
+import perftest
+from hosts import Failure, Unavailable, wait_until
+from service import NOBODY
+
+
+def expect(condition, what):
+    if not condition:
+        raise Failure(what)
+
+
+def counters_of(daemon, deadline):
+    """The daemon's counters, which it prints at its end."""
+    daemon.signal(signal.SIGTERM)
+    daemon.wait(deadline)
+    return {n: int(v) for n, v in re.findall(r"mprdmad: (\w+) (\d+)", daemon.output())}
+
+
+def start_pair(wire, as_user=None, ops=2000):
+    traffic = ["--ops", ops, "--qps", "3", "--size-max", "20000", "--seed", "5"]
+    program = wire.build / "tests/integration/verbs_check"
+    path = wire.new_path("pair")
+    prefix = [] if as_user is None else ["setpriv", f"--reuid={as_user}", "--clear-groups"]
+    return [wire.start(0, [*prefix, program, "--server", path, *traffic]),
+            wire.start(1, [program, "--client", path, *traffic])]  # fmt: skip
+
+
+def rings(policy, *, used):
+    """Contents are checked, and who carried the frames."""
+
+    def run(wire):
+        deadline = time.monotonic() + 120
+        wire.extra["MPRDMA_COUNTERS"] = "1"
+        daemon = wire.start_daemon(deadline, *policy)
+        for process in start_pair(wire):
+            process.wait(deadline)
+        counted = counters_of(daemon, deadline)
+        frames, made = counted.get("nic_frames_in", 0), counted.get("nic_rings_made", 0)
+        expect((made > 0) == used, f"{made} rings were made")
+        expect((frames < 200) == used, f"{frames} frames passed the daemon")
+
+    return run
+
+
+def latency(wire):
+    """Without a ring each message takes a wake-up of the daemon: the counters tell."""
+    deadline = time.monotonic() + 120
+    wire.extra["MPRDMA_COUNTERS"] = "1"
+    daemon = wire.start_daemon(deadline)
+    perftest.run(wire, "ib_send_lat", ["-n", "2000"], 100)
+    counted = counters_of(daemon, deadline)
+    expect(counted.get("nic_frames_in", 0) < 100, f"{counted} with 2000 messages each way")
+
+
+def stopped_peer(wire):
+    """A process that is stopped holds back those that talk to it, and nobody else."""
+    deadline = time.monotonic() + 150
+    wire.start_daemon(deadline)
+    stopped = start_pair(wire, ops=1_000_000)
+    time.sleep(0.3)
+    stopped[0].signal(signal.SIGSTOP)
+    expect(stopped[1].status is None, "the pair has ended already")
+    for process in start_pair(wire):
+        process.wait(deadline)
+    for process in stopped:
+        process.stop()
+
+
+def other_user(policy, *, used):
+    def run(wire):
+        if os.geteuid() != 0:
+            raise Unavailable("only root can become another user")
+        for directory in (wire.build / "tools").resolve().parents:
+            if directory.stat().st_mode & 0o005 != 0o005:
+                raise Unavailable(f"another user may not read {directory}")
+        deadline = time.monotonic() + 120
+        wire.extra["MPRDMA_COUNTERS"] = "1"
+        daemon = wire.start_daemon(deadline, "--allow-uid", NOBODY, *policy)
+        wire.directory.chmod(0o777)
+        wire.socket.parent.chmod(0o711)
+        pair = start_pair(wire, NOBODY)
+        for process in pair:
+            process.wait(deadline)
+        wait_until(lambda: all(p.status == 0 for p in pair), deadline, "their end")
+        counted = counters_of(daemon, deadline)
+        expect((counted.get("nic_rings_made", 0) > 0) == used, f"rings: {counted}")
+
+    return run
+
+
+CASES = [
+    ("frames of a pair do not pass mprdmad", rings([], used=True)),
+    ("--direct-rings off", rings(["--direct-rings", "off"], used=False)),
+    ("ping-pong over a ring", latency),
+    ("stopped peer", stopped_peer),
+    ("no ring to another user", other_user([], used=False)),
+    ("ring to another user", other_user(["--direct-rings", "all"], used=True)),
+]
