@@ -90,7 +90,10 @@ Status Engine::create(const Config& config, std::unique_ptr<Engine>* out) {
   if (!opened) return std::move(opened.status);
   std::unique_ptr<Port> port = std::move(opened.port);
   wait_for_peer(*port);
-  if (config.fault.any()) port = std::make_unique<FaultPort>(std::move(port), config.fault);
+  if (config.fault.any()) {
+    if (Daemon* daemon = port->daemon()) daemon->refuse_rings();
+    port = std::make_unique<FaultPort>(std::move(port), config.fault);
+  }
   return create_over(config, std::move(port), random_seed(), out);
 }
 
