@@ -95,6 +95,9 @@ struct QpContext {
   // True if this queue pair is included in the worker's number of busy ones.
   bool busy = false;
 
+  // True if this queue pair waits for room in its ring.
+  bool parked = false;
+
   // Links of the scheduler, the timer, and the list of queue pairs changed in this burst.
   QpContext* next_active = nullptr;
   bool active = false;

@@ -95,6 +95,7 @@ void Worker::detach(QpContext* qp, Time now) {
   qp->qp.set_state(now, transport::QpState::kReset, actions_);
   apply_actions(*qp, nullptr);
   flush_released();
+  unpark(*qp);
   scheduler_.remove(*qp);
   wheel_.cancel(qp->timer);
   for (QpContext** link = &dirty_qps_; *link != nullptr; link = &(*link)->next_dirty) {

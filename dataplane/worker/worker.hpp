@@ -88,9 +88,9 @@ class Worker {
   // When run() has to be called though nothing arrives.
   [[nodiscard]] Time next_deadline() const;
   // True if an answer of the peer, room on the wire or a neighbour's address is outstanding.
-  [[nodiscard]] bool busy() const { return busy_qps_ > 0 || !scheduler_.empty(); }
-  // True if queue pairs wait for room on the wire.
-  [[nodiscard]] bool wants_wire() const { return !scheduler_.empty(); }
+  [[nodiscard]] bool busy() const { return busy_qps_ > 0 || wants_wire(); }
+  // True if queue pairs wait for room on the wire, or in a direct ring.
+  [[nodiscard]] bool wants_wire() const { return !scheduler_.empty() || !parked_.empty(); }
   // True if run() would find work at once, in the rings or the loopback, or has more to send than
   // one burst takes.
   [[nodiscard]] bool has_pending() const {
@@ -172,6 +172,9 @@ class Worker {
   // worker_rings.cpp
   [[nodiscard]] static bool may_use_ring(const QpContext& qp);
   void want_ring(QpContext& qp, Time now);
+  void park(QpContext& qp);
+  void unpark(QpContext& qp);
+  void unpark_some();
   void leave_ring(QpContext& qp);
   void choose_ring(QpContext& qp);
   void follow_rings(bool ask, Time now);
@@ -273,6 +276,7 @@ class Worker {
   TimingWheel wheel_;     // of queue pairs
   TimingWheel cq_wheel_;  // of completion queues whose event waits
   Scheduler<QpContext> scheduler_;
+  Scheduler<QpContext> parked_;  // those that met a full ring
   transport::TransportCounters transport_counters_;
   transport::Device device_;
   EngineCounters counters_;

@@ -31,6 +31,7 @@ void Worker::want_ring(QpContext& qp, Time now) {
 }
 
 void Worker::leave_ring(QpContext& qp) {
+  unpark(qp);
   if (qp.ring != nullptr) --qp.ring->users;
   qp.ring = nullptr;
   qp.ring_until = Time::never();
@@ -50,6 +51,35 @@ void Worker::choose_ring(QpContext& qp) {
   qp.ring = ring;
   if (ring != nullptr) ++ring->users;
   qp.ring_due = state == RingState::kComing;
+}
+
+// A process that does not read fills its ring: the queue pairs that send there leave the scheduler,
+// so that they do not take the turns of others.
+void Worker::park(QpContext& qp) {
+  if (qp.active) return;
+  qp.parked = true;
+  parked_.push(qp);
+}
+
+void Worker::unpark(QpContext& qp) {
+  if (!qp.parked) return;
+  qp.parked = false;
+  parked_.remove(qp);
+  scheduler_.push(qp);
+}
+
+// Looks at a few of them in each burst.
+void Worker::unpark_some() {
+  constexpr int kPerBurst = 8;
+  for (int i = 0; i < kPerBurst && !parked_.empty(); ++i) {
+    QpContext& qp = *parked_.pop();
+    if (qp.ring->up && qp.ring->port->tx_tight()) {
+      parked_.push(qp);
+      continue;
+    }
+    qp.parked = false;
+    scheduler_.push(qp);
+  }
 }
 
 // Called in service(): rings came up or went down. `ask`: those that are missing are asked for.

@@ -8,6 +8,7 @@ namespace mprdma::dataplane {
 
 bool Worker::transmit(Time now) {
   burst_was_full_ = false;
+  unpark_some();
   if (scheduler_.empty()) return false;
   TxBatch wire_batch(port_.get(), TxUse::kData);
   TxBatch loop_batch(&loop_, TxUse::kData);
@@ -29,7 +30,11 @@ bool Worker::transmit(Time now) {
       transmit_connected(*qp, batch, &budget, now);
       refused = batch.full();
     }
-    if (budget == before && refused) --refusals_left;
+    if (refused && qp->ring != nullptr) {
+      park(*qp);
+    } else if (budget == before && refused) {
+      --refusals_left;
+    }
     reschedule(*qp);
   }
   if (daemon_ != nullptr) {

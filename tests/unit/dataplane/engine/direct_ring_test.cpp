@@ -1,7 +1,9 @@
 // Queue pairs whose peer is another process of the device, with a direct ring between the two.
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <optional>
+#include <vector>
 
 #include "dataplane/engine/config.hpp"
 #include "tests/support/print.hpp"
@@ -184,6 +186,40 @@ TEST_F(DirectRingTest, OneDirectionHasOneWayWhateverTheOtherUses) {
   EXPECT_EQ(ring_b.users, 0u);
   EXPECT_GT(by_ring, 0u);
   EXPECT_GT(by_daemon, 0u);
+}
+
+TEST_F(DirectRingTest, FullRingTakesNoTurnsOfOthersAndGoesOn) {
+  constexpr int kBlocked = 40;
+  set_ring(true);
+  connect();
+  std::vector<std::unique_ptr<HostQp>> blocked;
+  for (int i = 0; i < kBlocked; ++i) {
+    blocked.push_back(a->make_qp(*cq_a));
+    a->connect(*blocked.back(), Host::ip(0), qp_b->qpn);
+  }
+  const auto by_port = a->make_qp(*cq_a);  // its peer is in a block without a ring
+  a->connect(*by_port, Host::ip(0), 0x800002);
+  const auto write = [&](HostQp& qp) {
+    auto& wqe = a->begin_send(qp, MPRDMA_ABI_WRITE, 1, {{mr_a->addr(), 16, mr_a->key}});
+    wqe.remote_addr = mr_b->addr();
+    wqe.rkey = mr_b->key;
+    a->end_send(qp);
+  };
+  ring->room = 0;
+  for (const auto& qp : blocked) write(*qp);
+  post();
+  go_on(Duration::us(200));
+  ASSERT_EQ(by_ring, 0u);
+  EXPECT_TRUE(a->worker->wants_wire());
+  const uint64_t before = by_daemon;
+  write(*by_port);
+  step();
+  EXPECT_EQ(by_daemon, before + 1) << "in the first burst";
+  a->execute(MPRDMA_ABI_DESTROY_QP, mprdma_abi_handle{blocked.back()->handle, 0});
+  ring->room = 1024;
+  ASSERT_TRUE(completes());
+  go_on(Duration::us(200));
+  EXPECT_GE(by_ring, static_cast<uint64_t>(kBlocked)) << "each of the others";
 }
 
 // Takes frames off one way, changes them, and puts them into the ring.
