@@ -6,6 +6,7 @@ import functools
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -29,8 +30,15 @@ QUICK = ("tidy", "unit", "conformance", "swarm")
 SANITIZED = ("unit", "conformance", "swarm", "fuzz")
 
 
+def is_family(command, compiler):
+    """Whether a command, "ccache clang++-16" say, runs a compiler of this name."""
+    words = command.split()
+    program = pathlib.PurePath(words[-1]).name if words else ""
+    return re.fullmatch(re.escape(compiler) + r"(-[0-9.]+)?", program) is not None
+
+
 class Build:
-    """One build directory."""
+    """One build directory, of one compiler: CC and CXX choose among its versions."""
 
     def __init__(self, name, compilers, *options):
         self.directory = ROOT / name
@@ -42,7 +50,8 @@ class Build:
         environment = dict(os.environ)
         for variable, compiler in zip(("CC", "CXX"), self.compilers):
             cached = f"ccache {compiler}" if shutil.which("ccache") else compiler
-            environment.setdefault(variable, cached)
+            if not is_family(environment.get(variable, ""), compiler):
+                environment[variable] = cached
         command = ["meson", "setup", str(self.directory), str(ROOT), *self.options]
         if (self.directory / "build.ninja").exists():
             command.insert(2, "--reconfigure")
