@@ -22,9 +22,9 @@ using local::PeerRegion;
 
 namespace {
 
-// Frames in flight before a reservation looks for returned ones: small, so that few frames are in
-// use and stay in the cache; not zero, so that a lone frame does not cost a cache miss.
-constexpr size_t kReapAbove = 64;
+// Frames sent between two looks for returned ones: so few that the frames in use stay in the cache,
+// and so many that a look, a line of the peer's, costs little of each.
+constexpr size_t kReapEvery = 64;
 // Frames that an engine must leave to the peer, so that the one it waits for can come.
 constexpr uint32_t kFramesLeftToPeer = 2 * kBurst;
 // Frames that data leaves to acknowledgements: what two bursts need, and the reservation of data
@@ -123,8 +123,9 @@ PortInfo LocalPort::info() const {
 
 unsigned LocalPort::tx_reserve(TxFrame* frames, unsigned n) {
   n = std::min(n, kBurst);
-  if (slot_state_.size() - free_slots_.size() > kReapAbove || free_slots_.size() < n) {
+  if (slot_state_.size() - free_slots_.size() > reap_above_ || free_slots_.size() < n) {
     reap_returned();
+    reap_above_ = slot_state_.size() - free_slots_.size() + kReapEvery;
   }
   const unsigned count_reserved = std::min<unsigned>(n, static_cast<unsigned>(free_slots_.size()));
   const uint32_t capacity = own_->geometry().stride - kFrameHeadroom;
@@ -199,6 +200,7 @@ void LocalPort::flush() {
     own_->header().newest.store(tx_newest_, std::memory_order_release);
     tx_published_ = true;
   }
+  own_->header().returned.store(rx_returned_, std::memory_order_release);
   returns_announced_ = true;
   std::atomic_thread_fence(std::memory_order_seq_cst);
   const uint32_t wakeup = peer_.region->header().need_wakeup.load(std::memory_order_relaxed);
@@ -289,13 +291,13 @@ bool LocalPort::take(Descriptor descriptor, RxFrame* frame) {
   return true;
 }
 
-// Writes one entry of the return ring, and publishes it.
+// Writes one entry of the return ring. flush() publishes it, once for a burst: the peer reads that
+// line at its reservations.
 void LocalPort::give_back(uint32_t slot) {
   const size_t mask = peer_.borrowed.size() - 1;
   own_->return_ring()[rx_returned_ & mask].store(static_cast<uint16_t>(slot),
                                                  std::memory_order_relaxed);
   ++rx_returned_;
-  own_->header().returned.store(rx_returned_, std::memory_order_release);
   returns_announced_ = false;
 }
 
@@ -336,6 +338,7 @@ void LocalPort::protocol_violation(const char* text) {
 bool LocalPort::arm() {
   // The control socket alone wakes while the link is down.
   if (!link_up()) return violation_ == nullptr;
+  flush();
   arm_serial_ = (arm_serial_ + 1) & 0x7fffffff;
   if (arm_serial_ == 0) arm_serial_ = 1;
   own_->header().need_wakeup.store(arm_serial_ << 1 | (tx_starved_ ? 1U : 0U),
@@ -458,6 +461,7 @@ void LocalPort::reset_own_rings() {
   tx_sequence_ = 0;
   tx_published_ = true;
   tx_starved_ = false;
+  reap_above_ = kReapEvery;
   rx_returned_ = 0;
   returns_announced_ = true;
   free_slots_.clear();

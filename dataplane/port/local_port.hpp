@@ -131,6 +131,7 @@ class LocalPort final : public Port {
   uint64_t tx_newest_ = 0;            // last descriptor committed
   uint16_t tx_sequence_ = 0;
   uint16_t tx_returns_taken_ = 0;  // cursor into the peer's return ring
+  size_t reap_above_ = 0;          // frames in use above which returned ones are looked for
   bool tx_published_ = true;       // newest_ is in the shared header
   bool tx_starved_ = false;        // the last reservation fell short, or data had to wait
 
