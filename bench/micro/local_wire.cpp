@@ -1,7 +1,9 @@
 // What the local wire itself can do: a bare copy-at-both-ends probe of LocalPort between two
 // processes, with the same three jobs over kernel TCP on the loopback beside it.
 //
-//   local_wire [--seconds S] [--rounds N] [--json FILE]
+//   local_wire [--seconds S] [--rounds N] [--json FILE] [--local]
+//
+// --local leaves TCP out, and with it the claims, which compare the two.
 //
 //   stream     64 KiB messages as packets of 4096 bytes: application buffer -> frame -> wire ->
 //              application buffer (goodput at the receiver)
@@ -30,6 +32,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/revision.hpp"
@@ -401,12 +404,17 @@ struct Arguments {
   double seconds = 1.0;  // for each kind, over all rounds
   int rounds = 3;
   const char* json = nullptr;
+  bool local_only = false;
 };
 
 Arguments parse(int argc, char** argv) {
   Arguments arguments;
   for (int i = 1; i < argc; ++i) {
     const std::string option = argv[i];
+    if (option == "--local") {
+      arguments.local_only = true;
+      continue;
+    }
     const char* value = i + 1 < argc ? argv[++i] : nullptr;
     if (option == "--seconds" && value != nullptr) {
       arguments.seconds = std::atof(value);
@@ -415,7 +423,8 @@ Arguments parse(int argc, char** argv) {
     } else if (option == "--json" && value != nullptr) {
       arguments.json = value;
     } else {
-      std::fprintf(stderr, "usage: local_wire [--seconds S] [--rounds N] [--json FILE]\n");
+      std::fprintf(stderr,
+                   "usage: local_wire [--seconds S] [--rounds N] [--json FILE] [--local]\n");
       std::exit(2);
     }
   }
@@ -429,12 +438,25 @@ nlohmann::json claim(const char* id, const char* what, double value) {
           {"value", value}, {"unit", "x"},  {"ok", value >= 1}};
 }
 
+nlohmann::json all_claims(const std::vector<Series>& series) {
+  const auto value = [&](size_t i) { return median(series[i].samples); };
+  // TCP by whichever of its two ways is the faster here.
+  const double tcp_latency = std::min(value(5), value(6));
+  return {claim("probe.stream", "LocalPort / kernel TCP, 64 KiB goodput", value(0) / value(1)),
+          claim("probe.rate", "LocalPort / kernel TCP, 64 B messages", value(2) / value(3)),
+          claim("probe.latency", "kernel TCP / LocalPort, 8 B latency", tcp_latency / value(4))};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const Arguments arguments = parse(argc, argv);
   const auto time = Duration::ns(static_cast<int64_t>(arguments.seconds * 1e9) / arguments.rounds);
   std::vector<Series> series = all_series(time);
+  if (arguments.local_only) {
+    std::erase_if(series,
+                  [](const Series& s) { return !std::string_view(s.id).starts_with("local."); });
+  }
   for (int round = 0; round < arguments.rounds; ++round) {
     for (Series& s : series) s.samples.push_back(s.run());
   }
@@ -452,13 +474,7 @@ int main(int argc, char** argv) {
     std::printf("%-34s %10.3f %s\n", s.what, median(s.samples), s.unit);
     report["series"][s.id] = {{"unit", s.unit}, {"samples", s.samples}};
   }
-  const auto value = [&](size_t i) { return median(series[i].samples); };
-  // TCP by whichever of its two ways is the faster here.
-  const double tcp_latency = std::min(value(5), value(6));
-  report["claims"] = {
-      claim("probe.stream", "LocalPort / kernel TCP, 64 KiB goodput", value(0) / value(1)),
-      claim("probe.rate", "LocalPort / kernel TCP, 64 B messages", value(2) / value(3)),
-      claim("probe.latency", "kernel TCP / LocalPort, 8 B latency", tcp_latency / value(4))};
+  report["claims"] = arguments.local_only ? nlohmann::json::array() : all_claims(series);
   for (const auto& c : report["claims"]) {
     std::printf("%-50s %8.2f x\n", c["what"].get<std::string>().c_str(), c["value"].get<double>());
   }
