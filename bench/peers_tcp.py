@@ -1,0 +1,77 @@
+"""Samples of kernel TCP over loopback for bench/peers: iperf3 and sockperf.
+
+Both sides of a ping-pong poll (sockperf --nonblocked), the faster way unless the processors are
+shared. Each message of the rate is a call of its own (iperf3 -N). Beside busy loops a second of
+ping-pong may be some hundred messages, of which p99.9 is the slowest.
+"""
+
+import json
+import re
+
+import perftest
+from hosts import Failure
+from peers_processes import busy, output, server, timed
+
+NEEDED = ["iperf3", "sockperf"]
+SECONDS = 1
+GOODPUT_BYTES, RATE_BYTES, PINGPONG_BYTES = 65536, 64, 14  # sockperf has none smaller
+CONSTANTS = {"seconds": SECONDS, "goodput": GOODPUT_BYTES, "rate": RATE_BYTES,
+             "latency": PINGPONG_BYTES}  # fmt: skip
+# Which processes talk: what the command lines of server and client begin with, and an address.
+LOOPBACK = ([], [], "127.0.0.1")
+
+
+def read_iperf3(text):
+    """Bits per second at the receiver."""
+    try:
+        return json.loads(text)["end"]["sum_received"]["bits_per_second"]
+    except (ValueError, KeyError):
+        raise Failure("iperf3 printed no result") from None
+
+
+def read_sockperf(text):
+    sample = {}
+    for key, pattern in (("value", r"percentile 50\.000 ="), ("p99", r"percentile 99\.000 ="),
+                         ("p99_9", r"percentile 99\.900 ="), ("mean", r"avg-latency=")):
+        found = re.search(rf"{pattern}\s*([0-9.]+)", text)
+        if found is None:
+            raise Failure("sockperf printed no percentiles")
+        sample[key] = float(found.group(1))
+    return sample
+
+
+def iperf3(place, size, *options):
+    to_server, to_client, address = place
+    port = perftest.free_tcp_port()
+    with server([*to_server, "iperf3", "-s", "-1", "-p", port], port):
+        return read_iperf3(output([*to_client, "iperf3", "-c", address, "-p", port, "-l", size,
+                                   "-J", "-t", SECONDS, *options]))  # fmt: skip
+
+
+def goodput(place):
+    return {"value": iperf3(place, GOODPUT_BYTES) / 1e9}
+
+
+def rate(_build):
+    return {"value": iperf3(LOOPBACK, RATE_BYTES, "-N") / 8 / RATE_BYTES / 1e6}
+
+
+def latency(_build):
+    port = perftest.free_tcp_port()
+    common = ["--tcp", "--nonblocked", "-i", "127.0.0.1", "-p", port]
+    with server(["sockperf", "server", *common], port):
+        return read_sockperf(output(["sockperf", "ping-pong", *common, "-m", PINGPONG_BYTES,
+                                     "-t", SECONDS]))  # fmt: skip
+
+
+def loopback_goodput(_build):
+    return goodput(LOOPBACK)
+
+
+SAMPLES = {
+    "tcp.goodput": timed(loopback_goodput),
+    "tcp.rate": timed(rate),
+    "tcp.latency": timed(latency),
+    "tcp_busy.goodput": busy(timed(loopback_goodput)),
+    "tcp_busy.latency": busy(timed(latency)),
+}
