@@ -1,7 +1,7 @@
 // What the local wire itself can do: a bare copy-at-both-ends probe of LocalPort between two
 // processes, with the same three jobs over kernel TCP on the loopback beside it.
 //
-//   local_wire [--seconds S] [--rounds N] [--json FILE] [--local]
+//   local_wire [--seconds S] [--rounds N] [--sizes BYTES,...] [--json FILE] [--local]
 //
 // --local leaves TCP out, and with it the claims, which compare the two.
 //
@@ -9,6 +9,8 @@
 //              application buffer (goodput at the receiver)
 //   rate       messages of 64 bytes, one packet each, copied at both ends
 //   ping-pong  8 bytes there and back; half of the round trip; both ends poll
+//   sizes      instead of these: messages a second for each size, in packets of 4096 bytes at most,
+//              copied at both ends; no TCP
 //
 // Rounds of the two wires alternate, because the two virtual CPUs of a cloud machine move between
 // cores within a second: compare the ratios, not the figures. Both ends yield the CPU when idle.
@@ -16,12 +18,8 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sched.h>
-#include <signal.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/utsname.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -36,12 +34,18 @@
 #include <vector>
 
 #include "base/revision.hpp"
+#include "bench/micro/two_processes.hpp"
 #include "dataplane/port/local_port.hpp"
 
 namespace {
 
 using mprdma::Duration;
 using mprdma::Time;
+using mprdma::bench::die;
+using mprdma::bench::Idle;
+using mprdma::bench::now;
+using mprdma::bench::rate_of;
+using mprdma::bench::with_child;
 using mprdma::dataplane::kBurst;
 using mprdma::dataplane::LocalPort;
 using mprdma::dataplane::Port;
@@ -52,64 +56,6 @@ constexpr uint32_t kHeaderBytes = 54;  // Ethernet, IPv4, UDP, BTH: what a packe
 constexpr uint32_t kPacketBytes = 4096;
 constexpr size_t kMessageBytes = 65536;
 constexpr size_t kBufferBytes = 1 << 20;  // the application's memory at either end
-constexpr Duration kWarmUp = Duration::ms(30);
-
-[[noreturn]] void die(const char* what) {
-  std::fprintf(stderr, "local_wire: %s: %s\n", what, std::strerror(errno));
-  std::exit(1);
-}
-
-Time now() {
-  timespec t{};
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return Time::from_ns(t.tv_sec * 1'000'000'000LL + t.tv_nsec);
-}
-
-// Lets the other busy process run when there is nothing to do for a while.
-class Idle {
- public:
-  void found(bool something) {
-    if (something) {
-      spins_ = 0;
-    } else if (++spins_ >= kSpins) {
-      spins_ = 0;
-      sched_yield();
-    }
-  }
-
- private:
-  static constexpr int kSpins = 2000;
-  int spins_ = 0;
-};
-
-// Runs `serve` in a child until the parent's `measure` is done, then kills the child.
-double with_child(const std::function<void()>& serve, const std::function<double()>& measure) {
-  const pid_t pid = fork();
-  if (pid < 0) die("fork");
-  if (pid == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    alarm(60);  // in any case
-    serve();
-    _exit(0);
-  }
-  const double result = measure();
-  kill(pid, SIGKILL);
-  waitpid(pid, nullptr, 0);
-  return result;
-}
-
-// Counts what `step` says it did, over the time, after a warm-up. Units per second.
-double rate_of(const std::function<uint64_t()>& step, Duration time) {
-  for (const Time end = now() + kWarmUp; now() < end;) step();
-  uint64_t done = 0;
-  const Time start = now();
-  Time t = start;
-  while (t - start < time) {
-    for (int i = 0; i < 64; ++i) done += step();
-    t = now();
-  }
-  return static_cast<double>(done) * 1e9 / static_cast<double>((t - start).count_ns());
-}
 
 // ---- LocalPort
 
@@ -359,8 +305,8 @@ double median(std::vector<double> samples) {
 }
 
 struct Series {
-  const char* id;
-  const char* what;
+  std::string id;
+  std::string what;
   const char* unit;
   std::function<double()> run;
   std::vector<double> samples = {};
@@ -387,6 +333,15 @@ std::vector<Series> all_series(Duration time) {
   };
 }
 
+// Messages of one size: a packet, or as many full packets as it takes.
+Series size_series(uint32_t bytes, Duration time) {
+  const uint32_t packet = std::min(bytes, kPacketBytes);
+  const uint32_t packets = bytes / packet;
+  const std::string text = std::to_string(bytes);
+  return {"local.size." + text, "LocalPort, " + text + " B messages", "M/s",
+          [=] { return local_one_way(packet, kBurst, time) / packets / 1e6; }};
+}
+
 nlohmann::json machine() {
   utsname name{};
   uname(&name);
@@ -403,9 +358,32 @@ nlohmann::json machine() {
 struct Arguments {
   double seconds = 1.0;  // for each kind, over all rounds
   int rounds = 3;
+  std::vector<uint32_t> sizes = {};  // of messages; none: the other series
   const char* json = nullptr;
   bool local_only = false;
 };
+
+// "64,4096,65536": multiples of a packet above it. Empty if it is something else.
+std::vector<uint32_t> parse_sizes(const char* text) {
+  std::vector<uint32_t> sizes;
+  for (const char* at = text; *at != '\0';) {
+    char* end = nullptr;
+    const unsigned long bytes = std::strtoul(at, &end, 10);
+    const bool whole = bytes <= kPacketBytes || bytes % kPacketBytes == 0;
+    if (end == at || bytes == 0 || bytes > kBufferBytes || !whole) return {};
+    sizes.push_back(static_cast<uint32_t>(bytes));
+    at = *end == ',' ? end + 1 : end;
+  }
+  return sizes;
+}
+
+[[noreturn]] void refuse() {
+  std::fprintf(stderr,
+               "usage: local_wire [--seconds S] [--rounds N] [--sizes BYTES,...] [--json FILE]"
+               " [--local]\n"
+               "Sizes above 4096 are multiples of it.\n");
+  std::exit(2);
+}
 
 Arguments parse(int argc, char** argv) {
   Arguments arguments;
@@ -420,12 +398,13 @@ Arguments parse(int argc, char** argv) {
       arguments.seconds = std::atof(value);
     } else if (option == "--rounds" && value != nullptr) {
       arguments.rounds = std::atoi(value);
+    } else if (option == "--sizes" && value != nullptr) {
+      arguments.sizes = parse_sizes(value);
+      if (arguments.sizes.empty()) refuse();
     } else if (option == "--json" && value != nullptr) {
       arguments.json = value;
     } else {
-      std::fprintf(stderr,
-                   "usage: local_wire [--seconds S] [--rounds N] [--json FILE] [--local]\n");
-      std::exit(2);
+      refuse();
     }
   }
   arguments.rounds = std::clamp(arguments.rounds, 1, 99);
@@ -438,7 +417,21 @@ nlohmann::json claim(const char* id, const char* what, double value) {
           {"value", value}, {"unit", "x"},  {"ok", value >= 1}};
 }
 
-nlohmann::json all_claims(const std::vector<Series>& series) {
+std::vector<Series> wanted_series(const Arguments& arguments) {
+  const auto time = Duration::ns(static_cast<int64_t>(arguments.seconds * 1e9) / arguments.rounds);
+  if (arguments.sizes.empty()) return all_series(time);
+  std::vector<Series> series;
+  for (const uint32_t bytes : arguments.sizes) series.push_back(size_series(bytes, time));
+  return series;
+}
+
+void leave_tcp_out(std::vector<Series>& series) {
+  std::erase_if(series,
+                [](const Series& s) { return !std::string_view(s.id).starts_with("local."); });
+}
+
+// Of all_series().
+nlohmann::json claims_of(const std::vector<Series>& series) {
   const auto value = [&](size_t i) { return median(series[i].samples); };
   // TCP by whichever of its two ways is the faster here.
   const double tcp_latency = std::min(value(5), value(6));
@@ -451,12 +444,8 @@ nlohmann::json all_claims(const std::vector<Series>& series) {
 
 int main(int argc, char** argv) {
   const Arguments arguments = parse(argc, argv);
-  const auto time = Duration::ns(static_cast<int64_t>(arguments.seconds * 1e9) / arguments.rounds);
-  std::vector<Series> series = all_series(time);
-  if (arguments.local_only) {
-    std::erase_if(series,
-                  [](const Series& s) { return !std::string_view(s.id).starts_with("local."); });
-  }
+  std::vector<Series> series = wanted_series(arguments);
+  if (arguments.local_only) leave_tcp_out(series);
   for (int round = 0; round < arguments.rounds; ++round) {
     for (Series& s : series) s.samples.push_back(s.run());
   }
@@ -471,10 +460,11 @@ int main(int argc, char** argv) {
                              {"seconds", arguments.seconds},
                              {"rounds", arguments.rounds}}}};
   for (const Series& s : series) {
-    std::printf("%-34s %10.3f %s\n", s.what, median(s.samples), s.unit);
+    std::printf("%-34s %10.3f %s\n", s.what.c_str(), median(s.samples), s.unit);
     report["series"][s.id] = {{"unit", s.unit}, {"samples", s.samples}};
   }
-  report["claims"] = arguments.local_only ? nlohmann::json::array() : all_claims(series);
+  const bool claims = arguments.sizes.empty() && !arguments.local_only;
+  report["claims"] = claims ? claims_of(series) : nlohmann::json::array();
   for (const auto& c : report["claims"]) {
     std::printf("%-50s %8.2f x\n", c["what"].get<std::string>().c_str(), c["value"].get<double>());
   }
