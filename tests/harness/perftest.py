@@ -118,8 +118,8 @@ def run(wire, program, arguments=(), seconds=30):
     return rows
 
 
-def _run_once(wire, program, arguments, seconds):
-    deadline = time.monotonic() + seconds
+def start_pair(wire, program, arguments, deadline, client_program=None):
+    """Server on host 0, client on host 1: processes that have started."""
     port = free_tcp_port()
     options = ["-F", "-p", str(port), *map(str, arguments)]
     server = wire.start(0, [program, *options])
@@ -127,10 +127,21 @@ def _run_once(wire, program, arguments, seconds):
     wait_until(ready, deadline, f"{program} listens")
     if server.status is not None:
         raise Failure(f"{server.name}: ended before it listened, with status {server.status}")
-    client = wire.start(1, [program, *options, wire.tcp_address])
+    return server, wire.start(1, [client_program or program, *options, wire.tcp_address])
+
+
+def outputs(wire, program, arguments=(), seconds=30, client_program=None):
+    """What server and client print in a run that both end well."""
+    deadline = time.monotonic() + seconds
+    server, client = start_pair(wire, program, arguments, deadline, client_program)
     client.wait(deadline)
     server.wait(deadline)
-    rows = parse(client.output())
+    return server.output(), client.output()
+
+
+def _run_once(wire, program, arguments, seconds):
+    _, output = outputs(wire, program, arguments, seconds)
+    rows = parse(output)
     if not rows:
-        raise Failure(f"{client.name}: no results in its output")
+        raise Failure(f"{program}: no results in the client's output")
     return rows
