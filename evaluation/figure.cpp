@@ -119,6 +119,13 @@ const Figure* find_figure(const std::string& id) {
   return found == all.end() ? nullptr : &*found;
 }
 
+std::string no_figure(const std::string& id) {
+  if (id == "9" || id == "mp/9") {
+    return "figure 9 measures the dataplane, not the simulator: bench/figure9 draws it";
+  }
+  return "there is no figure " + id + "; see mprdma sim list";
+}
+
 nlohmann::json to_json(const Figure& figure, const RunOptions& options,
                        const FigureResult& result) {
   nlohmann::json constants = nlohmann::json::object();

@@ -101,6 +101,8 @@ struct Figure {
 const std::vector<Figure>& all_figures();
 // By its id, or by the number alone if it is the MP-RDMA paper's. nullptr: there is none.
 const Figure* find_figure(const std::string& id);
+// Why there is no figure of that id, for people.
+std::string no_figure(const std::string& id);
 
 // "12 >= 10" is true. False for a target that is none.
 bool holds(double value, const std::string& target);

@@ -52,6 +52,14 @@ TEST_P(FigureClaims, StopWhenTold) {
   EXPECT_TRUE(asked);
 }
 
+TEST(NoFigure, WhoAsksForTheOneThatIsNotSimulatedLearnsWhatDrawsIt) {
+  EXPECT_EQ(find_figure("9"), nullptr);
+  for (const char* id : {"9", "mp/9"}) {
+    EXPECT_NE(no_figure(id).find("bench/figure9"), std::string::npos) << id;
+  }
+  EXPECT_EQ(no_figure("2"), "there is no figure 2; see mprdma sim list");
+}
+
 std::vector<std::string> ids() {
   std::vector<std::string> out;
   for (const Figure& figure : all_figures()) out.push_back(figure.id);

@@ -54,8 +54,7 @@ void keep_partial(const Figure& figure, const figures::RunOptions& options,
 int draw_figure(const Arguments& arguments) {
   const Figure* figure = figures::find_figure(arguments.id);
   if (figure == nullptr) {
-    fmt::print(stderr, "mprdma sim figure: there is no figure {}; see mprdma sim list\n",
-               arguments.id);
+    fmt::print(stderr, "mprdma sim figure: {}\n", figures::no_figure(arguments.id));
     return kExitUsage;
   }
   if (!make_directory(arguments.out)) return kExitFailed;

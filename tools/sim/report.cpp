@@ -233,7 +233,7 @@ bool run_figures(const Arguments& arguments, const Kept& kept, const figures::Ru
 int write_report(const Arguments& arguments) {
   for (const std::string& id : arguments.only) {
     if (figures::find_figure(id) != nullptr) continue;
-    return print_message(fmt::format("there is no figure {}; see mprdma sim list", id), kExitUsage);
+    return print_message(figures::no_figure(id), kExitUsage);
   }
   const Names names(arguments);
   const Status status = figures::can_draw();
