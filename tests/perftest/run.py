@@ -29,7 +29,6 @@ import refusals  # noqa: E402
 import series  # noqa: E402
 import tap  # noqa: E402
 
-SKIPPED = 77
 VARIANTS = ([], ["--upstream"], ["--without-mprdma"])
 
 
@@ -54,7 +53,7 @@ def main():
     if not arguments.series:
         status = build_all(build)
         if status != 0:
-            print("1..0 # SKIP perftest cannot be built here" if status == SKIPPED else
+            print("1..0 # SKIP perftest cannot be built here" if status == series.SKIPPED else
                   "1..1\nnot ok 1 - scripts/build-perftest")  # fmt: skip
             return status
         cases += refusals.CASES + effects.CASES + like_upstream.CASES

@@ -1,7 +1,11 @@
-"""That the reports of the patched perftest are read as they are printed."""
+"""That the reports of the patched perftest are read as they are printed, and become figures."""
 
+import importlib.machinery
+import importlib.util
 import pathlib
+import shutil
 import sys
+import tempfile
 import unittest
 
 sys.dont_write_bytecode = True
@@ -13,6 +17,7 @@ import patched_perftest  # noqa: E402
 import perftest  # noqa: E402
 import series  # noqa: E402
 from hosts import Failure  # noqa: E402
+from report import Report  # noqa: E402
 
 OUTPUT = """\
  #bytes     #iterations    BW peak[MiB/sec]    BW average[MiB/sec]   MsgRate[Mpps]
@@ -67,6 +72,56 @@ class CasesTest(unittest.TestCase):
         for change in (series.other_context, series.other_line):
             changed = [a for a, b in zip(text.splitlines(), change(text).splitlines()) if a != b]
             self.assertEqual(1, len(changed))
+
+
+def benchmark(name):
+    """A program of bench/, which has no suffix, as a module."""
+    loader = importlib.machinery.SourceFileLoader(name, str(ROOT / "bench" / name))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
+    loader.exec_module(module)
+    return module
+
+
+def claims(report):
+    return {claim["id"]: claim["value"] for claim in report.claims}
+
+
+class FiguresTest(unittest.TestCase):
+    def test_figure9(self):
+        figure9 = benchmark("figure9")
+        sample = {"mprdma": 1.0, "sender": 2.0, "receiver": 3.0, "bare": 4.0}
+        samples = {512: [sample, {**sample, "bare": 2.0}, {**sample, "bare": 8.0}],
+                   1024: [{**sample, "mprdma": 3.0}], 4096: [sample]}  # fmt: skip
+        report = Report("test", {})
+        figure9.add_claims(report, samples)
+        self.assertEqual(
+            {"mp.9.rate_512": 0.25, "mp.9.rate_1024": 0.75, "mp.9.rate_4096": 0.25,
+             "mp.9.line_rate": 0.25, "mp.9.receiver_vs_sender": 1.5}, claims(report),
+        )  # fmt: skip
+        self.assertTrue(report.good)  # a figure that is missed is no failure
+        self.draw(figure9, figure9.picture(samples, 3))
+
+    def test_figure19(self):
+        figure19 = benchmark("figure19")
+        samples = {(size, policy, share): [10.0, 10.0 - share / 20]
+                   for size in figure19.SIZES for policy in figure19.POLICIES
+                   for share in figure19.SHARES}  # fmt: skip
+        report = Report("test", {})
+        figure19.add_claims(report, samples)
+        self.assertEqual(0.75, claims(report)["mp.19.dataplane_512K"])
+        self.assertEqual(0.9, claims(report)["mp.19.dataplane_32K_40"])
+        self.assertEqual(1, claims(report)["mp.19.dataplane_stop_and_wait_32K"])
+        self.draw(figure19, figure19.picture(samples, 2, "direct"))
+
+    def draw(self, module, picture):
+        if shutil.which("gnuplot") is None:
+            self.skipTest("there is no gnuplot")
+        with tempfile.TemporaryDirectory() as directory:
+            base = pathlib.Path(directory) / "figure"
+            self.assertIsNone(module.figure_plot.draw(picture, base))
+            self.assertIn("<path", base.with_suffix(".svg").read_text())
+            points = sum(len(c) for panel in picture.panels for c in panel.curves.values())
+            self.assertEqual(points + 1, len(base.with_suffix(".csv").read_text().splitlines()))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from hosts import ROOT, Failure, Unavailable
 PATCHES = ROOT / "perftest-patches"
 TARBALL = "perftest_25.01.0+0.80.orig.tar.gz"
 SECONDS = 300
+SKIPPED = 77
 
 
 def expect(condition, what):
@@ -61,7 +62,10 @@ class Copy:
 
     def build(self, build, *arguments):
         out = pathlib.Path(self._directory.name) / "out"
-        return script(self.tree, "--build", build, "--out", out, *arguments)
+        status, said = script(self.tree, "--build", build, "--out", out, *arguments)
+        if status == SKIPPED:
+            raise Unavailable(said.strip())
+        return status, said
 
     def edit(self, *arguments):
         made = pathlib.Path(self._directory.name) / "edit"
