@@ -180,8 +180,11 @@ MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_resize_cq) == 24);
 
 /* The handle of a connected provider. Every function may be called by any thread.
  * execute: one command; returns 0 or an errno value. May wait for the worker, never for the wire.
- * progress: runs the worker for one burst if nobody else does; never blocks. Called by poll_cq and
- *           by post_send after its doorbell.
+ * progress: runs the worker for one burst if nobody else does; never blocks. Called by poll_cq and,
+ *           after their doorbell, by posts that do not call send().
+ * send: MPRDMA_ABI_FEATURE_SEND: stands for a doorbell of a send queue, progress() and kick(): the
+ *       engine takes the requests of this queue pair, and sends what may leave. `doorbell` as in
+ *       mprdma_abi_create_qp_out. The producer index is published before the call.
  * kick: wakes the engine's own thread; called after a doorbell, and progress(), when nobody has
  *       taken the doorbell and the page says `sleeping`.
  * idle: the application may stop polling now (it armed a CQ): from here on the engine makes
@@ -197,8 +200,10 @@ struct mprdma_abi_channel {
   void (*progress)(void* engine);
   void (*kick)(void* engine);
   void (*idle)(void* engine);
+  /* ---- Since minor version 4; not written for a client of an earlier one. */
+  void (*send)(void* engine, uint32_t doorbell);
 };
-MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_channel) == 64);
+MPRDMA_ABI_ASSERT(sizeof(struct mprdma_abi_channel) == 72);
 
 #ifdef __cplusplus
 }

@@ -17,7 +17,7 @@
 #endif
 
 #define MPRDMA_ABI_MAJOR 2u
-#define MPRDMA_ABI_MINOR 3u
+#define MPRDMA_ABI_MINOR 4u
 
 /* Feature bits, mprdma_abi_channel.features. */
 #define MPRDMA_ABI_FEATURE_RC (1ull << 0)
@@ -38,6 +38,7 @@
 #define MPRDMA_ABI_FEATURE_ON_DEMAND (1ull << 15)       /* MPRDMA_ABI_MR_ON_DEMAND */
 #define MPRDMA_ABI_FEATURE_CM (1ull << 16)              /* CM_OPEN, CM (mprdma_abi_cm.h) */
 #define MPRDMA_ABI_FEATURE_GRH_VERSION (1ull << 17)     /* MPRDMA_ABI_CQE_GRH_IPV4 */
+#define MPRDMA_ABI_FEATURE_SEND (1ull << 18)            /* mprdma_abi_channel.send */
 
 /* Bytes of the largest message. The standard allows 2^31 (IBTA 9.7.6); at the smallest path MTU
  * that would be 2^23 packets, where packet sequence numbers come round. */

@@ -25,6 +25,11 @@ class Psn {
   constexpr Psn operator-(uint32_t count) const { return Psn(value_ - count); }
   constexpr Psn& operator+=(uint32_t count) { return *this = *this + count; }
   constexpr Psn& operator++() { return *this += 1; }
+  constexpr Psn operator++(int) {
+    const Psn before = *this;
+    ++*this;
+    return before;
+  }
   constexpr bool operator==(const Psn&) const = default;
 
   // How far b lies ahead of this number: b - *this, in [-2^23, 2^23).

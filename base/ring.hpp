@@ -35,9 +35,20 @@ class Ring {
     return slot;
   }
 
+  // As push(), for a caller that fills the element in place: it holds what it held before.
+  T& append() {
+    CHECK(!full());
+    return slot_of(tail_++);
+  }
+
   T pop() {
     CHECK(!empty());
     return std::move(slot_of(head_++));
+  }
+  // Removes the oldest element.
+  void drop() {
+    CHECK(!empty());
+    ++head_;
   }
 
   T& front() { return at_offset(0); }

@@ -46,8 +46,9 @@ bool parse_number(std::string_view text, uint32_t* number) {
   return error == std::errc{} && end == text.data() + text.size();
 }
 
-PortResult open_local(std::string_view rest) {
+PortResult open_local(std::string_view rest, bool engine) {
   LocalPort::Options options;
+  options.engine = engine;
   options.path = std::string(next_part(&rest));
   while (!rest.empty()) {
     const std::string_view option = next_part(&rest);
@@ -109,11 +110,11 @@ PortResult open_ethdev(std::string_view rest, EalTelemetry* telemetry) {
 
 }  // namespace
 
-PortResult open_port(std::string_view spec, EalTelemetry* telemetry) {
+PortResult open_port(std::string_view spec, EalTelemetry* telemetry, bool engine) {
   constexpr std::string_view kLocal = "local:";
   constexpr std::string_view kEthdev = "ethdev:";
   constexpr std::string_view kDaemon = kDaemonPortPrefix;
-  if (spec.starts_with(kLocal)) return open_local(spec.substr(kLocal.size()));
+  if (spec.starts_with(kLocal)) return open_local(spec.substr(kLocal.size()), engine);
   if (spec.starts_with(kEthdev)) return open_ethdev(spec.substr(kEthdev.size()), telemetry);
   if (spec.starts_with(kDaemon)) {
     return client::DaemonPort::open(std::string(spec.substr(kDaemon.size())));

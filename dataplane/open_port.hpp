@@ -24,7 +24,8 @@ namespace mprdma::dataplane {
 inline constexpr std::string_view kDaemonPortPrefix = "daemon:";
 
 // `telemetry` answers DPDK's telemetry socket if this port starts EAL; otherwise the socket does
-// not exist.
-PortResult open_port(std::string_view spec, EalTelemetry* telemetry = nullptr);
+// not exist. `engine`: the caller reads bare packets, which a LocalPort then takes
+// (wire/bare_packet.hpp).
+PortResult open_port(std::string_view spec, EalTelemetry* telemetry = nullptr, bool engine = false);
 
 }  // namespace mprdma::dataplane

@@ -34,20 +34,34 @@ constexpr bool transition_exists(QpService service, QpState from, QpState to) {
   }
 }
 
-// The operations of each service (IBTA 10.8.3, table 101).
-constexpr bool offers(QpService service, WorkOpcode opcode) {
-  switch (service) {
-    case QpService::kRc:
-    case QpService::kXrcSend:
-      return true;
-    case QpService::kUc:
-      return !is_answered(opcode) && opcode != WorkOpcode::kSendInvalidate;
-    case QpService::kUd:
-      return opcode == WorkOpcode::kSend || opcode == WorkOpcode::kSendImm;
-    case QpService::kXrcReceive:
-      return false;
+constexpr bool may_post(QpState state) {
+  return state != QpState::kReset && state != QpState::kInit && state != QpState::kRtr;
+}
+
+// The operations of each service (IBTA 10.8.3, table 101): bit 1 << WorkOpcode.
+constexpr uint32_t operations_of(QpService service) {
+  uint32_t operations = 0;
+  for (uint32_t i = 0; i < static_cast<uint32_t>(WorkOpcode::kCount); ++i) {
+    const auto opcode = static_cast<WorkOpcode>(i);
+    const bool offered = service == QpService::kRc || service == QpService::kXrcSend ||
+                         (service == QpService::kUc && !is_answered(opcode) &&
+                          opcode != WorkOpcode::kSendInvalidate) ||
+                         (service == QpService::kUd &&
+                          (opcode == WorkOpcode::kSend || opcode == WorkOpcode::kSendImm));
+    operations |= offered ? 1u << i : 0;
   }
-  return false;
+  return operations;
+}
+
+constexpr uint32_t kOperations[] = {
+    operations_of(QpService::kRc), operations_of(QpService::kUc), operations_of(QpService::kUd),
+    operations_of(QpService::kXrcSend), operations_of(QpService::kXrcReceive)};
+static_assert(static_cast<int>(QpService::kRc) == 0 && static_cast<int>(QpService::kUc) == 1 &&
+              static_cast<int>(QpService::kUd) == 2 && static_cast<int>(QpService::kXrcSend) == 3 &&
+              static_cast<int>(QpService::kXrcReceive) == 4);
+
+constexpr bool offers(QpService service, WorkOpcode opcode) {
+  return (kOperations[static_cast<size_t>(service)] >> static_cast<uint32_t>(opcode) & 1) != 0;
 }
 
 }  // namespace
@@ -88,11 +102,13 @@ void Qp::make_connection() {
 
 void Qp::set_attributes(const QpAttributes& attributes) {
   core_.attributes = attributes;
+  core_.changes = kAllChanged;
   visit([](auto& c) { c.follow_attributes(); });
 }
 
 void Qp::set_mode(const Params& params) {
   CHECK(!decided());
+  core_.changes = kAllChanged;
   core_.config.params = params;
   make_connection();
   const QpState state = core_.state;
@@ -120,6 +136,7 @@ bool Qp::set_state(Time now, QpState next, RxActions& actions) {
   const QpState from = core_.state;
   if (!transition_exists(core_.config.service, from, next)) return false;
   now_ = now;
+  core_.changes = kAllChanged;
   if (next == QpState::kErr) {
     enter_error();
     clean_up_after_error(actions);
@@ -161,23 +178,21 @@ bool Qp::set_state(Time now, QpState next, RxActions& actions) {
 
 PostResult Qp::post_send(Time now, const SendRequest& request) {
   now_ = now;
-  const QpState state = core_.state;
-  if (state == QpState::kReset || state == QpState::kInit || state == QpState::kRtr) {
-    return PostResult::kBadState;
-  }
-  if (!decided()) return PostResult::kBadState;
+  if (!may_post(core_.state) || !decided()) return PostResult::kBadState;
   if (request.opcode >= WorkOpcode::kCount || request.sges.size() > core_.config.max_send_sge ||
-      total_bytes(request.sges) > kMaxMessageBytes) {
+      total_bytes(request.sges) > kMaxMessageBytes ||
+      !offers(core_.config.service, request.opcode)) {
     return PostResult::kBadRequest;
   }
-  if (!offers(core_.config.service, request.opcode)) return PostResult::kBadRequest;
   if (is_answered(request.opcode) &&
       ((request.flags & kInline) != 0 || core_.attributes.max_rd_atomic == 0)) {
     return PostResult::kBadRequest;
   }
-  return visit([&](auto& c) {
-    if (!c.supports(request.opcode)) return PostResult::kNotSupported;
-    return c.post_send(now, request) ? PostResult::kOk : PostResult::kQueueFull;
+  return collecting_changes([&] {
+    return visit([&](auto& c) {
+      if (!c.supports(request.opcode)) return PostResult::kNotSupported;
+      return c.post_send(now, request) ? PostResult::kOk : PostResult::kQueueFull;
+    });
   });
 }
 
@@ -186,8 +201,10 @@ PostResult Qp::post_recv(Time now, const RecvRequest& request, RxActions& action
   if (core_.state == QpState::kReset) return PostResult::kBadState;
   if (request.sges.size() > core_.config.max_recv_sge) return PostResult::kBadRequest;
   if (!core_.receives.post(request)) return PostResult::kQueueFull;
-  if (receives_packets(core_.state)) {
-    visit([&](auto& c) { c.resume(now, actions); });
+  if (!receives_packets(core_.state)) {
+    core_.changes = kAllChanged;
+  } else if (visit([&](auto& c) { return c.resume(now, actions); })) {
+    core_.changes = kAllChanged;
     trace_ack(actions);
     react_to_refusal();
   }
@@ -204,8 +221,8 @@ RxVerdict Qp::on_packet(Time now, const wire::Packet& packet, FrameHandle frame,
   if (traced()) [[unlikely]] {
     trace_packet(TraceKind::receive, packet, false);
   }
-  const RxVerdict verdict =
-      visit([&](auto& c) { return c.on_packet(now, packet, frame, actions); });
+  const RxVerdict verdict = collecting_changes(
+      [&] { return visit([&](auto& c) { return c.on_packet(now, packet, frame, actions); }); });
   trace_ack(actions);
   if (!heard && core_.heard_peer && core_.state == QpState::kRtr) {
     raise(QpEvent::kCommEstablished);
@@ -216,13 +233,24 @@ RxVerdict Qp::on_packet(Time now, const wire::Packet& packet, FrameHandle frame,
 
 void Qp::on_deadline(Time now, RxActions& actions) {
   now_ = now;
+  core_.changes = kAllChanged;
   clean_up_after_error(actions);
   visit([&](auto& c) { c.on_deadline(now, actions); });
   trace_ack(actions);
 }
 
+bool Qp::take_ack(Time now, wire::Packet& ack) {
+  if (!visit([&](auto& c) { return c.take_ack(now, ack); })) return false;
+  now_ = now;
+  if (traced()) [[unlikely]] {
+    trace_packet(TraceKind::send, ack, false);
+  }
+  return true;
+}
+
 void Qp::enter_error() {
   if (core_.state == QpState::kErr) return;
+  core_.changes = kAllChanged;
   enter(QpState::kErr);
   // Work that was posted before the mode was agreed is flushed, too, which needs a connection.
   if (!decided()) make_connection();
@@ -235,6 +263,7 @@ void Qp::enter_error() {
 void Qp::clean_up_after_error(RxActions& actions) {
   if (!clean_up_due_) return;
   clean_up_due_ = false;
+  core_.changes = kAllChanged;
   visit([&](auto& c) { c.clean_up(actions); });
 }
 
@@ -250,7 +279,11 @@ void Qp::react_to_refusal() {
 bool Qp::poll_packet(Time now, TxPacket& out) {
   now_ = now;
   out.retransmission = false;
-  if (!visit([&](auto& c) { return c.poll_packet(now, out); })) return false;
+  out.more = true;
+  if (!collecting_changes(
+          [&] { return visit([&](auto& c) { return c.poll_packet(now, out); }); })) {
+    return false;
+  }
   if (traced()) [[unlikely]] {
     trace_packet(TraceKind::send, out.header, out.retransmission);
   }
@@ -261,9 +294,12 @@ bool Qp::poll_packet(Time now, TxPacket& out) {
 // Send completions come first: if a burst brings an acknowledgement and then the peer's answer to
 // the acknowledged message, the send completes before the answer is received.
 bool Qp::poll_completion(Completion& out) {
-  if (!visit([&](auto& c) { return c.poll_completion(out); })) {
-    return core_.receives.poll(core_.state == QpState::kErr, out);
+  if (!collecting_changes([&] { return visit([&](auto& c) { return c.poll_completion(out); }); })) {
+    if (!core_.receives.poll(core_.state == QpState::kErr, out)) return false;
+    if (last_wqe_event_due_) core_.changes = kAllChanged;
+    return true;
   }
+  if (drain_event_due_) core_.changes = kAllChanged;
   if (visit([](auto& c) { return c.sends_failed(); })) {
     // Services with the state SQE stop only the send queue on its error (IBTA 10.3.1.6).
     if (!has_sqe(core_.config.service)) {

@@ -9,8 +9,10 @@
 //   on receive   v = on_packet(now, packet, frame, actions); do `actions` (see RxActions);
 //                give the frame back unless v is kHeld; then drain poll_completion and poll_event
 //   to send      while (wants_to_send()) { reserve a frame; poll_packet(now, out) }
+//   owed acks    where Device::owes_acks: while (owes_ack()) take_ack(..) and send, at the latest
+//                before the queue pair is reset or destroyed
 //   timers       at next_deadline(): on_deadline(now, actions); then as after a packet
-//   after every command or fact: re-read wants_to_send and next_deadline
+//   after every command or fact: re-read what take_changes() names, at least
 //
 // Completions are handed out in posting order, each only when all of its data is placed.
 #pragma once
@@ -86,6 +88,18 @@ class Qp {
     visit([](auto& c) { c.on_back_pressure(); });
   }
 
+  // ---- Owed acknowledgements (stream_receiver.hpp), for a host that takes them
+  // (Device::owes_acks): after each packet, or later.
+  [[nodiscard]] bool owes_ack() const {
+    return visit([](const auto& c) { return c.owes_ack(); });
+  }
+  // When the oldest packet came that it answers; requires owes_ack().
+  [[nodiscard]] Time owed_since() const {
+    return visit([](const auto& c) { return c.owed_since(); });
+  }
+  // Fills `ack` with an owed acknowledgement, which leaves now; false if there is none.
+  bool take_ack(Time now, wire::Packet& ack);
+
   // ---- Work out
   [[nodiscard]] bool wants_to_send() const {
     return visit([](const auto& c) { return c.wants_to_send(); });
@@ -95,6 +109,47 @@ class Qp {
   bool poll_completion(Completion& out);
   QpEvent poll_event();
   [[nodiscard]] Time next_deadline() const;
+
+  // What has changed for the host since it last asked.
+  QpChanges take_changes() { return std::exchange(core_.changes, QpChanges{0}); }
+
+  // ---- The common case of a connection in RTS, for a host whose wire takes bare packets. Each
+  // function does what the general one does, in less time, or returns false and does nothing: then
+  // the general one has to be called. take_changes() holds for them, too.
+  // post_send().
+  bool post_plain(Time now, const PlainRequest& request) {
+    MpConnection* const mp = in_rts();
+    if (mp == nullptr || request.sge.length > kMaxMessageBytes) return false;
+    now_ = now;
+    return mp->post_plain(now, request);
+  }
+  // poll_packet().
+  bool poll_plain(Time now, PlainPacket& out) {
+    MpConnection* const mp = in_rts();
+    if (mp == nullptr) return false;
+    now_ = now;
+    return mp->poll_plain(now, out);
+  }
+  // on_packet(), for a packet whose fields may be anything. True: the payload is to be copied to
+  // `placement`, then the owed acknowledgement of `actions` is to be sent, if there is one.
+  bool take_plain(Time now, const wire::BarePacket& packet, RxActions& actions,
+                  PlainPlacement* placement) {
+    MpConnection* const mp = in_rts();
+    if (mp == nullptr || !core_.heard_peer) return false;
+    now_ = now;
+    return mp->take_plain(now, packet, actions, placement);
+  }
+  // poll_completion(), of a send request that has succeeded.
+  bool pop_plain(PlainCompletion& out) {
+    MpConnection* const mp = in_rts();
+    return mp != nullptr && mp->pop_plain(out);
+  }
+
+  // False: no packet that it sends now has a payload longer than the path MTU.
+  [[nodiscard]] bool sends_long() const {
+    const auto* const mp = std::get_if<MpConnection>(&connection_);
+    return mp != nullptr && mp->sends_long();
+  }
 
   // ---- Getters
   [[nodiscard]] Qpn qpn() const { return core_.config.qpn; }
@@ -126,11 +181,27 @@ class Qp {
   [[nodiscard]] const MpConnection* mp() const { return std::get_if<MpConnection>(&connection_); }
 
  private:
+  // The connection, if it is one of the mode mp and in RTS, without a trace; else nullptr.
+  [[nodiscard]] MpConnection* in_rts() {
+    const bool plain = core_.state == QpState::kRts && !traced();
+    return plain ? std::get_if<MpConnection>(&connection_) : nullptr;
+  }
   void make_connection();
   void enter_error();
   void clean_up_after_error(RxActions& actions);
   void react_to_refusal();
-  void raise(QpEvent event) { events_ |= 1u << static_cast<unsigned>(event); }
+  void raise(QpEvent event) {
+    events_ |= 1u << static_cast<unsigned>(event);
+    core_.changes = kAllChanged;
+  }
+  // Calls something that ends with the changes of this call; those before stay.
+  template <class Call>
+  decltype(auto) collecting_changes(Call&& call) {
+    const QpChanges before = std::exchange(core_.changes, kAllChanged);
+    decltype(auto) result = call();
+    core_.changes |= before;
+    return result;
+  }
   // qp_trace.cpp; each does nothing unless the device has a trace.
   void enter(QpState state);
   [[gnu::cold]] void trace_packet(TraceKind kind, const wire::Packet& packet, bool again) const;

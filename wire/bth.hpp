@@ -26,6 +26,18 @@ namespace mprdma::wire {
 struct Bth {
   static constexpr size_t kBytes = 12;
   static constexpr size_t kResv8aOffset = 4;  // the byte that the ICRC leaves out
+  // Byte 1.
+  static constexpr size_t kFlagsOffset = 1;
+  static constexpr uint32_t kSolicitedEvent = 0x80;
+  static constexpr uint32_t kMigReq = 0x40;
+  static constexpr uint32_t kPadShift = 4;
+  static constexpr uint32_t kPadMask = 0x3;
+  static constexpr uint32_t kVersionMask = 0xf;
+  // Bytes 4..7 and 8..11 as words, beside the queue pair number and the PSN.
+  static constexpr uint32_t kFecn = 1u << 31;
+  static constexpr uint32_t kBecn = 1u << 30;
+  static constexpr uint32_t kCongestion = kFecn | kBecn;
+  static constexpr uint32_t kAckReq = 1u << 31;
 
   Opcode opcode = Opcode::kRcSendFirst;
   bool solicited_event = false;
@@ -43,29 +55,29 @@ struct Bth {
 
   // Requires kBytes bytes at `in`. The opcode may be one that opcode_info() does not know.
   static Bth load(const unsigned char* in) {
+    const uint32_t flags = in[kFlagsOffset];
+    const uint32_t qpn_word = load_be32(in + 4);
+    const uint32_t psn_word = load_be32(in + 8);
     return {.opcode = static_cast<Opcode>(in[0]),
-            .solicited_event = (in[1] & 0x80) != 0,
-            .mig_req = (in[1] & 0x40) != 0,
-            .pad_count = static_cast<uint8_t>(in[1] >> 4 & 0x3),
-            .transport_version = static_cast<uint8_t>(in[1] & 0xf),
+            .solicited_event = (flags & kSolicitedEvent) != 0,
+            .mig_req = (flags & kMigReq) != 0,
+            .pad_count = static_cast<uint8_t>(flags >> kPadShift & kPadMask),
+            .transport_version = static_cast<uint8_t>(flags & kVersionMask),
             .p_key = load_be16(in + 2),
-            .fecn = (in[4] & 0x80) != 0,
-            .becn = (in[4] & 0x40) != 0,
-            .dest_qpn = Qpn(load_be24(in + 5)),
-            .ack_req = (in[8] & 0x80) != 0,
-            .psn = Psn(load_be24(in + 9))};
+            .fecn = (qpn_word & kFecn) != 0,
+            .becn = (qpn_word & kBecn) != 0,
+            .dest_qpn = Qpn(qpn_word & kQpnMask),
+            .ack_req = (psn_word & kAckReq) != 0,
+            .psn = Psn(psn_word)};
   }
 
   // Requires room for kBytes bytes at `out`.
   void store(unsigned char* out) const {
-    out[0] = static_cast<uint8_t>(opcode);
-    out[1] = static_cast<uint8_t>((solicited_event ? 0x80 : 0) | (mig_req ? 0x40 : 0) |
-                                  (pad_count & 0x3) << 4 | (transport_version & 0xf));
-    store_be16(out + 2, p_key);
-    out[4] = static_cast<uint8_t>((fecn ? 0x80 : 0) | (becn ? 0x40 : 0));
-    store_be24(out + 5, dest_qpn.value());
-    out[8] = ack_req ? 0x80 : 0;
-    store_be24(out + 9, psn.value());
+    const uint32_t flags = (solicited_event ? kSolicitedEvent : 0) | (mig_req ? kMigReq : 0) |
+                           (pad_count & kPadMask) << kPadShift | (transport_version & kVersionMask);
+    store_be32(out, uint32_t{static_cast<uint8_t>(opcode)} << 24 | flags << 16 | p_key);
+    store_be32(out + 4, (fecn ? kFecn : 0) | (becn ? kBecn : 0) | (dest_qpn.value() & kQpnMask));
+    store_be32(out + 8, (ack_req ? kAckReq : 0) | psn.value());
   }
 };
 

@@ -38,6 +38,8 @@ inline constexpr size_t kIcrcBytes = 4;
 
 // Largest path MTU (payload of one packet) of the standard.
 inline constexpr size_t kMaxPathMtu = 4096;
+// Longest segment: payload of a packet between two engines that share memory.
+inline constexpr size_t kMaxSegment = 16384;
 
 // Explicit congestion notification, the low two bits of TOS or traffic class (RFC 3168).
 enum class Ecn : uint8_t { kNotEct = 0, kEct1 = 1, kEct0 = 2, kCe = 3 };

@@ -21,6 +21,19 @@ using MacAddress = std::array<uint8_t, 6>;
 inline constexpr MacAddress kBroadcastMac = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
 
 // A group of receivers, or all of them: the I/G bit (IEEE 802.3, 3.2.3).
+// a == b without a call of memcmp().
+inline bool same_mac(const MacAddress& a, const MacAddress& b) {
+  uint32_t of_a;
+  uint32_t of_b;
+  uint16_t end_of_a;
+  uint16_t end_of_b;
+  std::memcpy(&of_a, a.data(), sizeof(of_a));
+  std::memcpy(&of_b, b.data(), sizeof(of_b));
+  std::memcpy(&end_of_a, a.data() + sizeof(of_a), sizeof(end_of_a));
+  std::memcpy(&end_of_b, b.data() + sizeof(of_b), sizeof(end_of_b));
+  return ((of_a ^ of_b) | static_cast<uint32_t>(end_of_a ^ end_of_b)) == 0;
+}
+
 constexpr bool is_multicast(const MacAddress& mac) {
   return (mac[0] & 1) != 0;
 }

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "wire/bth.hpp"
+#include "wire/ethernet.hpp"
 #include "wire/icrc_clmul.hpp"
 #include "wire/icrc_polynomial.hpp"
 #include "wire/ipv4.hpp"
@@ -101,6 +102,15 @@ void icrc_mask(unsigned char* network_header, bool is_ipv6) {
   }
   std::memset(udp + 6, 0xff, 2);  // checksum
   udp[Udp::kBytes + Bth::kResv8aOffset] = 0xff;
+}
+
+uint32_t icrc_of_frame(unsigned char* headers, size_t header_len, bool is_ipv6,
+                       std::span<const unsigned char> body) {
+  icrc_mask(headers + Ethernet::kBytes, is_ipv6);
+  uint32_t crc = icrc_init();
+  crc = icrc_update(crc, {headers + Ethernet::kBytes, header_len - Ethernet::kBytes});
+  crc = icrc_update(crc, body);
+  return icrc_final(crc);
 }
 
 }  // namespace mprdma::wire

@@ -39,6 +39,11 @@ constexpr uint32_t icrc_final(uint32_t crc) {
 // `network_header` an IP header of that version, UDP header and BTH.
 void icrc_mask(unsigned char* network_header, bool is_ipv6);
 
+// The ICRC of a frame. `headers` is a private copy of everything up to the payload, Ethernet header
+// first, which is masked here; `body` is what follows (payload and pad).
+uint32_t icrc_of_frame(unsigned char* headers, size_t header_len, bool is_ipv6,
+                       std::span<const unsigned char> body);
+
 constexpr void store_icrc(unsigned char* out, uint32_t icrc) {
   for (int i = 0; i < 4; ++i) out[i] = static_cast<unsigned char>(icrc >> 8 * i);
 }

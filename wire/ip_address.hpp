@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string_view>
 
@@ -13,6 +14,15 @@
 namespace mprdma::wire {
 
 using IpAddress = std::array<uint8_t, 16>;
+
+// a == b in four instructions: compilers call memcmp().
+inline bool same_ip(const IpAddress& a, const IpAddress& b) {
+  uint64_t of_a[2];
+  uint64_t of_b[2];
+  std::memcpy(of_a, a.data(), sizeof(of_a));
+  std::memcpy(of_b, b.data(), sizeof(of_b));
+  return ((of_a[0] ^ of_b[0]) | (of_a[1] ^ of_b[1])) == 0;
+}
 
 constexpr IpAddress map_ipv4(Ipv4 ipv4) {
   IpAddress address{};

@@ -27,6 +27,9 @@ inline constexpr uint8_t kIpProtocolUdp = 17;
 
 struct Ipv4Header {
   static constexpr size_t kBytes = 20;
+  static constexpr size_t kTosOffset = 1;  // DSCP and ECN
+  static constexpr size_t kTotalLengthOffset = 2;
+  static constexpr size_t kChecksumOffset = 10;
 
   uint8_t dscp = 0;  // 6 bits
   Ecn ecn = Ecn::kNotEct;
@@ -49,9 +52,14 @@ struct Ipv4Header {
 
   // One's complement sum over the header, complemented: what the checksum field has to hold when
   // it counts as zero, and zero over a header whose checksum is right.
-  static uint16_t checksum(const unsigned char* in) {
+  static uint16_t checksum(const unsigned char* in) { return checksum_of_sum(sum(in)); }
+  // The sum of the header's 16-bit words, and the checksum that follows from such a sum.
+  static uint32_t sum(const unsigned char* in) {
     uint32_t sum = 0;
     for (size_t i = 0; i < kBytes; i += 2) sum += load_be16(in + i);
+    return sum;
+  }
+  static constexpr uint16_t checksum_of_sum(uint32_t sum) {
     sum = (sum & 0xffff) + (sum >> 16);
     sum = (sum & 0xffff) + (sum >> 16);
     return static_cast<uint16_t>(~sum);

@@ -14,6 +14,8 @@ namespace {
 constexpr size_t kOuiOffset = 37;
 constexpr uint16_t kWindowSlotsMin = 8;
 constexpr uint16_t kWindowSlotsMax = 128;
+constexpr uint32_t kSegmentUnit = 256;
+constexpr uint8_t kTakesRuns = 1 << 0;
 
 void store_info(const PairInfo& info, unsigned char* out) {
   out[0] = info.wire_version;
@@ -22,6 +24,8 @@ void store_info(const PairInfo& info, unsigned char* out) {
   out[3] = static_cast<uint8_t>(info.mode);
   store_be32(out + 4, info.abilities);
   store_be16(out + 8, info.window_slots);
+  store_be16(out + 10, static_cast<uint16_t>(info.segment / kSegmentUnit));
+  out[12] = info.takes_runs ? kTakesRuns : 0;
   store_be24(out + 13, info.sender_qpn.value());
   store_be24(out + 17, info.receiver_qpn.value());
 }
@@ -34,6 +38,8 @@ PairInfo load_info(const unsigned char* in) {
           .mode = static_cast<PairMode>(in[3]),
           .abilities = load_be32(in + 4),
           .window_slots = load_be16(in + 8),
+          .segment = load_be16(in + 10) * kSegmentUnit,
+          .takes_runs = (in[12] & kTakesRuns) != 0,
           .sender_qpn = Qpn(load_be24(in + 13)),
           .receiver_qpn = Qpn(load_be24(in + 17))};
 }
@@ -128,6 +134,9 @@ std::string_view to_string(const PairMad& mad, std::span<char> out) {
       .hex(info.abilities, 2)
       .text(" L=")
       .dec(info.window_slots)
+      .text(" segment=")
+      .dec(info.segment)
+      .flag(info.takes_runs, "runs")
       .flag(info.ordered, "ordered")
       .view();
 }

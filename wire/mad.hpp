@@ -27,8 +27,9 @@
 //         43     mode that the pair has now, 0: undecided
 //         44..47 abilities: bit 1 << mode for each mode that the sender speaks
 //         48..49 L, slots of the receive window: the sender's own, or what is agreed
-//         50..51 reserved
-//         52     reserved
+//         50..51 longest payload that the sender takes and can send on the way to the receiver, if
+//                that is longer than a path MTU, in units of 256 bytes; else 0
+//         52     bit 0: the sender understands acknowledgements of runs (mp_ack_ext.hpp); reserved
 //         53..55 sender's queue pair
 //         56     reserved
 //         57..59 receiver's queue pair
@@ -134,6 +135,8 @@ struct PairInfo {
   PairMode mode = PairMode::kNone;
   uint32_t abilities = 0;
   uint16_t window_slots = 0;
+  uint32_t segment = 0;  // bytes, a multiple of 256; 0: the path MTU
+  bool takes_runs = false;
   Qpn sender_qpn{};
   Qpn receiver_qpn{};
 

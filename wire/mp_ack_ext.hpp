@@ -12,9 +12,16 @@
 //                if it is kWindowOverflow or kSyncTooEarly; under kRnr and the terminal codes the
 //                packet at the head of line (= AACK), which was not ready for (and is held, not
 //                dropped, if kMpAckHeld says so) or refused
-//         11     reserved
+//         11     run: how many packets before SACK this acknowledges in the same way, 0 unless the
+//                peers agreed on it (mad.hpp); see below
 //         12..14 MSN: messages that took a receive work request so far (response stream: 0)
-//         15     reserved
+//         15     delay: how long the receiver kept the acknowledgement after the packet had come,
+//                us, rounded down; 255: that long or longer
+//
+// A run says that the packets SACK - run .. SACK came one after the other, in order, on the path
+// that the acknowledgement echoes, without CE, ReTx and NACK: what run + 1 acknowledgements would
+// say, of which each but the last names the packet before that of the next one. AACK is SACK + 1.
+// Timestamp and delay are those of the last packet.
 //
 // Reserved bits are sent as 0 and ignored on receipt. All fields are big endian.
 #pragma once
@@ -38,6 +45,8 @@ inline constexpr uint8_t kMpAckSackValid = 1 << 4;         // the SACK PSN field
 inline constexpr uint8_t kMpAckHeld = 1 << 5;              // RNR: the packet is held, not lost
 inline constexpr uint8_t kMpAckFlagsMask = 0x3f;
 
+inline constexpr uint8_t kMpAckDelayMax = UINT8_MAX;  // of the delay, us: as long, or longer
+
 enum class NackCode : uint8_t {
   kNone = 0,             // an acknowledgement
   kWindowOverflow = 1,   // PSN beyond the receive window
@@ -57,9 +66,11 @@ struct MpAckExt {
   uint8_t flags = 0;
   NackCode nack = NackCode::kNone;
   uint8_t detail = 0;
+  uint8_t run = 0;
   uint32_t echoed_timestamp = 0;
   Psn sack{};
-  uint32_t msn = 0;  // 24 bits
+  uint32_t msn : 24 = 0;
+  uint32_t delay_us : 8 = 0;
 
   constexpr bool operator==(const MpAckExt&) const = default;
 
@@ -72,9 +83,11 @@ struct MpAckExt {
     return {.flags = static_cast<uint8_t>(in[1] & kMpAckFlagsMask),
             .nack = static_cast<NackCode>(in[2]),
             .detail = in[3],
+            .run = in[11],
             .echoed_timestamp = load_be32(in + 4),
             .sack = Psn(load_be24(in + 8)),
-            .msn = load_be24(in + 12)};
+            .msn = load_be24(in + 12),
+            .delay_us = in[15]};
   }
 
   // Requires room for kBytes bytes at `out`.
@@ -84,8 +97,8 @@ struct MpAckExt {
     out[2] = static_cast<uint8_t>(nack);
     out[3] = detail;
     store_be32(out + 4, echoed_timestamp);
-    store_be32(out + 8, sack.value() << 8);
-    store_be32(out + 12, msn << 8);
+    store_be32(out + 8, sack.value() << 8 | run);
+    store_be32(out + 12, uint32_t{msn} << 8 | delay_us);
   }
 };
 

@@ -130,7 +130,8 @@ enum class Operation : uint8_t {
   kCnp,
 };
 
-struct OpcodeInfo {
+// Aligned so that a table of them is indexed with a shift.
+struct alignas(32) OpcodeInfo {
   bool valid = false;
   TransportService transport = TransportService::kNone;
   PacketStream stream = PacketStream::kNone;
@@ -152,6 +153,10 @@ struct OpcodeInfo {
   bool has_atomic_ack_eth = false;
   bool has_immdt = false;
   bool has_ieth = false;
+  // Headers besides the mp extensions and the RETH.
+  bool has_others = false;
+  // The packet has a bare form (bare_packet.hpp).
+  bool fits_bare = false;
   uint8_t header_bytes = 0;  // BTH and extension headers (CNP: and its 16 reserved bytes)
 
   constexpr bool starts_message() const { return first || only; }
@@ -292,6 +297,13 @@ constexpr OpcodeInfo make_opcode_info(uint8_t opcode) {
     info.only = true;
   }
   if (!info.valid) return OpcodeInfo{};
+  info.has_others = info.has_xrceth || info.has_deth || info.has_atomic_eth || info.has_aeth ||
+                    info.has_atomic_ack_eth || info.has_immdt || info.has_ieth ||
+                    info.operation == Operation::kCnp;
+  // No packet of XRC goes bare, not even an answer, which has no XRCETH.
+  info.fits_bare = info.transport != TransportService::kXrc && !info.has_deth &&
+                   !info.has_atomic_eth && !info.has_atomic_ack_eth &&
+                   info.operation != Operation::kCnp && info.operation != Operation::kResponseError;
   info.header_bytes = header_bytes_of(info);
   return info;
 }

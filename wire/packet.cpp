@@ -45,6 +45,10 @@ Header take(const unsigned char*& cursor) {
 void load_extensions(const OpcodeInfo& info, const unsigned char* cursor, Packet& out) {
   if (info.has_mp_data) out.mp_data = take<MpDataExt>(cursor);
   if (info.has_mp_ack) out.mp_ack = take<MpAckExt>(cursor);
+  if (!info.has_others) [[likely]] {
+    if (info.has_reth) out.reth = take<Reth>(cursor);
+    return;
+  }
   if (info.has_xrceth) out.xrc_srqn = take<Xrceth>(cursor).srqn;
   if (info.has_deth) out.deth = take<Deth>(cursor);
   if (info.has_reth) out.reth = take<Reth>(cursor);
@@ -76,6 +80,8 @@ DropReason check_mp_extension(const OpcodeInfo& info, const unsigned char* in) {
 
 }  // namespace
 
+const Packet kBlankPacket;
+
 size_t encode_transport(const Packet& packet, unsigned char* out) {
   const OpcodeInfo& info = packet.info();
   unsigned char* cursor = out;
@@ -92,6 +98,10 @@ size_t encode_transport(const Packet& packet, unsigned char* out) {
                      .psn = packet.psn});
   if (info.has_mp_data) append(cursor, packet.mp_data);
   if (info.has_mp_ack) append(cursor, packet.mp_ack);
+  if (!info.has_others) [[likely]] {
+    if (info.has_reth) append(cursor, packet.reth);
+    return static_cast<size_t>(cursor - out);
+  }
   if (info.has_xrceth) append(cursor, Xrceth{.srqn = packet.xrc_srqn});
   if (info.has_deth) append(cursor, packet.deth);
   if (info.has_reth) append(cursor, packet.reth);
@@ -115,34 +125,40 @@ size_t encode_transport(const Packet& packet, unsigned char* out) {
 DropReason decode_transport(std::span<const unsigned char> headers, size_t transport_len,
                             Packet& out) {
   if (transport_len < Bth::kBytes || headers.size() < Bth::kBytes) return DropReason::kTruncatedBth;
-  const Bth bth = Bth::load(headers.data());
-  if (bth.transport_version != 0) return DropReason::kBadTransportVersion;
-  const OpcodeInfo& info = opcode_info(bth.opcode);
+  const unsigned char* const bth = headers.data();
+  const uint32_t flags = bth[Bth::kFlagsOffset];
+  const OpcodeInfo& info = opcode_info(bth[0]);
+  if ((flags & Bth::kVersionMask) != 0) return DropReason::kBadTransportVersion;
   if (!info.valid) return DropReason::kUnknownOpcode;
   if (transport_len < info.header_bytes || headers.size() < info.header_bytes) {
     return DropReason::kTruncatedExtension;
   }
 
-  const size_t body_bytes = transport_len - info.header_bytes;
-  if (bth.pad_count > body_bytes) return DropReason::kBadPad;
+  const auto body_bytes = static_cast<uint32_t>(transport_len - info.header_bytes);
+  const uint32_t pad_count = flags >> Bth::kPadShift & Bth::kPadMask;
+  if (pad_count > body_bytes) return DropReason::kBadPad;
   if (body_bytes % kPayloadAlign != 0) return DropReason::kBadLength;
   if (body_bytes != 0 && !info.has_payload) return DropReason::kUnexpectedPayload;
 
-  const unsigned char* extensions = headers.data() + Bth::kBytes;
+  const unsigned char* extensions = bth + Bth::kBytes;
   const DropReason reason = check_mp_extension(info, extensions);
   if (reason != DropReason::kNone) return reason;
 
-  out = Packet{};
-  out.opcode = bth.opcode;
-  out.solicited_event = bth.solicited_event;
-  out.ack_req = bth.ack_req;
-  out.fecn = bth.fecn;
-  out.becn = bth.becn;
-  out.mig_req = bth.mig_req;
-  out.p_key = bth.p_key;
-  out.psn = bth.psn;
-  out.dest_qpn = bth.dest_qpn;
-  out.payload_len = static_cast<uint32_t>(body_bytes - bth.pad_count);
+  const uint32_t qpn_word = load_be32(bth + 4);
+  const uint32_t psn_word = load_be32(bth + 8);
+  out = kBlankPacket;
+  out.opcode = static_cast<Opcode>(bth[0]);
+  out.solicited_event = (flags & Bth::kSolicitedEvent) != 0;
+  out.mig_req = (flags & Bth::kMigReq) != 0;
+  out.p_key = load_be16(bth + 2);
+  if ((qpn_word & Bth::kCongestion) != 0) [[unlikely]] {
+    out.fecn = (qpn_word & Bth::kFecn) != 0;
+    out.becn = (qpn_word & Bth::kBecn) != 0;
+  }
+  out.ack_req = (psn_word & Bth::kAckReq) != 0;
+  out.psn = Psn(psn_word);
+  out.dest_qpn = Qpn(qpn_word & kQpnMask);
+  out.payload_len = body_bytes - pad_count;
   load_extensions(info, extensions, out);
   return DropReason::kNone;
 }

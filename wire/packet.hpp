@@ -71,6 +71,10 @@ struct Packet {
 static_assert(sizeof(Packet) <= 128, "two cache lines");
 static_assert(std::is_trivially_copyable_v<Packet>);
 
+// All defaults. To be copied where every instruction counts: for `packet = Packet{}` compilers
+// clear a temporary first.
+extern const Packet kBlankPacket;
+
 // Zero bytes between payload and ICRC.
 constexpr uint32_t pad_bytes(uint32_t payload_len) {
   return -payload_len % kPayloadAlign;

@@ -230,13 +230,12 @@ std::string_view to_string(const MpAckExt& ext, std::span<char> out) {
   TextWriter writer(out);
   writer.text((ext.flags & kMpAckResponseStream) != 0 ? "stream=response" : "stream=request");
   if ((ext.flags & kMpAckSackValid) != 0) writer.text(" sack=").dec(ext.sack.value());
+  if (ext.run != 0) writer.text(" run=").dec(ext.run);
   if (ext.nack != NackCode::kNone) writer.text(" nack=").text(nack_code_name(ext.nack));
   if (ext.nack == NackCode::kRnr) writer.text(" timer=").dec(ext.detail);
-  return writer.text(" msn=")
-      .dec(ext.msn)
-      .text(" echo=")
-      .dec(ext.echoed_timestamp)
-      .flag((ext.flags & kMpAckEce) != 0, "ECE")
+  writer.text(" msn=").dec(ext.msn).text(" echo=").dec(ext.echoed_timestamp);
+  if (ext.delay_us != 0) writer.text(" delay=").dec(ext.delay_us);
+  return writer.flag((ext.flags & kMpAckEce) != 0, "ECE")
       .flag((ext.flags & kMpAckReTx) != 0, "RETX")
       .flag((ext.flags & kMpAckOrderedPlacement) != 0, "ORDERED")
       .flag((ext.flags & kMpAckHeld) != 0, "HELD")

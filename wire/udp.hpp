@@ -19,6 +19,7 @@ namespace mprdma::wire {
 
 struct Udp {
   static constexpr size_t kBytes = 8;
+  static constexpr size_t kLengthOffset = 4;
 
   uint16_t src_port = 0;
   uint16_t dst_port = kRoceUdpPort;

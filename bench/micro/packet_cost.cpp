@@ -27,8 +27,11 @@ namespace mprdma::bench {
 // The borders of what is counted: callgrind knows them by name. In Linux's C ABI, so that no build
 // mangles or inlines them.
 extern "C" {
-[[gnu::noinline]] void sender_post(WorkerEnd* end, uint8_t opcode, uint32_t bytes, bool more) {
-  end->post(opcode, bytes, more);
+[[gnu::noinline]] void sender_post(WorkerEnd* end, uint8_t opcode, uint32_t bytes) {
+  end->post(opcode, bytes);
+}
+[[gnu::noinline]] void sender_send(WorkerEnd* end) {
+  end->run_sends();
 }
 [[gnu::noinline]] void sender_run(WorkerEnd* end) {
   end->run();
@@ -62,8 +65,8 @@ struct Pair {
   WorkerEnd a;
   WorkerEnd b;
 
-  Pair(const std::string& path, const transport::Params& params)
-      : a(path, 0, params), b(path, 1, params) {
+  Pair(const std::string& path, const transport::Params& params, bool agree_modes)
+      : a(path, 0, params, agree_modes), b(path, 1, params, agree_modes) {
     // Link, neighbours, connection.
     for (int i = 0; i < 1000 && !(a.link_up() && b.link_up()); ++i) idle();
     CHECK(a.link_up() && b.link_up());
@@ -91,8 +94,8 @@ void stream(Pair& pair, const Case& what, uint64_t messages) {
   for (uint64_t posted = 0; completed < messages;) {
     for (uint32_t i = 0; i < batch_of(what) && posted < messages; ++i, ++posted) {
       const bool more = what.list && i + 1 < batch_of(what);
-      sender_post(&pair.a, what.opcode, what.bytes, more);
-      if (!more) sender_run(&pair.a);
+      sender_post(&pair.a, what.opcode, what.bytes);
+      if (!more) sender_send(&pair.a);
     }
     while (completed < posted) {
       pair.pass(Duration::us(1));
@@ -109,8 +112,8 @@ void ping_pong(Pair& pair, uint64_t messages) {
   WorkerEnd* to = &pair.b;
   for (uint64_t i = 0; i < messages; ++i) {
     pair.pass(Duration::us(1));
-    sender_post(from, MPRDMA_ABI_WRITE, 8, false);
-    sender_run(from);
+    sender_post(from, MPRDMA_ABI_WRITE, 8);
+    sender_send(from);
     receiver_run(to);
     sender_run(from);
     sender_poll(from);
@@ -138,7 +141,8 @@ int run(int argc, char** argv) {
   const std::string path = std::string(directory) + "/wire";
   uint64_t packets = messages;
   {
-    Pair pair(path, transport::Params::of(preset));
+    // The mode mp as two engines agree on it; the others as they are configured.
+    Pair pair(path, transport::Params::of(preset), preset == transport::Preset::kMp);
     if (found == kCases.end()) {
       ping_pong(pair, messages);
     } else {

@@ -27,15 +27,17 @@ class WorkerEnd {
   static constexpr size_t kMemory = 1 << 20;
 
   // `side` is 0 or 1; the two ends meet at the socket `path`.
-  WorkerEnd(const std::string& path, uint32_t side, const transport::Params& params)
+  WorkerEnd(const std::string& path, uint32_t side, const transport::Params& params,
+            bool agree_modes)
       : ip_(0x0a490001 + side), cqes_(2 * kDepth), send_ring_(kDepth), memory_(kMemory) {
-    dataplane::PortResult port = dataplane::LocalPort::open({.path = path});
+    dataplane::PortResult port = dataplane::LocalPort::open({.path = path, .engine = true});
     CHECK(port);
     dataplane::WorkerConfig config;
     config.ipv4 = ip_;
     config.mac = dataplane::derived_mac(ip_);
     config.seed = 7 + side;
     config.params = params;
+    config.agree_modes = agree_modes;
     worker_ = std::make_unique<dataplane::Worker>(config, std::move(port.port), now);
     client_.abi_major = MPRDMA_ABI_MAJOR;
     client_.context = this;
@@ -69,8 +71,8 @@ class WorkerEnd {
     peer_key_ = peer.key_;
   }
 
-  // Posts a WRITE or a READ of `bytes`; rings the doorbell unless more posts follow at once.
-  void post(uint8_t opcode, uint32_t bytes, bool more = false) {
+  // Posts a WRITE or a READ of `bytes`.
+  void post(uint8_t opcode, uint32_t bytes) {
     void* slot = mprdma_abi_send_slot(send_ring_.data(), kDepth, kSendStride, send_dbr_.producer);
     auto* wqe = static_cast<mprdma_abi_send_wqe*>(slot);
     *wqe = mprdma_abi_send_wqe{};
@@ -81,8 +83,9 @@ class WorkerEnd {
     wqe->rkey = peer_key_;
     *reinterpret_cast<mprdma_abi_sge*>(wqe + 1) = {address(), bytes, key_};
     mprdma_abi_store_release(&send_dbr_.producer, send_dbr_.producer + 1);
-    if (!more) mprdma_abi_ring_doorbell(&worker_->doorbells(), doorbell_);
   }
+  // The worker takes what was posted and sends it, as a post of the provider has it done.
+  bool run_sends() { return worker_->run_sends(doorbell_, now); }
   bool run() { return worker_->run(now); }
   // Returns the number of completions; each has to be a success.
   uint32_t poll() {

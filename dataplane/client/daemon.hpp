@@ -37,9 +37,9 @@ struct DirectRing {
 
   QpBlock peers;  // the queue pairs of the process at the other end
   std::unique_ptr<Port> port;
-  // The worker's: data of the burst that is being sent, and how many queue pairs send here. A ring
-  // stays where it is as long as there is one.
-  TxBatch batch{port.get(), TxUse::kData};
+  // The worker's: frames of the burst that is being sent, and how many queue pairs send here. A
+  // ring stays where it is as long as there is one.
+  TxBatch batch{port.get(), true};
   uint32_t users = 0;
   bool up = false;
 };

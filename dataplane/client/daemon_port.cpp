@@ -64,7 +64,9 @@ PortInfo DaemonPort::info() const {
   PortInfo info = local_->info();
   info.link_mbps = link_->link_mbps();
   // Frames that are held may all be of one ring.
-  info.rx_frames = std::min(info.rx_frames, DirectRings::kSlots - 2 * kBurst);
+  constexpr auto kRing = local::Geometry::of_engine(DirectRings::kSlots);
+  info.rx_frames = std::min(info.rx_frames, kRing.slots - 2 * kBurst);
+  info.rx_large_frames = kRing.large_slots;
   return info;
 }
 

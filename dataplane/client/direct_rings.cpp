@@ -58,6 +58,7 @@ void DirectRings::on_offer(const OfferedRing& offer, Time now) {
   options.mac = mac_;
   options.socket = offer.socket;
   options.stranger = !offer.same_user;
+  options.engine = true;
   PortResult opened = LocalPort::open(options);
   ++changes_;
   if (!opened) return;

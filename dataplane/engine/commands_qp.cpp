@@ -257,7 +257,7 @@ int Commands::modify_qp(const mprdma_abi_client* client, const Call& call, Time 
   }
   const mprdma_abi_qp_attr attr_before = qp->attr;
   const QpAttributes attributes_before = qp->qp.attributes();
-  const wire::FrameAddress address_before = qp->address;
+  const wire::FrameTemplate outer_before = qp->outer;
   const PathState path_before = qp->path;
   const bool loop_before = qp->loop;
   const bool to_state = has(in.attr, MPRDMA_ABI_QP_STATE);
@@ -272,6 +272,9 @@ int Commands::modify_qp(const mprdma_abi_client* client, const Call& call, Time 
   QpAttributes attributes =
       to_transport(qp->attr, attributes_before.vp, attributes_before.path_seed);
   attributes.sqd_notify = has(in.attr, MPRDMA_ABI_QP_SQD_NOTIFY);
+  attributes.send_segment = attributes_before.send_segment;
+  attributes.take_segment = attributes_before.take_segment;
+  attributes.ack_run = attributes_before.ack_run;
   qp->qp.set_attributes(attributes);
   int error = 0;
   if (has(in.attr, MPRDMA_ABI_QP_PATH)) error = worker_.set_path(*qp, now);
@@ -282,7 +285,7 @@ int Commands::modify_qp(const mprdma_abi_client* client, const Call& call, Time 
   if (error != 0) {
     qp->attr = attr_before;
     qp->qp.set_attributes(attributes_before);
-    qp->address = address_before;
+    qp->outer = outer_before;
     qp->path = path_before;
     qp->loop = loop_before;
   } else if (to_state && state == QpState::kRtr && qp->loop &&

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <new>
@@ -62,6 +63,9 @@ void wait_for_peer(Port& port) {
   }
 }
 
+// Of the queue ABI: from here on a client's channel has `send`.
+constexpr uint32_t kMinorWithSend = 4;
+
 uint64_t random_seed() {
   uint64_t seed = 0;
   if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed)) {
@@ -86,7 +90,7 @@ Engine::~Engine() {
 }
 
 Status Engine::create(const Config& config, std::unique_ptr<Engine>* out) {
-  PortResult opened = open_port(config.port_spec);
+  PortResult opened = open_port(config.port_spec, nullptr, true);
   if (!opened) return std::move(opened.status);
   std::unique_ptr<Port> port = std::move(opened.port);
   wait_for_peer(*port);
@@ -129,7 +133,8 @@ EngineClient* Engine::connect(const mprdma_abi_client& callbacks, mprdma_abi_cha
     return 0;
   });
   clients_.push_back(std::move(client));
-  *channel = mprdma_abi_channel{};
+  const bool takes_send = callbacks.abi_minor >= kMinorWithSend;
+  std::memset(channel, 0, takes_send ? sizeof(*channel) : offsetof(mprdma_abi_channel, send));
   channel->abi_major = MPRDMA_ABI_MAJOR;
   channel->abi_minor = MPRDMA_ABI_MINOR;
   channel->features = device_limits().features;
@@ -140,6 +145,10 @@ EngineClient* Engine::connect(const mprdma_abi_client& callbacks, mprdma_abi_cha
   channel->progress = &progress_entry;
   channel->kick = &kick_entry;
   channel->idle = &idle_entry;
+  if (takes_send) {
+    channel->send = &send_entry;
+    channel->features |= MPRDMA_ABI_FEATURE_SEND;
+  }
   return raw;
 }
 
@@ -267,6 +276,12 @@ void Engine::progress_entry(void* engine) {
   const NoCancellation whole;
   Engine& self = *static_cast<EngineClient*>(engine)->engine;
   if (!self.dead_.load(std::memory_order_relaxed)) self.progress_.poll();
+}
+
+void Engine::send_entry(void* engine, uint32_t doorbell) {
+  const NoCancellation whole;
+  Engine& self = *static_cast<EngineClient*>(engine)->engine;
+  if (!self.dead_.load(std::memory_order_relaxed)) self.progress_.send(doorbell);
 }
 
 void Engine::kick_entry(void* engine) {

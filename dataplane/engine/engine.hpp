@@ -66,6 +66,7 @@ class Engine : private TopSource {
   static int execute_entry(void* engine, uint32_t command, const void* in, size_t in_bytes,
                            void* out, size_t out_bytes);
   static void progress_entry(void* engine);
+  static void send_entry(void* engine, uint32_t doorbell);
   static void kick_entry(void* engine);
   static void idle_entry(void* engine);
 

@@ -128,7 +128,7 @@ void mprdma_engine_disconnect(struct mprdma_abi_channel* channel) {
     delete self.engine;
     self.engine = nullptr;
   }
-  *channel = mprdma_abi_channel{};
+  channel->engine = nullptr;
 }
 
 void mprdma_engine_limits(struct mprdma_abi_device_info* info) {

@@ -20,6 +20,12 @@ constexpr int kRechecksMax = 4;
 // When the helper finished the last send, so many polls leave the port armed: the application may
 // read that completion after a poll that found nothing, and then wait for a byte in memory.
 constexpr uint32_t kArmedPolls = 2;
+// A post sends what it posts and no more; after so many in a row the rest has its turn: what came
+// from the wire, timers, others.
+constexpr uint32_t kSendsBetweenBursts = 8;
+// How long an acknowledgement waits for the next post of an application that polls: longer than its
+// way from the poll that brings data to the post that answers it.
+constexpr Duration kPollerKeepsAck = Duration::us(3);
 
 }  // namespace
 
@@ -30,19 +36,9 @@ void Progress::poll() {
     return;
   }
   const Time now = clock_now();
-  if (now - last_poll_ >= kNapAfter) polls_in_vain_since_ = now;  // it was elsewhere meanwhile
-  note_poll(now, worker_.doorbells_pending());
-  idle_cancelled_ = idle_requests_.load(std::memory_order_relaxed);
-  if (++polls_since_finish_ > kArmedPolls && !waits_in_memory()) disarm();
+  begin_poll(now, worker_.doorbells_pending());
   const bool worked = run_burst(now);
-  const bool finished = polls_since_finish_ == 0;
-  // An armed port wakes nobody for what this burst left to be done.
-  if (armed_ && (worker_.has_pending() || worker_.wants_wire())) disarm();
-  if (waits_in_memory() || (polls_since_finish_ <= kArmedPolls && !worker_.busy())) {
-    arm_or_run(now);
-  }
-  // Whoever sees its last send finish in its own poll has seen it.
-  if (finished) polls_since_finish_ = kArmedPolls;
+  end_poll(now);
   if (worked) polls_in_vain_since_ = now;
   empty_polls_ = worked ? 0 : empty_polls_ + 1;
   const bool yield = empty_polls_ >= kEmptyPollsBeforeYield;
@@ -57,6 +53,55 @@ void Progress::poll() {
   }
 }
 
+void Progress::send(uint32_t doorbell) {
+  if (commands_waiting_.load(std::memory_order_relaxed) > 0 || !try_lock()) {
+    return send_later(doorbell);
+  }
+  const Time now = clock_now();
+  begin_poll(now, true);
+  empty_polls_ = 0;
+  polls_in_vain_since_ = now;
+  run_sends(doorbell, now);
+  if (++sends_in_a_row_ >= kSendsBetweenBursts) run_burst(now);
+  end_poll(now);
+  leave(now);
+}
+
+// Somebody else runs the worker, who looks at the doorbells when he leaves.
+void Progress::send_later(uint32_t doorbell) {
+  mprdma_abi_doorbell_page& page = worker_.doorbells();
+  mprdma_abi_ring_doorbell(&page, doorbell);
+  poll();
+  if (mprdma_abi_doorbell_waits(&page, doorbell) && mprdma_abi_engine_sleeps(&page)) kick();
+}
+
+// With the lock held: an application's thread is about to run the worker.
+void Progress::begin_poll(Time now, bool posts) {
+  if (now - last_poll_ >= kNapAfter) polls_in_vain_since_ = now;  // it was elsewhere meanwhile
+  note_poll(now, posts);
+  keep_acks(kPollerKeepsAck);
+  idle_cancelled_ = idle_requests_.load(std::memory_order_relaxed);
+  if (++polls_since_finish_ > kArmedPolls && !waits_in_memory()) disarm();
+}
+
+// How long owed acknowledgements may wait; not at all while the transport's clock, by which they
+// do, stands still.
+void Progress::keep_acks(Duration patience) {
+  worker_.set_ack_patience(clock_.paused() ? Duration::zero() : patience);
+}
+
+// It has run the worker, and may read memory from now on, or poll again.
+void Progress::end_poll(Time now) {
+  const bool finished = polls_since_finish_ == 0;
+  // An armed port wakes nobody for what this burst left to be done.
+  if (armed_ && (worker_.has_pending() || worker_.wants_wire())) disarm();
+  if (waits_in_memory() || (polls_since_finish_ <= kArmedPolls && !worker_.busy())) {
+    arm_or_run(now);
+  }
+  // Whoever sees its last send finish in its own poll has seen it.
+  if (finished) polls_since_finish_ = kArmedPolls;
+}
+
 void Progress::note_poll(Time now, bool posts) {
   const uint32_t taken = __atomic_load_n(&worker_.doorbells().taken, __ATOMIC_RELAXED);
   const bool slept = idle_requests_.load(std::memory_order_relaxed) != idle_cancelled_;
@@ -68,6 +113,7 @@ void Progress::note_poll(Time now, bool posts) {
   taken_seen_ = taken;
   last_poll_posted_ = posts;
   last_poll_ = now;
+  last_poll_ns_.store(now.ns(), std::memory_order_relaxed);
 }
 
 void Progress::idle() {
@@ -96,7 +142,15 @@ bool Progress::lock_for_last_command() {
   return true;
 }
 
+bool Progress::run_sends(uint32_t doorbell, Time now) {
+  const uint64_t completions_before = worker_.send_completions();
+  const bool worked = worker_.run_sends(doorbell, clock_.to_transport(now));
+  if (worker_.send_completions() != completions_before && !worker_.busy()) polls_since_finish_ = 0;
+  return worked;
+}
+
 bool Progress::run_burst(Time now) {
+  sends_in_a_row_ = 0;
   const uint64_t completions_before = worker_.send_completions();
   const bool worked = worker_.run(clock_.to_transport(now));
   if (worker_.send_completions() != completions_before && !worker_.busy()) polls_since_finish_ = 0;
@@ -129,11 +183,16 @@ Time Progress::needed_by(Time now) const {
 
 // The helper sleeps until helper_wakes_at_ unless the port or a kick wakes it. Is that good enough?
 void Progress::wake_helper_if_needed(Time now) {
-  const bool soon =
-      app_is_idle() && !armed_ ? helper_wakes_at_ <= now : helper_wakes_at_ <= now + kBeat * 2;
+  const Time wakes_at = helper_beats_ ? now + kBeat : helper_wakes_at_;
+  // An acknowledgement that is owed should not wait until the peer misses it.
+  const Duration late = app_is_idle() && !armed_ ? Duration::zero()
+                        : worker_.owes_acks()    ? kBeat
+                                                 : kBeat * 2;
+  const bool soon = wakes_at <= now + late;
   if (soon) return;
   const bool port_tells = armed_ || worker_.port().notify_fd() < 0;
-  if (port_tells && needed_by(now) + kBeat >= helper_wakes_at_) return;
+  if (port_tells && needed_by(now) + kBeat >= wakes_at) return;
+  helper_beats_ = false;
   helper_wakes_at_ = now;
   kick();
 }
@@ -141,7 +200,11 @@ void Progress::wake_helper_if_needed(Time now) {
 void Progress::leave(Time now) {
   for (int i = 0; i < kRechecksMax; ++i) {
     const uint32_t idle_seen = idle_requests_.load(std::memory_order_relaxed);
-    if (idle_seen != idle_cancelled_) arm_or_run(now);
+    if (idle_seen != idle_cancelled_) {
+      keep_acks(Duration::zero());
+      if (worker_.owes_acks()) run_burst(now);
+      arm_or_run(now);
+    }
     wake_helper_if_needed(now);
     unlock();
     const bool again =

@@ -78,6 +78,9 @@ class Progress {
   void abandon_in_child();
 
   void poll();
+  // Takes the requests of the queue pair of this doorbell, and sends what may leave: the poll of an
+  // application that has posted.
+  void send(uint32_t doorbell);
   void idle();
   void kick();
 
@@ -113,6 +116,10 @@ class Progress {
 
   // With the lock held; leave() gives it up, and runs the worker again if doorbells came meanwhile.
   bool run_burst(Time now);
+  bool run_sends(uint32_t doorbell, Time now);
+  void begin_poll(Time now, bool posts);
+  void end_poll(Time now);
+  void send_later(uint32_t doorbell);
   void leave(Time now);
   void note_poll(Time now, bool posts);
   void arm_or_run(Time now);
@@ -133,10 +140,14 @@ class Progress {
     return now - last_poll_ < kPolling && !app_is_idle();
   }
 
+  void keep_acks(Duration patience);
+
   // The helper, progress_helper.cpp.
   void helper_main();
+  [[nodiscard]] bool app_drives() const;
   bool helper_lock();
   Duration helper_turn();
+  Duration give_up_for_a_beat(Time now);
   bool take_over(Time* now);
   Duration prepare_sleep(Time now);
   void wait(Duration pause);
@@ -150,6 +161,7 @@ class Progress {
 
   alignas(64) std::atomic<bool> locked_{false};
   alignas(64) std::atomic<uint64_t> polls_{0};
+  std::atomic<int64_t> last_poll_ns_{0};  // last_poll_, for who has no lock
   alignas(64) std::atomic<uint32_t> commands_waiting_{0};
   std::atomic<uint32_t> idle_requests_{0};
   std::atomic<bool> stopping_{false};
@@ -159,18 +171,21 @@ class Progress {
   alignas(64) bool armed_ = false;
   uint32_t idle_cancelled_ = 0;  // idle requests cancelled by a later poll
   Time helper_wakes_at_;         // epoch: it is awake
+  bool helper_beats_ = false;    // it looks every kBeat instead, without the lock at times
   uint32_t empty_polls_ = 0;
   Time polls_in_vain_since_;
   uint32_t polls_since_finish_ = UINT32_MAX / 2;  // since nothing of ours was outstanding any more
   Time last_poll_;
   bool last_poll_posted_ = false;  // it came with a doorbell
   uint32_t silent_posts_ = 0;      // waits in a row without a poll
+  uint32_t sends_in_a_row_ = 0;    // posts since the last whole burst
   uint32_t taken_seen_ = 0;        // mprdma_abi_doorbell_page.taken
 
   // The helper's own.
   std::optional<ThreadClass> thread_class_;
   bool app_waits_in_memory_ = false;
   bool notified_ = false;
+  uint32_t idle_seen_by_helper_ = 0;  // idle_requests_ at its last turn
   bool side_job_due_ = false;
   std::function<void()> side_job_;
   std::atomic<bool> has_side_job_{false};

@@ -17,6 +17,10 @@ namespace mprdma::dataplane {
 
 namespace {
 
+// How long an acknowledgement waits for the answer of an application that reads memory: a fraction
+// of the shortest time after which its peer asks for one (Params::probe_floor).
+constexpr Duration kHelperKeepsAck = Duration::us(100);
+
 constexpr uint64_t kTagPort = 1;
 constexpr uint64_t kTagKick = 2;
 constexpr uint64_t kTagSideJob = 3;
@@ -83,10 +87,19 @@ void Progress::helper_main() {
   pthread_setname_np(pthread_self(), "mprdma-helper");
   thread_class_.emplace(clock_now(), real_time_);
   while (!stopping_.load(std::memory_order_relaxed)) {
-    const Duration pause = helper_lock() ? helper_turn() : kBeat;
+    const Duration pause = !app_drives() && helper_lock() ? helper_turn() : kBeat;
     wait(pause);
     if (side_job_due_) run_side_job();
   }
+}
+
+// The application has polled a moment ago, and nothing is to be done beside: a look without the
+// lock, so that no poll finds it taken.
+bool Progress::app_drives() const {
+  const Time now = clock_now();
+  const Time last_poll = Time::from_ns(last_poll_ns_.load(std::memory_order_relaxed));
+  return now - last_poll < kPolling && now - last_service_ < kService && !notified_ &&
+         idle_requests_.load(std::memory_order_relaxed) == idle_seen_by_helper_;
 }
 
 // False: somebody else keeps the worker running, look again in a beat.
@@ -102,35 +115,45 @@ bool Progress::helper_lock() {
 Duration Progress::helper_turn() {
   Time now = clock_now();
   helper_wakes_at_ = Time();
+  helper_beats_ = false;
+  idle_seen_by_helper_ = idle_requests_.load(std::memory_order_relaxed);
   app_waits_in_memory_ = waits_in_memory();
   ++worker_.counters().helper_wakeups;
+  // What came is taken before anything else: somebody may be reading memory.
+  const bool called = notified_ && armed_;
+  if (called) {
+    disarm();
+    keep_acks(app_is_idle() ? Duration::zero() : kHelperKeepsAck);
+    run_burst(now);
+  }
   // The service may have read the very message that would wake us, or found a new peer that knows
   // nothing of our being asleep: look at an armed port again.
   const bool stale = service_if_due(now) && armed_ && !worker_.port().arm();
   const bool polled = app_polls(now);
-  const bool due = armed_ && (stale || notified_ || needed_by(now) <= now);
+  const bool due = called || (armed_ && (stale || notified_ || needed_by(now) <= now));
   notified_ = false;
   if (polled && !due) {
     // The application drives, or did a moment ago and left the port armed: look again in a beat.
-    helper_wakes_at_ = now + kBeat;
-    leave(now);
-    return kBeat;
+    return give_up_for_a_beat(now);
   }
   const bool quiet = armed_ && !due && worker_.port().notify_fd() >= 0;
-  if (!quiet && !take_over(&now)) {
-    helper_wakes_at_ = now + kBeat;
-    leave(now);
-    return kBeat;
-  }
+  if (!quiet && !take_over(&now)) return give_up_for_a_beat(now);
   const Duration pause = prepare_sleep(now);
   helper_wakes_at_ = now + pause;
   unlock();
   return pause;
 }
 
+Duration Progress::give_up_for_a_beat(Time now) {
+  helper_beats_ = true;
+  leave(now);
+  return kBeat;
+}
+
 // Runs the worker until it finds nothing for a while. False: the application polls again.
 bool Progress::take_over(Time* now) {
   disarm();
+  keep_acks(app_is_idle() ? Duration::zero() : kHelperKeepsAck);
   const Time poll_before = last_poll_;
   Time idle_since = *now;
   bool worked_at_all = false;
@@ -161,7 +184,8 @@ bool Progress::take_over(Time* now) {
       *now = clock_now();
       for (uint32_t tries = 0; !try_lock(); ++tries) thread_class_->back_off(tries);
     }
-    if (*now - idle_since >= kSpin) break;
+    // Whoever reads memory needs this core, perhaps, to see what has come.
+    if (*now - idle_since >= (app_waits_in_memory_ ? Duration::zero() : kSpin)) break;
   }
   poll_pause_ = worked_at_all ? kPollPauseMin : std::min(poll_pause_ * 2, kPollPauseMax);
   return true;

@@ -23,6 +23,8 @@ class TransportClock {
     paused_since_ = Time::never();
   }
 
+  [[nodiscard]] bool paused() const { return !paused_since_.is_never(); }
+
   // The transport's time at a moment of the clock.
   [[nodiscard]] Time to_transport(Time now) const { return now - lost(now); }
 

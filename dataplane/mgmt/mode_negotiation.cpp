@@ -40,6 +40,7 @@ void PairNegotiation::reset() {
   reminder_ = kFirstReminder;
   asked_ = doubts_left_ = 0;
   begun_ = remembers_ = false;
+  peer_offer_ = {};
 }
 
 PairNegotiation::Step PairNegotiation::begin(Time now, uint64_t transaction, bool silent) {
@@ -58,19 +59,29 @@ void PairNegotiation::remember(const wire::IpAddress& gid, const PairInfo& peer)
 }
 
 bool PairNegotiation::recall(const wire::IpAddress& gid, Qpn qpn) {
-  if (!begun_ || decided() || !remembers_ || remembered_gid_ != gid ||
-      remembered_.sender_qpn != qpn) {
+  if (!begun_ || !remembers_ || remembered_gid_ != gid || remembered_.sender_qpn != qpn) {
     return false;
   }
+  note_offer(remembered_);
+  if (decided()) return false;
   decide(agree(info_, remembered_));
   return true;
 }
 
 PairNegotiation::Step PairNegotiation::decide_here(const PairInfo& peer) {
   if (!begun_ || decided()) return {};
+  note_offer(peer);
   const Step step = decide(agree(info_, peer));
   info_.phase = PairPhase::kFixed;
   return step;
+}
+
+PairNegotiation::Step PairNegotiation::offer(const WireOffer& wire) {
+  if (info_.segment == wire.segment && info_.takes_runs == wire.runs) return {};
+  info_.segment = wire.segment;
+  info_.takes_runs = wire.runs;
+  // A side that has not decided will ask anyway.
+  return {.ask = begun_ && decided() && speaks_mp()};
 }
 
 PairNegotiation::Step PairNegotiation::decide(const Agreement& agreement) {
@@ -90,7 +101,9 @@ PairNegotiation::Step PairNegotiation::decide(const Agreement& agreement) {
 
 PairNegotiation::Step PairNegotiation::on_info(Time now, const PairInfo& peer) {
   (void)now;
-  if (!begun_ || info_.phase == PairPhase::kFixed) return {};
+  if (!begun_) return {};
+  note_offer(peer);
+  if (info_.phase == PairPhase::kFixed) return {};
   // L of an earlier decision is not a fact of ours.
   PairInfo own = info_;
   own.window_slots = preferences_.window_slots;

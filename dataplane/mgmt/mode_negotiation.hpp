@@ -92,6 +92,19 @@ class PairNegotiation {
   }
   Step on_packet(Time now, bool mp);
   Step on_deadline(Time now);
+  // ---- What the wire to the peer offers, which does not have to be agreed: each side sends what
+  // the other takes. It may change at any time.
+  struct WireOffer {
+    uint32_t segment = 0;  // as in PairInfo
+    bool runs = false;
+
+    constexpr bool operator==(const WireOffer&) const = default;
+  };
+  // Ours: told in each question and answer. The Step asks for a question if the peer knows another.
+  Step offer(const WireOffer& wire);
+  // The peer's, as it said last.
+  [[nodiscard]] const WireOffer& peer_offer() const { return peer_offer_; }
+
   // The peer is on our own device and its preferences are known: no packet is needed.
   Step decide_here(const wire::PairInfo& peer);
   // The question that a Step asked for could not be sent: it is not counted, and is due at this
@@ -111,6 +124,9 @@ class PairNegotiation {
  private:
   [[nodiscard]] bool speaks_mp() const { return info_.mode != wire::PairMode::kRoce; }
   Step decide(const Agreement& agreement);
+  void note_offer(const wire::PairInfo& peer) {
+    peer_offer_ = {.segment = peer.segment, .runs = peer.takes_runs};
+  }
   Step remind(Time now);
   Step give_up(Time now);
 
@@ -118,6 +134,7 @@ class PairNegotiation {
   wire::PairInfo info_;
   wire::PairInfo remembered_;
   wire::IpAddress remembered_gid_{};
+  WireOffer peer_offer_;
   uint64_t transaction_ = 0;
   Time next_ask_ = Time::never();
   Time next_reminder_;

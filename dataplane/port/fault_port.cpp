@@ -75,7 +75,7 @@ void FaultPort::flush() {
 }
 
 unsigned FaultPort::rx_burst(RxFrame* frames, unsigned n) {
-  // Every burst of the engine begins here, with nothing reserved.
+  // Every burst of the engine begins here.
   if (held_count_ > 0 && send_due(clock_now())) inner_->flush();
   return inner_->rx_burst(frames, n);
 }

@@ -13,6 +13,7 @@
 #include "dataplane/port/atomic_counters.hpp"
 #include "dataplane/sys/async_close.hpp"
 #include "dataplane/sys/clock.hpp"
+#include "wire/bare_packet.hpp"
 
 namespace mprdma::dataplane {
 
@@ -22,15 +23,8 @@ using local::PeerRegion;
 
 namespace {
 
-// Frames sent between two looks for returned ones: so few that the frames in use stay in the cache,
-// and so many that a look, a line of the peer's, costs little of each.
-constexpr size_t kReapEvery = 64;
 // Frames that an engine must leave to the peer, so that the one it waits for can come.
 constexpr uint32_t kFramesLeftToPeer = 2 * kBurst;
-// Frames that data leaves to acknowledgements: what two bursts need, and the reservation of data
-// that was let in just before.
-constexpr size_t kFramesForAnswers = 3 * kBurst;
-static_assert(kFramesForAnswers < local::kSlotsMin);
 // Regions of dead peers that are kept for borrowed frames; beyond it no new peer is attached.
 constexpr size_t kDepartedMax = 64;
 // How long open() waits for a peer that has accepted, and for one that refuses.
@@ -52,13 +46,14 @@ std::array<unsigned char, 6> mac_or_random(std::array<unsigned char, 6> mac) {
 }  // namespace
 
 PortResult LocalPort::open(const Options& options) {
-  const Geometry geometry{options.slots, local::kStrideDefault};
+  const Geometry geometry = options.engine ? Geometry::of_engine(options.slots)
+                                           : Geometry{options.slots, local::kStrideDefault};
   if (!geometry.sane()) {
     if (options.socket >= 0) close(options.socket);
     return PortResult::failure(EINVAL, "slots=" + std::to_string(options.slots) +
                                            " is not a power of two from 256 to 4096");
   }
-  auto region = local::OwnRegion::create(geometry);
+  auto region = local::OwnRegion::create(geometry, options.engine ? local::kReadsBare : 0);
   if (region == nullptr) {
     const int error = errno;
     if (options.socket >= 0) close(options.socket);
@@ -100,9 +95,11 @@ LocalPort::LocalPort(const Options& options, std::unique_ptr<local::OwnRegion> r
       control_(options.path, options.role, own_->fd(), options.socket, options.stranger),
       mac_(mac_or_random(options.mac)),
       can_corrupt_(options.can_corrupt),
+      reads_bare_(options.engine),
       stranger_(options.stranger),
-      slot_state_(own_->geometry().slots, SlotState::kFree) {
+      slot_state_(own_->geometry().all_slots(), SlotState::kFree) {
   free_slots_.reserve(own_->geometry().slots);
+  free_large_.reserve(own_->geometry().large_slots);
   reset_own_rings();
 }
 
@@ -112,126 +109,11 @@ PortInfo LocalPort::info() const {
   PortInfo info;
   info.mac = mac_;
   info.frame_bytes_max = own_->geometry().stride;
-  const uint32_t peer_slots =
-      peer_.region != nullptr ? peer_.region->geometry().slots : own_->geometry().slots;
-  info.rx_frames = peer_slots - kFramesLeftToPeer;
+  const Geometry& lender = peer_.region != nullptr ? peer_.region->geometry() : own_->geometry();
+  info.rx_frames = lender.slots - kFramesLeftToPeer;
+  info.rx_large_frames = lender.large_slots;
   info.can_corrupt = can_corrupt_;
   return info;
-}
-
-// ---- Sending
-
-unsigned LocalPort::tx_reserve(TxFrame* frames, unsigned n) {
-  n = std::min(n, kBurst);
-  if (slot_state_.size() - free_slots_.size() > reap_above_ || free_slots_.size() < n) {
-    reap_returned();
-    reap_above_ = slot_state_.size() - free_slots_.size() + kReapEvery;
-  }
-  const unsigned count_reserved = std::min<unsigned>(n, static_cast<unsigned>(free_slots_.size()));
-  const uint32_t capacity = own_->geometry().stride - kFrameHeadroom;
-  for (unsigned i = 0; i < count_reserved; ++i) {
-    const uint32_t slot = free_slots_.back();
-    free_slots_.pop_back();
-    slot_state_[slot] = SlotState::kReserved;
-    unsigned char* payload = own_->frame(slot) + kFrameHeadroom;
-    __builtin_prefetch(payload - 64, 1);
-    __builtin_prefetch(payload, 1);
-    frames[i] = {payload, capacity, 0, 0, slot};
-  }
-  tx_starved_ = count_reserved < n;
-  if (tx_starved_) count(counters_.tx_back_pressure);
-  return count_reserved;
-}
-
-bool LocalPort::tx_tight() {
-  if (free_slots_.size() < kFramesForAnswers) reap_returned();
-  if (free_slots_.size() >= kFramesForAnswers) return false;
-  tx_starved_ = true;
-  count(counters_.tx_back_pressure);
-  return true;
-}
-
-void LocalPort::tx_commit(const TxFrame* frames, unsigned n) {
-  if (!link_up()) {
-    tx_abandon(frames, n);
-    count(counters_.tx_dropped, n);
-    return;
-  }
-  const uint32_t mask = own_->geometry().slots - 1;
-  std::atomic<uint64_t>* ring = own_->tx_ring();
-  uint64_t bytes = 0;
-  for (unsigned i = 0; i < n; ++i) {
-    const TxFrame& frame = frames[i];
-    const auto slot = static_cast<uint16_t>(frame.cookie);
-    DCHECK(slot_state_[slot] == SlotState::kReserved);
-    DCHECK(frame.header_bytes <= kFrameHeadroom);
-    DCHECK(frame.frame_bytes <= frame.header_bytes + frame.capacity);
-    slot_state_[slot] = SlotState::kInFlight;
-    const Descriptor descriptor{slot, static_cast<uint16_t>(frame.frame_bytes),
-                                static_cast<uint16_t>(kFrameHeadroom - frame.header_bytes),
-                                static_cast<uint16_t>(tx_sequence_ + 1)};
-    tx_newest_ = descriptor.pack();
-    ring[tx_sequence_ & mask].store(tx_newest_, std::memory_order_relaxed);
-    ++tx_sequence_;
-    bytes += frame.frame_bytes;
-  }
-  tx_published_ = tx_published_ && n == 0;
-  count(counters_.tx_frames, n);
-  count(counters_.tx_bytes, bytes);
-}
-
-void LocalPort::tx_abandon(const TxFrame* frames, unsigned n) {
-  for (unsigned i = n; i-- > 0;) {
-    const auto slot = static_cast<uint16_t>(frames[i].cookie);
-    DCHECK(slot_state_[slot] == SlotState::kReserved);
-    free_slot(slot);
-  }
-}
-
-void LocalPort::free_slot(uint32_t slot) {
-  slot_state_[slot] = SlotState::kFree;
-  free_slots_.push_back(static_cast<uint16_t>(slot));
-}
-
-void LocalPort::flush() {
-  if (!link_up() || (tx_published_ && returns_announced_)) return;
-  const bool frames_published = !tx_published_;
-  if (frames_published) {
-    own_->header().newest.store(tx_newest_, std::memory_order_release);
-    tx_published_ = true;
-  }
-  own_->header().returned.store(rx_returned_, std::memory_order_release);
-  returns_announced_ = true;
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  const uint32_t wakeup = peer_.region->header().need_wakeup.load(std::memory_order_relaxed);
-  if (wakeup == 0 || wakeup == last_wakeup_) return;
-  if (!frames_published && (wakeup & 1) == 0) return;
-  last_wakeup_ = wakeup;
-  control_.wake_peer();
-  count(counters_.wakeups_sent);
-}
-
-// Takes our slots back that the peer is done with.
-void LocalPort::reap_returned() {
-  if (!link_up()) return;
-  const auto cursor =
-      static_cast<uint16_t>(peer_.region->header().returned.load(std::memory_order_acquire));
-  const auto waiting = static_cast<uint16_t>(cursor - tx_returns_taken_);
-  if (waiting > slot_state_.size()) {
-    return protocol_violation("the process at the other end returned more than it ever got");
-  }
-  const std::atomic<uint16_t>* ring = peer_.region->return_ring();
-  const size_t mask = slot_state_.size() - 1;
-  for (uint16_t i = 0; i < waiting; ++i) {
-    const uint16_t slot =
-        ring[static_cast<uint16_t>(tx_returns_taken_ + i) & mask].load(std::memory_order_relaxed);
-    if (slot < slot_state_.size() && slot_state_[slot] == SlotState::kInFlight) {
-      free_slot(slot);
-    } else {
-      count(counters_.rx_malformed);
-    }
-  }
-  tx_returns_taken_ = cursor;
 }
 
 // ---- Receiving
@@ -249,7 +131,7 @@ unsigned LocalPort::rx_burst(RxFrame* frames, unsigned n) {
     return 0;
   }
   const std::atomic<uint64_t>* ring = peer_.region->tx_ring();
-  const size_t mask = peer_.borrowed.size() - 1;
+  const size_t mask = peer_.region->geometry().entries() - 1;
   unsigned taken = 0;
   uint64_t bytes = 0;
   while (waiting > 0 && taken < n) {
@@ -273,18 +155,22 @@ uint16_t LocalPort::rx_waiting() const {
 
 // Borrows one frame, if the peer had a right to send it.
 bool LocalPort::take(Descriptor descriptor, RxFrame* frame) {
-  const uint32_t stride = peer_.region->geometry().stride;
+  const Geometry& geometry = peer_.region->geometry();
   const bool known = descriptor.slot < peer_.borrowed.size() && !peer_.borrowed[descriptor.slot];
-  if (!known || descriptor.length < local::kEthernetHeaderBytes ||
-      uint32_t{descriptor.offset} + descriptor.length > stride) {
+  const bool bare = (descriptor.offset & Descriptor::kBare) != 0;
+  const uint32_t offset = descriptor.offset & ~uint32_t{Descriptor::kBare};
+  if (!known || (bare && !reads_bare_) ||
+      descriptor.length < (bare ? wire::BarePacket::kBytes : local::kEthernetHeaderBytes) ||
+      offset + descriptor.length > geometry.stride_of(descriptor.slot)) {
     count(counters_.rx_malformed);
     if (known) give_back(descriptor.slot);
     return false;
   }
   peer_.borrowed[descriptor.slot] = 1;
   ++peer_.borrowed_count;
-  frame->data = peer_.region->frame(descriptor.slot) + descriptor.offset;
+  frame->data = peer_.region->frame(descriptor.slot) + offset;
   frame->length = descriptor.length;
+  frame->bare = bare;
   frame->cookie = uint64_t{peer_.generation} << 32 | descriptor.slot;
   __builtin_prefetch(frame->data);
   __builtin_prefetch(frame->data + 64);
@@ -294,7 +180,7 @@ bool LocalPort::take(Descriptor descriptor, RxFrame* frame) {
 // Writes one entry of the return ring. flush() publishes it, once for a burst: the peer reads that
 // line at its reservations.
 void LocalPort::give_back(uint32_t slot) {
-  const size_t mask = peer_.borrowed.size() - 1;
+  const size_t mask = peer_.region->geometry().entries() - 1;
   own_->return_ring()[rx_returned_ & mask].store(static_cast<uint16_t>(slot),
                                                  std::memory_order_relaxed);
   ++rx_returned_;
@@ -341,17 +227,20 @@ bool LocalPort::arm() {
   flush();
   arm_serial_ = (arm_serial_ + 1) & 0x7fffffff;
   if (arm_serial_ == 0) arm_serial_ = 1;
-  own_->header().need_wakeup.store(arm_serial_ << 1 | (tx_starved_ ? 1U : 0U),
+  own_->header().need_wakeup.store(arm_serial_ << 1 | (starved() ? 1U : 0U),
                                    std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   const local::RegionHeader& peer = peer_.region->header();
   rx_newest_ = peer.newest.load(std::memory_order_acquire);
+  const bool some = tx_starved_ || tx_starved_for_data_;
   const bool returned =
-      tx_starved_ &&
+      starved() &&
       (static_cast<uint16_t>(peer.returned.load(std::memory_order_acquire)) != tx_returns_taken_ ||
-       free_slots_.size() >= kFramesForAnswers);
+       (some && free_slots_.size() >= local::kFramesForAnswers) ||
+       (tx_starved_of_large_ && !free_large_.empty()));
   if (rx_waiting() == 0 && !returned) return true;
-  if (returned) tx_starved_ = false;  // told once; the next reservation decides anew
+  // Told once; the next reservation decides anew.
+  if (returned) starve_no_more();
   disarm();
   return false;
 }
@@ -430,7 +319,7 @@ void LocalPort::attach(int memfd) {
     return;
   }
   generation_ = generation_ + 1 == 0 ? 1 : generation_ + 1;
-  peer_.borrowed.assign(region->geometry().slots, 0);
+  peer_.borrowed.assign(region->geometry().all_slots(), 0);
   peer_.borrowed_count = 0;
   peer_.generation = generation_;
   peer_.region = std::move(region);
@@ -460,11 +349,12 @@ void LocalPort::reset_own_rings() {
   tx_newest_ = 0;
   tx_sequence_ = 0;
   tx_published_ = true;
-  tx_starved_ = false;
-  reap_above_ = kReapEvery;
+  starve_no_more();
+  reap_above_ = local::kReapEvery;
   rx_returned_ = 0;
   returns_announced_ = true;
   free_slots_.clear();
+  free_large_.clear();
   for (uint32_t slot = static_cast<uint32_t>(slot_state_.size()); slot-- > 0;) {
     if (slot_state_[slot] == SlotState::kInFlight) count(counters_.tx_dropped);
     if (slot_state_[slot] != SlotState::kReserved) free_slot(slot);

@@ -5,8 +5,9 @@
 // it where it is, and gives the slot number back when it is done. The port itself copies nothing.
 //
 // Slots of our own region are free, reserved (between tx_reserve and tx_commit or tx_abandon), or
-// in flight (published and not given back). The free list is a stack, because the frame used last
-// is still in the cache. When the peer goes away, slots in flight become free.
+// in flight (published and not given back). The free lists are stacks, because the frame used last
+// is still in the cache. Implemented in local_port.cpp and, sending, in local_port_send.cpp. When
+// the peer goes away, slots in flight become free.
 //
 // Frames borrowed from a peer that went away stay readable: its region stays mapped until the last
 // one is released. A cookie is generation << 32 | slot, so a late release finds its own region.
@@ -35,6 +36,18 @@
 
 namespace mprdma::dataplane {
 
+namespace local {
+
+// Frames sent between two looks for returned ones: so few that the frames in use stay in the cache,
+// and so many that a look, a line of the peer's, costs little of each.
+inline constexpr size_t kReapEvery = 64;
+// Frames that data leaves to acknowledgements: what two bursts need, and the reservation of data
+// that was let in just before.
+inline constexpr size_t kFramesForAnswers = 3 * kBurst;
+static_assert(kFramesForAnswers < kSlotsMin);
+
+}  // namespace local
+
 class LocalPort final : public Port {
  public:
   struct Options {
@@ -44,6 +57,7 @@ class LocalPort final : public Port {
     std::array<unsigned char, 6> mac{};     // all zero: random, locally administered
     int socket = -1;  // Role::kAdopted: connected, the port's from here on; `path` is not used
     bool can_corrupt = false;  // beyond the other end: our frames need an ICRC
+    bool engine = false;       // we read bare packets, and have large frames
     // Role::kAdopted: the other end is untrusted. Descriptors from it are closed on another thread,
     // and its memory must be allocated already.
     bool stranger = false;
@@ -73,6 +87,11 @@ class LocalPort final : public Port {
 
   unsigned tx_reserve(TxFrame* frames, unsigned n) override;
   bool tx_tight() override;
+  [[nodiscard]] bool takes_bare() const override {
+    return peer_.region != nullptr && (peer_.region->flags() & local::kReadsBare) != 0;
+  }
+  [[nodiscard]] uint32_t large_payload() const override;
+  unsigned tx_reserve_large(TxFrame* frames, unsigned n) override;
   void tx_commit(const TxFrame* frames, unsigned n) override;
   void tx_abandon(const TxFrame* frames, unsigned n) override;
   void flush() override;
@@ -100,6 +119,13 @@ class LocalPort final : public Port {
   void await_answer();
   bool frames_wait();
   void reap_returned();
+  void reap_if_due(size_t wanted, size_t free);
+  void note_starved(bool* of, bool starved);
+  [[nodiscard]] bool starved() const {
+    return tx_starved_ || tx_starved_for_data_ || tx_starved_of_large_;
+  }
+  void starve_no_more() { tx_starved_ = tx_starved_for_data_ = tx_starved_of_large_ = false; }
+  unsigned reserve(std::vector<uint16_t>& from, uint32_t stride, TxFrame* frames, unsigned n);
   void free_slot(uint32_t slot);
   bool take(local::Descriptor descriptor, RxFrame* frame);
   [[nodiscard]] uint16_t rx_waiting() const;
@@ -114,6 +140,7 @@ class LocalPort final : public Port {
   local::Control control_;
   std::array<unsigned char, 6> mac_;
   bool can_corrupt_;
+  bool reads_bare_;
   bool stranger_;
   Peer peer_;
   std::vector<Peer> departed_;  // regions of former peers from which frames are still borrowed
@@ -127,13 +154,19 @@ class LocalPort final : public Port {
 
   // Sending.
   std::vector<SlotState> slot_state_;
-  std::vector<uint16_t> free_slots_;  // the stack; never grows beyond its first capacity
-  uint64_t tx_newest_ = 0;            // last descriptor committed
+  // The stacks; they never grow beyond their first capacity.
+  std::vector<uint16_t> free_slots_;
+  std::vector<uint16_t> free_large_;
+  uint64_t tx_newest_ = 0;  // last descriptor committed
   uint16_t tx_sequence_ = 0;
   uint16_t tx_returns_taken_ = 0;  // cursor into the peer's return ring
   size_t reap_above_ = 0;          // frames in use above which returned ones are looked for
   bool tx_published_ = true;       // newest_ is in the shared header
-  bool tx_starved_ = false;        // the last reservation fell short, or data had to wait
+  // The last reservation fell short, or data had to wait; for a large frame.
+  // The last reservation fell short: of any frames, of those for data, of large ones.
+  bool tx_starved_ = false;
+  bool tx_starved_for_data_ = false;
+  bool tx_starved_of_large_ = false;
 
   // Receiving.
   uint64_t rx_newest_ = 0;  // last seen descriptor that the peer published

@@ -64,7 +64,7 @@ Mapping::~Mapping() {
   if (address_ != nullptr) munmap(address_, bytes_);
 }
 
-std::unique_ptr<OwnRegion> OwnRegion::create(Geometry geometry) {
+std::unique_ptr<OwnRegion> OwnRegion::create(Geometry geometry, uint32_t flags) {
   CHECK(geometry.sane());
   const size_t bytes = geometry.bytes();
   const int fd = make_memfd(bytes);
@@ -79,10 +79,11 @@ std::unique_ptr<OwnRegion> OwnRegion::create(Geometry geometry) {
     return nullptr;
   }
   madvise(address, bytes, MADV_DONTFORK);
-  return std::unique_ptr<OwnRegion>(new OwnRegion(fd, seals, Mapping(address, bytes), geometry));
+  return std::unique_ptr<OwnRegion>(
+      new OwnRegion(fd, seals, Mapping(address, bytes), geometry, flags));
 }
 
-OwnRegion::OwnRegion(int fd, int seals, Mapping mapping, Geometry geometry)
+OwnRegion::OwnRegion(int fd, int seals, Mapping mapping, Geometry geometry, uint32_t flags)
     : fd_(fd),
       seals_(seals),
       mapping_(std::move(mapping)),
@@ -92,7 +93,8 @@ OwnRegion::OwnRegion(int fd, int seals, Mapping mapping, Geometry geometry)
       return_ring_(
           reinterpret_cast<std::atomic<uint16_t>*>(mapping_.at(geometry.return_ring_offset()))),
       frames_(mapping_.at(geometry.frames_offset())) {
-  header_->identity = {kRegionMagic, kRegionVersion, geometry.slots, geometry.stride, 0};
+  header_->identity = {kRegionMagic,         kRegionVersion,        geometry.slots, geometry.stride,
+                       geometry.large_slots, geometry.large_stride, flags};
 }
 
 OwnRegion::~OwnRegion() {
@@ -119,7 +121,8 @@ std::unique_ptr<PeerRegion> PeerRegion::attach(int fd, int seals, bool all_there
   if (fstat(fd, &status) != 0 || pread(fd, &identity, sizeof identity, 0) != sizeof identity) {
     return refuse("the peer's memory is too small");
   }
-  const Geometry geometry{identity.slots, identity.stride};
+  const Geometry geometry{identity.slots, identity.stride, identity.large_slots,
+                          identity.large_stride};
   if (identity.magic != kRegionMagic) return refuse("the peer's memory is no LocalPort region");
   if (identity.version != kRegionVersion) {
     return refuse("the peer speaks another version of LocalPort");
@@ -135,12 +138,14 @@ std::unique_ptr<PeerRegion> PeerRegion::attach(int fd, int seals, bool all_there
   void* address = mmap(nullptr, bytes, PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0);
   if (address == MAP_FAILED) return refuse("the peer's memory cannot be mapped");
   madvise(address, bytes, MADV_DONTFORK);
-  return std::unique_ptr<PeerRegion>(new PeerRegion(Mapping(address, bytes), geometry));
+  return std::unique_ptr<PeerRegion>(
+      new PeerRegion(Mapping(address, bytes), geometry, identity.flags));
 }
 
-PeerRegion::PeerRegion(Mapping mapping, Geometry geometry)
+PeerRegion::PeerRegion(Mapping mapping, Geometry geometry, uint32_t flags)
     : mapping_(std::move(mapping)),
       geometry_(geometry),
+      flags_(flags),
       header_(reinterpret_cast<const RegionHeader*>(mapping_.at(0))),
       tx_ring_(
           reinterpret_cast<const std::atomic<uint64_t>*>(mapping_.at(Geometry::tx_ring_offset()))),

@@ -7,13 +7,16 @@
 // without the seals is refused.
 //
 //   0                 RegionHeader: identity, geometry, the three words that the owner publishes
-//   4096              TX ring: `slots` descriptors (Descriptor) of the owner's frames
-//   then              return ring: kSlotsMax slot numbers of the *peer's* frames, given back;
-//                     used modulo the peer's number of slots
-//   next page         frames: `slots` times `stride` bytes
+//   4096              TX ring: descriptors (Descriptor) of the owner's frames
+//   then              return ring: kEntriesMax slot numbers of the *peer's* frames, given back;
+//                     used modulo the entries of the peer's TX ring
+//   next page         frames: `slots` times `stride` bytes, then `large_slots` times `large_stride`
 //
-// A ring cannot overflow between honest processes: it has as many entries as there are slots, and
-// a slot has at most one entry in it. Hence no side publishes what it has consumed.
+// The region of an engine has large frames, too, for the long packets that two engines may agree
+// on; short packets stay in small ones, so that few lines of the cache are in use.
+//
+// A ring cannot overflow between honest processes: it has at least as many entries as there are
+// slots, and a slot has at most one entry in it. Hence no side publishes what it has consumed.
 // Everything that is read from a peer's region may be garbage and may change between two reads.
 //
 // A kernel before Linux 5.1 does not know the seal against writing, and asks for it in vain: there
@@ -29,29 +32,43 @@
 #include <memory>
 
 #include "dataplane/port/port.hpp"
+#include "wire/constants.hpp"
 
 namespace mprdma::dataplane::local {
 
 inline constexpr uint64_t kRegionMagic = 0x4c6f63616c506f72;  // "LocalPor"
-inline constexpr uint32_t kRegionVersion = 1;
+inline constexpr uint32_t kRegionVersion = 2;
+
+// Identity::flags: the owner reads bare packets (wire/bare_packet.hpp), in frames of either kind.
+inline constexpr uint32_t kReadsBare = 1 << 0;
 
 inline constexpr uint32_t kSlotsMin = 256;
-inline constexpr uint32_t kSlotsMax = 4096;  // cursors have 16 bits: at most 2^15
+inline constexpr uint32_t kSlotsMax = 4096;
+// Entries of a ring: cursors have 16 bits, so at most 2^15.
+inline constexpr uint32_t kEntriesMax = 2 * kSlotsMax;
 inline constexpr uint32_t kSlotsDefault = 1024;
 // Headroom, 4096 bytes of payload, and room for pad, ICRC and whatever a header block spills.
 inline constexpr uint32_t kStrideDefault = kFrameHeadroom + 4096 + 128;
 inline constexpr uint32_t kStrideMin = kFrameHeadroom + 256;
 inline constexpr uint32_t kStrideMax = 16384;
 inline constexpr uint32_t kEthernetHeaderBytes = 14;
+// Payload of a large frame, and how many of them an engine has for each of its small ones: so many
+// bytes in flight that they stay in the cache of a core.
+inline constexpr uint32_t kLargePayload = wire::kMaxSegment;
+inline constexpr uint32_t kLargeStride = kFrameHeadroom + kLargePayload + 128;
+inline constexpr uint32_t kLargeStrideMax = 61440;  // a descriptor's length has 16 bits
+inline constexpr uint32_t kSlotsPerLarge = 8;
 
 // Two cache lines: adjacent-line prefetch pairs them.
 inline constexpr size_t kSharingBytes = 128;
 
 // Describes a frame in flight in one word, so that it is read and written whole.
 struct Descriptor {
+  static constexpr uint16_t kBare = 1 << 15;
+
   uint16_t slot;
   uint16_t length;    // bytes of the frame
-  uint16_t offset;    // of its first byte in the slot
+  uint16_t offset;    // of its first byte in the slot; kBare: a bare packet
   uint16_t sequence;  // number of frames sent, including this one, modulo 2^16
 
   static constexpr Descriptor unpack(uint64_t word) {
@@ -69,7 +86,9 @@ struct Identity {
   uint32_t version;
   uint32_t slots;
   uint32_t stride;
-  uint32_t reserved;
+  uint32_t large_slots;
+  uint32_t large_stride;
+  uint32_t flags;
 };
 
 struct RegionHeader {
@@ -91,20 +110,42 @@ static_assert(sizeof(RegionHeader) <= 4096);
 struct Geometry {
   uint32_t slots = kSlotsDefault;
   uint32_t stride = kStrideDefault;
+  uint32_t large_slots = 0;
+  uint32_t large_stride = 0;
 
-  [[nodiscard]] constexpr bool sane() const {
-    return slots >= kSlotsMin && slots <= kSlotsMax && (slots & (slots - 1)) == 0 &&
-           stride >= kStrideMin && stride <= kStrideMax && stride % 64 == 0;
+  [[nodiscard]] static constexpr Geometry of_engine(uint32_t slots) {
+    return {slots, kStrideDefault, slots / kSlotsPerLarge, kLargeStride};
   }
+  [[nodiscard]] constexpr bool sane() const {
+    const bool large_sane = large_slots == 0
+                                ? large_stride == 0
+                                : large_slots <= slots && large_stride >= kStrideMin &&
+                                      large_stride <= kLargeStrideMax && large_stride % 64 == 0;
+    return slots >= kSlotsMin && slots <= kSlotsMax && (slots & (slots - 1)) == 0 &&
+           stride >= kStrideMin && stride <= kStrideMax && stride % 64 == 0 && large_sane;
+  }
+  // Slots of both kinds; the large ones have the last numbers.
+  [[nodiscard]] constexpr uint32_t all_slots() const { return slots + large_slots; }
+  [[nodiscard]] constexpr bool is_large(uint32_t slot) const { return slot >= slots; }
+  [[nodiscard]] constexpr uint32_t stride_of(uint32_t slot) const {
+    return is_large(slot) ? large_stride : stride;
+  }
+  // Of the TX ring; a power of two.
+  [[nodiscard]] constexpr uint32_t entries() const { return large_slots == 0 ? slots : 2 * slots; }
   [[nodiscard]] static constexpr size_t tx_ring_offset() { return 4096; }
   [[nodiscard]] constexpr size_t return_ring_offset() const {
-    return tx_ring_offset() + size_t{slots} * sizeof(uint64_t);
+    return tx_ring_offset() + size_t{entries()} * sizeof(uint64_t);
   }
   [[nodiscard]] constexpr size_t frames_offset() const {
-    const size_t end = return_ring_offset() + size_t{kSlotsMax} * sizeof(uint16_t);
+    const size_t end = return_ring_offset() + size_t{kEntriesMax} * sizeof(uint16_t);
     return (end + 4095) / 4096 * 4096;
   }
-  [[nodiscard]] constexpr size_t bytes() const { return frames_offset() + size_t{slots} * stride; }
+  // From the first frame.
+  [[nodiscard]] constexpr size_t offset_of(uint32_t slot) const {
+    return is_large(slot) ? size_t{slots} * stride + size_t{slot - slots} * large_stride
+                          : size_t{slot} * stride;
+  }
+  [[nodiscard]] constexpr size_t bytes() const { return frames_offset() + offset_of(all_slots()); }
 };
 
 // A mapping, unmapped at the end of its life. Not inherited by a forked child.
@@ -127,8 +168,8 @@ class Mapping {
 // Our own region, the only one that this process writes.
 class OwnRegion {
  public:
-  // Null, and errno set, when the kernel refuses.
-  static std::unique_ptr<OwnRegion> create(Geometry geometry);
+  // Null, and errno set, when the kernel refuses. `flags` as in Identity.
+  static std::unique_ptr<OwnRegion> create(Geometry geometry, uint32_t flags = 0);
   ~OwnRegion();
   OwnRegion(const OwnRegion&) = delete;
   OwnRegion& operator=(const OwnRegion&) = delete;
@@ -141,11 +182,11 @@ class OwnRegion {
   [[nodiscard]] std::atomic<uint64_t>* tx_ring() const { return tx_ring_; }
   [[nodiscard]] std::atomic<uint16_t>* return_ring() const { return return_ring_; }
   [[nodiscard]] unsigned char* frame(uint32_t slot) const {
-    return frames_ + size_t{slot} * geometry_.stride;
+    return frames_ + geometry_.offset_of(slot);
   }
 
  private:
-  OwnRegion(int fd, int seals, Mapping mapping, Geometry geometry);
+  OwnRegion(int fd, int seals, Mapping mapping, Geometry geometry, uint32_t flags);
 
   int fd_;
   int seals_;
@@ -166,18 +207,22 @@ class PeerRegion {
   static std::unique_ptr<PeerRegion> attach(int fd, int seals, bool all_there, const char** reason);
 
   [[nodiscard]] const Geometry& geometry() const { return geometry_; }
+  // Of its Identity.
+  [[nodiscard]] uint32_t flags() const { return flags_; }
   [[nodiscard]] const RegionHeader& header() const { return *header_; }
   [[nodiscard]] const std::atomic<uint64_t>* tx_ring() const { return tx_ring_; }
   [[nodiscard]] const std::atomic<uint16_t>* return_ring() const { return return_ring_; }
   [[nodiscard]] const unsigned char* frame(uint32_t slot) const {
-    return frames_ + size_t{slot} * geometry_.stride;
+    return frames_ + geometry_.offset_of(slot);
   }
 
  private:
-  PeerRegion(Mapping mapping, Geometry geometry);
+  PeerRegion(Mapping mapping, Geometry geometry, uint32_t flags);
 
   Mapping mapping_;
-  Geometry geometry_;  // private copy: checked once, never read again from shared memory
+  // Private copies: checked once, never read again from shared memory.
+  Geometry geometry_;
+  uint32_t flags_;
   const RegionHeader* header_;
   const std::atomic<uint64_t>* tx_ring_;
   const std::atomic<uint16_t>* return_ring_;

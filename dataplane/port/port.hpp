@@ -40,19 +40,22 @@ struct TxFrame {
   // [payload - header_bytes, payload - header_bytes + frame_bytes).
   uint32_t header_bytes;
   uint32_t frame_bytes;
-  uint64_t cookie;  // the port's own
+  uint64_t cookie;    // the port's own
+  bool bare = false;  // the engine wrote a bare packet; requires Port::takes_bare()
 };
 
 struct RxFrame {
-  const unsigned char* data;  // first byte of the Ethernet header
+  const unsigned char* data;  // first byte of the Ethernet header, or of the bare packet
   uint32_t length;
-  uint64_t cookie;  // names the frame in rx_release
+  uint64_t cookie;    // names the frame in rx_release
+  bool bare = false;  // wire/bare_packet.hpp; only ports that take such packets bring them
 };
 
 struct PortInfo {
   std::array<unsigned char, 6> mac{};
   uint32_t frame_bytes_max = 0;  // largest frame, Ethernet header to ICRC, without FCS
   uint32_t rx_frames = 0;        // how many frames the engine may hold at most
+  uint32_t rx_large_frames = 0;  // how many of them may be large ones (Port::large_payload)
   uint64_t link_mbps = 0;        // 0: unknown
   bool can_corrupt = true;       // false (a memory ring): ICRC is neither filled nor checked
 };
@@ -88,13 +91,23 @@ class Port {
   // "up", or what the link waits for and what to do about it. A static text.
   [[nodiscard]] virtual const char* link_text() const = 0;
 
-  // Up to n frames (n <= kBurst) to write into; fewer, or 0, is back-pressure. Every reserved
-  // frame is either committed or abandoned before the next reservation.
+  // Up to n frames (n <= kBurst) to write into; fewer, or 0, is back-pressure. A frame may stay
+  // reserved over bursts, and be committed after one that was reserved later; each is committed or
+  // abandoned before the port ends.
   virtual unsigned tx_reserve(TxFrame* frames, unsigned n) = 0;
   // True when only the reserve for acknowledgements is left: data must wait, as if a reservation
   // had fallen short, or a link full of data in both directions would deadlock. Call it before a
-  // reservation, with nothing reserved.
+  // reservation.
   virtual bool tx_tight() { return false; }
+  // ---- Between two engines of one host
+  // True while the other end reads bare packets (wire/bare_packet.hpp), which then may stand in
+  // place of a frame.
+  [[nodiscard]] virtual bool takes_bare() const { return false; }
+  // Payload that a large frame holds, bytes; 0: there is none to this peer.
+  [[nodiscard]] virtual uint32_t large_payload() const { return 0; }
+  // As tx_reserve(), of large frames.
+  virtual unsigned tx_reserve_large(TxFrame*, unsigned) { return 0; }
+
   // Sends frames in this order. Never fails, because a reserved frame can always be sent.
   virtual void tx_commit(const TxFrame* frames, unsigned n) = 0;
   virtual void tx_abandon(const TxFrame* frames, unsigned n) = 0;

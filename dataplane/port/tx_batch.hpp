@@ -1,68 +1,128 @@
-// The frames that a burst sends to one port, reserved a few at a time and committed in order.
-// Reservations grow with the burst, so that a lone packet does not reserve thirty-two.
+// The frames that are sent to one port, reserved some at a time and committed in the order in which
+// they were filled. A batch lives as long as its owner likes: what is reserved and not used stays
+// for the next burst, so that a burst of one packet does not reserve and return frames in vain.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <utility>
 
+#include "base/check.hpp"
 #include "dataplane/port/port.hpp"
 
 namespace mprdma::dataplane {
 
-// Kind of a batch: data leaves the last frames of a port to answers.
+// What a frame is for: data leaves the last frames of a port to answers.
 enum class TxUse : uint8_t { kAnswers, kData };
 
 class TxBatch {
  public:
-  explicit TxBatch(Port* port, TxUse use = TxUse::kAnswers) : port_(port), use_(use) {}
+  // `keeps`: the batch outlives a burst, and reserves for the next ones, too.
+  explicit TxBatch(Port* port, bool keeps = false)
+      : port_(port), chunk_(keeps ? kKeptChunk : kFirstChunk), keeps_(keeps) {}
   TxBatch(const TxBatch&) = delete;
   TxBatch& operator=(const TxBatch&) = delete;
-  ~TxBatch() { finish(); }
-
-  // The next frame to fill; nullptr: the wire is full, for the rest of this batch.
-  TxFrame* next() {
-    if (used_ < reserved_) return &frames_[used_++];
-    if (full_ || port_ == nullptr) return nullptr;
+  ~TxBatch() {
     hand_over();
-    if (use_ == TxUse::kData && port_->tx_tight()) {
-      full_ = true;
+    if (reserved_ > used_) port_->tx_abandon(&frames_[used_], reserved_ - used_);
+    if (large_ == Large::kHeld) port_->tx_abandon(&large_frame_, 1);
+  }
+
+  // The next frame to fill; nullptr: the wire is full, for this use and until the next commit().
+  // The frame that was given before has to be filled by then.
+  TxFrame* next(TxUse use = TxUse::kAnswers) {
+    if (large_ == Large::kFilled) [[unlikely]]
+      hand_over();
+    if (used_ < reserved_) [[likely]]
+      return &frames_[used_++];
+    return reserve(use);
+  }
+
+  // Returns the frame that next() gave last, which has not been filled.
+  void put_back() {
+    DCHECK(used_ > committed_);
+    --used_;
+  }
+  // True if the port has large frames at all.
+  [[nodiscard]] bool has_large() const { return port_->large_payload() > 0; }
+  // Reserves a large frame, unless one is held already. False: the port has none now. As next().
+  bool hold_large() {
+    if (large_ == Large::kHeld) return true;
+    hand_over();
+    if (port_->tx_reserve_large(&large_frame_, 1) == 0) return false;
+    large_ = Large::kHeld;
+    return true;
+  }
+  [[nodiscard]] bool holds_large() const { return large_ == Large::kHeld; }
+  // The held large frame, to be filled in place of the frame that next() gave last.
+  TxFrame* take_large() {
+    DCHECK(large_ == Large::kHeld);
+    put_back();
+    hand_over();
+    large_ = Large::kFilled;
+    return &large_frame_;
+  }
+  // Port::takes_bare(), as of the last reservation. (A port drops bare packets for a peer that does
+  // not take them.)
+  [[nodiscard]] bool bare() const { return bare_; }
+
+  // The port itself publishes what was committed.
+  void flush() { port_->flush(); }
+  // Commits the frames that were filled; false if there is nothing to publish.
+  bool commit() {
+    hand_over();
+    full_ = full_for_data_ = false;
+    return std::exchange(unpublished_, false);
+  }
+
+ private:
+  enum class Large : uint8_t { kNone, kHeld, kFilled };
+
+  void hand_over() {
+    if (large_ == Large::kFilled) [[unlikely]] {
+      port_->tx_commit(&large_frame_, 1);
+      large_ = Large::kNone;
+      unpublished_ = true;
+    }
+    if (used_ == committed_) return;
+    port_->tx_commit(&frames_[committed_], used_ - committed_);
+    committed_ = used_;
+    unpublished_ = true;
+  }
+
+  static constexpr unsigned kFirstChunk = 4;  // of a batch that ends with its burst
+  static constexpr unsigned kKeptChunk = 16;
+
+  TxFrame* reserve(TxUse use) {
+    if (full_ || port_ == nullptr || (use == TxUse::kData && full_for_data_)) return nullptr;
+    hand_over();
+    committed_ = used_ = reserved_ = 0;
+    // Answers have frames of their own, and do not stop where data does.
+    if (use == TxUse::kData && port_->tx_tight()) {
+      full_for_data_ = true;
       return nullptr;
     }
     reserved_ = port_->tx_reserve(frames_.data(), chunk_);
-    full_ = reserved_ < chunk_;
-    chunk_ = chunk_ * 2 < kBurst ? chunk_ * 2 : kBurst;
-    if (reserved_ == 0) return nullptr;
+    if (!keeps_) chunk_ = chunk_ * 2 < kBurst ? chunk_ * 2 : kBurst;
+    full_ = reserved_ == 0;
+    if (full_) return nullptr;
+    bare_ = port_->takes_bare();
     used_ = 1;
     return &frames_[0];
   }
 
-  // Returns the frame that next() gave last.
-  void put_back() { --used_; }
-
-  [[nodiscard]] bool full() const { return full_ && used_ == reserved_; }
-
-  // Commits the frames that were used and returns the rest. The batch can be used again afterwards.
-  void finish() {
-    hand_over();
-    full_ = false;
-    chunk_ = kFirstChunk;
-  }
-
- private:
-  static constexpr unsigned kFirstChunk = 4;
-
-  void hand_over() {
-    if (used_ > 0) port_->tx_commit(frames_.data(), used_);
-    if (reserved_ > used_) port_->tx_abandon(frames_.data() + used_, reserved_ - used_);
-    used_ = reserved_ = 0;
-  }
-
   Port* port_;
-  TxUse use_;
   unsigned reserved_ = 0;
   unsigned used_ = 0;
-  unsigned chunk_ = kFirstChunk;
+  unsigned committed_ = 0;
+  unsigned chunk_;
+  bool keeps_;
   bool full_ = false;
+  bool full_for_data_ = false;
+  bool unpublished_ = false;  // frames were committed since the last commit()
+  bool bare_ = false;
+  Large large_ = Large::kNone;
+  TxFrame large_frame_;
   std::array<TxFrame, kBurst> frames_;
 };
 

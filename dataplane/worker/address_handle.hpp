@@ -10,18 +10,21 @@
 #include "abi/mprdma_abi.h"
 #include "base/handle_table.hpp"
 #include "dataplane/worker/qp_context.hpp"
-#include "wire/frame.hpp"
+#include "wire/frame_template.hpp"
 
 namespace mprdma::dataplane {
 
 struct AddressHandle {
   const mprdma_abi_client* client = nullptr;
   uint32_t pd = 0;
-  wire::FrameAddress address;
+  wire::FrameTemplate outer;
   PathState path =
       PathState::kNone;  // kResolving: datagrams to it wait, and so does their queue pair
   bool loop = false;     // the address is our own
   bool group = false;
+
+  [[nodiscard]] const wire::IpAddress& peer_ip() const { return outer.address().dst_ip; }
+  void set_dst_mac(const wire::MacAddress& mac) { outer.set_dst_mac(mac); }
 };
 
 inline constexpr uint32_t kAddressHandleBits = 15;

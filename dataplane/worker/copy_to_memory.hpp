@@ -13,6 +13,28 @@
 
 namespace mprdma::dataplane {
 
+// As memcpy(), for fewer than 64 bytes: two or four moves that overlap, where a library decides
+// among many ways first.
+inline void copy_short(unsigned char* to, const unsigned char* from, uint32_t bytes) {
+  const auto move = [=]<size_t kBytes>(uint32_t at) {
+    unsigned char piece[kBytes];
+    std::memcpy(piece, from + at, kBytes);
+    std::memcpy(to + at, piece, kBytes);
+  };
+  if (bytes >= 32) {
+    move.operator()<32>(0);
+    move.operator()<32>(bytes - 32);
+  } else if (bytes >= 16) {
+    move.operator()<16>(0);
+    move.operator()<16>(bytes - 16);
+  } else if (bytes >= 8) {
+    move.operator()<8>(0);
+    move.operator()<8>(bytes - 8);
+  } else {
+    for (uint32_t i = 0; i < bytes; ++i) to[i] = from[i];
+  }
+}
+
 inline void copy_tail_last(unsigned char* to, const unsigned char* from, uint32_t bytes) {
   constexpr uint32_t kLine = 64;
   constexpr uint32_t kWord = sizeof(uint64_t);
@@ -30,7 +52,7 @@ inline void copy_tail_last(unsigned char* to, const unsigned char* from, uint32_
   const bool word = bytes >= kWord && (reinterpret_cast<uintptr_t>(to) + bytes) % kWord == 0;
   const uint32_t tail = word ? kWord : 1;
   const uint32_t middle = bytes - tail;
-  if (middle > 0) std::memcpy(to, from, middle);
+  copy_short(to, from, middle);
   if (word) {
     uint64_t value;
     std::memcpy(&value, from + middle, kWord);

@@ -28,24 +28,13 @@ Cq::Cq(const mprdma_abi_create_cq& command, const mprdma_abi_client* client)
   timer.owner = this;
 }
 
-bool Cq::push(const mprdma_abi_cqe& entry, bool solicited, EngineCounters& counters) {
-  if (producer_ - consumer_seen_ >= depth_) {
-    consumer_seen_ = mprdma_abi_load_acquire(&dbr_->consumer);
-  }
-  if (producer_ - consumer_seen_ >= depth_) {
-    ++counters.cq_overruns;
-    if (!overrun_) raise_event(client_, MPRDMA_ABI_EVENT_CQ_ERR, cookie_);
-    overrun_ = true;
-    return false;
-  }
-  mprdma_abi_cqe* slot = &ring_[producer_ & (depth_ - 1)];
-  std::memcpy(slot, &entry, offsetof(mprdma_abi_cqe, sequence));
-  mprdma_abi_store_release(&slot->sequence, ++producer_);
-  const bool failed = entry.status != MPRDMA_ABI_WC_SUCCESS;
-  failed_ |= failed;
-  solicited_ |= solicited || failed;
-  ++counters.completions;
-  return true;
+bool Cq::find_room(EngineCounters& counters) {
+  consumer_seen_ = mprdma_abi_load_acquire(&dbr_->consumer);
+  if (producer_ - consumer_seen_ < depth_) return true;
+  ++counters.cq_overruns;
+  if (!overrun_) raise_event(client_, MPRDMA_ABI_EVENT_CQ_ERR, cookie_);
+  overrun_ = true;
+  return false;
 }
 
 Time Cq::fire(Time now, EngineCounters& counters) {

@@ -36,9 +36,22 @@ class Cq {
  public:
   Cq(const mprdma_abi_create_cq& command, const mprdma_abi_client* client);
 
-  // Writes `entry` (its sequence is filled here). An error counts as solicited (IBTA 11.4.2.2).
-  // False: the ring is full, the entry is lost; the first time raises a CQ error.
-  bool push(const mprdma_abi_cqe& entry, bool solicited, EngineCounters& counters);
+  // The next entry, which the caller fills but for its sequence and then hands over by push().
+  // nullptr: the ring is full, and the completion lost; the first time raises a CQ error.
+  mprdma_abi_cqe* reserve(EngineCounters& counters) {
+    if (producer_ - consumer_seen_ >= depth_) [[unlikely]] {
+      if (!find_room(counters)) return nullptr;
+    }
+    return &ring_[producer_ & (depth_ - 1)];
+  }
+  // `failed`: it has an error, which counts as solicited (IBTA 11.4.2.2).
+  void push(bool failed, bool solicited, EngineCounters& counters) {
+    mprdma_abi_store_release(&ring_[producer_ & (depth_ - 1)].sequence, producer_ + 1);
+    ++producer_;
+    failed_ |= failed;
+    solicited_ |= solicited || failed;
+    ++counters.completions;
+  }
 
   // Called once at the end of a burst for each queue that got an entry. Returns when to call
   // expire(); never: no event waits.
@@ -60,6 +73,7 @@ class Cq {
   uint32_t users = 0;
 
  private:
+  bool find_room(EngineCounters& counters);
   [[nodiscard]] bool may_wait(uint32_t waiting) const;
   void raise(uint32_t serial, EngineCounters& counters);
 

@@ -14,6 +14,9 @@ namespace mprdma::dataplane {
 
 #define MPRDMA_ENGINE_COUNTERS(X)                                                          \
   X(bursts, "bursts that the worker ran")                                                  \
+  X(bursts_posts, "posts that were sent at once, without a whole burst")                   \
+  X(drop_too_long, "packets in segments that lost the ring that carried them")             \
+  X(acks_owed_late, "acknowledgements that waited in vain for an answer to leave with")    \
   X(bursts_idle, "bursts that found nothing to do")                                        \
   X(bursts_helper, "bursts that the engine's own thread ran")                              \
   X(helper_wakeups, "times that the engine's own thread woke up")                          \

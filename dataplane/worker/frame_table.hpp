@@ -1,6 +1,6 @@
 // The frames that the engine has borrowed from its ports: a handle of the transport names one.
 //
-// A frame enters when it was decoded, stays while the transport holds it, and leaves once its
+// A frame is offered when it was decoded, stays if the transport holds it, and leaves once its
 // payload is copied. The table's size is the largest number of borrowed frames: the held-frame
 // budget and one burst.
 #pragma once
@@ -29,16 +29,21 @@ class FrameTable {
     for (uint32_t i = 0; i < capacity; ++i) frames_[i].next_free = i + 1;
   }
 
-  transport::FrameHandle borrow(const unsigned char* payload, uint64_t cookie, Port* port) {
+  // Enters a frame for as long as one packet is processed; keep() makes it stay. The entry is free
+  // again when the next one is offered.
+  transport::FrameHandle offer(const unsigned char* payload, uint64_t cookie, Port* port) {
     CHECK(free_ < capacity_);
-    const uint32_t index = free_;
-    BorrowedFrame& frame = frames_[index];
-    free_ = frame.next_free;
+    BorrowedFrame& frame = frames_[free_];
     frame.payload = payload;
     frame.cookie = cookie;
     frame.port = port;
+    return free_;
+  }
+  // Keeps the frame that was offered last. Requires that none was given back since.
+  void keep(transport::FrameHandle offered) {
+    CHECK(offered == free_);
+    free_ = frames_[free_].next_free;
     ++in_use_;
-    return index;
   }
 
   const BorrowedFrame& operator[](transport::FrameHandle handle) const {

@@ -198,26 +198,29 @@ int NicPart::resolve_address(const mprdma_abi_create_ah& to, Time now, AddressHa
   out->group = wire::is_multicast(peer);
   // A group decides the IP version: programs name any of our GIDs as the source.
   if (!out->group && ipv4 != (to.sgid_index == 1)) return EINVAL;
-  out->address = neighbours_.address_of(peer, {});
-  out->address.dscp = to.traffic_class >> 2;
-  out->address.ecn = static_cast<wire::Ecn>(to.traffic_class & 3);
+  wire::FrameAddress address = neighbours_.address_of(peer, {});
+  address.dscp = to.traffic_class >> 2;
+  address.ecn = static_cast<wire::Ecn>(to.traffic_class & 3);
   // A hop limit of 0 would end at the first router; verbs programs leave it at 0.
-  out->address.ttl = to.hop_limit > 1 ? to.hop_limit : wire::kDefaultTtl;
+  address.ttl = to.hop_limit > 1 ? to.hop_limit : wire::kDefaultTtl;
   // A datagram's queue pair is not known yet: mprdmad brings back what is ours.
   out->loop = neighbours_.is_own(peer) && !shared_;
   out->path = PathState::kReady;
   if (neighbours_.is_own(peer)) {
-    out->address.dst_mac = lent_.mac;
+    address.dst_mac = lent_.mac;
   } else if (out->group) {
-    out->address.dst_mac = mac_of_group(peer);
+    address.dst_mac = mac_of_group(peer);
   } else if (!ipv4 && !wire::is_link_local(peer)) {
     return EINVAL;
-  } else if (ipv4 || !wire::mac_of_link_local(peer, &out->address.dst_mac)) {
+  } else if (ipv4 || !wire::mac_of_link_local(peer, &address.dst_mac)) {
     const NeighbourTable::Entry* entry = neighbours_.table().resolve(peer, now);
     if (entry == nullptr) return ENOMEM;
     out->path = PathState::kResolving;
+    out->outer.set(address);
     apply_neighbour(*out, *entry);
+    return 0;
   }
+  out->outer.set(address);
   return 0;
 }
 
@@ -232,7 +235,7 @@ void NicPart::resolve_for_cm(const wire::IpAddress& to, Time now) {
   if (!way) {
     cm_.on_resolved(to, nullptr, now);
   } else if (found.path == PathState::kReady) {
-    cm_.on_resolved(to, &found.address.dst_mac, now);
+    cm_.on_resolved(to, &found.outer.address().dst_mac, now);
   }
   // Otherwise on_neighbour() tells it later.
 }
@@ -250,9 +253,9 @@ bool NicPart::send_cm_mad(const CmAgent::OutgoingMad& mad, TxBatch& wire_batch, 
     ++lent_.counters->drop_no_path;
     return true;
   }
-  found.address.ecn = wire::Ecn::kNotEct;
+  found.outer.set_ecn(wire::Ecn::kNotEct);
   Out out(this, found.loop ? &loop_batch : &wire_batch, now, found.loop);
-  return qp1_.send(found.address, any_path(*lent_.prng), mad.bytes, out);
+  return qp1_.send(found.outer.address(), any_path(*lent_.prng), mad.bytes, out);
 }
 
 bool NicPart::serve_cm(Time now) {

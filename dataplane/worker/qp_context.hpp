@@ -13,7 +13,7 @@
 #include "dataplane/worker/cq.hpp"
 #include "dataplane/worker/work_ring.hpp"
 #include "transport/qp.hpp"
-#include "wire/frame.hpp"
+#include "wire/frame_template.hpp"
 
 namespace mprdma::dataplane {
 
@@ -30,12 +30,55 @@ enum class PathState : uint8_t {
 template <class Way>
 void apply_neighbour(Way& way, const NeighbourTable::Entry& entry) {
   if (entry.state == NeighbourTable::State::kReachable) {
-    way.address.dst_mac = entry.mac;
+    way.set_dst_mac(entry.mac);
     way.path = PathState::kReady;
   } else if (entry.state == NeighbourTable::State::kFailed) {
     way.path = PathState::kFailed;
   }
 }
+
+// Whether the application answers data that is written into its memory by a post of its own, and
+// soon: then the acknowledgement of that data may wait for the answer and leave with it. So a peer
+// that polls for its completion is still polling when the answer comes.
+class AnswerHabit {
+ public:
+  // An answer within this time is one.
+  static constexpr Duration kSoon = Duration::us(60);
+
+  // A WRITE without a completion here is placed in memory.
+  void on_data(Time now) {
+    data_at_ = now;
+    unanswered_ = true;
+  }
+  // The application posts a send request.
+  void on_post(Time now) {
+    if (!unanswered_) return;
+    unanswered_ = false;
+    if (now - data_at_ <= kSoon) {
+      score_ = score_ < kScoreMax ? static_cast<uint8_t>(score_ + 1) : kScoreMax;
+    } else {
+      miss();
+    }
+  }
+  // An acknowledgement has waited in vain.
+  void miss() { score_ = static_cast<uint8_t>(score_ > kPenalty ? score_ - kPenalty : 0); }
+
+  // True if an answer is likely to come soon.
+  [[nodiscard]] bool expected() const { return unanswered_ && score_ >= kEnough; }
+  // Data has come since the last post.
+  [[nodiscard]] bool unanswered() const { return unanswered_; }
+
+ private:
+  // Entered after few answers and left by a score that decays, so that one late answer changes
+  // nothing.
+  static constexpr uint8_t kEnough = 2;
+  static constexpr uint8_t kPenalty = 2;
+  static constexpr uint8_t kScoreMax = 8;
+
+  Time data_at_;
+  bool unanswered_ = false;
+  uint8_t score_ = 0;
+};
 
 struct QpContext {
   QpContext(const transport::QpConfig& config, const transport::Device& device,
@@ -80,13 +123,16 @@ struct QpContext {
   bool goes_without_link = false;
 
   // The way to the peer.
-  wire::FrameAddress address;
+  wire::FrameTemplate outer;
+  [[nodiscard]] const wire::IpAddress& peer_ip() const { return outer.address().dst_ip; }
+  void set_dst_mac(const wire::MacAddress& mac) { outer.set_dst_mac(mac); }
   PathState path = PathState::kNone;
   bool loop = false;  // the peer's address is our own
   // The direct ring that it sends to; nullptr: the port, or the loop. worker_rings.cpp.
   DirectRing* ring = nullptr;
   Time ring_until = Time::never();  // until then what it sends waits for the ring to come up
   bool ring_due = false;            // ring may not be the one that it should be
+  bool mode_due = false;            // the mode is agreed, and is applied when the ring is known
 
   // A completion of this queue pair was lost because its queue was full.
   bool completion_lost = false;
@@ -105,6 +151,10 @@ struct QpContext {
   bool negotiating = false;
   QpContext* next_dirty = nullptr;
   bool dirty = false;
+  QpContext* next_owing = nullptr;
+  bool owing = false;  // it owes an acknowledgement, and is in the list
+  AnswerHabit answers;
+  transport::QpChanges changes = 0;  // of the host's own making, to be looked at
   TimerNode timer;
 };
 

@@ -1,5 +1,6 @@
 // Addresses, neighbours and the link; the life of a queue pair inside the worker.
 #include <algorithm>
+#include <utility>
 
 #include "abi/mprdma_ring.h"
 #include "dataplane/qpn.hpp"
@@ -12,8 +13,9 @@ namespace mprdma::dataplane {
 namespace {
 
 // Half of the frames that the port can lend stay free for arriving packets.
-uint32_t held_limit(const PortInfo& port) {
-  return std::max(port.rx_frames / 2, 1u);
+void limit_held(const PortInfo& port, transport::HeldPool& held) {
+  held.set_limit(std::max(port.rx_frames / 2, 1u));
+  held.set_long_limit(std::max(port.rx_large_frames / 2, 1u));
 }
 
 void empty_ring(WorkRing& ring) {
@@ -30,6 +32,8 @@ Worker::Worker(const WorkerConfig& config, std::unique_ptr<Port> port, Time now)
       daemon_(port_->daemon()),
       port_info_(port_->info()),
       loop_(config.mtu),
+      wire_batch_(port_.get(), true),
+      loop_batch_(&loop_, true),
       gids_{wire::link_local_of(config.mac), wire::map_ipv4(config.ipv4)},
       prng_(config.seed),
       doorbells_(std::make_unique<mprdma_abi_doorbell_page>()),
@@ -58,12 +62,13 @@ Worker::Worker(const WorkerConfig& config, std::unique_ptr<Port> port, Time now)
   device_.memory = &mrs_.memory();
   device_.held = &held_;
   device_.counters = &transport_counters_;
+  device_.owes_acks = true;
   device_.trace = config.trace;
   device_.host = this;
   device_.find_xrc_srq = &find_xrc_srq;
   mrs_.memory().set_presence(&memory_there, this);
   link_up_ = link_seen_ = port_->link_up();
-  held_.set_limit(held_limit(port_info_));
+  limit_held(port_info_, held_);
   uint32_t& link_mbps = config_.params.link_mbps;
   if (link_mbps == 0) link_mbps = link_mbps_of(port_info_);
 }
@@ -76,7 +81,12 @@ const transport::SharedReceives* Worker::find_xrc_srq(void* host, uint32_t xrcd,
 }
 
 Time Worker::next_deadline() const {
-  return std::min({wheel_.next_deadline(), cq_wheel_.next_deadline(), nic_part_.next_deadline()});
+  Time next =
+      std::min({wheel_.next_deadline(), cq_wheel_.next_deadline(), nic_part_.next_deadline()});
+  for (const QpContext* qp = owing_qps_; qp != nullptr; qp = qp->next_owing) {
+    next = std::min(next, qp->qp.owed_since() + ack_patience_);
+  }
+  return next;
 }
 
 bool Worker::doorbells_pending() const {
@@ -92,6 +102,8 @@ void Worker::attach(QpContext* qp) {
 }
 
 void Worker::detach(QpContext* qp, Time now) {
+  now_ = now;
+  send_owed_acks(*qp);
   qp->qp.set_state(now, transport::QpState::kReset, actions_);
   apply_actions(*qp, nullptr);
   flush_released();
@@ -104,9 +116,16 @@ void Worker::detach(QpContext* qp, Time now) {
       break;
     }
   }
+  for (QpContext** link = &owing_qps_; *link != nullptr; link = &(*link)->next_owing) {
+    if (*link == qp) {
+      *link = qp->next_owing;
+      break;
+    }
+  }
   mcast_.forget(qp);
   leave_ring(*qp);
   end_negotiation(*qp);
+  send_filled();
   if (qp->busy) --busy_qps_;
   mrs_.memory().forget_queue_pair(qp->qp.qpn());
   qps_.release(qp->qp.qpn());
@@ -128,10 +147,13 @@ void Worker::remove_client(const mprdma_abi_client* client) {
 
 bool Worker::set_state(QpContext& qp, Time now, transport::QpState state) {
   const transport::QpState from = qp.qp.state();
+  now_ = now;
+  send_owed_acks(qp);
   const bool done = qp.qp.set_state(now, state, actions_);
   apply_actions(qp, nullptr);
   flush_released();
   mark_dirty(qp);
+  send_filled();
   if (!done) return false;
   if (state == transport::QpState::kRtr) begin_negotiation(qp, now);
   if (state == transport::QpState::kReset) end_negotiation(qp);
@@ -139,6 +161,7 @@ bool Worker::set_state(QpContext& qp, Time now, transport::QpState state) {
     leave_ring(qp);
     // Posted requests are dropped: the rings are empty, whatever indices the provider starts from.
     qp.path = PathState::kNone;
+    qp.mode_due = false;
     qp.backlog = qp.completion_lost = qp.goes_without_link = false;
     empty_ring(qp.sq);
     empty_ring(qp.rq);
@@ -159,13 +182,12 @@ int Worker::set_path(QpContext& qp, Time now) {
   const int error = nic_part_.resolve_address(to, now, &found);
   if (error != 0) return error;
   if (found.group) return EINVAL;
-  qp.address = found.address;
+  qp.outer = found.outer;
   // A sender that reacts to congestion marks its packets as ECT.
-  if (answers_marks(qp)) qp.address.ecn = wire::Ecn::kEct0;
+  if (answers_marks(qp)) qp.outer.set_ecn(wire::Ecn::kEct0);
   qp.path = found.path;
   // On a shared device, our address may also mean another process.
-  qp.loop =
-      is_own(found.address.dst_ip) && (daemon_ == nullptr || qps_.owns(Qpn(qp.attr.dest_qpn)));
+  qp.loop = is_own(found.peer_ip()) && (daemon_ == nullptr || qps_.owns(Qpn(qp.attr.dest_qpn)));
   want_ring(qp, now);
   mark_dirty(qp);
   return 0;
@@ -180,25 +202,24 @@ void Worker::path_changed(const wire::IpAddress& peer) {
   const NeighbourTable::Entry* entry = nic_part_.table().find(peer);
   if (entry == nullptr) return;
   qps_.for_each([&](QpContext& qp) {
-    if (qp.path == PathState::kNone || qp.loop || qp.address.dst_ip != peer) return;
+    if (qp.path == PathState::kNone || qp.loop || qp.peer_ip() != peer) return;
     apply_neighbour(qp, *entry);
     mark_dirty(qp);
   });
   ah_path_changed(peer, *entry);
 }
 
-void Worker::mark_dirty(QpContext& qp) {
-  if (qp.dirty) return;
-  qp.dirty = true;
-  qp.next_dirty = dirty_qps_;
-  dirty_qps_ = &qp;
-}
-
 void Worker::after_command(Time now) {
   now_ = now;
   reschedule_dirty();
-  if (negotiate(now)) port_->flush();
+  negotiate(now);
+  send_filled();
   fire_events();
+}
+
+// What was written outside a burst does not wait for the next one that finds work.
+void Worker::send_filled() {
+  if (commit_batches()) port_->flush();
 }
 
 void Worker::reschedule_dirty() {
@@ -231,27 +252,47 @@ void Worker::fail_if_cq_lost(QpContext& qp) {
   raise_event(qp.client, MPRDMA_ABI_EVENT_QP_FATAL, qp.cookie);
 }
 
-// Called after any change: writes completions and events, and sets what the queue pair waits for.
+// Called after a change: writes completions and events, and sets what the queue pair waits for.
 void Worker::reschedule(QpContext& qp) {
-  const bool completed = drain_completions(qp);
+  transport::QpChanges changes =
+      std::exchange(qp.changes, transport::QpChanges{0}) | qp.qp.take_changes();
+  if ((changes & transport::kCompletionsChanged) != 0 && drain_completions(qp)) {
+    changes |= qp.qp.take_changes();
+    fail_if_cq_lost(qp);
+    if (qp.backlog) mprdma_abi_ring_doorbell(doorbells_.get(), slot_of(qp.qp.qpn()));
+    if (qp.qp.sends_outstanding() == 0) changes |= transport::kOthersChanged;
+  }
+  if (qp.qp.owes_ack() && !qp.owing) {
+    qp.owing = true;
+    qp.next_owing = owing_qps_;
+    owing_qps_ = &qp;
+  }
+  if ((changes & transport::kOthersChanged) != 0) reschedule_others(qp);
+  if ((changes & transport::kSendingChanged) != 0 && qp.qp.wants_to_send() && can_send(qp)) {
+    scheduler_.push(qp);
+  }
+  if ((changes & transport::kDeadlineChanged) != 0) set_timer(qp);
+}
+
+// What the transport's common case does not change.
+void Worker::reschedule_others(QpContext& qp) {
   drain_events(qp);
   fail_if_cq_lost(qp);
-  if (qp.backlog && completed) {
-    mprdma_abi_ring_doorbell(doorbells_.get(), slot_of(qp.qp.qpn()));
-  }
   if (qp.ring_due) choose_ring(qp);
-  if (qp.qp.wants_to_send() && can_send(qp)) scheduler_.push(qp);
   note_waiting(qp);
-  // A timer that stands too early costs one look when it fires; only an earlier deadline moves it.
-  const Time pair_deadline_at = pair_deadline(qp);
-  if (pair_deadline_at <= now_) push_negotiating(qp);
-  const Time next = pair_deadline_at <= now_ ? Time::never() : pair_deadline_at;
-  wheel_.schedule_no_later(qp.timer, std::min({qp.qp.next_deadline(), next, qp.ring_until}));
   const bool busy = qp.qp.busy();
   if (busy != qp.busy) {
     qp.busy = busy;
     busy_qps_ += busy ? 1u : ~0u;
   }
+}
+
+// A timer that stands too early costs one look when it fires; only an earlier deadline moves it.
+void Worker::set_timer(QpContext& qp) {
+  const Time pair_deadline_at = pair_deadline(qp);
+  if (pair_deadline_at <= now_) push_negotiating(qp);
+  const Time next = pair_deadline_at <= now_ ? Time::never() : pair_deadline_at;
+  wheel_.schedule_no_later(qp.timer, std::min({qp.qp.next_deadline(), next, qp.ring_until}));
 }
 
 void Worker::service(Time clock, Time now) {
@@ -283,7 +324,7 @@ void Worker::follow_block(Time now) {
 void Worker::ask_failed_paths(Time now) {
   const auto ask = [&](auto& of) {
     if (of.path != PathState::kFailed) return false;
-    const NeighbourTable::Entry* entry = nic_part_.table().resolve(of.address.dst_ip, now);
+    const NeighbourTable::Entry* entry = nic_part_.table().resolve(of.peer_ip(), now);
     if (entry == nullptr) return false;
     of.path = PathState::kResolving;
     apply_neighbour(of, *entry);
@@ -301,13 +342,15 @@ void Worker::set_link(bool up, Time now) {
   if (up) {
     link_seen_ = true;
     link_up_since_ = now;
-    held_.set_limit(held_limit(port_->info()));  // it is the peer that lends
+    limit_held(port_->info(), held_);  // it is the peer that lends
     nic_part_.on_link_up(now);
     ask_failed_paths(now);
     if (daemon_ != nullptr) follow_rings(true, now);
   }
-  // Whoever waited for the link to ask its peer does so now, or does not wait for ever.
+  // Whoever waited for the link to ask its peer does so now, or does not wait for ever. The process
+  // at the other end may be another one, or just have told what it reads.
   qps_.for_each([this](QpContext& qp) {
+    if (link_up_ && qp.pair.begun()) update_offer(qp);
     if (!qp.pair.next_deadline().is_never() || !qp.waiting_since.is_never()) mark_dirty(qp);
   });
   for (const mprdma_abi_client* client : clients_) {

@@ -7,27 +7,20 @@ bool Worker::run(Time now) {
   ++counters_.bursts;
   // Doorbells come before messages, so that a receive posted before its message arrived is found.
   bool worked = process_doorbells(now);
-  {
-    TxBatch answers(port_.get());
-    worked |= receive({port_.get()}, answers, now) > 0;
-  }
+  worked |= receive({port_.get()}, wire_batch_, now) > 0;
   if (daemon_ != nullptr) {
-    for (const DirectRing* ring : daemon_->rings()) {
-      TxBatch answers(ring->port.get());
-      worked |= receive({ring->port.get(), ring}, answers, now) > 0;
+    for (DirectRing* ring : daemon_->rings()) {
+      worked |= receive({ring->port.get(), ring}, ring->batch, now) > 0;
     }
   }
-  if (loop_.pending()) {
-    TxBatch answers(&loop_);
-    worked |= receive({&loop_}, answers, now) > 0;
-  }
+  if (loop_.pending()) worked |= receive({&loop_}, loop_batch_, now) > 0;
   wheel_.advance(now, [this, now, &worked](TimerNode& node) {
     auto& qp = *static_cast<QpContext*>(node.owner);
     if (qp.qp.next_deadline() <= now) {
       qp.qp.on_deadline(now, actions_);
       apply_actions(qp, nullptr);
     }
-    mark_dirty(qp);
+    mark_dirty(qp);  // the timer has to be set anew in any case
     worked = true;
   });
   cq_wheel_.advance(now, [this, &worked](TimerNode& node) {
@@ -42,7 +35,12 @@ bool Worker::run(Time now) {
   worked |= transmit(now);
   // A request that fails while it is being sent completes without a packet: its event is due, too.
   worked |= dirty_cqs_ != nullptr;
-  if (worked) {
+  if (owing_qps_ != nullptr) {
+    const uint64_t sent_before = counters_.frames_out;
+    send_owed_acks();
+    worked |= counters_.frames_out != sent_before;
+  }
+  if (commit_batches() || worked) {
     port_->flush();
     fire_events();
   } else {

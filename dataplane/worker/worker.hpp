@@ -8,7 +8,7 @@
 //   worker_transmit.cpp  scheduler -> packet -> frame; acknowledgements
 //   worker_queues.cpp    doorbells, work requests in, completions out
 //   worker_datagrams.cpp what is different about UD: addresses of packets, groups, the GRH
-//   worker_rings.cpp     which queue pairs use a direct ring
+//   worker_rings.cpp     which queue pairs use a direct ring, and what the wire to a peer offers
 //   worker_negotiation.cpp  the mode of a queue pair is agreed with the peer
 //   qp_life.cpp          addresses, neighbours, link state, life of a queue pair
 // Neighbours, queue pair 1 and the CM agent are in nic_part.hpp.
@@ -47,6 +47,7 @@
 #include "transport/core/held_pool.hpp"
 #include "transport/qp.hpp"
 #include "wire/frame.hpp"
+#include "wire/frame_reader.hpp"
 
 namespace mprdma::dataplane {
 
@@ -75,6 +76,14 @@ class Worker {
   // ---- Progress
   // Runs one burst: receive, doorbells, timers, send, events. True if there was work.
   bool run(Time now);
+  // Takes the send requests of one queue pair, by its doorbell, and sends what may leave at once:
+  // what a post needs, without the rest of run(). True if there was work.
+  bool run_sends(uint32_t doorbell, Time now);
+  // How long an acknowledgement may wait for the answer of the application with which it leaves: as
+  // long as the caller of run() will call again in time. Zero at first.
+  void set_ack_patience(Duration patience) { ack_patience_ = patience; }
+  // Acknowledgements are owed, and wait for an answer to leave with.
+  [[nodiscard]] bool owes_acks() const { return owing_qps_ != nullptr; }
   // Calls run() until no work is left, a thousand frames at most. Needed before a command ends a
   // queue pair because of an event (a disconnection, say): an adapter would have processed the
   // acknowledgements that came before that event.
@@ -113,8 +122,18 @@ class Worker {
   bool set_state(QpContext& qp, Time now, transport::QpState state);
   // Called after a command or the link changed queue pairs: completions, events, timers, sending.
   void after_command(Time now);
-  // Lists the queue pair for reschedule() at the end of the burst or command.
-  void mark_dirty(QpContext& qp);
+  // Lists the queue pair for reschedule() at the end of the burst or command. mark_changed(): what
+  // has changed is what the transport says; mark_dirty(): anything may have.
+  void mark_dirty(QpContext& qp) {
+    qp.changes = transport::kAllChanged;
+    mark_changed(qp);
+  }
+  void mark_changed(QpContext& qp) {
+    if (qp.dirty) return;
+    qp.dirty = true;
+    qp.next_dirty = dirty_qps_;
+    dirty_qps_ = &qp;
+  }
   void add_client(const mprdma_abi_client* client) { clients_.push_back(client); }
   void remove_client(const mprdma_abi_client* client);
   void forget_cq(Cq* cq);
@@ -153,21 +172,47 @@ class Worker {
   };
   unsigned receive(const Source& from, TxBatch& answers, Time now);
   bool receive_frame(const Source& from, const RxFrame& frame, TxBatch& answers, Time now);
-  bool receive_packet(const Source& from, const RxFrame& frame, TxBatch& answers, Time now);
+  bool receive_bare(const Source& from, const RxFrame& frame, TxBatch& answers, Time now);
+  bool receive_packet(const Source& from, QpContext* qp, const RxFrame& frame, TxBatch& answers,
+                      Time now);
+  QpContext* accept_bare(Qpn dest, const Source& from);
   bool addressed_to_us(const wire::FrameAddress& address);
   QpContext* accept(const wire::DecodedFrame& decoded, const Source& from);
   void apply_actions(QpContext& qp, TxBatch* answers);
   void place(QpContext& qp, const transport::Placement& placement);
+  void place_other(QpContext& qp, const transport::Placement& placement);
   static bool memory_there(void* host, uint64_t addr, uint64_t bytes, bool writes);
-  void release(transport::FrameHandle handle);
+  void release_held(transport::FrameHandle handle);
+  void release(Port* port, uint64_t cookie);
   void flush_released();
 
   // worker_transmit.cpp
+  // How a queue pair's turn ended.
+  enum class Turn : uint8_t {
+    kDone,     // it has nothing to send now
+    kMore,     // its share is used up
+    kRefused,  // the wire is full
+  };
   bool transmit(Time now);
-  void transmit_connected(QpContext& qp, TxBatch& batch, unsigned* budget, Time now);
-  void send_packet(QpContext& qp, const wire::FrameAddress& address, bool with_icrc,
+  bool transmit_turn(QpContext& qp, unsigned* budget, Time now);
+  Turn transmit_connected(QpContext& qp, TxBatch& batch, unsigned* budget, Time now);
+  void send_plain(QpContext& qp, TxFrame& frame);
+  Turn drop_pathless(QpContext& qp, unsigned* budget, Time now);
+  void write_headers(const QpContext& qp, const wire::FrameTemplate& outer,
+                     const wire::Packet& header, bool bare, TxFrame& frame);
+  static void copy_payload(const QpContext& qp, const transport::TxPacket& packet,
+                           unsigned char* to);
+  // `bare`: the batch takes bare packets, and the peer knows the sender without an IP header.
+  void send_packet(QpContext& qp, const wire::FrameTemplate& outer, bool bare,
                    const transport::TxPacket& packet, TxFrame& frame);
-  void send_ack(QpContext& qp, TxBatch& answers);
+  void send_ack(QpContext& qp, const wire::Packet& ack, TxBatch& batch);
+  void send_owed_acks(QpContext& qp);
+  bool try_owed_acks(QpContext& qp);
+  void send_owed_acks();
+  bool ack_may_wait(QpContext& qp);
+  bool commit_batches();
+  void send_filled();
+  TxFrame* frame_for(uint32_t payload_bytes, TxFrame& next, TxBatch& batch);
 
   // worker_rings.cpp
   [[nodiscard]] static bool may_use_ring(const QpContext& qp);
@@ -182,20 +227,24 @@ class Worker {
   [[nodiscard]] static bool waits_for_ring(const QpContext& qp) {
     return !qp.ring_until.is_never();
   }
-  [[nodiscard]] Port* port_of(const QpContext& qp) {
-    if (qp.ring != nullptr) return qp.ring->port.get();
-    return qp.loop ? static_cast<Port*>(&loop_) : port_.get();
+  [[nodiscard]] TxBatch& batch_of(const QpContext& qp) {
+    if (qp.ring != nullptr) return qp.ring->batch;
+    return qp.loop ? loop_batch_ : wire_batch_;
   }
   // Frames that stay in memory have no ICRC.
   [[nodiscard]] bool with_icrc(const QpContext& qp) const {
     return port_info_.can_corrupt && !qp.loop && qp.ring == nullptr;
   }
 
+  // What the wire to the peer offers (PairNegotiation), and what follows from both sides' offers.
+  [[nodiscard]] PairNegotiation::WireOffer wire_offer(const QpContext& qp) const;
+  void update_offer(QpContext& qp);
+  void apply_offers(QpContext& qp);
+
   // worker_datagrams.cpp
   void ah_path_changed(const wire::IpAddress& peer, const NeighbourTable::Entry& entry);
   [[nodiscard]] bool can_send(const QpContext& qp) const;
-  bool transmit_datagrams(QpContext& qp, TxBatch& wire_batch, TxBatch& loop_batch, unsigned* budget,
-                          Time now);
+  Turn transmit_datagrams(QpContext& qp, unsigned* budget, Time now);
   bool receive_group(const RxFrame& frame, Port& port, TxBatch& answers, Time now);
   void place_grh(const transport::Placement& placement);
 
@@ -209,7 +258,7 @@ class Worker {
   [[nodiscard]] Time waits_until(const QpContext& qp) const;
   void note_waiting(QpContext& qp);
   // mprdmad delivers frames between its clients whatever the state of the wire.
-  [[nodiscard]] bool needs_link(const QpContext& qp) const { return !is_own(qp.address.dst_ip); }
+  [[nodiscard]] bool needs_link(const QpContext& qp) const { return !is_own(qp.peer_ip()); }
   // Only for reliable services: datagrams are lost as on any wire.
   [[nodiscard]] bool waits_for_link(const QpContext& qp) const {
     return !link_seen_ && !qp.goes_without_link && needs_link(qp) &&
@@ -230,18 +279,23 @@ class Worker {
   void process_posted(QpContext& qp, Time now);
   bool process_receives(QpContext& qp, Time now);
   bool process_sends(QpContext& qp, Time now);
+  void process_plain_sends(QpContext& qp, Time now);
   transport::PostResult post_wqe(QpContext& qp, const mprdma_abi_send_wqe& wqe, void* slot,
                                  Time now);
   void refuse_wqe(QpContext& qp, const mprdma_abi_send_wqe& wqe, Time now);
   bool drain_completions(QpContext& qp);
   Cq* cq_of(QpContext& qp, const transport::Completion& completion);
   void write_completion(QpContext& qp, const transport::Completion& completion);
+  void write_plain_completion(QpContext& qp, const transport::PlainCompletion& completion);
+  void note_completions(Cq& cq);
   void drain_events(QpContext& qp);
   void fire_events();
 
   // qp_life.cpp
   static const transport::SharedReceives* find_xrc_srq(void* host, uint32_t xrcd, uint32_t srqn);
   void reschedule(QpContext& qp);
+  void reschedule_others(QpContext& qp);
+  void set_timer(QpContext& qp);
   void fail(QpContext& qp);
   void fail_if_cq_lost(QpContext& qp);
   void reschedule_dirty();
@@ -259,6 +313,9 @@ class Worker {
   Daemon* daemon_;  // from the port; non-null: other processes share the device
   PortInfo port_info_;
   LoopPort loop_;
+  // Frames on their way to the ports; those of the rings are in DirectRing.
+  TxBatch wire_batch_;
+  TxBatch loop_batch_;
   std::array<wire::IpAddress, 2> gids_{};
   Prng prng_;
   std::unique_ptr<mprdma_abi_doorbell_page> doorbells_;
@@ -287,14 +344,18 @@ class Worker {
   std::unique_ptr<transport::Placement[]> placements_;
   std::unique_ptr<transport::FrameHandle[]> released_;
   transport::RxActions actions_;
-  wire::DecodedFrame decoded_;
+  wire::FrameReader reader_;
+  wire::DecodedFrame decoded_;  // of reader_
   const unsigned char* rx_frame_ =
       nullptr;  // source of decoded_; nullptr: no frame is being processed
   transport::TxPacket tx_packet_;
+  transport::PlainPacket tx_plain_;
 
   // State of one burst.
   Time now_;
   QpContext* dirty_qps_ = nullptr;
+  QpContext* owing_qps_ = nullptr;  // queue pairs that owe an acknowledgement
+  Duration ack_patience_ = Duration::zero();
   Cq* dirty_cqs_ = nullptr;
   Port* release_port_ = nullptr;
   unsigned release_count_ = 0;

@@ -12,7 +12,7 @@ namespace mprdma::dataplane {
 void Worker::ah_path_changed(const wire::IpAddress& peer, const NeighbourTable::Entry& entry) {
   bool any = false;
   ahs_.for_each([&](uint32_t, AddressHandle& ah) {
-    if (ah.loop || ah.group || ah.address.dst_ip != peer) return;
+    if (ah.loop || ah.group || ah.peer_ip() != peer) return;
     apply_neighbour(ah, entry);
     any = true;
   });
@@ -40,39 +40,38 @@ bool Worker::can_send(const QpContext& qp) const {
   return ah == nullptr || ah->path != PathState::kResolving;
 }
 
-// True: a wire was full.
-bool Worker::transmit_datagrams(QpContext& qp, TxBatch& wire_batch, TxBatch& loop_batch,
-                                unsigned* budget, Time now) {
+Worker::Turn Worker::transmit_datagrams(QpContext& qp, unsigned* budget, Time now) {
   for (unsigned left = kQuantum; left > 0 && *budget != 0; --left) {
-    if (!qp.qp.wants_to_send()) return false;
+    if (!qp.qp.wants_to_send()) return Turn::kDone;
     const AddressHandle* ah = ahs_.find(qp.qp.next_ah());
     if (ah == nullptr || ah->pd != qp.pd || ah->path == PathState::kFailed) {
-      if (!qp.qp.poll_packet(now, tx_packet_)) return false;
+      if (!qp.qp.poll_packet(now, tx_packet_)) return Turn::kDone;
       const bool known = ah != nullptr && ah->pd == qp.pd;
       ++(known ? counters_.drop_no_path : counters_.drop_no_address);
       --*budget;
       continue;
     }
-    if (ah->path != PathState::kReady) return false;
-    TxFrame* frame = (ah->loop ? loop_batch : wire_batch).next();
-    if (frame == nullptr) return true;
+    if (ah->path != PathState::kReady) return Turn::kDone;
+    TxBatch& batch = ah->loop ? loop_batch_ : wire_batch_;
+    TxFrame* frame = batch.next(TxUse::kData);
+    if (frame == nullptr) return Turn::kRefused;
     if (!qp.qp.poll_packet(now, tx_packet_)) {
-      (ah->loop ? loop_batch : wire_batch).put_back();
-      return false;
+      batch.put_back();
+      return Turn::kDone;
     }
-    send_packet(qp, ah->address, !ah->loop && port_info_.can_corrupt, tx_packet_, *frame);
+    send_packet(qp, ah->outer, false, tx_packet_, *frame);
     --*budget;
-    if (ah->group && !mcast_.members(ah->address.dst_ip).empty()) {
+    if (ah->group && !mcast_.members(ah->peer_ip()).empty()) {
       // A wire does not bring back the frames that its own host sends to a group.
-      frame = loop_batch.next();
+      frame = loop_batch_.next(TxUse::kData);
       if (frame == nullptr) {
         ++counters_.drop_group_no_room;
       } else {
-        send_packet(qp, ah->address, false, tx_packet_, *frame);
+        send_packet(qp, ah->outer, false, tx_packet_, *frame);
       }
     }
   }
-  return false;
+  return Turn::kMore;
 }
 
 // ---- Receiving ---------------------------------------------------------------------------------
@@ -99,7 +98,7 @@ bool Worker::receive_group(const RxFrame& frame, Port& port, TxBatch& answers, T
     return false;
   }
   const transport::FrameHandle handle =
-      frames_.borrow(frame.data + decoded_.payload_offset, frame.cookie, &port);
+      frames_.offer(frame.data + decoded_.payload_offset, frame.cookie, &port);
   for (QpContext* qp : members) {
     const bool own = from_loop && decoded_.packet.deth.src_qpn == qp->qp.qpn();
     if (own && (qp->flags & MPRDMA_ABI_QP_BLOCK_SELF_MCAST) != 0) continue;
@@ -107,8 +106,7 @@ bool Worker::receive_group(const RxFrame& frame, Port& port, TxBatch& answers, T
     apply_actions(*qp, &answers);
     mark_dirty(*qp);
   }
-  release(handle);
-  return true;
+  return false;
 }
 
 // The global route header of the received packet (IBTA 11.4.1.2); over IPv4 the second half is its

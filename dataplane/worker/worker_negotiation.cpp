@@ -39,18 +39,23 @@ bool connected(const QpContext& qp) {
 
 // Called on the transition to RTR: the path and the peer's number are known.
 void Worker::begin_negotiation(QpContext& qp, Time now) {
-  const wire::IpAddress& peer = qp.address.dst_ip;
+  const wire::IpAddress& peer = qp.peer_ip();
   const uint64_t transaction = prng_.next_u64() << 24 | qp.qp.qpn().value();
   // Our address is shared with other processes of the device, so silence from it proves nothing
   // about this peer.
   const bool silent = !is_own(peer) && silent_peers_.contains(peer, now);
   PairNegotiation::Step step = qp.pair.begin(now, transaction, silent);
+  qp.pair.offer(wire_offer(qp));
   if (qp.loop) {
     const QpContext* other = qps_.find(Qpn(qp.attr.dest_qpn));
     step = qp.pair.decide_here(other != nullptr ? other->pair.info() : default_pair().info());
   } else if (qp.pair.recall(peer, Qpn(qp.attr.dest_qpn))) {
     step.changed = true;
   }
+  apply_offers(qp);
+  // A peer that asked before, or whom nobody has to ask for the mode, does not know our offer.
+  const bool known = qp.pair.decided() && qp.path == PathState::kReady;
+  if (known && wire_offer(qp).runs) send_question(qp, wire_batch_);
   if (step.changed) apply_mode(qp);
 }
 
@@ -76,10 +81,16 @@ PairNegotiation Worker::default_pair() const {
 // did not complete is taken from the provider's ring again.
 void Worker::apply_mode(QpContext& qp) {
   if (!connected(qp)) return;
+  qp.mode_due = waits_for_ring(qp);
+  if (qp.mode_due) return;
   transport::Params params;
   const int error = agreed_params(qp.wanted, config_.params, static_cast<uint32_t>(qp.pair.mode()),
                                   qp.pair.window_slots(), &params);
   CHECK(error == 0);
+  // Where there is one path, nothing is gained by many.
+  if (params.preset == transport::Preset::kMp && wire_offer(qp).runs) {
+    params.path_policy = transport::PathPolicy::kSingle;
+  }
   if (!qp.qp.decided()) {
     qp.qp.set_mode(params);
   } else {
@@ -89,8 +100,8 @@ void Worker::apply_mode(QpContext& qp) {
     qp.sq.next = qp.sq.completed;
   }
   qp.mode = mode_of(params);
-  qp.address.ecn =
-      answers_marks(qp) ? wire::Ecn::kEct0 : static_cast<wire::Ecn>(qp.attr.traffic_class & 3);
+  qp.outer.set_ecn(answers_marks(qp) ? wire::Ecn::kEct0
+                                     : static_cast<wire::Ecn>(qp.attr.traffic_class & 3));
   mprdma_abi_ring_doorbell(doorbells_.get(), slot_of(qp.qp.qpn()));
   mark_dirty(qp);
 }
@@ -98,7 +109,7 @@ void Worker::apply_mode(QpContext& qp) {
 void Worker::do_step(QpContext& qp, const PairNegotiation::Step& step, Time now, TxBatch& batch) {
   if (step.silent) {
     ++counters_.pair_peers_silent;
-    if (!is_own(qp.address.dst_ip)) silent_peers_.add(qp.address.dst_ip, now);
+    if (!is_own(qp.peer_ip())) silent_peers_.add(qp.peer_ip(), now);
   }
   if (step.ask && !send_question(qp, batch)) qp.pair.postpone(now + kFullWirePause);
   if (step.changed) apply_mode(qp);
@@ -108,6 +119,7 @@ void Worker::do_step(QpContext& qp, const PairNegotiation::Step& step, Time now,
 // peer whose Ethernet address nobody knows is refused, once.
 Time Worker::pair_deadline(const QpContext& qp) const {
   const Time limit = waits_until(qp);
+  if (waits_for_ring(qp)) return limit;  // the question tells what the ring offers
   const bool known =
       qp.path == PathState::kReady || (qp.path == PathState::kFailed && !qp.pair.decided());
   const bool can_ask = known && (link_up_ || !needs_link(qp));
@@ -157,7 +169,7 @@ void Worker::push_negotiating(QpContext& qp) {
 bool Worker::negotiate(Time now) {
   if (negotiating_ == nullptr) return false;
   {
-    TxBatch batch(port_.get());
+    TxBatch& batch = wire_batch_;
     while (negotiating_ != nullptr) {
       QpContext& qp = *negotiating_;
       negotiating_ = qp.next_negotiating;
@@ -191,7 +203,7 @@ bool Worker::send_question(QpContext& qp, TxBatch& batch) {
   mad.info = qp.pair.info();
   mad.info.sender_qpn = qp.qp.qpn();
   mad.info.receiver_qpn = Qpn(qp.attr.dest_qpn);
-  wire::FrameAddress address = qp.address;
+  wire::FrameAddress address = qp.outer.address();
   address.ecn = wire::Ecn::kNotEct;
   if (!nic_part_.send_pair_mad(address, any_path(prng_), mad, batch)) return false;
   ++counters_.pair_questions_sent;
@@ -205,9 +217,11 @@ void Worker::answer_question(const wire::PairMad& question, Time now, TxBatch& a
   if (qp != nullptr && !qp->pair.begun()) {
     qp->pair.remember(from.src_ip, question.info);
     info = qp->pair.info();
-  } else if (qp != nullptr && qp->address.dst_ip == from.src_ip &&
+  } else if (qp != nullptr && qp->peer_ip() == from.src_ip &&
              Qpn(qp->attr.dest_qpn) == question.info.sender_qpn) {
-    do_step(*qp, qp->pair.on_info(now, question.info), now, answers);
+    const PairNegotiation::Step step = qp->pair.on_info(now, question.info);
+    apply_offers(*qp);
+    do_step(*qp, step, now, answers);
     mark_dirty(*qp);
     info = qp->pair.info();
   }
@@ -226,7 +240,7 @@ void Worker::answer_question(const wire::PairMad& question, Time now, TxBatch& a
 void Worker::process_answer(const wire::PairMad& answer, Time now, TxBatch& answers) {
   QpContext* qp = qps_.find(Qpn(static_cast<uint32_t>(answer.transaction & wire::kQpnMask)));
   if (qp == nullptr || !qp->pair.begun() || answer.transaction != qp->pair.transaction() ||
-      decoded_.address.src_ip != qp->address.dst_ip) {
+      decoded_.address.src_ip != qp->peer_ip()) {
     ++counters_.drop_bad_mad;
     return;
   }
@@ -235,8 +249,10 @@ void Worker::process_answer(const wire::PairMad& answer, Time now, TxBatch& answ
     ++counters_.drop_bad_mad;  // of another queue pair than the one that was asked
     return;
   }
-  do_step(*qp, accepted ? qp->pair.on_info(now, answer.info) : qp->pair.on_refusal(now), now,
-          answers);
+  const PairNegotiation::Step step =
+      accepted ? qp->pair.on_info(now, answer.info) : qp->pair.on_refusal(now);
+  apply_offers(*qp);
+  do_step(*qp, step, now, answers);
   mark_dirty(*qp);
 }
 
@@ -270,7 +286,7 @@ void Worker::warn_of_wrong_mode(const QpContext& qp, bool mp) {
   if (warned_wrong_mode_) return;
   warned_wrong_mode_ = true;
   std::array<char, wire::kTextBytes> gid;
-  const std::string_view peer = wire::to_string(qp.address.dst_ip, gid);
+  const std::string_view peer = wire::to_string(qp.peer_ip(), gid);
   const std::string_view mode = wire::to_string(qp.pair.mode());
   std::fprintf(stderr,
                "mprdma: %.*s sends packets of %s to queue pair 0x%06x of mode %.*s, which "

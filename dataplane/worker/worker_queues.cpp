@@ -29,13 +29,15 @@ static_assert(MPRDMA_ABI_WC_RNR_RETRY_EXC_ERR ==
 namespace {
 
 // The slot of the request that completes next still holds the request.
+uint8_t wc_opcode_of_write(const WorkRing& sq) {
+  const bool atomic = mprdma_abi_send_slot(sq.ring, sq.depth, sq.stride, sq.completed)->opcode ==
+                      MPRDMA_ABI_ATOMIC_WRITE;
+  return atomic ? MPRDMA_ABI_WC_ATOMIC_WRITE : MPRDMA_ABI_WC_WRITE;
+}
+
 uint8_t wc_opcode(const WorkRing& sq, const Completion& completion) {
-  if (!completion.is_recv && completion.opcode == transport::WcOpcode::kWrite &&
-      mprdma_abi_send_slot(sq.ring, sq.depth, sq.stride, sq.completed)->opcode ==
-          MPRDMA_ABI_ATOMIC_WRITE) {
-    return MPRDMA_ABI_WC_ATOMIC_WRITE;
-  }
-  return static_cast<uint8_t>(completion.opcode);
+  const bool write = !completion.is_recv && completion.opcode == transport::WcOpcode::kWrite;
+  return write ? wc_opcode_of_write(sq) : static_cast<uint8_t>(completion.opcode);
 }
 
 uint16_t cqe_flags(const Completion& completion) {
@@ -74,7 +76,8 @@ void Worker::process_posted(QpContext& qp, Time now) {
   if (more_receives || more_sends) {
     mprdma_abi_ring_doorbell(doorbells_.get(), slot_of(qp.qp.qpn()));
   }
-  mark_dirty(qp);
+  if (!qp.qp.decided()) qp.changes = transport::kAllChanged;  // requests wait in the ring
+  mark_changed(qp);
 }
 
 // True: the bound was reached, and more requests wait.
@@ -84,8 +87,6 @@ bool Worker::process_receives(QpContext& qp, Time now) {
   const uint32_t producer = mprdma_abi_load_acquire(&rq.dbr->producer);
   const uint32_t completed_before = rq.completed;
   unsigned taken = 0;
-  // A message that waited for a receive is acknowledged now.
-  TxBatch answers(port_of(qp));
   std::array<Sge, transport::kMaxSge> sges;
   while (rq.next != producer && taken < kWqesPerDoorbell) {
     const mprdma_abi_recv_wqe* slot = mprdma_abi_recv_slot(rq.ring, rq.depth, rq.stride, rq.next);
@@ -94,7 +95,8 @@ bool Worker::process_receives(QpContext& qp, Time now) {
     request.wr_id = slot->wr_id;
     request.sges = std::span<const Sge>(sges.data(), read_sges(slot + 1, num_sge, sges.data()));
     const PostResult result = qp.qp.post_recv(now, request, actions_);
-    apply_actions(qp, &answers);
+    // A message that waited for a receive is acknowledged now.
+    apply_actions(qp, &batch_of(qp));
     if (result == PostResult::kQueueFull) {
       qp.backlog = true;
       break;
@@ -112,14 +114,48 @@ bool Worker::process_receives(QpContext& qp, Time now) {
   return taken == kWqesPerDoorbell && rq.next != producer;
 }
 
+// Takes the plain requests that come next, as far as the transport is ready for them.
+void Worker::process_plain_sends(QpContext& qp, Time now) {
+  constexpr uint16_t kOthers = static_cast<uint16_t>(
+      ~(MPRDMA_ABI_WQE_SIGNALED | MPRDMA_ABI_WQE_SOLICITED | MPRDMA_ABI_WQE_INLINE));
+  WorkRing& sq = qp.sq;
+  const uint32_t producer = mprdma_abi_load_acquire(&sq.dbr->producer);
+  for (unsigned taken = 0; sq.next != producer && taken < kWqesPerDoorbell; ++taken, ++sq.next) {
+    mprdma_abi_send_wqe* const slot = mprdma_abi_send_slot(sq.ring, sq.depth, sq.stride, sq.next);
+    // Each field is read once: other code may write the slot.
+    const uint8_t opcode = __atomic_load_n(&slot->opcode, __ATOMIC_RELAXED);
+    const uint16_t flags = __atomic_load_n(&slot->flags, __ATOMIC_RELAXED);
+    const bool plain =
+        (opcode == MPRDMA_ABI_WRITE || opcode == MPRDMA_ABI_SEND) && (flags & kOthers) == 0;
+    if (!plain) return;
+    transport::PlainRequest request;
+    request.wr_id = slot->wr_id;
+    request.remote_addr = slot->remote_addr;
+    request.rkey = Key(slot->rkey);
+    request.opcode = static_cast<transport::WorkOpcode>(opcode);
+    request.flags = flags;
+    if ((flags & MPRDMA_ABI_WQE_INLINE) != 0) {
+      const uint32_t bytes = __atomic_load_n(&slot->inline_bytes, __ATOMIC_RELAXED);
+      if (bytes == 0 || bytes > sq.max_inline) return;
+      request.sge = {reinterpret_cast<uint64_t>(slot + 1), bytes, Key(0)};
+    } else {
+      if (__atomic_load_n(&slot->num_sge, __ATOMIC_RELAXED) != 1) return;
+      read_sges(slot + 1, 1, &request.sge);
+    }
+    if (!qp.qp.post_plain(now, request)) return;
+  }
+}
+
 bool Worker::process_sends(QpContext& qp, Time now) {
+  if (qp.sq.depth == 0) return false;
+  process_plain_sends(qp, now);
   WorkRing& sq = qp.sq;
   const QpState state = qp.qp.state();
   // Before RTS, and before the mode is agreed with the peer, requests wait in the ring.
   const bool takes = (state == QpState::kRts || state == QpState::kSqd || state == QpState::kSqe ||
                       state == QpState::kErr) &&
                      qp.qp.decided();
-  if (sq.depth == 0 || !takes) return false;
+  if (!takes) return false;
   const uint32_t producer = mprdma_abi_load_acquire(&sq.dbr->producer);
   unsigned taken = 0;
   while (sq.next != producer && taken < kWqesPerDoorbell) {
@@ -206,6 +242,11 @@ Cq* Worker::cq_of(QpContext& qp, const Completion& completion) {
 bool Worker::drain_completions(QpContext& qp) {
   const uint32_t completed_before = qp.sq.completed;
   bool any = false;
+  transport::PlainCompletion plain;
+  while (qp.qp.pop_plain(plain)) {
+    any = true;
+    write_plain_completion(qp, plain);
+  }
   Completion completion;
   while (qp.qp.poll_completion(completion)) {
     write_completion(qp, completion);
@@ -215,6 +256,44 @@ bool Worker::drain_completions(QpContext& qp) {
     mprdma_abi_store_release(&qp.sq.dbr->consumer, qp.sq.completed);
   }
   return any;
+}
+
+void Worker::write_plain_completion(QpContext& qp, const transport::PlainCompletion& completion) {
+  auto opcode = static_cast<uint8_t>(completion.opcode);
+  if (completion.opcode == transport::WcOpcode::kWrite) {
+    opcode = wc_opcode_of_write(qp.sq);
+  }
+  ++qp.sq.completed;
+  ++send_completions_;
+  if (!completion.emit) return;
+  mprdma_abi_store_release(&qp.sq.dbr->consumer, qp.sq.completed);
+  Cq& cq = *qp.send_cq;
+  mprdma_abi_cqe* const entry = cq.reserve(counters_);
+  if (entry == nullptr) {
+    qp.completion_lost = true;
+  } else {
+    entry->wr_id = completion.wr_id;
+    entry->byte_len = completion.byte_len;
+    entry->imm_or_rkey = 0;
+    entry->qpn = qp.qp.qpn().value();
+    entry->src_qpn = qp.attr.dest_qpn;
+    entry->status = MPRDMA_ABI_WC_SUCCESS;
+    entry->opcode = opcode;
+    entry->flags = 0;
+    entry->vendor_err = 0;
+    entry->timestamp_ns = static_cast<uint64_t>(now_.ns());
+    entry->qp_cookie = qp.cookie;
+    entry->pkey_index = 0;
+    cq.push(false, false, counters_);
+  }
+  note_completions(cq);
+}
+
+void Worker::note_completions(Cq& cq) {
+  if (cq.dirty) return;
+  cq.dirty = true;
+  cq.next_dirty = dirty_cqs_;
+  dirty_cqs_ = &cq;
 }
 
 void Worker::write_completion(QpContext& qp, const Completion& completion) {
@@ -230,26 +309,26 @@ void Worker::write_completion(QpContext& qp, const Completion& completion) {
   } else if (completion.shared == nullptr) {
     mprdma_abi_store_release(&qp.rq.dbr->consumer, ++qp.rq.completed);
   }
-  mprdma_abi_cqe entry{};
-  entry.wr_id = completion.wr_id;
-  entry.byte_len = completion.byte_len;
-  entry.imm_or_rkey = completion.imm;
-  entry.qpn = qp.qp.qpn().value();
-  entry.src_qpn = completion.src_qpn != Qpn(0) ? completion.src_qpn.value() : qp.attr.dest_qpn;
-  entry.status = static_cast<uint8_t>(completion.status);
-  entry.opcode = opcode;
-  entry.flags = cqe_flags(completion);
-  entry.vendor_err = completion.vendor_err;
-  entry.timestamp_ns = static_cast<uint64_t>(now_.ns());
-  entry.qp_cookie = qp.cookie;
   Cq* cq = cq_of(qp, completion);
   if (cq == nullptr) return;
-  qp.completion_lost |= !cq->push(entry, completion.solicited, counters_);
-  if (!cq->dirty) {
-    cq->dirty = true;
-    cq->next_dirty = dirty_cqs_;
-    dirty_cqs_ = cq;
+  if (mprdma_abi_cqe* entry = cq->reserve(counters_)) {
+    entry->wr_id = completion.wr_id;
+    entry->byte_len = completion.byte_len;
+    entry->imm_or_rkey = completion.imm;
+    entry->qpn = qp.qp.qpn().value();
+    entry->src_qpn = completion.src_qpn != Qpn(0) ? completion.src_qpn.value() : qp.attr.dest_qpn;
+    entry->status = static_cast<uint8_t>(completion.status);
+    entry->opcode = opcode;
+    entry->flags = cqe_flags(completion);
+    entry->pkey_index = 0;
+    entry->vendor_err = completion.vendor_err;
+    entry->timestamp_ns = static_cast<uint64_t>(now_.ns());
+    entry->qp_cookie = qp.cookie;
+    cq->push(completion.status != transport::WcStatus::kSuccess, completion.solicited, counters_);
+  } else {
+    qp.completion_lost = true;
   }
+  note_completions(*cq);
 }
 
 void Worker::drain_events(QpContext& qp) {

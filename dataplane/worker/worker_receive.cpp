@@ -1,11 +1,13 @@
 // Frame -> decode -> queue pair -> placements, frames back, acknowledgement.
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 
 #include "dataplane/sys/check_memory.hpp"
 #include "dataplane/sys/memory_fault.hpp"
 #include "dataplane/worker/copy_to_memory.hpp"
 #include "dataplane/worker/worker.hpp"
+#include "wire/bare_packet.hpp"
 #include "wire/neighbour.hpp"
 
 namespace mprdma::dataplane {
@@ -18,23 +20,18 @@ unsigned Worker::receive(const Source& from, TxBatch& answers, Time now) {
   const unsigned n = port.rx_burst(frames, kBurst);
   if (n == 0) return 0;
   counters_.frames_in += n;
-  flush_released();
-  release_port_ = &port;
   for (unsigned i = 0; i < n; ++i) {
     if (i + 1 < n) __builtin_prefetch(frames[i + 1].data);
-    if (receive_frame(from, frames[i], answers, now)) continue;
-    if (release_port_ != &port || release_count_ == kBurst) flush_released();
-    release_port_ = &port;
-    release_cookies_[release_count_++] = frames[i].cookie;
+    if (!receive_frame(from, frames[i], answers, now)) release(&port, frames[i].cookie);
   }
   flush_released();
   rx_frame_ = nullptr;
   return n;
 }
 
-// True if the frame stands in the table: it was released from there, or is held. False: the caller
-// gives it back.
+// True if the transport holds the frame. False: the caller gives it back.
 bool Worker::receive_frame(const Source& from, const RxFrame& frame, TxBatch& answers, Time now) {
+  if (frame.bare) return receive_bare(from, frame, answers, now);
   const bool check_icrc = from.port == port_.get() && port_info_.can_corrupt;
   const std::span<const unsigned char> bytes(frame.data, frame.length);
   // Reads a byte that the peer may still change, once: it only selects the branch.
@@ -51,7 +48,7 @@ bool Worker::receive_frame(const Source& from, const RxFrame& frame, TxBatch& an
     nic_part_.on_discovery(bytes, now, answers);
     return false;
   }
-  const wire::DropReason reason = wire::decode_frame(bytes, decoded_, check_icrc);
+  const wire::DropReason reason = reader_.decode(bytes, decoded_, check_icrc);
   if (reason != wire::DropReason::kNone) {
     ++wire_drops_[reason];
     return false;
@@ -67,45 +64,76 @@ bool Worker::receive_frame(const Source& from, const RxFrame& frame, TxBatch& an
                           answers);
     return false;
   }
-  return receive_packet(from, frame, answers, now);
+  QpContext* qp = accept(decoded_, from);
+  return qp != nullptr && receive_packet(from, qp, frame, answers, now);
 }
 
-// A packet of a queue pair, in decoded_. As receive_frame().
-bool Worker::receive_packet(const Source& from, const RxFrame& frame, TxBatch& answers, Time now) {
-  QpContext* qp = accept(decoded_, from);
+bool Worker::receive_bare(const Source& from, const RxFrame& frame, TxBatch& answers, Time now) {
+  wire::BarePacket packet;
+  std::memcpy(&packet, frame.data, sizeof(packet));
+  QpContext* const qp = accept_bare(Qpn(packet.dest_qpn), from);
   if (qp == nullptr) return false;
+  // The ring is there, as this packet shows, and the mode waits for it.
+  if (qp->mode_due) [[unlikely]]
+    choose_ring(*qp);
+  transport::PlainPlacement placement;
+  if (frame.length == sizeof(packet) + size_t{packet.payload_len} && !qp->pair.wants_packet(true) &&
+      qp->qp.take_plain(now, packet, actions_, &placement)) {
+    if (placement.length > 0) {
+      begin_copy(placement.to, placement.length, qp->qp.qpn());
+      copy_tail_last(reinterpret_cast<unsigned char*>(placement.to),
+                     frame.data + wire::BarePacket::kBytes, placement.length);
+      end_copy();
+      counters_.payload_bytes_in += placement.length;
+      qp->bytes_in += placement.length;
+      qp->answers.on_data(now);
+    }
+    if (actions_.has_owed_ack) [[unlikely]]
+      apply_actions(*qp, &batch_of(*qp));
+    mark_changed(*qp);
+    return false;
+  }
+  if (!packet.load(frame.length, decoded_.packet)) {
+    ++wire_drops_[wire::DropReason::kBadLength];
+    return false;
+  }
+  rx_frame_ = nullptr;
+  decoded_.payload_offset = wire::BarePacket::kBytes;
+  return receive_packet(from, qp, frame, answers, now);
+}
+
+// A packet in decoded_, for a queue pair that accepts it. As receive_frame().
+bool Worker::receive_packet(const Source& from, QpContext* qp, const RxFrame& frame,
+                            TxBatch& answers, Time now) {
   const wire::TransportService service = decoded_.packet.info().transport;
   const bool mp = service == wire::TransportService::kMp;
   if (qp->pair.wants_packet(mp) && (mp || service == wire::TransportService::kRc)) {
     // Of queue pair 1, whose datagrams never go by a ring.
-    TxBatch by_port(from.ring != nullptr ? port_.get() : nullptr);
-    note_packet_mode(*qp, mp, now, from.ring != nullptr ? by_port : answers);
+    note_packet_mode(*qp, mp, now, from.ring != nullptr ? wire_batch_ : answers);
   }
 
   const transport::FrameHandle handle =
-      frames_.borrow(frame.data + decoded_.payload_offset, frame.cookie, from.port);
+      frames_.offer(frame.data + decoded_.payload_offset, frame.cookie, from.port);
   const RxVerdict verdict = qp->qp.on_packet(now, decoded_.packet, handle, actions_);
-  Port* const back = port_of(*qp);
-  if (back == from.port) [[likely]] {
-    apply_actions(*qp, &answers);
-  } else {
-    // One direction of a queue pair has one way, or its acknowledgements and its responses would
-    // overtake one another.
-    TxBatch by_its_port(back);
-    apply_actions(*qp, &by_its_port);
-  }
-  mark_dirty(*qp);
-  if (verdict != RxVerdict::kHeld) release(handle);
-  return true;
+  const bool held = verdict == RxVerdict::kHeld;
+  if (held) frames_.keep(handle);
+  const wire::OpcodeInfo& info = decoded_.packet.info();
+  if (info.operation == wire::Operation::kWrite || info.operation == wire::Operation::kSend)
+    qp->answers.on_data(now);
+  // One direction of a queue pair has one way, or its acknowledgements and its responses would
+  // overtake one another.
+  apply_actions(*qp, &batch_of(*qp));
+  mark_changed(*qp);
+  return held;
 }
 
 // False: a counted drop.
 bool Worker::addressed_to_us(const wire::FrameAddress& address) {
-  if (address.dst_mac != config_.mac) {
+  if (!wire::same_mac(address.dst_mac, config_.mac)) {
     ++counters_.drop_wrong_mac;
     return false;
   }
-  if (address.dst_ip != gids_[1] && address.dst_ip != gids_[0]) {
+  if (!wire::same_ip(address.dst_ip, gids_[1]) && !wire::same_ip(address.dst_ip, gids_[0])) {
     ++counters_.drop_wrong_destination;
     return false;
   }
@@ -123,9 +151,9 @@ QpContext* Worker::accept(const wire::DecodedFrame& decoded, const Source& from)
   }
   // A queue pair without a path has no peer yet: the transport drops what comes in that state; one
   // for datagrams never has.
-  if (qp->path != PathState::kNone &&
-      (address.src_ip != qp->address.dst_ip || address.dst_ip != qp->address.src_ip ||
-       (from.port == &loop_) != qp->loop)) {
+  if (qp->path != PathState::kNone && (!wire::same_ip(address.src_ip, qp->peer_ip()) ||
+                                       !wire::same_ip(address.dst_ip, qp->outer.address().src_ip) ||
+                                       (from.port == &loop_) != qp->loop)) {
     ++counters_.drop_wrong_source;
     return nullptr;
   }
@@ -142,14 +170,46 @@ QpContext* Worker::accept(const wire::DecodedFrame& decoded, const Source& from)
   return qp;
 }
 
+// As accept(), for a packet without addresses: the other end of the port is the only sender that
+// there can be.
+QpContext* Worker::accept_bare(Qpn dest, const Source& from) {
+  QpContext* qp = qps_.find(dest);
+  if (qp == nullptr) {
+    ++counters_.drop_unknown_qp;
+    return nullptr;
+  }
+  const bool may_come = from.ring != nullptr
+                            ? may_use_ring(*qp) && from.ring->peers.owns(Qpn(qp->attr.dest_qpn))
+                            : qp->path != PathState::kNone && (from.port == &loop_) == qp->loop &&
+                                  qp->qp.service() != transport::QpService::kUd;
+  if (may_come) return qp;
+  ++counters_.drop_wrong_source;
+  return nullptr;
+}
+
 void Worker::apply_actions(QpContext& qp, TxBatch* answers) {
   for (const transport::Placement& placement : actions_.placements) place(qp, placement);
-  for (const transport::FrameHandle handle : actions_.released) release(handle);
-  if (actions_.has_ack && answers != nullptr) send_ack(qp, *answers);
+  for (const transport::FrameHandle handle : actions_.released) release_held(handle);
+  if (answers != nullptr) {
+    if (actions_.has_owed_ack) send_ack(qp, actions_.owed_ack, *answers);
+    if (actions_.has_ack) send_ack(qp, actions_.ack, *answers);
+  }
   actions_.clear();
 }
 
 void Worker::place(QpContext& qp, const transport::Placement& placement) {
+  using transport::PlacementKind;
+  if (placement.kind != PlacementKind::kPayload) [[unlikely]]
+    return place_other(qp, placement);
+  begin_copy(placement.addr, placement.length, qp.qp.qpn());
+  copy_tail_last(reinterpret_cast<unsigned char*>(placement.addr),
+                 frames_[placement.frame].payload + placement.payload_offset, placement.length);
+  end_copy();
+  counters_.payload_bytes_in += placement.length;
+  qp.bytes_in += placement.length;
+}
+
+void Worker::place_other(QpContext& qp, const transport::Placement& placement) {
   using transport::PlacementKind;
   const bool atomic =
       placement.kind == PlacementKind::kCompareSwap || placement.kind == PlacementKind::kFetchAdd;
@@ -158,7 +218,6 @@ void Worker::place(QpContext& qp, const transport::Placement& placement) {
   auto* const to = reinterpret_cast<unsigned char*>(placement.addr);
   switch (placement.kind) {
     case PlacementKind::kPayload:
-      copy_tail_last(to, frames_[placement.frame].payload + placement.payload_offset, bytes);
       break;
     case PlacementKind::kGrh:
       place_grh(placement);
@@ -196,12 +255,17 @@ bool Worker::memory_there(void* host, uint64_t addr, uint64_t bytes, bool writes
   return false;
 }
 
-void Worker::release(transport::FrameHandle handle) {
+void Worker::release_held(transport::FrameHandle handle) {
   const BorrowedFrame& frame = frames_[handle];
-  if (release_count_ == kBurst || frame.port != release_port_) flush_released();
-  release_port_ = frame.port;
-  release_cookies_[release_count_++] = frame.cookie;
+  release(frame.port, frame.cookie);
   frames_.give_back(handle);
+}
+
+// Ports get their frames back some at a time.
+void Worker::release(Port* port, uint64_t cookie) {
+  if (release_count_ == kBurst || port != release_port_) flush_released();
+  release_port_ = port;
+  release_cookies_[release_count_++] = cookie;
 }
 
 void Worker::flush_released() {

@@ -4,7 +4,11 @@
 // A queue pair changes its way only while it has nothing outstanding, so that its packets do not
 // overtake one another. One that has just got its peer waits for the ring, for a short time: it
 // might be busy ever after. When a ring goes down its queue pairs send by the daemon again, and the
-// transport repeats what was lost.
+// transport repeats what was lost, but for segments, which need a ring: a request that has begun in
+// such waits for the next one, and ends in an error (retry exceeded) if none comes.
+#include <algorithm>
+
+#include "dataplane/port/local_port_region.hpp"
 #include "dataplane/worker/worker.hpp"
 
 namespace mprdma::dataplane {
@@ -13,6 +17,11 @@ namespace {
 
 // Longest time that a new queue pair waits for a ring that is on its way.
 constexpr Duration kRingPatience = Duration::ms(50);
+// Packets between two engines, where both have the frames for them: fewer than a port's large
+// frames hold in all stay in the cache, and each costs the same as a short one.
+constexpr uint32_t kSegment = local::kLargePayload;
+// Packets that one acknowledgement answers there.
+constexpr uint32_t kAckRun = 32;
 
 }  // namespace
 
@@ -23,7 +32,7 @@ bool Worker::may_use_ring(const QpContext& qp) {
 // Called when the queue pair has got its peer.
 void Worker::want_ring(QpContext& qp, Time now) {
   leave_ring(qp);
-  if (daemon_ == nullptr || !is_own(qp.address.dst_ip) || !may_use_ring(qp)) return;
+  if (daemon_ == nullptr || !is_own(qp.peer_ip()) || !may_use_ring(qp)) return;
   if (daemon_->ring_state(Qpn(qp.attr.dest_qpn), true) != RingState::kNone) {
     qp.ring_until = now + kRingPatience;
   }
@@ -42,7 +51,9 @@ void Worker::leave_ring(QpContext& qp) {
 void Worker::choose_ring(QpContext& qp) {
   const bool waits = waits_for_ring(qp);
   const bool gone = qp.ring != nullptr && !qp.ring->up;
-  if (!waits && !gone && qp.qp.busy()) return;
+  // Segments cannot go by the daemon: they take the ring as soon as there is one.
+  const bool stranded = qp.ring == nullptr && qp.qp.sends_long();
+  if (!waits && !gone && !stranded && qp.qp.busy()) return;
   const Qpn peer(qp.attr.dest_qpn);
   const RingState state = daemon_->ring_state(peer, false);
   if (waits && state == RingState::kComing && now_ < qp.ring_until) return;
@@ -51,6 +62,43 @@ void Worker::choose_ring(QpContext& qp) {
   qp.ring = ring;
   if (ring != nullptr) ++ring->users;
   qp.ring_due = state == RingState::kComing;
+  update_offer(qp);
+  if (qp.mode_due) apply_mode(qp);
+}
+
+// A wire that is memory, with another engine at its end, has one path, and carries packets as long
+// as its frames; what is on a network is offered nothing.
+PairNegotiation::WireOffer Worker::wire_offer(const QpContext& qp) const {
+  if (qp.type != MPRDMA_ABI_QP_RC || qp.loop || qp.path == PathState::kNone) return {};
+  const Port& port = qp.ring != nullptr ? *qp.ring->port : *port_;
+  if (!port.takes_bare()) return {};
+  return {.segment = port.large_payload() >= kSegment ? kSegment : 0, .runs = true};
+}
+
+// The way to the peer is another one, or may be.
+void Worker::update_offer(QpContext& qp) {
+  const PairNegotiation::Step step = qp.pair.offer(wire_offer(qp));
+  if (step.ask) do_step(qp, step, now_, wire_batch_);
+  apply_offers(qp);
+}
+
+// What each side sends is what the other takes.
+void Worker::apply_offers(QpContext& qp) {
+  const PairNegotiation::WireOffer own = wire_offer(qp);
+  const PairNegotiation::WireOffer& peer = qp.pair.peer_offer();
+  transport::QpAttributes attributes = qp.qp.attributes();
+  const uint32_t common = std::min(own.segment, peer.segment);
+  const uint32_t segment = common - common % attributes.path_mtu;
+  const uint32_t run = own.runs && peer.runs ? kAckRun : 1;
+  const uint32_t takes = std::max(attributes.take_segment, own.segment);
+  if (segment == attributes.send_segment && run == attributes.ack_run &&
+      takes == attributes.take_segment) {
+    return;
+  }
+  attributes.send_segment = segment;
+  attributes.take_segment = takes;
+  attributes.ack_run = run;
+  qp.qp.set_attributes(attributes);
 }
 
 // A process that does not read fills its ring: the queue pairs that send there leave the scheduler,
@@ -88,7 +136,7 @@ void Worker::follow_rings(bool ask, Time now) {
   if (!ask && changes == ring_changes_seen_) return;
   now_ = now;
   qps_.for_each([&](QpContext& qp) {
-    if (!may_use_ring(qp) || !is_own(qp.address.dst_ip)) return;
+    if (!may_use_ring(qp) || !is_own(qp.peer_ip())) return;
     if (ask) daemon_->ring_state(Qpn(qp.attr.dest_qpn), true);
     qp.ring_due = true;
     mark_dirty(qp);

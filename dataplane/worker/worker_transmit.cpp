@@ -3,15 +3,14 @@
 
 #include "dataplane/sys/memory_fault.hpp"
 #include "dataplane/worker/worker.hpp"
+#include "wire/bare_packet.hpp"
 
 namespace mprdma::dataplane {
 
 bool Worker::transmit(Time now) {
   burst_was_full_ = false;
-  unpark_some();
+  if (!parked_.empty()) unpark_some();
   if (scheduler_.empty()) return false;
-  TxBatch wire_batch(port_.get(), TxUse::kData);
-  TxBatch loop_batch(&loop_, TxUse::kData);
   unsigned budget = kTxPerBurst;
   // Limit of queue pairs that meet a full wire before the burst ends: with ten thousand active ones
   // the price of back-pressure must not be a walk over all of them.
@@ -20,91 +19,228 @@ bool Worker::transmit(Time now) {
   while (budget > 0 && refusals_left > 0) {
     QpContext* qp = scheduler_.pop();
     if (qp == nullptr) break;
-    TxBatch& own = qp->loop ? loop_batch : wire_batch;
-    TxBatch& batch = qp->ring != nullptr ? qp->ring->batch : own;
-    const unsigned before = budget;
-    bool refused = false;
-    if (qp->qp.service() == transport::QpService::kUd) {
-      refused = transmit_datagrams(*qp, wire_batch, loop_batch, &budget, now);
-    } else {
-      transmit_connected(*qp, batch, &budget, now);
-      refused = batch.full();
-    }
-    if (refused && qp->ring != nullptr) {
-      park(*qp);
-    } else if (budget == before && refused) {
-      --refusals_left;
-    }
-    reschedule(*qp);
-  }
-  if (daemon_ != nullptr) {
-    for (DirectRing* ring : daemon_->rings()) ring->batch.finish();
+    if (!transmit_turn(*qp, &budget, now)) --refusals_left;
   }
   burst_was_full_ = budget == 0 && !scheduler_.empty();
   return budget != budget_before;
 }
 
-void Worker::transmit_connected(QpContext& qp, TxBatch& batch, unsigned* budget, Time now) {
-  for (unsigned left = kQuantum; left > 0 && *budget != 0; --left) {
-    if (!qp.qp.wants_to_send()) return;
-    if (qp.path != PathState::kReady) {
-      if (qp.path != PathState::kFailed || !qp.qp.poll_packet(now, tx_packet_)) return;
-      ++counters_.drop_no_path;
-      --*budget;
-      continue;
+// The turn of a queue pair that is in neither list. False: the wire was full from the start.
+bool Worker::transmit_turn(QpContext& qp, unsigned* budget, Time now) {
+  const unsigned before = *budget;
+  const bool datagrams = qp.qp.service() == transport::QpService::kUd;
+  const Turn turn = datagrams ? transmit_datagrams(qp, budget, now)
+                              : transmit_connected(qp, batch_of(qp), budget, now);
+  if (turn == Turn::kRefused && qp.ring != nullptr) park(qp);
+  if (turn != Turn::kDone && !qp.parked && can_send(qp)) scheduler_.push(qp);
+  // What it may send, it has just been asked.
+  qp.changes |=
+      static_cast<transport::QpChanges>(qp.qp.take_changes() & ~transport::kSendingChanged);
+  if (qp.changes != 0) reschedule(qp);
+  return turn != Turn::kRefused || *budget != before || qp.parked;
+}
+
+bool Worker::run_sends(uint32_t doorbell, Time now) {
+  QpContext* const qp = qps_.at_slot(doorbell);
+  if (qp == nullptr) return false;
+  now_ = now;
+  ++counters_.bursts_posts;
+  qp->answers.on_post(now);
+  if (process_sends(*qp, now)) mprdma_abi_ring_doorbell(doorbells_.get(), doorbell);
+  TxBatch& batch = batch_of(*qp);
+  if (qp->qp.decided() && scheduler_.empty() && !qp->parked && qp->changes == 0 && can_send(*qp)) {
+    unsigned budget = kTxPerBurst;
+    transmit_turn(*qp, &budget, now);
+    if (owing_qps_ == nullptr) [[likely]] {
+      batch.commit();
+      batch.flush();
+      if (dirty_cqs_ != nullptr) fire_events();
+      return true;
     }
-    TxFrame* frame = batch.next();
+  } else {
+    if (!qp->qp.decided()) qp->changes = transport::kAllChanged;  // requests wait in the ring
+    mark_changed(*qp);
+    reschedule_dirty();
+    transmit(now);
+  }
+  send_owed_acks();
+  commit_batches();
+  port_->flush();
+  fire_events();
+  return true;
+}
+
+Worker::Turn Worker::transmit_connected(QpContext& qp, TxBatch& batch, unsigned* budget, Time now) {
+  if (qp.path != PathState::kReady) return drop_pathless(qp, budget, now);
+  const bool large = qp.qp.sends_long() && batch.has_large();
+  for (unsigned left = kQuantum; left > 0 && *budget != 0; --left) {
+    TxFrame* frame = large && !batch.hold_large() ? nullptr : batch.next(TxUse::kData);
     if (frame == nullptr) {
+      if (!qp.qp.wants_to_send()) return Turn::kDone;
       qp.qp.on_back_pressure();
-      return;
+      return Turn::kRefused;
+    }
+    if (batch.bare() && qp.qp.poll_plain(now, tx_plain_)) {
+      frame = frame_for(tx_plain_.header.payload_len, *frame, batch);
+      if (frame != nullptr) send_plain(qp, *frame);
+      --*budget;
+      if (!tx_plain_.more) return Turn::kDone;
+      continue;
     }
     if (!qp.qp.poll_packet(now, tx_packet_)) {
       batch.put_back();
-      return;
+      return Turn::kDone;
     }
-    send_packet(qp, qp.address, with_icrc(qp), tx_packet_, *frame);
+    frame = frame_for(tx_packet_.header.payload_len, *frame, batch);
+    if (frame != nullptr) send_packet(qp, qp.outer, batch.bare(), tx_packet_, *frame);
     --*budget;
+    if (!tx_packet_.more) return Turn::kDone;
   }
+  return Turn::kMore;
 }
 
-void Worker::send_packet(QpContext& qp, const wire::FrameAddress& address, bool with_icrc,
-                         const transport::TxPacket& packet, TxFrame& frame) {
-  const uint32_t payload_bytes = packet.header.payload_len;
-  CHECK(payload_bytes + kFrameTailroom <= frame.capacity);
+// The frame for a payload: `next`, or the large one that is held. nullptr: a counted drop, of a
+// segment whose ring has gone. Its request waits for another ring, as long as for a dead wire.
+TxFrame* Worker::frame_for(uint32_t payload_bytes, TxFrame& next, TxBatch& batch) {
+  if (payload_bytes + kFrameTailroom <= next.capacity) return &next;
+  if (batch.holds_large()) return batch.take_large();
+  batch.put_back();
+  ++counters_.drop_too_long;
+  return nullptr;
+}
+
+// tx_plain_ goes into the frame.
+void Worker::send_plain(QpContext& qp, TxFrame& frame) {
+  const wire::BarePacket& header = tx_plain_.header;
+  CHECK(header.payload_len + kFrameTailroom <= frame.capacity);
+  if (header.payload_len > 0) {
+    begin_copy(tx_plain_.from, header.payload_len, qp.qp.qpn());
+    std::memcpy(frame.payload, reinterpret_cast<const void*>(tx_plain_.from), header.payload_len);
+    end_copy();
+  }
+  std::memcpy(frame.payload - wire::BarePacket::kBytes, &header, wire::BarePacket::kBytes);
+  frame.header_bytes = wire::BarePacket::kBytes;
+  frame.frame_bytes = static_cast<uint32_t>(wire::BarePacket::kBytes) + header.payload_len;
+  frame.bare = true;
+  counters_.payload_bytes_out += header.payload_len;
+  qp.bytes_out += header.payload_len;
+  ++counters_.frames_out;
+}
+
+// Nobody answers at the peer's address: what is sent is dropped, so that the transport's timers see
+// it.
+Worker::Turn Worker::drop_pathless(QpContext& qp, unsigned* budget, Time now) {
+  if (qp.path != PathState::kFailed) return Turn::kDone;
+  for (unsigned left = kQuantum; left > 0 && *budget != 0; --left, --*budget) {
+    if (!qp.qp.poll_packet(now, tx_packet_)) return Turn::kDone;
+    ++counters_.drop_no_path;
+  }
+  return Turn::kMore;
+}
+
+// Writes the headers in front of the payload, which is in place, and what follows it.
+void Worker::write_headers(const QpContext& qp, const wire::FrameTemplate& outer,
+                           const wire::Packet& header, bool bare, TxFrame& frame) {
+  if (bare && wire::BarePacket::carries(header)) {
+    wire::BarePacket::store(header, frame.payload - wire::BarePacket::kBytes);
+    frame.header_bytes = wire::BarePacket::kBytes;
+    frame.frame_bytes = static_cast<uint32_t>(wire::BarePacket::kBytes) + header.payload_len;
+    frame.bare = true;
+    return;
+  }
+  const size_t header_bytes = outer.encode(header, frame.payload);
+  frame.header_bytes = static_cast<uint32_t>(header_bytes);
+  frame.frame_bytes = static_cast<uint32_t>(wire::finish_frame(
+      frame.payload - header_bytes, header_bytes, header.payload_len, with_icrc(qp)));
+  frame.bare = false;
+}
+
+void Worker::copy_payload(const QpContext& qp, const transport::TxPacket& packet,
+                          unsigned char* to) {
   uint32_t copied = 0;
   for (uint32_t i = 0; i < packet.num_segments; ++i) {
     const transport::Segment& segment = packet.segments[i];
     begin_copy(segment.addr, segment.length, qp.qp.qpn());
-    std::memcpy(frame.payload + copied, reinterpret_cast<const void*>(segment.addr),
-                segment.length);
+    std::memcpy(to + copied, reinterpret_cast<const void*>(segment.addr), segment.length);
     end_copy();
     copied += segment.length;
   }
-  CHECK(copied == payload_bytes);
-  const size_t header_bytes = wire::encode_frame(address, packet.header, frame.payload);
-  frame.header_bytes = static_cast<uint32_t>(header_bytes);
-  frame.frame_bytes = static_cast<uint32_t>(
-      wire::finish_frame(frame.payload - header_bytes, header_bytes, payload_bytes, with_icrc));
+  CHECK(copied == packet.header.payload_len);
+}
+
+void Worker::send_packet(QpContext& qp, const wire::FrameTemplate& outer, bool bare,
+                         const transport::TxPacket& packet, TxFrame& frame) {
+  const uint32_t payload_bytes = packet.header.payload_len;
+  CHECK(payload_bytes + kFrameTailroom <= frame.capacity);
+  copy_payload(qp, packet, frame.payload);
+  write_headers(qp, outer, packet.header, bare, frame);
   counters_.payload_bytes_out += payload_bytes;
   (packet.retransmission ? qp.bytes_retransmitted : qp.bytes_out) += payload_bytes;
   ++counters_.frames_out;
 }
 
-void Worker::send_ack(QpContext& qp, TxBatch& answers) {
+void Worker::send_ack(QpContext& qp, const wire::Packet& ack, TxBatch& batch) {
   if (qp.path != PathState::kReady) {
     ++counters_.drop_no_path;
     return;
   }
-  TxFrame* frame = answers.next();
+  TxFrame* frame = batch.next();
   if (frame == nullptr) {
     ++counters_.drop_ack_no_room;
     return;
   }
-  const size_t header_bytes = wire::encode_frame(qp.address, actions_.ack, frame->payload);
-  frame->header_bytes = static_cast<uint32_t>(header_bytes);
-  frame->frame_bytes = static_cast<uint32_t>(
-      wire::finish_frame(frame->payload - header_bytes, header_bytes, 0, with_icrc(qp)));
+  write_headers(qp, qp.outer, ack, batch.bare(), *frame);
   ++counters_.frames_out;
+}
+
+void Worker::send_owed_acks(QpContext& qp) {
+  while (qp.qp.take_ack(now_, actions_.ack)) send_ack(qp, actions_.ack, batch_of(qp));
+}
+
+// False: the wire is full, and what is owed stays so.
+bool Worker::try_owed_acks(QpContext& qp) {
+  TxBatch& batch = batch_of(qp);
+  while (qp.qp.owes_ack()) {
+    if (qp.path == PathState::kReady) {
+      if (batch.next() == nullptr) return false;
+      batch.put_back();
+    }
+    qp.qp.take_ack(now_, actions_.ack);
+    send_ack(qp, actions_.ack, batch);
+  }
+  return true;
+}
+
+void Worker::send_owed_acks() {
+  QpContext** link = &owing_qps_;
+  while (*link != nullptr) {
+    QpContext& qp = **link;
+    if (qp.qp.owes_ack() && (ack_may_wait(qp) || !try_owed_acks(qp))) {
+      link = &qp.next_owing;
+      continue;
+    }
+    *link = qp.next_owing;
+    qp.owing = false;
+  }
+}
+
+// One for a packet or two, for a short time, if the application is about to answer.
+bool Worker::ack_may_wait(QpContext& qp) {
+  if (!qp.answers.expected()) return false;
+  if (ack_patience_ == Duration::zero()) return false;
+  if (now_ - qp.qp.owed_since() < ack_patience_) return true;
+  qp.answers.miss();
+  ++counters_.acks_owed_late;
+  return false;
+}
+
+// False: there was nothing.
+bool Worker::commit_batches() {
+  bool any = wire_batch_.commit();
+  any |= loop_batch_.commit();
+  if (daemon_ == nullptr) return any;
+  for (DirectRing* ring : daemon_->rings()) any |= ring->batch.commit();
+  return any;
 }
 
 }  // namespace mprdma::dataplane

@@ -288,9 +288,11 @@ int mprdma_put_destination(struct mprdma_abi_send_wqe* wqe, struct ibv_ah* ah, u
 int mprdma_qp_may_send(const struct mprdma_qp* qp);
 /* The next free send slot, or NULL: full. sq.lock held. */
 struct mprdma_abi_send_wqe* mprdma_sq_slot(struct mprdma_work_queue* sq, uint32_t producer);
-/* Publishes the producer index and rings. sq.lock held. */
+/* Publishes the producer index. sq.lock held. */
 void mprdma_sq_publish(struct mprdma_qp* qp, uint32_t producer);
-/* Lets the engine work; call it after sq.lock is released. */
+/* Has the engine take what was published; call it after sq.lock is released. */
+void mprdma_sq_send(struct mprdma_qp* qp);
+/* Lets the engine work, after a doorbell. */
 void mprdma_engine_poke(struct mprdma_qp* qp);
 /* Fills the builder's function pointers. 0 or EOPNOTSUPP for an operation we do not have. */
 int mprdma_wr_builder_fill(struct mprdma_qp* qp, uint64_t send_ops);

@@ -17,7 +17,16 @@ void mprdma_sq_publish(struct mprdma_qp* qp, uint32_t producer) {
   if (producer != qp->sq.producer) {
     qp->sq.producer = producer;
     mprdma_abi_store_release(&qp->sq.dbr->producer, producer);
-    mprdma_abi_ring_doorbell(qp->context->channel.doorbells, qp->doorbell);
+  }
+}
+
+void mprdma_sq_send(struct mprdma_qp* qp) {
+  const struct mprdma_abi_channel* channel = &qp->context->channel;
+  if (mprdma_has_feature(qp->context, MPRDMA_ABI_FEATURE_SEND)) {
+    channel->send(channel->engine, qp->doorbell);
+  } else {
+    mprdma_abi_ring_doorbell(channel->doorbells, qp->doorbell);
+    mprdma_engine_poke(qp);
   }
 }
 
@@ -240,7 +249,7 @@ int mprdma_post_send(struct ibv_qp* ibv, struct ibv_send_wr* wr, struct ibv_send
   }
   mprdma_sq_publish(qp, producer);
   pthread_spin_unlock(&qp->sq.lock);
-  mprdma_engine_poke(qp);
+  mprdma_sq_send(qp);
   return mprdma_reported(error);
 }
 

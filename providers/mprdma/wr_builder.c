@@ -23,7 +23,7 @@ static int wr_complete(struct ibv_qp_ex* ibv) {
   qp->batch_wqe = NULL;
   pthread_spin_unlock(&qp->sq.lock);
   if (error == 0) {
-    mprdma_engine_poke(qp);
+    mprdma_sq_send(qp);
   }
   return mprdma_reported(error);
 }

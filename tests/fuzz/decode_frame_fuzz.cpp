@@ -7,5 +7,6 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   mprdma::test::check_decode_frame({data, size});
+  mprdma::test::check_frame_reader({data, size});
   return 0;
 }

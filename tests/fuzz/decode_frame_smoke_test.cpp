@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "tests/fuzz/decode_frame.hpp"
@@ -125,6 +126,7 @@ TEST(DecodeFrameFuzz, MutatedFramesEndInAPacketOrANamedDrop) {
   constexpr int kInputs = 200'000;
   const std::vector<Bytes> corpus = seeds();
   GuardedBuffer buffer;
+  FrameSequence sequence;
   Prng prng(7);
   std::array<uint64_t, static_cast<size_t>(wire::DropReason::kCount)> seen{};
   for (int i = 0; i < kInputs; ++i) {
@@ -134,7 +136,10 @@ TEST(DecodeFrameFuzz, MutatedFramesEndInAPacketOrANamedDrop) {
       if (prng.chance(1, 2)) fix_lengths(frame);
       if (prng.chance(3, 4)) fix_checksums(frame);
     }
-    seen[static_cast<size_t>(check_decode_frame(buffer.place(frame)))]++;
+    const std::span<const unsigned char> placed = buffer.place(frame);
+    seen[static_cast<size_t>(check_decode_frame(placed))]++;
+    check_frame_reader(placed);
+    sequence.next(placed);
   }
   // The inputs must reach every decision of the decoder.
   for (size_t i = 0; i < seen.size(); ++i) {

@@ -1,8 +1,8 @@
 // The property that every peer of a LocalPort has to satisfy, shared by the fuzzer and its smoke
-// test. The input is a programme: what the peer writes into its shared memory and says on the
-// socket, and what the port's owner (mprdmad, or an engine) calls in between. Whatever it is,
-// frames that arrive lie within the peer's memory, none is lent twice, none of our own is handed
-// out twice, and all that does not fit is counted.
+// test. The input is a programme: which of the two sides is an engine, what the peer writes into
+// its shared memory and says on the socket, and what the port's owner calls in between. Whatever it
+// is, frames that arrive lie within the peer's memory, none is lent twice, none of our own is
+// handed out twice, and all that does not fit is counted.
 #pragma once
 
 #include <fcntl.h>
@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <set>
@@ -18,6 +19,7 @@
 
 #include "base/check.hpp"
 #include "dataplane/port/local_port.hpp"
+#include "wire/bare_packet.hpp"
 
 namespace mprdma::test {
 
@@ -31,6 +33,9 @@ class RingProgramme {
 
   explicit RingProgramme(std::span<const unsigned char> bytes) : bytes_(bytes) {
     int sockets[2];
+    const unsigned char engines = byte();
+    const bool engine_reads = (engines & 1) != 0;
+    if ((engines & 2) != 0) geometry_ = dataplane::local::Geometry::of_engine(kSlots);
     CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets) == 0);
     peer_ = sockets[1];
     make_region();
@@ -39,6 +44,7 @@ class RingProgramme {
     options.role = dataplane::local::Role::kAdopted;
     options.socket = sockets[0];
     options.stranger = true;
+    options.engine = engine_reads;
     auto result = dataplane::LocalPort::open(options);
     CHECK(bool(result));
     port_.reset(static_cast<dataplane::LocalPort*>(result.port.release()));
@@ -92,9 +98,14 @@ class RingProgramme {
         mmap(nullptr, geometry_.bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, memory_, 0);
     CHECK(address != MAP_FAILED);
     region_ = static_cast<unsigned char*>(address);
-    const dataplane::local::Identity identity{dataplane::local::kRegionMagic,
-                                              dataplane::local::kRegionVersion, geometry_.slots,
-                                              geometry_.stride, 0};
+    const dataplane::local::Identity identity{
+        dataplane::local::kRegionMagic,
+        dataplane::local::kRegionVersion,
+        geometry_.slots,
+        geometry_.stride,
+        geometry_.large_slots,
+        geometry_.large_stride,
+        geometry_.large_slots > 0 ? dataplane::local::kReadsBare : 0};
     std::memcpy(region_, &identity, sizeof identity);
     CHECK(fcntl(memory_, F_ADD_SEALS,
                 F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | F_SEAL_FUTURE_WRITE) == 0);
@@ -135,7 +146,8 @@ class RingProgramme {
       case 2:
         return put();
       case 3:  // gives a frame back that may be none
-        return_ring()[returned_ % kSlots].store(static_cast<uint16_t>(byte() | byte() << 8));
+        return_ring()[returned_ % geometry_.entries()].store(
+            static_cast<uint16_t>(byte() | byte() << 8));
         return header().returned.store(++returned_);
       case 4:
         return return_ring()[byte()].store(static_cast<uint16_t>(word()));
@@ -158,9 +170,9 @@ class RingProgramme {
     dataplane::local::Descriptor d = dataplane::local::Descriptor::unpack(random);
     d.slot &= 2 * kSlots - 1;
     d.length &= 511;
-    d.offset &= 127;
+    d.offset &= 127 | dataplane::local::Descriptor::kBare;
     d.sequence = static_cast<uint16_t>(sent_ + 1);
-    ring()[sent_ % kSlots].store(d.pack());
+    ring()[sent_ % geometry_.entries()].store(d.pack());
     ++sent_;
     header().newest.store(d.pack());
   }
@@ -216,8 +228,9 @@ class RingProgramme {
     const unsigned count = port_->rx_burst(frames.data(), most);
     CHECK(count <= most);
     for (unsigned i = 0; i < count; ++i) {
-      CHECK(frames[i].length >= dataplane::local::kEthernetHeaderBytes);
-      CHECK(frames[i].length <= geometry_.stride);
+      CHECK(frames[i].length >=
+            (frames[i].bare ? wire::BarePacket::kBytes : dataplane::local::kEthernetHeaderBytes));
+      CHECK(frames[i].length <= std::max(geometry_.stride, geometry_.large_stride));
       // Read to its last byte: it is in memory that there is.
       unsigned sum = 0;
       for (uint32_t k = 0; k < frames[i].length; ++k) sum += frames[i].data[k];
@@ -238,7 +251,9 @@ class RingProgramme {
 
   void transmit(unsigned most) {
     std::array<dataplane::TxFrame, dataplane::kBurst> frames;
-    const unsigned count = port_->tx_reserve(frames.data(), most);
+    const bool large = byte() % 4 == 0;
+    const unsigned count = large ? port_->tx_reserve_large(frames.data(), most)
+                                 : port_->tx_reserve(frames.data(), most);
     CHECK(count <= most);
     for (unsigned i = 0; i < count; ++i) {
       for (const dataplane::TxFrame& kept : reserved_) CHECK(kept.cookie != frames[i].cookie);
@@ -246,6 +261,7 @@ class RingProgramme {
       std::memset(frames[i].payload, 0x5a, 64);
       frames[i].header_bytes = 0;
       frames[i].frame_bytes = 64;
+      frames[i].bare = port_->takes_bare();
     }
     if (byte() % 8 == 0 && reserved_.size() < 64) {
       reserved_.insert(reserved_.end(), frames.begin(), frames.begin() + count);

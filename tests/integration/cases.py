@@ -121,7 +121,8 @@ def traced(wire):
     expect(len(ends) == 2, f"{len(ends)} traces, not 2")
     sent = {event["psn"] for end in ends for event in end if event["event"] == "send"}
     received = {event["psn"] for end in ends for event in end if event["event"] == "receive"}
-    expect(len(sent) >= 1600, f"{len(sent)} packets sent, in 100 messages of 16")
+    # 16 packets of the path MTU, or segments of up to 16 KiB between engines on shared memory.
+    expect(len(sent) >= 400, f"{len(sent)} packets sent, in 100 messages of 4 at least")
     expect(sent == received, f"{len(sent)} packets sent, {len(received)} of them received")
 
 

@@ -31,9 +31,11 @@ SLOTS_OF_A_BLOCK = 1 << 14  # queue pair numbers of one generation
 GREETING = struct.pack("<IIII", 0x4C503031, 1, 0, 0)
 REGION_MAGIC = 0x4C6F63616C506F72
 SLOTS, STRIDE = 256, 4352
+BARE = 1 << 15  # in the offset of a descriptor
 NEWEST, RETURNED, NEED_WAKEUP, TX_RING = 128, 256, 384, 4096
 RETURN_RING = TX_RING + 8 * SLOTS
-FRAMES = (RETURN_RING + 2 * 4096 + 4095) // 4096 * 4096
+RETURN_RING_ENTRIES = 8192
+FRAMES = (RETURN_RING + 2 * RETURN_RING_ENTRIES + 4095) // 4096 * 4096
 REGION_BYTES = FRAMES + SLOTS * STRIDE
 F_ADD_SEALS = 1033
 SEALS = 1 | 2 | 4 | 16  # SEAL, SHRINK, GROW, FUTURE_WRITE
@@ -88,7 +90,8 @@ def memory_and_map(size=REGION_BYTES, flags=0, seals=SEALS, written=True):
     os.ftruncate(fd, size)
     if written:
         os.posix_fallocate(fd, 0, size)
-        os.pwrite(fd, struct.pack("<QIIII", REGION_MAGIC, 1, SLOTS, STRIDE, 0), 0)
+        # No large frames; we read bare packets, which the daemon never writes.
+        os.pwrite(fd, struct.pack("<QIIIIII", REGION_MAGIC, 2, SLOTS, STRIDE, 0, 0, 1), 0)
     own_map = mmap.mmap(fd, size) if written else None
     if seals:
         fcntl.fcntl(fd, F_ADD_SEALS, seals)
@@ -226,7 +229,8 @@ def ring_indices(path):
             if at == NEWEST:
                 quietly(port.ended)
     with contextlib.closing(admitted(path)) as port:
-        for slot, length, offset in ((4000, 100, 0), (1, 3, 0), (2, 4352, 64), (3, 65535, 65535)):
+        strange = (4000, 100, 0), (1, 3, 0), (2, 4352, 64), (3, 65535, 65535), (4, 100, BARE)
+        for slot, length, offset in strange:
             port.put_word(slot, length, offset)
         time.sleep(0.05)
         end = time.monotonic() + 0.3

@@ -15,12 +15,18 @@ from collections import namedtuple
 Mutant = namedtuple("Mutant", "name file old new why rebuild killer")
 
 # Who compiles the stream's receiver in.
-RECEIVER = ("mp/requester.cpp", "mp/requester_responses.cpp", "mp/responder.cpp")
+RECEIVER = (
+    "mp/requester.cpp",
+    "mp/requester_responses.cpp",
+    "mp/responder.cpp",
+    "mp/responder_plain.cpp",
+)
 
 # Who compiles the stream's sender in.
 SENDER = (
     "stream/stream_sender.cpp",
     "stream/stream_sender_credits.cpp",
+    "stream/stream_sender_steady.cpp",
     "stream/stream_sender_sync.cpp",
     "stream/stream_sender_timers.cpp",
 )

@@ -58,7 +58,7 @@ MUTANTS = [
     mutant(
         "success-after-an-error",
         "work/send_queue.hpp",
-        "  const bool success = !failed_ && complete;",
+        "  const bool success = !failed() && complete;",
         "  const bool success = complete;",
         "work succeeds behind work that failed",
         ("mp/requester.cpp",),
@@ -135,10 +135,11 @@ MUTANTS = [
     ),
     mutant(
         "dormant-responder-never-wakes",
-        "mp/responder.cpp",
-        "  if (dormant()) response_sender_.wake(now);\n",
+        "mp/responder.hpp",
+        "    response_sender_.wake(now);\n",
         "",
         "READ data is owed for ever",
+        ("mp/mp_connection.cpp", "qp.cpp"),
         killer="unit",
     ),
     mutant(

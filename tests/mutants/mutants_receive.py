@@ -10,8 +10,9 @@ MUTANTS = [
     mutant(
         "bitmap-slot-skipped",
         "stream/stream_receiver.cpp",
-        "  received_.set(packet.psn.value());\n  held_index_",
-        "  if (packet.psn.value() % 64 != 63) received_.set(packet.psn.value());\n  held_index_",
+        "  received_.set(packet.psn.value());\n  ++taken_slots_;\n  held_index_",
+        "  if (packet.psn.value() % 64 != 63) received_.set(packet.psn.value());\n"
+        "  ++taken_slots_;\n  held_index_",
         "a held packet is forgotten: its frame leaks",
     ),
     mutant(
@@ -72,9 +73,9 @@ MUTANTS = [
     mutant(
         "head-of-line-needs-budget",
         "stream/stream_receiver.hpp",
-        "    result = owner.execute(packet, frame, false);\n",
+        "    const ExecuteResult result = owner.execute(packet, frame, false);\n",
         "    if (held_->in_use() >= held_->budget()) return RxVerdict::kDone;\n"
-        "    result = owner.execute(packet, frame, false);\n",
+        "    const ExecuteResult result = owner.execute(packet, frame, false);\n",
         "a spent budget stops everybody for ever",
         RECEIVER,
     ),
@@ -103,8 +104,8 @@ MUTANTS = [
     mutant(
         "placed-slot-not-taken",
         "stream/stream_receiver.cpp",
-        "  received_.set(packet.psn.value());\n  placed_.set(packet.psn.value());\n",
-        "  placed_.set(packet.psn.value());\n",
+        "  received_.set(packet.psn.value());\n  ++taken_slots_;\n  placed_",
+        "  ++taken_slots_;\n  placed_",
         "a duplicate is placed again, over newer data",
     ),
     mutant(
@@ -188,23 +189,22 @@ MUTANTS = [
     mutant(
         "synchronise-not-checked",
         "mp/responder.cpp",
-        "  if ((packet.mp_data.flags & wire::kMpDataSync) != 0 && "
-        "receiver_.rcv_nxt().before(first)) {",
-        "  if (false && receiver_.rcv_nxt().before(first)) {",
+        "    if (receiver_.rcv_nxt().before(first)) return",
+        "    if (false && receiver_.rcv_nxt().before(first)) return",
         "the flag is seen before its data",
     ),
     mutant(
         "synchronise-checked-against-the-packet",
         "mp/responder.cpp",
-        "receiver_.rcv_nxt().before(first)) {",
-        "receiver_.rcv_nxt().before(packet.psn)) {",
+        "receiver_.rcv_nxt().before(first)) return",
+        "receiver_.rcv_nxt().before(packet.psn)) return",
         "an operation refuses its own packets",
     ),
     mutant(
         "synchronise-one-packet-too-soon",
         "mp/responder.cpp",
-        "receiver_.rcv_nxt().before(first)) {",
-        "(receiver_.rcv_nxt() + 1).before(first)) {",
+        "receiver_.rcv_nxt().before(first)) return",
+        "(receiver_.rcv_nxt() + 1).before(first)) return",
         "the last packet before it may be missing",
     ),
     mutant(

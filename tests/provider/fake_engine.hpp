@@ -59,7 +59,7 @@ MPRDMA_FAKE_API uint32_t fake_engine_cm_ids();
 MPRDMA_FAKE_API void fake_engine_cm_fail(uint32_t op, int error);
 MPRDMA_FAKE_API void fake_engine_cm_last(uint32_t op, mprdma_abi_cm_command* out);
 MPRDMA_FAKE_API bool fake_engine_cm_raise(uint32_t type, uint32_t id);
-// Calls of progress() and kick() so far.
+// Calls of progress(), kick() and send() so far.
 MPRDMA_FAKE_API uint64_t fake_engine_progress_calls();
 
 }  // namespace mprdma::provider_test

@@ -113,7 +113,8 @@ int mprdma_engine_connect(const mprdma_abi_client* client, mprdma_abi_channel* c
                                 mprdma::provider_test::execute,
                                 mprdma::provider_test::progress,
                                 mprdma::provider_test::progress,
-                                mprdma::provider_test::progress};
+                                mprdma::provider_test::progress,
+                                mprdma::provider_test::send};
   engine().any = connection;
   engine().connections++;
   engine().connects++;

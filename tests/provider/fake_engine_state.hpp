@@ -159,6 +159,7 @@ void flush(Qp& qp);
 void before_next_event(void (*call)());
 // The functions of a channel.
 void progress(void*);
+void send(void*, uint32_t doorbell);
 
 // ---- fake_engine_commands.cpp
 

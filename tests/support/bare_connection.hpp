@@ -48,7 +48,8 @@ class BareConnection {
 
   explicit BareConnection(QpService service, Qpn qpn, const SharedReceives* shared = nullptr)
       : memory(kBytes),
-        core(config_of(service, qpn, shared), {&regions, &held, &counters, nullptr, nullptr}),
+        core(config_of(service, qpn, shared),
+             {.memory = &regions, .held = &held, .counters = &counters}),
         connection(core),
         placements_(kMaxPlacements),
         released_(kMaxReleased) {

@@ -93,9 +93,11 @@ inline wire::Packet random_packet(wire::Opcode opcode, Prng& prng, uint32_t payl
                      .nack = static_cast<wire::NackCode>(
                          prng.below(static_cast<uint64_t>(wire::NackCode::kCount))),
                      .detail = draw8(0x1f),
+                     .run = draw8(0xff),
                      .echoed_timestamp = draw32(),
                      .sack = Psn(draw24()),
-                     .msn = draw24()};
+                     .msn = draw24(),
+                     .delay_us = draw8(0xff)};
   }
   if (info.has_reth) {
     packet.reth = {.va = prng.next_u64(), .rkey = Key(draw32()), .dma_len = draw32()};

@@ -85,6 +85,31 @@ def names_of_the_codes(path):
         expect(f"NACK {name}" in shown, f"NACK {name} is not shown")
 
 
+# The acknowledgement of the page's worked example: of a sender without runs, delays and segments.
+EARLIER_ACK = """
+02 00 00 00 00 01 02 00 00 00 00 02 08 00
+45 02 00 3c 00 00 40 00 40 11 26 ab 0a 01 00 02 0a 01 00 01
+c3 50 12 b7 00 28 00 00 d1 40 ff ff 00 00 02 01 00 00 00 fd
+10 1c 00 00 12 34 56 78 00 00 ff 00 00 00 07 00 b0 19 92 ef
+"""
+
+
+def a_packet_of_an_earlier_sender_is_read(path, directory):
+    """Fields that were reserved then are zero, and the summary names none of them."""
+    frame = bytes.fromhex(EARLIER_ACK)
+    earlier = directory / "earlier.pcap"
+    record = (0).to_bytes(8, "little") + len(frame).to_bytes(4, "little") * 2 + frame
+    earlier.write_bytes(path.read_bytes()[:24] + record)
+    nothing_malformed(earlier)
+    names = ["mprdma.ack.sack", "mprdma.ack.run", "mprdma.ack.msn", "mprdma.ack.delay"]
+    shown = capture.fields(earlier, names)
+    expect(len(shown) == 1, f"tshark shows {len(shown)} packets")
+    values = [number(shown[0][name]) for name in names]
+    expect(values == [255, 0, 7, 0], f"{names} are {values}")
+    summary = capture.summary(earlier, "mprdma")[0]
+    expect("AACK=253 SACK=255" in summary and "Run=" not in summary, summary)
+
+
 def names_of_the_messages(path):
     """Wireshark's own names of the messages of communication management, in their order."""
     shown = capture.summary(path, "infiniband.mad.mgmtclass == 7")
@@ -144,6 +169,10 @@ def main():
             (
                 "a broken packet is said to be broken",
                 lambda: a_broken_packet_is_said_to_be_broken(ours, directory),
+            ),
+            (
+                "a packet of an earlier sender is read",
+                lambda: a_packet_of_an_earlier_sender_is_read(ours, directory),
             ),
             ("no packet of Soft-RoCE is malformed", lambda: nothing_malformed(REFERENCE)),
             (

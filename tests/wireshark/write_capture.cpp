@@ -36,7 +36,9 @@ void expect_mp_ack(const wire::Packet& packet, Expected& out) {
   out.add("mprdma.ack.detail", ack.detail);
   out.add("mprdma.ack.echoed_timestamp", ack.echoed_timestamp);
   out.add("mprdma.ack.sack", ack.sack.value());
+  out.add("mprdma.ack.run", ack.run);
   out.add("mprdma.ack.msn", ack.msn);
+  out.add("mprdma.ack.delay", ack.delay_us);
 }
 
 void expect_mp_data(const wire::Packet& packet, Expected& out) {
@@ -48,7 +50,8 @@ void expect_mp_data(const wire::Packet& packet, Expected& out) {
   out.add("mprdma.data.probe", flag(wire::kMpDataTailProbe));
   out.add("mprdma.data.timestamp", data.timestamp);
   out.add("mprdma.data.message_number", data.message_number);
-  out.add("mprdma.data.offset", data.offset);
+  const bool read = packet.info().operation == wire::Operation::kReadRequest;
+  out.add(read ? "mprdma.data.segment" : "mprdma.data.offset", data.offset);
 }
 
 // The standard's extension headers, under the names that Wireshark and our dissector give them.
@@ -112,6 +115,8 @@ wire::PairInfo random_pair_info(Prng& prng) {
   info.ordered = prng.chance(1, 2);
   info.abilities = static_cast<uint32_t>(prng.next_u64());
   info.window_slots = static_cast<uint16_t>(8 << prng.below(5));
+  info.segment = static_cast<uint32_t>(prng.below(1 << 16)) * 256;
+  info.takes_runs = prng.chance(1, 2);
   info.sender_qpn = Qpn(static_cast<uint32_t>(prng.below(1 << 24)));
   info.receiver_qpn = Qpn(static_cast<uint32_t>(prng.below(1 << 24)));
   return info;
@@ -131,6 +136,8 @@ void expect_pair_mad(const wire::PairMad& mad, Expected& out) {
     out.add("mprdma.pair.mode", static_cast<uint64_t>(mad.info.mode));
     out.add("mprdma.pair.abilities", mad.info.abilities);
     out.add("mprdma.pair.window_slots", mad.info.window_slots);
+    out.add("mprdma.pair.segment", mad.info.segment);
+    out.add("mprdma.pair.takes_runs", mad.info.takes_runs);
     out.add("mprdma.pair.sender_qpn", mad.info.sender_qpn.value());
     out.add("mprdma.pair.receiver_qpn", mad.info.receiver_qpn.value());
   }

@@ -15,7 +15,7 @@ local mprdma = Proto("mprdma", "MP-RDMA")
 
 -- ---- Section 5: opcodes. The low five bits are those of RC.
 
-local MP_FIRST, MP_LAST, MP_ACK = 0xc0, 0xdf, 0xd1
+local MP_FIRST, MP_LAST, MP_READ_REQUEST, MP_ACK = 0xc0, 0xdf, 0xcc, 0xd1
 
 local OPCODES = {
   [0xc0] = "MP_SEND_FIRST",
@@ -70,6 +70,8 @@ local MODES = {
 
 local STREAMS = { [0] = "request", [1] = "response" }
 local MP_VERSION = 1
+local DELAY_MAX = 255 -- this many microseconds, or more
+local SEGMENT_UNIT = 256 -- bytes
 
 -- ---- Fields
 
@@ -89,6 +91,7 @@ local f = {
   data_timestamp = ProtoField.uint32("mprdma.data.timestamp", "Timestamp (ns)", base.DEC),
   data_message = ProtoField.uint24("mprdma.data.message_number", "Message number", base.DEC),
   data_offset = ProtoField.uint32("mprdma.data.offset", "Offset", base.DEC),
+  data_segment = ProtoField.uint32("mprdma.data.segment", "Segment of the response", base.DEC),
 
   ack_version = ProtoField.uint8("mprdma.ack.version", "Version", base.DEC, nil, 0xf0),
   ack_aack = ProtoField.uint24("mprdma.ack.aack", "AACK (PSN of the BTH)", base.DEC),
@@ -102,7 +105,9 @@ local f = {
   ack_detail = ProtoField.uint8("mprdma.ack.detail", "Detail", base.DEC),
   ack_timestamp = ProtoField.uint32("mprdma.ack.echoed_timestamp", "Echoed timestamp", base.DEC),
   ack_sack = ProtoField.uint24("mprdma.ack.sack", "SACK PSN", base.DEC),
+  ack_run = ProtoField.uint8("mprdma.ack.run", "Run: packets before SACK", base.DEC),
   ack_msn = ProtoField.uint24("mprdma.ack.msn", "MSN", base.DEC),
+  ack_delay = ProtoField.uint8("mprdma.ack.delay", "Delay (us)", base.DEC),
 
   pair_response = ProtoField.uint8("mprdma.pair.response", "Response", base.DEC, NO_YES, 0x80),
   pair_status = ProtoField.uint16("mprdma.pair.status", "Status", base.HEX),
@@ -114,6 +119,8 @@ local f = {
   pair_mode = ProtoField.uint8("mprdma.pair.mode", "Mode", base.DEC, MODES),
   pair_abilities = ProtoField.uint32("mprdma.pair.abilities", "Abilities", base.HEX),
   pair_slots = ProtoField.uint16("mprdma.pair.window_slots", "Window L (slots)", base.DEC),
+  pair_segment = ProtoField.uint32("mprdma.pair.segment", "Longest segment (bytes)", base.DEC),
+  pair_runs = ProtoField.uint8("mprdma.pair.takes_runs", "Takes runs", base.DEC, NO_YES, 0x01),
   pair_sender = ProtoField.uint24("mprdma.pair.sender_qpn", "Sender's queue pair", base.HEX),
   pair_receiver = ProtoField.uint24("mprdma.pair.receiver_qpn", "Receiver's queue pair", base.HEX),
 
@@ -163,8 +170,19 @@ local function mp_data(tvb, at, tree, info)
   local retx = t:add(f.data_retx, tvb(at + 1, 1))
   t:add(f.data_timestamp, tvb(at + 4, 4))
   t:add(f.data_message, tvb(at + 8, 3))
-  t:add(f.data_offset, tvb(at + 12, 4))
-  info:append(" Msg=" .. tvb(at + 8, 3):uint() .. " Off=" .. tvb(at + 12, 4):uint())
+  info:append(" Msg=" .. tvb(at + 8, 3):uint())
+  local offset = tvb(at + 12, 4):uint()
+  if tvb(0, 1):uint() ~= MP_READ_REQUEST then
+    t:add(f.data_offset, tvb(at + 12, 4))
+    info:append(" Off=" .. offset)
+  else
+    local segment = t:add(f.data_segment, tvb(at + 12, 4))
+    if offset == 0 then
+      segment:append_text(" (path MTU)")
+    else
+      info:append(" Seg=" .. offset)
+    end
+  end
   if tvb(at + 1, 1):bitfield(5) == 1 then
     info:append(" [probe]")
   end
@@ -195,9 +213,18 @@ local function mp_ack(tvb, at, tree, info)
   if tvb(at + 1, 1):bitfield(3) == 0 then
     sack:append_text(" (not valid)")
   end
+  t:add(f.ack_run, tvb(at + 11, 1))
   t:add(f.ack_msn, tvb(at + 12, 3))
+  local delay = t:add(f.ack_delay, tvb(at + 15, 1))
+  if tvb(at + 15, 1):uint() == DELAY_MAX then
+    delay:append_text(" (or longer)")
+  end
   info:append(" " .. STREAMS[tvb(at + 1, 1):bitfield(7)] .. " AACK=" .. tvb(9, 3):uint())
   info:append(" SACK=" .. tvb(at + 8, 3):uint())
+  local run = tvb(at + 11, 1):uint()
+  if run ~= 0 then
+    info:append(" Run=" .. run)
+  end
   if code ~= 0 then
     nack:add_proto_expert_info(e_nack)
     info:append(" NACK " .. (NACK_CODES[code] or code))
@@ -368,6 +395,9 @@ local function dissect_pair_mad(tvb, pinfo, root)
     end
   end
   tree:add(f.pair_slots, mad(at + 8, 2))
+  local segment = mad(at + 10, 2)
+  tree:add(f.pair_segment, segment, segment:uint() * SEGMENT_UNIT)
+  tree:add(f.pair_runs, mad(at + 12, 1))
   tree:add(f.pair_sender, mad(at + 13, 3))
   tree:add(f.pair_receiver, mad(at + 17, 3))
   local text = " from=0x%06x to=0x%06x %s mode=%s pinned=%s"

@@ -25,11 +25,13 @@ class HeldPool {
   explicit HeldPool(uint32_t budget)
       : budget_(budget),
         limit_(budget),
+        long_limit_(budget),
         entries_(std::make_unique_for_overwrite<Entry[]>(budget)) {}
 
   // An entry's index, or kNone when the budget is spent.
   uint32_t allocate(const wire::Packet& packet, FrameHandle frame) {
-    if (in_use_ >= limit_) return kNone;
+    const bool is_long = packet.payload_len > wire::kMaxPathMtu;
+    if (in_use_ >= limit_ || (is_long && long_in_use_ >= long_limit_)) return kNone;
     uint32_t index = free_;
     if (index != kNone) {
       free_ = entries_[index].held.next_free;
@@ -38,10 +40,12 @@ class HeldPool {
     }
     std::construct_at(&entries_[index].held, HeldPacket{packet, frame, kNone});
     ++in_use_;
+    long_in_use_ += is_long ? 1 : 0;
     return index;
   }
   void give_back(uint32_t index) {
     CHECK(index < high_water_ && in_use_ > 0);
+    if (entries_[index].held.packet.payload_len > wire::kMaxPathMtu) --long_in_use_;
     entries_[index].held.next_free = free_;
     free_ = index;
     --in_use_;
@@ -49,6 +53,8 @@ class HeldPool {
   const HeldPacket& operator[](uint32_t index) const { return entries_[index].held; }
   // A port may lend fewer frames than the budget; frames that are held already stay.
   void set_limit(uint32_t limit) { limit_ = limit < budget_ ? limit : budget_; }
+  // The same for packets that are longer than any path MTU, of which a port has fewer frames.
+  void set_long_limit(uint32_t limit) { long_limit_ = limit < budget_ ? limit : budget_; }
   [[nodiscard]] uint32_t in_use() const { return in_use_; }
   [[nodiscard]] uint32_t budget() const { return budget_; }
 
@@ -62,7 +68,9 @@ class HeldPool {
 
   uint32_t budget_;
   uint32_t limit_;
+  uint32_t long_limit_;
   uint32_t in_use_ = 0;
+  uint32_t long_in_use_ = 0;
   uint32_t high_water_ = 0;  // high-water mark: entries that have ever been allocated
   uint32_t free_ = kNone;
   std::unique_ptr<Entry[]> entries_;

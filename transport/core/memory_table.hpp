@@ -23,6 +23,7 @@
 #include "base/check.hpp"
 #include "base/key.hpp"
 #include "base/qpn.hpp"
+#include "wire/constants.hpp"
 
 namespace mprdma::transport {
 
@@ -84,9 +85,9 @@ enum class BindError : uint8_t {
 
 class MemoryTable {
  public:
-  // Largest range of a null region that one translation may ask for, bytes: a datagram of the
-  // largest MTU behind its GRH.
-  static constexpr uint64_t kNullBytesMax = 4096 + 64;
+  // Largest range of a null region that one translation may ask for, bytes: a segment, or a
+  // datagram of the largest MTU behind its GRH.
+  static constexpr uint64_t kNullBytesMax = wire::kMaxSegment + 64;
 
   explicit MemoryTable(uint32_t capacity)
       : capacity_(capacity),

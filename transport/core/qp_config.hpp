@@ -27,6 +27,9 @@ struct Device {
   MemoryTable* memory = nullptr;  // BIND_MW and invalidation change it
   HeldPool* held = nullptr;
   TransportCounters* counters = nullptr;
+  // The host takes acknowledgements that are owed (Qp::take_ack); otherwise each leaves in the
+  // actions of the packet that it answers.
+  bool owes_acks = false;
   TraceSink* trace = nullptr;  // takes the events of trace.hpp; nullptr: nobody does
   // XRC: looks up a shared receive queue by its number and domain; nullptr if there is none.
   void* host = nullptr;
@@ -61,6 +64,13 @@ struct QpAttributes {
   uint32_t access = 0;  // kRemote*
   uint32_t qkey = 0;    // UD
   uint32_t path_mtu = 1024;
+  // Mode mp: the longest payload of a packet that is sent to the peer, and that is taken from it,
+  // bytes; 0: path_mtu. Multiples of path_mtu, for a wire between engines (Segment below).
+  uint32_t send_segment = 0;
+  uint32_t take_segment = 0;
+  // Mode mp: most packets that an acknowledgement of this side answers: above 1 only if the peer
+  // understands runs (wire/mp_ack_ext.hpp). At most 256.
+  uint32_t ack_run = 1;
   Qpn dest_qpn{};
   Psn rq_psn;
   Psn sq_psn;
@@ -74,6 +84,24 @@ struct QpAttributes {
   uint8_t max_dest_rd_atomic = 1;
   bool sqd_notify = true;  // raise QpEvent::kSqDrained (en_sqd_async_notify)
 };
+
+// Segments. In the mode mp each packet names its place in the message, so that the sender chooses
+// the length of its packets: path_mtu, or a longer segment that the peer has said it takes. READ
+// data comes in segments of the length that the request names. A queue pair may choose anew at any
+// time, for the requests that begin from then on.
+constexpr uint32_t send_segment_of(const QpAttributes& attributes) {
+  return attributes.send_segment > attributes.path_mtu ? attributes.send_segment
+                                                       : attributes.path_mtu;
+}
+constexpr uint32_t longest_segment(const QpAttributes& attributes) {
+  return attributes.take_segment > attributes.path_mtu ? attributes.take_segment
+                                                       : attributes.path_mtu;
+}
+// Whether a packet that is not its message's last may have this payload.
+constexpr bool takes_segment(const QpAttributes& attributes, uint32_t bytes) {
+  return bytes == attributes.path_mtu ||
+         (bytes <= attributes.take_segment && bytes > 0 && bytes % attributes.path_mtu == 0);
+}
 
 // The timeout of a code: 4.096 us * 2^code (IBTA 9.9.2.1). Callers handle code 0, "for ever".
 constexpr Duration ack_timeout(uint8_t code) {

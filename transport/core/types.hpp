@@ -13,6 +13,7 @@
 #include "base/qpn.hpp"
 #include "base/units.hpp"
 #include "transport/core/params.hpp"
+#include "wire/bare_packet.hpp"
 #include "wire/packet.hpp"
 
 namespace mprdma::transport {
@@ -95,6 +96,17 @@ struct SendRequest {
   std::span<const Sge> sges;  // copied by post_send
 };
 
+// A SEND or WRITE of one piece without fence, synchronise and immediate: what applications send
+// most. Qp::post_plain() takes it with less work than post_send() takes a SendRequest.
+struct PlainRequest {
+  uint64_t wr_id;
+  uint64_t remote_addr;  // WRITE
+  Key rkey;              // WRITE
+  WorkOpcode opcode;
+  uint16_t flags;
+  Sge sge;  // inline data: as in SendRequest
+};
+
 struct RecvRequest {
   uint64_t wr_id = 0;
   std::span<const Sge> sges;  // copied by post_recv
@@ -120,6 +132,14 @@ struct Completion {
   const SharedReceives* shared = nullptr;  // the queue that a receive came from
 };
 
+// A success of a send request, as Qp::pop_plain() hands it out.
+struct PlainCompletion {
+  uint64_t wr_id;
+  uint32_t byte_len;
+  WcOpcode opcode;
+  bool emit;  // as in Completion
+};
+
 // Affiliated asynchronous events (IBTA 11.6.3).
 enum class QpEvent : uint8_t {
   kNone,
@@ -130,6 +150,15 @@ enum class QpEvent : uint8_t {
   kSqDrained,
   kLastWqeReached,  // ERR: the queue pair takes no more from its shared receive queue
 };
+
+// What the host has to look at again after a call of the queue pair. The other answers are the same
+// as before, but that next_deadline() may have moved: on, or nearer by a shorter round trip.
+using QpChanges = uint8_t;
+inline constexpr QpChanges kCompletionsChanged = 1 << 0;  // poll_completion() may have one
+inline constexpr QpChanges kSendingChanged = 1 << 1;      // wants_to_send() may have become true
+inline constexpr QpChanges kDeadlineChanged = 1 << 2;     // next_deadline() may be earlier
+inline constexpr QpChanges kOthersChanged = 1 << 3;       // poll_event(), busy(), state(), ...
+inline constexpr QpChanges kAllChanged = 0xf;
 
 // A frame that the host lent: opaque to the transport, which returns it in RxActions::released.
 using FrameHandle = uint64_t;
@@ -156,6 +185,16 @@ struct Placement {
   uint64_t* original = nullptr;  // memory of the transport, which waits for the value
 };
 
+// Sets the fields that kPayload uses.
+inline void place_payload(Placement& out, FrameHandle frame, uint32_t payload_offset,
+                          uint32_t length, uint64_t addr) {
+  out.frame = frame;
+  out.payload_offset = payload_offset;
+  out.length = length;
+  out.addr = addr;
+  out.kind = PlacementKind::kPayload;
+}
+
 // A piece of a packet's payload in host memory (checked and translated).
 struct Segment {
   uint64_t addr;
@@ -166,8 +205,22 @@ struct TxPacket {
   wire::Packet header;  // payload_len set
   uint32_t ah = 0;      // UD: the host's number of the address; otherwise the connection's address
   bool retransmission = false;  // an earlier copy was sent
+  bool more = true;             // false: no other packet may leave now
   uint32_t num_segments = 0;
   std::array<Segment, kMaxSge> segments;
+};
+
+// A packet of a PlainRequest, as Qp::poll_plain() hands it out.
+struct PlainPacket {
+  wire::BarePacket header;
+  uint64_t from = 0;  // host memory of the payload, all of it
+  bool more = false;  // another one may be ready
+};
+
+// The effect of a packet that Qp::take_plain() took.
+struct PlainPlacement {
+  uint64_t to = 0;      // host memory for the payload
+  uint32_t length = 0;  // bytes; 0: there is nothing to place
 };
 
 // A small vector whose storage the host allocates once, for the worst case.
@@ -178,6 +231,11 @@ class ActionList {
   void push(const T& value) {
     CHECK(size_ < storage_.size());
     storage_[size_++] = value;
+  }
+  // As push(), for a caller that fills the entry in place: it holds what an earlier one held.
+  T& append() {
+    CHECK(size_ < storage_.size());
+    return storage_[size_++];
   }
   [[nodiscard]] uint32_t size() const { return size_; }
   [[nodiscard]] bool empty() const { return size_ == 0; }
@@ -196,12 +254,16 @@ inline constexpr uint32_t kMaxReleased = 2 * kWindowSlotsMax;
 inline constexpr uint32_t kMaxPlacements = kMaxReleased * kMaxSge;
 
 // The work that one call leaves to the host, in this order: all placements, then release the
-// frames, then send the acknowledgement, then poll completions. The host clears it between calls.
+// frames, then send the acknowledgements (the owed one first), then poll completions. The host
+// clears it between calls.
 struct RxActions {
   RxActions(std::span<Placement> placement_storage, std::span<FrameHandle> released_storage)
       : placements(placement_storage), released(released_storage) {}
   ActionList<Placement> placements;
   ActionList<FrameHandle> released;  // held frames that the transport needs no longer
+  // An acknowledgement of earlier packets that was owed (Qp::take_ack) and may wait no longer.
+  bool has_owed_ack = false;
+  wire::Packet owed_ack;
   bool has_ack = false;
   // The immediate answer to the packet, sent ahead of any queue: an acknowledgement of the mode mp,
   // or a CNP. dest_qpn, vp and psn are filled in.
@@ -209,7 +271,7 @@ struct RxActions {
   void clear() {
     placements.clear();
     released.clear();
-    has_ack = false;
+    has_ack = has_owed_ack = false;
   }
 };
 

@@ -39,10 +39,18 @@ RxVerdict MpConnection::on_packet(Time now, const wire::Packet& packet, FrameHan
     return RxVerdict::kDone;
   }
   core_.heard_peer = true;
-  responder_.on_sign_of_life(now);
+  const bool woken = responder_.on_sign_of_life(now);
   if (packet.ce) [[unlikely]]
     notify_congestion(now, packet);
-  switch (info.stream) {
+  const RxVerdict verdict = dispatch(now, packet, frame, actions);
+  if (woken || cnp_due_ || pace_.controlled()) [[unlikely]]
+    core_.changes = kAllChanged;
+  return verdict;
+}
+
+RxVerdict MpConnection::dispatch(Time now, const wire::Packet& packet, FrameHandle frame,
+                                 RxActions& actions) {
+  switch (packet.info().stream) {
     case wire::PacketStream::kRequest:
       return responder_.on_request(now, packet, frame, actions);
     case wire::PacketStream::kResponse:
@@ -55,6 +63,17 @@ RxVerdict MpConnection::on_packet(Time now, const wire::Packet& packet, FrameHan
       }
       return RxVerdict::kDone;
   }
+}
+
+// Both streams may owe one.
+bool MpConnection::take_ack(Time now, wire::Packet& ack) {
+  StreamReceiver* const receivers[] = {&responder_.receiver(), &requester_.receiver()};
+  for (StreamReceiver* receiver : receivers) {
+    if (!receiver->owes_ack()) continue;
+    receiver->take_ack(now, ack);
+    return true;
+  }
+  return false;
 }
 
 // DCQCN's notification point. RxActions::ack is taken by the acknowledgement of the marked packet,
@@ -83,10 +102,6 @@ void MpConnection::on_deadline(Time now, RxActions&) {
   if (responder_sends()) responder_.on_deadline(now);
 }
 
-bool MpConnection::responder_sends() const {
-  return receives_packets(core_.state) || (core_.state == QpState::kErr && responder_.refused());
-}
-
 bool MpConnection::wants_to_send() const {
   if (pace_.controlled()) [[unlikely]] {
     if (cnp_due_) return true;
@@ -111,9 +126,13 @@ bool MpConnection::poll_packet(Time now, TxPacket& out) {
   responses_first_ = !responses_first_;
   for (int turn = 0; turn < 2; ++turn) {
     const bool response = (turn == 0) == responses_first_;
-    const bool sent = response ? responder_sends() && responder_.poll_packet(now, out)
-                               : sends_requests(core_.state) && requester_.poll_packet(now, out);
+    const bool sent =
+        response ? !responder_.quiet() && responder_sends() && responder_.poll_packet(now, out)
+                 : sends_requests(core_.state) && requester_.poll_packet(now, out);
     if (!sent) continue;
+    // The requester may have been asked first, and have said that nothing changed.
+    if (response) core_.changes = kAllChanged;
+    out.more |= !responder_.quiet() || pace_.controlled();
     pace_.on_sent(now, out.header);
     return true;
   }

@@ -3,6 +3,8 @@
 // streams share a rate if a rate controller is chosen (connection_pace.hpp).
 #pragma once
 
+#include <algorithm>
+
 #include "transport/core/stats.hpp"
 #include "transport/mp/requester.hpp"
 #include "transport/mp/responder.hpp"
@@ -38,9 +40,44 @@ class MpConnection : public ConnectionDefaults {
   void on_deadline(Time now, RxActions& actions);
   void on_back_pressure() { requester_.on_back_pressure(), responder_.on_back_pressure(); }
 
+  [[nodiscard]] bool owes_ack() const {
+    return responder_.receiver().owes_ack() || requester_.receiver().owes_ack();
+  }
+  [[nodiscard]] Time owed_since() const {
+    const Time requests = responder_.receiver().owed_since();
+    return std::min(requests, requester_.receiver().owed_since());
+  }
+  bool take_ack(Time now, wire::Packet& ack);
+
   [[nodiscard]] bool wants_to_send() const;
   bool poll_packet(Time now, TxPacket& out);
   bool poll_completion(Completion& out) { return requester_.poll_completion(out); }
+  // ---- The common case, as Qp has it
+  bool post_plain(Time now, const PlainRequest& request) {
+    return requester_.post_plain(now, request);
+  }
+  bool poll_plain(Time now, PlainPacket& out) {
+    if (pace_.controlled() || !responder_.quiet()) return false;
+    if (!requester_.poll_plain(now, out)) return false;
+    responses_first_ = !responses_first_;
+    return true;
+  }
+  bool take_plain(Time now, const wire::BarePacket& packet, RxActions& actions,
+                  PlainPlacement* placement) {
+    if (pace_.controlled() || responder_.dormant()) return false;
+    if (packet.opcode == static_cast<uint8_t>(wire::Opcode::kMpAck)) {
+      placement->length = 0;
+      return sends_requests(core_.state) && packet.payload_len == 0 &&
+             requester_.take_plain_ack(now, packet);
+    }
+    placement->length = packet.payload_len;
+    return receives_packets(core_.state) && is_plain_write(packet.opcode) &&
+           responder_.take_plain_write(now, packet, actions, &placement->to);
+  }
+  [[nodiscard]] bool sends_long() const {
+    return requester_.sends_long() || responder_.sends_long();
+  }
+  bool pop_plain(PlainCompletion& out) { return requester_.pop_plain(out); }
   [[nodiscard]] bool sends_failed() const { return requester_.failed(); }
   [[nodiscard]] Time next_deadline() const;
   [[nodiscard]] bool busy() const;
@@ -55,7 +92,15 @@ class MpConnection : public ConnectionDefaults {
 
  private:
   [[nodiscard]] bool accepts(wire::PacketStream stream, const wire::Packet& packet) const;
-  [[nodiscard]] bool responder_sends() const;
+  [[nodiscard]] static bool is_plain_write(uint8_t opcode) {
+    return opcode >= static_cast<uint8_t>(wire::Opcode::kMpWriteFirst) &&
+           opcode <= static_cast<uint8_t>(wire::Opcode::kMpWriteOnly) &&
+           opcode != static_cast<uint8_t>(wire::Opcode::kMpWriteLastImm);
+  }
+  RxVerdict dispatch(Time now, const wire::Packet& packet, FrameHandle frame, RxActions& actions);
+  [[nodiscard]] bool responder_sends() const {
+    return receives_packets(core_.state) || (core_.state == QpState::kErr && responder_.refused());
+  }
   void notify_congestion(Time now, const wire::Packet& packet);
   [[nodiscard]] StreamStats with_rate(const StreamSender& sender) const {
     StreamStats stats = sender.stats();

@@ -31,6 +31,9 @@ void Requester::connect() {
 
 void Requester::follow_attributes() {
   const uint8_t timeout = attributes_.timeout;
+  response_receiver_.set_ack_run(attributes_.ack_run);
+  // What has not begun takes the segment of the time when it begins.
+  if (send_segment_of(attributes_) > attributes_.path_mtu && sends_.has_unsent()) note_long();
   sender_.limit_timeouts(timeout == 0 ? Duration::infinite() : ack_timeout(timeout));
 }
 
@@ -48,22 +51,26 @@ bool Requester::post_send(Time now, const SendRequest& request) {
   if (work == nullptr) return false;
   now_ = now;
   size_work(*work);
-  note_backlog();
+  const bool ordinary = work->plain && sends_.steady() && sender_.steady();
+  if (ordinary) core_.changes = sends_.size() > 1 ? kSendingChanged : kAllChanged;
+  // Behind packets that are ready it changes nothing.
+  if (!ordinary || !had_new_) note_backlog();
   return true;
 }
 
-void Requester::size_work(Work& work) const {
+void Requester::size_work(Work& work) {
   if (is_local_work(work.opcode)) {
     // Local work sends no packet, so no packet can be too early.
     work.flags &= static_cast<uint16_t>(~kSynchronise);
     work.length = 0;
     return;
   }
-  const uint32_t packets =
-      is_atomic(work.opcode) ? 1 : packets_of(work.length, attributes_.path_mtu);
+  choose_segment(work);
+  const uint32_t packets = is_atomic(work.opcode) ? 1 : packets_of(work.length, work.segment);
   const bool answered = is_answered(work.opcode);
   work.packets = answered ? 1 : packets;
   work.response_packets = answered ? packets : 0;
+  work.plain = !answered && (work.flags & (kFence | kSynchronise)) == 0;
 }
 
 // ---- Sending -----------------------------------------------------------------------------------
@@ -96,7 +103,7 @@ Time Requester::next_release() const {
   return waits_to_follow() ? sync_release(sends_.next()) : Time::never();
 }
 
-bool Requester::has_new() const {
+bool Requester::find_new() const {
   if (!sends_.has_next()) return false;
   // Serial numbers must not wrap while a READ stays open and the request stream runs on.
   const Work& oldest = sends_.oldest();
@@ -108,8 +115,9 @@ bool Requester::has_new() const {
 }
 
 void Requester::begin() {
-  sends_.begin(sender_.nxt());
   Work& work = sends_.next();
+  if (work.segment != send_segment_of(attributes_)) size_work(work);
+  sends_.begin(sender_.nxt());
   work.message_number = receive_number_ & kPsnMask;
   if (consumes_receive(work.opcode)) ++receive_number_;
   if (is_answered(work.opcode)) {
@@ -129,8 +137,43 @@ void Requester::note_backlog() {
   had_new_ = has;
 }
 
+// poll_packet() in the common case: the next packet of a plain request. Requires steady(),
+// had_new_ and sends_.next_is_plain().
+bool Requester::poll_steady(Time now, TxPacket& out) {
+  core_.changes = sender_.idle() ? kDeadlineChanged : 0;
+  if (!sender_.may_send_steady()) return false;
+  const uint32_t packet_index = sends_.next_packet();
+  if (packet_index == 0) begin();
+  if (!fill_plain(sends_.next(), packet_index, out)) [[unlikely]] {
+    core_.changes = kAllChanged;
+    return false;
+  }
+  out.header.psn = sender_.nxt();
+  out.header.vp = sender_.send_steady(now);
+  sends_.advance(1);
+  if (sends_.next_is_plain()) {
+    out.more = sender_.may_send_steady();
+    return true;
+  }
+  out.more = sends_.has_unsent();
+  if (out.more) {
+    core_.changes = kAllChanged;
+    sends_.run_local_work(sender_.nxt());
+  }
+  had_new_ = has_new();
+  return true;
+}
+
 bool Requester::poll_packet(Time now, TxPacket& out) {
   now_ = now;
+  if (steady()) [[likely]] {
+    if (!sends_.has_unsent()) {
+      had_new_ = false;
+      core_.changes = 0;
+      return false;
+    }
+    if (had_new_ && sends_.next_is_plain()) return poll_steady(now, out);
+  }
   note_backlog();
   if (keepalive_due_) {
     make_keepalive(out);
@@ -181,18 +224,40 @@ bool Requester::fill_request(uint32_t index, uint32_t packet_index, TxPacket& ou
   header.reth = {.va = work.remote_addr, .rkey = work.rkey, .dma_len = work.length};
   if (is_answered(work.opcode)) {
     header.opcode = mp_opcode(work.opcode, true, true);
+    if (work.segment != attributes_.path_mtu) header.mp_data.offset = work.segment;
     return !is_atomic(work.opcode) || fill_atomic(index, header);
   }
   const bool first = packet_index == 0;
   const bool last = packet_index + 1 == work.packets;
-  const uint32_t offset = packet_index * attributes_.path_mtu;
+  const uint32_t offset = packet_index * work.segment;
   header.mp_data.offset = offset;
-  header.payload_len = std::min(work.length - offset, attributes_.path_mtu);
+  header.payload_len = std::min(work.length - offset, work.segment);
   header.solicited_event = last && (work.flags & kSolicited) != 0;
   header.immdt = work.imm_or_rkey;
   header.ieth_rkey = Key(work.imm_or_rkey);
   header.opcode = mp_opcode(work.opcode, first, last);
   return sends_.gather(index, offset, header.payload_len, out);
+}
+
+// fill_request() for a request with one piece of payload in each packet.
+bool Requester::fill_plain(const Work& work, uint32_t packet_index, TxPacket& out) {
+  const bool first = packet_index == 0;
+  const bool last = packet_index + 1 == work.packets;
+  const uint32_t offset = packet_index * work.segment;
+  wire::Packet& header = out.header;
+  header = wire::kBlankPacket;
+  header.opcode = mp_opcode(work.opcode, first, last);
+  header.dest_qpn = attributes_.dest_qpn;
+  header.mp_data.timestamp = static_cast<uint32_t>(now_.ns());
+  header.mp_data.message_number = work.message_number;
+  header.mp_data.offset = offset;
+  header.payload_len = std::min(work.length - offset, work.segment);
+  header.solicited_event = last && (work.flags & kSolicited) != 0;
+  header.reth = {.va = work.remote_addr, .rkey = work.rkey, .dma_len = work.length};
+  header.immdt = work.imm_or_rkey;
+  header.ieth_rkey = Key(work.imm_or_rkey);
+  out.retransmission = false;
+  return sends_.gather(sends_.next_index(), offset, header.payload_len, out);
 }
 
 bool Requester::fill_atomic(uint32_t index, wire::Packet& header) {
@@ -293,9 +358,16 @@ bool Requester::completion_ready() const {
 }
 
 bool Requester::poll_completion(Completion& out) {
-  if (!completion_ready()) return false;
+  if (!completion_ready()) {
+    core_.changes = 0;
+    return false;
+  }
   const bool done = complete(sends_.oldest());
-  if (sends_.oldest_is_read()) pop_read();
+  if (done && sends_.steady()) [[likely]] {
+    core_.changes = 0;
+  } else if (sends_.oldest_is_read()) {
+    pop_read();
+  }
   sends_.pop(done, out);
   return true;
 }

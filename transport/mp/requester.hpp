@@ -47,11 +47,20 @@ class Requester {
   void on_back_pressure() { sender_.on_back_pressure(); }
 
   [[nodiscard]] bool wants_to_send() const {
+    if (steady()) [[likely]] {
+      if (!sends_.has_unsent()) return false;
+      if (sends_.next_is_plain()) return sender_.may_send_steady();
+    }
     return keepalive_due_ || (!sends_.stopped() && sender_.choose(has_new()).any());
   }
   bool poll_packet(Time now, TxPacket& out);
   // True: `out` is the next completion. A completion with an error makes failed() true.
   bool poll_completion(Completion& out);
+  // requester_plain.cpp: false if nothing was done and the general function has to be called.
+  bool post_plain(Time now, const PlainRequest& request);
+  bool poll_plain(Time now, PlainPacket& out);
+  bool take_plain_ack(Time now, const wire::BarePacket& packet);
+  bool pop_plain(PlainCompletion& out);
   // True once a completion with an error was handed out: the queue pair has to enter ERR.
   [[nodiscard]] bool failed() const { return sends_.failed(); }
   // True if poll_completion() would hand out a completion.
@@ -62,6 +71,12 @@ class Requester {
   // Outstanding local work that has run.
   [[nodiscard]] uint32_t local_work_done() const { return sends_.local_work_done(); }
   [[nodiscard]] const StreamSender& sender() const { return sender_; }
+  // Of the responses (owed acknowledgements).
+  [[nodiscard]] StreamReceiver& receiver() { return response_receiver_; }
+  [[nodiscard]] const StreamReceiver& receiver() const { return response_receiver_; }
+  // True if a request is in the queue whose packets may be longer than the path MTU. (Or whose
+  // answer's may.)
+  [[nodiscard]] bool sends_long() const { return has_long_ && sends_.holds(newest_long_); }
   [[nodiscard]] uint32_t reads_outstanding() const { return sends_.num_reads(); }
 
  private:
@@ -71,9 +86,27 @@ class Requester {
     Psn response_first;             // READ, atomic: PSN of the answer's first packet
     uint32_t message_number = 0;
     uint32_t response_offset = 0;  // READ: bytes placed
+
+    void reset_own() {
+      response_done = false;
+      response_packets = message_number = response_offset = 0;
+      response_first = Psn();
+    }
   };
 
-  [[nodiscard]] bool has_new() const;
+  // True if only the next request's own flags, the window and a credit decide whether a packet
+  // leaves, and which.
+  [[nodiscard]] bool steady() const {
+    return sender_.steady() && sends_.steady() && !keepalive_due_;
+  }
+  [[nodiscard]] bool has_new() const {
+    if (sends_.steady()) [[likely]] {
+      if (!sends_.has_unsent()) return false;
+      if (sends_.next_is_plain()) return true;
+    }
+    return find_new();
+  }
+  [[nodiscard]] bool find_new() const;
   // True also if a synchronise operation waits only for the packets that were sent before it.
   [[nodiscard]] bool has_backlog() const {
     return has_new() || (config_.params.sync_wait_is_backlog && waits_to_follow() &&
@@ -91,13 +124,24 @@ class Requester {
     }
   };
 
-  void size_work(Work& work) const;
+  void size_work(Work& work);
+  void choose_segment(Work& work) {
+    work.segment = send_segment_of(attributes_);
+    if (work.segment > attributes_.path_mtu && work.length > attributes_.path_mtu) note_long();
+  }
+  void note_long() {
+    newest_long_ = sends_.newest_index();
+    has_long_ = true;
+  }
   void note_backlog();
   [[nodiscard]] bool may_begin(const Work& work) const;
   [[nodiscard]] Time sync_release(const Work& work) const;
   [[nodiscard]] bool waits_to_follow() const;
   [[nodiscard]] Time next_release() const;
   void begin();
+  bool poll_steady(Time now, TxPacket& out);
+  void note_steady_ack();
+  bool fill_plain(const Work& work, uint32_t packet_index, TxPacket& out);
   bool fill_request(uint32_t index, uint32_t packet_index, TxPacket& out);
   bool fill_atomic(uint32_t index, wire::Packet& header);
   void make_keepalive(TxPacket& out);
@@ -130,9 +174,11 @@ class Requester {
   SendQueue<Work> sends_;
   uint32_t receive_number_ = 0;
   uint32_t read_number_ = 0;
-  bool peer_in_order_ = false;          // the peer places in order, by its last acknowledgement
-  Psn rnr_psn_;                         // the packet for which the receiver was not ready last
-  Psn response_end_;                    // PSN after the last response packet that was asked for
+  bool peer_in_order_ = false;  // the peer places in order, by its last acknowledgement
+  bool has_long_ = false;       // newest_long_ is valid
+  uint32_t newest_long_ = 0;    // index of the request that was posted last in long segments
+  Psn rnr_psn_;                 // the packet for which the receiver was not ready last
+  Psn response_end_;            // PSN after the last response packet that was asked for
   uint32_t open_response_packets_ = 0;  // sum over the open READs
   bool read_timed_ = false;  // the oldest READ's request has arrived, its data is awaited
   Time last_response_;       // last progress of the response stream, or its start

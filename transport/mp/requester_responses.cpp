@@ -24,6 +24,14 @@ constexpr WcStatus status_of(Code code) {
 
 void Requester::on_ack(Time now, const wire::Packet& ack) {
   now_ = now;
+  if (sender_.take_in_order(now, ack, has_backlog())) [[likely]] {
+    core_.waited = Duration::zero();
+    peer_in_order_ = (ack.mp_ack.flags & wire::kMpAckOrderedPlacement) != 0;
+    ++device_.counters->acks_received;
+    if (!sends_.steady()) return time_oldest_read();
+    core_.changes = 0;
+    return note_steady_ack();
+  }
   const NackCode code = ack.mp_ack.nack;
   const StreamSender::AckResult result = sender_.on_ack(now, ack, has_backlog());
   TransportCounters& counters = *device_.counters;
@@ -77,7 +85,7 @@ RxVerdict Requester::on_response(Time now, const wire::Packet& packet, FrameHand
     return RxVerdict::kDone;
   }
   const RxVerdict verdict =
-      response_receiver_.receive(packet, frame, actions, ResponseStream{*this, actions});
+      response_receiver_.receive(now, packet, frame, actions, ResponseStream{*this, actions});
   // An out-of-order packet is progress, too: it shows that the responder is alive and sends.
   if (response_receiver_.took_packet()) last_response_ = now;
   time_oldest_read();
@@ -101,8 +109,8 @@ PlacementVerdict Requester::place_response(const wire::Packet& packet, FrameHand
   const Work& work = sends_.at(index);
   const uint32_t offset = packet.mp_data.offset;
   if (work.status != WcStatus::kSuccess || work.opcode != WorkOpcode::kRead ||
-      offset % attributes_.path_mtu != 0 || !response_fits(work, offset, packet) ||
-      work.response_first + offset / attributes_.path_mtu != packet.psn) {
+      offset % work.segment != 0 || !response_fits(work, offset, packet) ||
+      work.response_first + offset / work.segment != packet.psn) {
     return PlacementVerdict::kHold;
   }
   // A synchronise operation updates memory after everything before it, so its data waits.
@@ -121,7 +129,7 @@ PlacementVerdict Requester::place_response(const wire::Packet& packet, FrameHand
 bool Requester::response_fits(const Work& work, uint32_t offset, const wire::Packet& packet) const {
   if (packet.mp_data.offset != offset || offset > work.length) return false;
   const uint32_t left = work.length - offset;
-  const uint32_t expected = std::min(left, attributes_.path_mtu);
+  const uint32_t expected = std::min(left, work.segment);
   return packet.payload_len == expected && packet.info().starts_message() == (offset == 0) &&
          packet.info().ends_message() == (left == expected);
 }

@@ -11,8 +11,12 @@ namespace {
 using wire::NackCode;
 using wire::Operation;
 
-// Timeouts in a row after which the response stream falls silent until the peer is heard again.
-constexpr uint32_t kDormantAfterTimeouts = 7;
+// length_fits_place() for packets of any segment that is taken.
+bool segment_fits_place(const wire::Packet& packet, const QpAttributes& attributes) {
+  const wire::OpcodeInfo& info = packet.info();
+  if (info.first || info.middle) return takes_segment(attributes, packet.payload_len);
+  return packet.payload_len <= longest_segment(attributes) && (info.only || packet.payload_len > 0);
+}
 
 }  // namespace
 
@@ -40,6 +44,7 @@ void Responder::connect() {
 
 void Responder::follow_attributes() {
   const uint8_t timeout = attributes_.timeout;
+  receiver_.set_ack_run(attributes_.ack_run);
   response_sender_.limit_timeouts(timeout == 0 ? Duration::infinite() : ack_timeout(timeout));
 }
 
@@ -56,13 +61,15 @@ void Responder::reset(RxActions& actions) {
 bool Responder::resume(Time now, RxActions& actions) {
   if (failed_) return false;
   now_ = now;
-  return receiver_.resume(actions, RequestStream{*this, actions});
+  return receiver_.resume(now, actions, RequestStream{*this, actions});
 }
 
 RxVerdict Responder::on_request(Time now, const wire::Packet& packet, FrameHandle frame,
                                 RxActions& actions) {
   now_ = now;
-  return receiver_.receive(packet, frame, actions, RequestStream{*this, actions});
+  // What is executed adds to it; the receiver itself has neither timers nor packets to send.
+  core_.changes = 0;
+  return receiver_.receive(now, packet, frame, actions, RequestStream{*this, actions});
 }
 
 // ---- Requests out of order ---------------------------------------------------------------------
@@ -85,9 +92,13 @@ PlacementVerdict Responder::place(const wire::Packet& packet, FrameHandle frame,
     return PlacementVerdict::kHold;
   }
   // A synchronise operation follows all messages before it; its own packets may come in any order.
-  const Psn first = packet.psn - packet.mp_data.offset / attributes_.path_mtu;
-  if ((packet.mp_data.flags & wire::kMpDataSync) != 0 && receiver_.rcv_nxt().before(first)) {
-    return PlacementVerdict::kTooEarly;
+  if ((packet.mp_data.flags & wire::kMpDataSync) != 0) {
+    // How long the packets before a last one are, is not known where there are segments.
+    const bool last = packet.info().ends_message() && packet.mp_data.offset > 0;
+    if (last && longest_segment(attributes_) > attributes_.path_mtu) return PlacementVerdict::kHold;
+    const uint32_t segment = last ? attributes_.path_mtu : packet.payload_len;
+    const Psn first = packet.psn - packet.mp_data.offset / segment;
+    if (receiver_.rcv_nxt().before(first)) return PlacementVerdict::kTooEarly;
   }
   actions.placements.push({.frame = frame,
                            .payload_offset = 0,
@@ -163,7 +174,7 @@ bool Responder::continues(const wire::Packet& packet, Operation operation) const
   if (starts != (message_.operation == Operation::kNone)) return false;
   if (!starts && message_.operation != operation) return false;
   return packet.mp_data.offset == (starts ? 0 : message_.offset) &&
-         length_fits_place(packet, attributes_.path_mtu);
+         segment_fits_place(packet, attributes_);
 }
 
 ExecuteResult Responder::execute_send(const wire::Packet& packet, FrameHandle frame,
@@ -197,6 +208,7 @@ ExecuteResult Responder::execute_send(const wire::Packet& packet, FrameHandle fr
 }
 
 void Responder::complete_receive(const wire::Packet& packet, WcOpcode opcode, uint32_t byte_len) {
+  core_.changes |= kCompletionsChanged;
   core_.receives.complete(packet, opcode, byte_len);
   receiver_.set_msn(++receive_number_);
 }
@@ -205,24 +217,37 @@ void Responder::complete_receive(const wire::Packet& packet, WcOpcode opcode, ui
 bool Responder::write_fits(const wire::Packet& packet) const {
   const wire::Reth& reth = packet.reth;
   const uint32_t offset = packet.mp_data.offset;
-  return length_fits_place(packet, attributes_.path_mtu) &&
+  return segment_fits_place(packet, attributes_) &&
          (offset == 0) == packet.info().starts_message() && reth.dma_len <= kMaxMessageBytes &&
          offset <= reth.dma_len && packet.payload_len <= reth.dma_len - offset &&
          (offset + packet.payload_len == reth.dma_len) == packet.info().ends_message();
+}
+
+// Tells whether a packet of a WRITE is the next one of its message, or the first of a new one, and
+// consistent with it.
+bool Responder::continues_write(const wire::Packet& packet) const {
+  const wire::OpcodeInfo& info = packet.info();
+  const uint32_t offset = packet.mp_data.offset;
+  if (info.starts_message()) {
+    if (message_.operation != Operation::kNone || offset != 0) return false;
+  } else if (message_.operation != Operation::kWrite || offset != message_.offset ||
+             packet.reth != message_.reth) {
+    return false;
+  }
+  return write_fits(packet);
 }
 
 // Executes a packet of a WRITE in order. `placed`: its data is in memory already; all checks are
 // made again, so a region that was closed meanwhile refuses it.
 ExecuteResult Responder::execute_write(const wire::Packet& packet, FrameHandle frame, bool placed,
                                        RxActions& actions) {
-  if (!continues(packet, Operation::kWrite)) return refuse(NackCode::kInvalidRequest);
+  // A queue pair without remote write access does not offer the operation: invalid request.
+  if (!continues_write(packet) || (attributes_.access & kRemoteWrite) == 0) {
+    return refuse(NackCode::kInvalidRequest);
+  }
   const wire::OpcodeInfo& info = packet.info();
   const wire::Reth& reth = packet.reth;
-  if (!info.starts_message() && reth != message_.reth) return refuse(NackCode::kInvalidRequest);
-  if (!write_fits(packet)) return refuse(NackCode::kInvalidRequest);
   const uint32_t offset = packet.mp_data.offset;
-  // A queue pair without remote write access does not offer the operation: invalid request.
-  if ((attributes_.access & kRemoteWrite) == 0) return refuse(NackCode::kInvalidRequest);
   uint64_t base = 0;
   if (reth.dma_len > 0 && !open_remote(core_, config_.pd, reth, kRemoteWrite, &base)) {
     return refuse_write(packet);
@@ -238,12 +263,15 @@ ExecuteResult Responder::execute_write(const wire::Packet& packet, FrameHandle f
     if (!receive_ready(packet)) return not_ready();
   }
   if (places) {
-    actions.placements.push(
-        {.frame = frame, .payload_offset = 0, .length = packet.payload_len, .addr = base + offset});
+    place_payload(actions.placements.append(), frame, 0, packet.payload_len, base + offset);
   }
-  message_ = {.operation = Operation::kWrite, .offset = offset + packet.payload_len, .reth = reth};
   if (info.has_immdt) complete_receive(packet, WcOpcode::kRecvWriteImm, reth.dma_len);
-  if (info.ends_message()) message_ = {};
+  if (info.ends_message()) {
+    message_.operation = Operation::kNone;
+  } else {
+    message_ = {
+        .operation = Operation::kWrite, .offset = offset + packet.payload_len, .reth = reth};
+  }
   return {};
 }
 
@@ -257,7 +285,11 @@ ExecuteResult Responder::execute_read(const wire::Packet& packet) {
   if (reth.dma_len > 0 && !open_remote(core_, config_.pd, reth, kRemoteRead, &base)) {
     return refuse(NackCode::kRemoteAccessError);
   }
-  return add_context(packet, packets_of(reth.dma_len, attributes_.path_mtu));
+  // The requester names the length of the packets if it is not the path MTU.
+  const uint32_t segment =
+      packet.mp_data.offset != 0 ? packet.mp_data.offset : attributes_.path_mtu;
+  if (!takes_segment(attributes_, segment)) return refuse(NackCode::kInvalidRequest);
+  return add_context(packet, packets_of(reth.dma_len, segment), segment);
 }
 
 // Executes an atomic, once per PSN because this is the head of line. The old value stays in the
@@ -270,7 +302,7 @@ ExecuteResult Responder::execute_atomic(const wire::Packet& packet, RxActions& a
   const AtomicTarget target = open_atomic_target(core_, config_.pd, packet.reth, &addr);
   if (target == AtomicTarget::kMisaligned) return refuse(NackCode::kInvalidRequest);
   if (target == AtomicTarget::kClosed) return refuse(NackCode::kRemoteAccessError);
-  const ExecuteResult result = add_context(packet, 1);
+  const ExecuteResult result = add_context(packet, 1, attributes_.path_mtu);
   if (result.nack != NackCode::kNone) return result;
   const bool swaps = packet.info().operation == Operation::kCompareSwap;
   actions.placements.push({.addr = addr,
@@ -287,7 +319,9 @@ bool Responder::may_be_answered(const wire::Packet& packet) const {
          packet.mp_data.message_number == (read_number_ & kPsnMask);
 }
 
-ExecuteResult Responder::add_context(const wire::Packet& packet, uint32_t packets) {
+ExecuteResult Responder::add_context(const wire::Packet& packet, uint32_t packets,
+                                     uint32_t segment) {
+  core_.changes = kAllChanged;
   free_acknowledged_contexts();
   const uint32_t limit = std::min<uint32_t>(attributes_.max_dest_rd_atomic, config_.max_rd_atomic);
   if (limit == 0) return refuse(NackCode::kInvalidRequest);
@@ -305,19 +339,20 @@ ExecuteResult Responder::add_context(const wire::Packet& packet, uint32_t packet
   const bool had_new = has_new();
   contexts_.push({.first = response_end_,
                   .packets = packets,
+                  .segment = segment,
                   .atomic = packet.info().has_atomic_eth,
                   .reth = packet.reth,
                   .message_number = read_number_++ & kPsnMask});
   response_end_ += packets;
+  if (segment > attributes_.path_mtu && packets > 0) {
+    has_long_ = true;
+    long_end_ = response_end_;
+  }
   if (!had_new) response_sender_.on_backlog(now_);
   return {};
 }
 
 // ---- Responses ---------------------------------------------------------------------------------
-
-bool Responder::has_new() const {
-  return response_sender_.nxt() != response_end_;
-}
 
 const Responder::ReadContext& Responder::context_of(Psn psn) const {
   uint32_t i = 0;
@@ -363,8 +398,8 @@ void Responder::fill_response(const ReadContext& context, uint32_t index, bool r
     header.atomic_original = context.original;
     return;
   }
-  const uint32_t offset = index * attributes_.path_mtu;
-  const uint32_t length = std::min(attributes_.path_mtu, context.reth.dma_len - offset);
+  const uint32_t offset = index * context.segment;
+  const uint32_t length = std::min(context.segment, context.reth.dma_len - offset);
   uint64_t addr = 0;
   header.mp_data.offset = offset;
   if (!open_read_data(core_, config_.pd, context.reth, offset, length, &addr)) {
@@ -390,10 +425,6 @@ void Responder::fill_response(const ReadContext& context, uint32_t index, bool r
   if (length > 0) out.segments[out.num_segments++] = {.addr = addr, .length = length};
 }
 
-bool Responder::dormant() const {
-  return response_sender_.timeouts_in_a_row() >= kDormantAfterTimeouts;
-}
-
 void Responder::on_response_ack(Time now, const wire::Packet& ack) {
   const StreamSender::AckResult result = response_sender_.on_ack(now, ack, has_new());
   if (result == StreamSender::AckResult::kGhost) {
@@ -406,10 +437,6 @@ void Responder::on_response_ack(Time now, const wire::Packet& ack) {
   if (!answers && ack.psn == response_sender_.una()) response_sender_.repeat_head();
   ++(ack.mp_ack.nack == NackCode::kNone ? device_.counters->acks_received
                                         : device_.counters->nacks_received);
-}
-
-void Responder::on_sign_of_life(Time now) {
-  if (dormant()) response_sender_.wake(now);
 }
 
 void Responder::on_deadline(Time now) {

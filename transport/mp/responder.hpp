@@ -40,13 +40,28 @@ class Responder {
   bool resume(Time now, RxActions& actions);
 
   RxVerdict on_request(Time now, const wire::Packet& packet, FrameHandle frame, RxActions& actions);
+  // responder_plain.cpp: false if nothing was done and on_request() has to be called.
+  bool take_plain_write(Time now, const wire::BarePacket& packet, RxActions& actions, uint64_t* to);
   void on_response_ack(Time now, const wire::Packet& ack);
-  // Called for any packet of the peer.
-  void on_sign_of_life(Time now);
+  // The response stream is silent until the peer is heard.
+  [[nodiscard]] bool dormant() const {
+    return response_sender_.timeouts_in_a_row() >= kDormantAfterTimeouts;
+  }
+  // Called for any packet of the peer. True if the response stream tries again.
+  bool on_sign_of_life(Time now) {
+    if (!dormant()) [[likely]]
+      return false;
+    response_sender_.wake(now);
+    return true;
+  }
   void on_deadline(Time now);
   void on_back_pressure() { response_sender_.on_back_pressure(); }
 
-  [[nodiscard]] bool wants_to_send() const { return response_sender_.choose(has_new()).any(); }
+  // True if there is no response that is not acknowledged.
+  [[nodiscard]] bool quiet() const { return response_sender_.idle() && !has_new(); }
+  [[nodiscard]] bool wants_to_send() const {
+    return !quiet() && response_sender_.choose(has_new()).any();
+  }
   bool poll_packet(Time now, TxPacket& out);
   [[nodiscard]] Time next_deadline() const;
 
@@ -55,14 +70,25 @@ class Responder {
   [[nodiscard]] bool refused() const { return receiver_.refused() || response_failed_; }
   // True if requests get the terminal NAK once more and are not executed.
   [[nodiscard]] bool repeats_nak() const { return receiver_.repeats_nak(); }
-  [[nodiscard]] bool busy() const { return !dormant() && (!response_sender_.idle() || has_new()); }
+  [[nodiscard]] bool busy() const { return !quiet() && !dormant(); }
+  // True if a response is outstanding, or may be, whose packets are longer than the path MTU.
+  [[nodiscard]] bool sends_long() const {
+    return !quiet() && has_long_ && response_sender_.una().before(long_end_);
+  }
   [[nodiscard]] const StreamSender& response_sender() const { return response_sender_; }
+  // Of the requests (owed acknowledgements).
+  [[nodiscard]] StreamReceiver& receiver() { return receiver_; }
+  [[nodiscard]] const StreamReceiver& receiver() const { return receiver_; }
 
  private:
+  // Timeouts in a row after which the response stream falls silent until the peer is heard again.
+  static constexpr uint32_t kDormantAfterTimeouts = 7;
+
   // A READ or an atomic whose response may have to be sent (again).
   struct ReadContext {
     Psn first;
     uint32_t packets = 0;
+    uint32_t segment = 0;  // READ: bytes of its packets but for the last one
     bool atomic = false;
     wire::Reth reth;
     uint32_t message_number = 0;
@@ -90,8 +116,9 @@ class Responder {
   ExecuteResult execute_read(const wire::Packet& packet);
   ExecuteResult execute_atomic(const wire::Packet& packet, RxActions& actions);
   [[nodiscard]] bool may_be_answered(const wire::Packet& packet) const;
-  ExecuteResult add_context(const wire::Packet& packet, uint32_t packets);
+  ExecuteResult add_context(const wire::Packet& packet, uint32_t packets, uint32_t segment);
   [[nodiscard]] bool write_fits(const wire::Packet& packet) const;
+  [[nodiscard]] bool continues_write(const wire::Packet& packet) const;
   [[nodiscard]] bool continues(const wire::Packet& packet, wire::Operation operation) const;
   void complete_receive(const wire::Packet& packet, WcOpcode opcode, uint32_t byte_len);
   ExecuteResult refuse(wire::NackCode code);
@@ -103,12 +130,11 @@ class Responder {
   }
   [[nodiscard]] ExecuteResult not_ready() const;
 
-  [[nodiscard]] bool has_new() const;
+  [[nodiscard]] bool has_new() const { return response_sender_.nxt() != response_end_; }
   [[nodiscard]] const ReadContext& context_of(Psn psn) const;
   void free_acknowledged_contexts();
   void fill_response(const ReadContext& context, uint32_t index, bool retransmission,
                      TxPacket& out);
-  [[nodiscard]] bool dormant() const;
 
   QpCore& core_;
   const QpConfig& config_;
@@ -120,8 +146,10 @@ class Responder {
   IncomingMessage message_;
   uint32_t receive_number_ = 0;  // messages that consumed a receive
   uint32_t read_number_ = 0;
-  Psn response_end_;  // PSN after the last response packet known so far
-  Time now_;          // of the call in progress
+  Psn response_end_;       // PSN after the last response packet known so far
+  Psn long_end_;           // PSN after the last response in segments longer than the path MTU
+  Time now_;               // of the call in progress
+  bool has_long_ = false;  // long_end_ is valid
   bool failed_ = false;
   bool response_failed_ = false;
 };

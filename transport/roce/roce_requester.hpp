@@ -62,6 +62,8 @@ class RoceRequester {
     // READ and atomic
     uint32_t responses = 0;   // response packets taken
     uint32_t resumed_at = 0;  // first response packet of the latest (repeated) request
+
+    void reset_own() { responses = resumed_at = 0; }
   };
   enum class Cause : uint8_t { kNak, kTimeout, kRnr };
   static constexpr std::string_view to_string(Cause cause) {

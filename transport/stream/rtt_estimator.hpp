@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "base/units.hpp"
+#include "wire/mp_ack_ext.hpp"
 
 namespace mprdma::transport {
 
@@ -14,11 +15,17 @@ class RttEstimator {
   // `initial`: SRTT before the first sample.
   explicit RttEstimator(Duration initial) : srtt_ns_(initial.count_ns()) {}
 
-  // `echo`: the low 32 bits of the time, ns, when the copy left. Returns the sample; zero if it is
-  // ignored, because the echo is of another clock.
-  Duration on_echo(Time now, uint32_t echo) {
-    const uint32_t sample_ns = static_cast<uint32_t>(now.ns()) - echo;
-    if (sample_ns > static_cast<uint32_t>(INT32_MAX)) return Duration::zero();
+  // `echo`: the low 32 bits of the time, ns, when the copy left; `kept_us`: how long the receiver
+  // says that it kept the acknowledgement, as in wire::MpAckExt. Returns the sample; zero if it is
+  // ignored, because the echo is of another clock, or nobody knows how long it was kept.
+  Duration on_echo(Time now, uint32_t echo, uint32_t kept_us = 0) {
+    uint32_t sample_ns = static_cast<uint32_t>(now.ns()) - echo;
+    if (sample_ns > static_cast<uint32_t>(INT32_MAX) || kept_us >= wire::kMpAckDelayMax) {
+      return Duration::zero();
+    }
+    // A peer may claim more than there was.
+    const uint32_t kept_ns = kept_us * 1000;
+    if (kept_ns < sample_ns) sample_ns -= kept_ns;
     add(sample_ns);
     return Duration::ns(sample_ns);
   }

@@ -62,6 +62,9 @@ class Scoreboard {
   [[nodiscard]] uint32_t in_flight() const { return span() - lost_count_ - sacked_count_; }
   // Packets sent and not SACKed.
   [[nodiscard]] uint32_t unacknowledged() const { return span() - sacked_count_; }
+  // False: no bit of any map is set, so that nothing but the edges tells one packet from another.
+  // May stay true for an epoch after the last bit was cleared.
+  [[nodiscard]] bool marked() const { return marked_; }
   // Every PSN before this one is old.
   [[nodiscard]] Psn old_end() const { return old_end_; }
 
@@ -88,27 +91,25 @@ class Scoreboard {
   // ---- Events
   // A new packet leaves. `starts_sync`: it begins a synchronise operation.
   void send_new(bool starts_sync) {
-    if (starts_sync) sync_first_.set(nxt_.value());
+    if (starts_sync) {
+      sync_first_.set(nxt_.value());
+      marked_ = true;
+    }
     ++nxt_;
   }
   // A stream that was idle sends again.
   void begin_epoch(Time now) {
+    DCHECK(idle());
     epoch_start_ = now;
     epoch_psn_ = old_end_ = una_;
+    marked_ = false;  // all bits are those of outstanding packets
   }
   // snd_una moves to `aack`, at most snd_nxt. Returns by how much.
   uint32_t advance(Psn aack) {
     const auto count = static_cast<uint32_t>(una_.distance_to(aack));
     DCHECK(count <= span());
-    for (uint32_t pos = una_.value(), n = count; n > 0; ++pos, --n) {
-      sacked_count_ -= sacked_.test(pos) ? 1 : 0;
-      lost_count_ -= lost_.test(pos) ? 1 : 0;
-      held_count_ -= held_.test(pos) ? 1 : 0;
-    }
-    for (Map* map :
-         {&sacked_, &lost_, &held_, &sync_first_, &penalised_, &resent_, &resent_before_}) {
-      map->clear_range(una_.value(), count);
-    }
+    if (marked_) [[unlikely]]
+      clear(count);
     una_ = aack;
     sack_end_ = psn_max(sack_end_, una_);
     epoch_psn_ = psn_max(epoch_psn_, una_);
@@ -117,6 +118,7 @@ class Scoreboard {
   }
   // Requires that `psn` is outstanding and not SACKed.
   void sack(Psn psn) {
+    marked_ = true;
     sacked_.set(psn.value());
     ++sacked_count_;
     found(psn);
@@ -126,6 +128,7 @@ class Scoreboard {
   void lose(Psn psn) {
     DCHECK(outstanding(psn));
     DCHECK(!sacked(psn) && !lost(psn));
+    marked_ = true;
     lost_.set(psn.value());
     ++lost_count_;
   }
@@ -151,6 +154,7 @@ class Scoreboard {
   }
   void retransmit(Psn psn) {
     found(psn);
+    marked_ = true;
     resent_.set(psn.value());
   }
   void forget_resent() {
@@ -160,6 +164,7 @@ class Scoreboard {
   // True the first time: the packet reduces the window now.
   bool penalise(Psn psn) {
     const bool first = !penalised_.test(psn.value());
+    marked_ = true;
     penalised_.set(psn.value());
     return first;
   }
@@ -168,8 +173,11 @@ class Scoreboard {
     epoch_start_ = now;
     old_end_ = epoch_psn_;
     epoch_psn_ = nxt_;
+    if (!marked_) return;
     resent_before_ = resent_;
     resent_.reset();
+    marked_ = sacked_.any() || lost_.any() || sync_first_.any() || penalised_.any() ||
+              resent_before_.any();
   }
 
   // ---- Synchronise operations that the receiver refused; each requires held_count() > 0
@@ -194,6 +202,19 @@ class Scoreboard {
   }
 
  private:
+  // Clears the bits of the `count` packets from snd_una on, which leave the window.
+  void clear(uint32_t count) {
+    for (uint32_t pos = una_.value(), n = count; n > 0; ++pos, --n) {
+      sacked_count_ -= sacked_.test(pos) ? 1 : 0;
+      lost_count_ -= lost_.test(pos) ? 1 : 0;
+      held_count_ -= held_.test(pos) ? 1 : 0;
+    }
+    for (Map* map :
+         {&sacked_, &lost_, &held_, &sync_first_, &penalised_, &resent_, &resent_before_}) {
+      map->clear_range(una_.value(), count);
+    }
+  }
+
   Psn una_;
   Psn nxt_;
   Psn sack_end_;
@@ -207,6 +228,7 @@ class Scoreboard {
   uint32_t sacked_count_ = 0;
   uint32_t lost_count_ = 0;
   uint32_t held_count_ = 0;
+  bool marked_ = false;
   Time epoch_start_;
   Psn epoch_psn_;  // snd_nxt when the epoch began
   Psn old_end_;

@@ -47,6 +47,9 @@ class StreamGate {
 
   // True if packets need credits.
   [[nodiscard]] bool clocked() const { return clocked_; }
+  // The gate by its type; nullptr: it is another one.
+  [[nodiscard]] AckClock* ack_clock() { return std::get_if<AckClock>(&gate_); }
+  [[nodiscard]] const AckClock* ack_clock() const { return std::get_if<AckClock>(&gate_); }
 
   // ---- Members of the concept (send_gate.hpp)
   template <class Facts>

@@ -1,5 +1,6 @@
 #include "transport/stream/stream_receiver.hpp"
 
+#include <algorithm>
 #include <bit>
 
 namespace mprdma::transport {
@@ -33,6 +34,7 @@ StreamReceiver::StreamReceiver(const Params& params, uint8_t ack_flags, const De
     : slots_(params.window_slots),
       placement_(params.placement),
       ack_flags_(ack_flags),
+      owes_acks_(device.owes_acks),
       held_(device.held),
       memory_(device.memory),
       counters_(device.counters) {
@@ -48,6 +50,7 @@ bool StreamReceiver::hold(const wire::Packet& packet, FrameHandle frame) {
     return false;
   }
   received_.set(packet.psn.value());
+  ++taken_slots_;
   held_index_[packet.psn.value() % kWindowSlotsMax] = index;
   return true;
 }
@@ -55,12 +58,14 @@ bool StreamReceiver::hold(const wire::Packet& packet, FrameHandle frame) {
 void StreamReceiver::note_placed(const wire::Packet& packet) {
   ++counters_->packets_placed_early;
   received_.set(packet.psn.value());
+  ++taken_slots_;
   placed_.set(packet.psn.value());
   placed_at(packet.psn) = PlacedPacket::of(packet);
 }
 
 void StreamReceiver::free_slot(Psn psn, RxActions& actions) {
   received_.clear(psn.value());
+  --taken_slots_;
   if (placed_.test(psn.value())) {
     placed_.clear(psn.value());
     return;
@@ -80,7 +85,7 @@ bool StreamReceiver::places_in_order() const {
 }
 
 void StreamReceiver::make_plain_ack(uint16_t vp, wire::Packet& ack) const {
-  ack = wire::Packet{};
+  ack = wire::kBlankPacket;
   ack.opcode = wire::Opcode::kMpAck;
   ack.psn = rcv_nxt_;
   ack.dest_qpn = peer_qpn_;
@@ -95,6 +100,7 @@ void StreamReceiver::make_plain_ack(uint16_t vp, wire::Packet& ack) const {
 // acknowledges what was executed before it.
 void StreamReceiver::acknowledge(const wire::Packet& packet, ExecuteResult result, bool held,
                                  RxActions& actions) {
+  release_owed(actions);
   if (is_terminal(result.nack)) refusal_ = result;
   wire::Packet& ack = actions.ack;
   make_plain_ack(packet.vp, ack);
@@ -119,6 +125,36 @@ void StreamReceiver::acknowledge(const wire::Packet& packet, ExecuteResult resul
   }
   if (is_terminal(result.nack)) ++counters_->errors_remote;
   ++(result.nack == wire::NackCode::kNone ? counters_->acks_sent : counters_->nacks_sent);
+}
+
+void StreamReceiver::release_owed(RxActions& actions) {
+  if (!owed_.any) [[likely]]
+    return;
+  actions.has_owed_ack = true;
+  take_ack(now_, actions.owed_ack);
+}
+
+// Requires that rcv_nxt has just passed the packet, and no other one with it.
+void StreamReceiver::acknowledge_in_order(const wire::Packet& packet, RxActions& actions) {
+  const bool plain = !packet.ce && (packet.mp_data.flags & wire::kMpDataReTx) == 0;
+  if (!owes_acks_ || !plain) return acknowledge(packet, {}, false, actions);
+  owe(packet.psn, packet.vp, packet.mp_data.timestamp, actions);
+}
+
+void StreamReceiver::take_ack(Time now, wire::Packet& ack) {
+  owed_.any = false;
+  make_plain_ack(owed_.vp, ack);
+  // What came after the run was not in order, so that it has not moved rcv_nxt; it may have
+  // drawn up what was held, which is for the next acknowledgement to say.
+  ack.psn = owed_.last + 1;
+  wire::MpAckExt& ext = ack.mp_ack;
+  ext.flags |= wire::kMpAckSackValid;
+  ext.echoed_timestamp = owed_.timestamp;
+  ext.sack = owed_.last;
+  ext.run = owed_.run;
+  ext.delay_us = static_cast<uint8_t>(
+      std::min<int64_t>((now - owed_.last_at).count_ns() / 1000, wire::kMpAckDelayMax));
+  ++counters_->acks_sent;
 }
 
 // Makes a NACK whose SACK field names the dropped packet itself.

@@ -1,8 +1,14 @@
 // The receiver half of a reliable packet stream (design 3.2; paper 3.3, figure 6). Packets execute
 // in PSN order, at the head of line. An out-of-order packet either is placed on arrival, if its
 // owner allows that, and only the facts of its header are kept; or waits in its frame, which counts
-// against the held-frame budget. Every packet is acknowledged at once; one call makes at most one
-// acknowledgement.
+// against the held-frame budget. Every packet is acknowledged.
+//
+// Where the host takes owed acknowledgements (Device::owes_acks), that of a plain packet in order
+// (unmarked, sent for the first time, nothing before it missing) is owed: the host asks for it when
+// it suits, with the answer of the application, say. An owed acknowledgement answers a run of such
+// packets, up to QpAttributes::ack_run of them on one path. Another packet makes the owed one
+// leave, and is acknowledged at once itself unless it is plain. So one call makes at most two
+// acknowledgements. Elsewhere each packet is acknowledged in its own call.
 //
 // rcv_nxt = next PSN expected; the window is [rcv_nxt, rcv_nxt + L). A slot of it is empty, held
 // (a frame waits), or placed (executing it moves no data). A slot at rcv_nxt itself may be taken:
@@ -80,18 +86,42 @@ class StreamReceiver {
     peer_qpn_ = peer_qpn;
     received_.reset();
     placed_.reset();
+    taken_slots_ = 0;
     refusal_ = {};
+    owed_ = {};
   }
 
   // Takes one packet of the stream.
   template <class Owner>
-  RxVerdict receive(const wire::Packet& packet, FrameHandle frame, RxActions& actions,
+  RxVerdict receive(Time now, const wire::Packet& packet, FrameHandle frame, RxActions& actions,
                     Owner&& owner);
+
+  // True if `psn` is the next packet, and none behind it has come.
+  [[nodiscard]] bool expects(uint32_t psn) const {
+    return psn == rcv_nxt_.value() && taken_slots_ == 0 && !refused() && owes_acks_;
+  }
+  // receive() of a plain packet that expects() allows and that its owner has executed.
+  void pass(Time now, uint16_t vp, uint32_t timestamp, RxActions& actions) {
+    ++counters_->packets_received;
+    took_packet_ = true;
+    now_ = now;
+    const Psn psn = rcv_nxt_++;
+    owe(psn, vp, timestamp, actions);
+  }
+
+  // ---- Owed acknowledgements
+  [[nodiscard]] bool owes_ack() const { return owed_.any; }
+  // When the oldest packet came that the owed acknowledgement answers; never: none is owed.
+  [[nodiscard]] Time owed_since() const { return owed_.any ? owed_.since : Time::never(); }
+  // The owed acknowledgement leaves; requires owes_ack().
+  void take_ack(Time now, wire::Packet& ack);
+  // Most packets that one acknowledgement answers.
+  void set_ack_run(uint32_t packets) { run_max_ = static_cast<uint8_t>(packets - 1); }
 
   // Executes again from the head of line, after the owner has become ready. True if a packet was
   // executed: `actions` then has an acknowledgement, which names no packet.
   template <class Owner>
-  bool resume(RxActions& actions, Owner&& owner);
+  bool resume(Time now, RxActions& actions, Owner&& owner);
 
   // Gives all held frames back.
   void release_held(RxActions& actions);
@@ -100,7 +130,9 @@ class StreamReceiver {
   void make_plain_ack(uint16_t vp, wire::Packet& ack) const;
 
   [[nodiscard]] Psn rcv_nxt() const { return rcv_nxt_; }
-  [[nodiscard]] bool has_head() const { return received_.test(rcv_nxt_.value()); }
+  [[nodiscard]] bool has_head() const {
+    return taken_slots_ > 0 && received_.test(rcv_nxt_.value());
+  }
   // True once a terminal NAK was sent; every further packet repeats it, unless the refusal is
   // silent.
   [[nodiscard]] bool refused() const { return refusal_.nack != wire::NackCode::kNone; }
@@ -110,6 +142,9 @@ class StreamReceiver {
   void set_msn(uint32_t msn) { msn_ = msn & kPsnMask; }
 
  private:
+  template <class Owner>
+  RxVerdict receive_next(ExecuteResult result, const wire::Packet& packet, FrameHandle frame,
+                         RxActions& actions, Owner&& owner);
   template <class Owner>
   RxVerdict receive_early(const wire::Packet& packet, FrameHandle frame, RxActions& actions,
                           Owner&& owner);
@@ -123,6 +158,24 @@ class StreamReceiver {
   template <class Owner>
   ExecuteResult execute_head(Owner&& owner);
   void acknowledge(const wire::Packet& packet, ExecuteResult result, bool held, RxActions& actions);
+  // Acknowledges a packet that was executed as the only one, in order.
+  void acknowledge_in_order(const wire::Packet& packet, RxActions& actions);
+  void release_owed(RxActions& actions);
+  // The acknowledgement of a plain packet is owed.
+  void owe(Psn psn, uint16_t vp, uint32_t timestamp, RxActions& actions) {
+    if (owed_.any && owed_.run < run_max_ && owed_.vp == vp) {
+      ++owed_.run;
+    } else {
+      if (owed_.any) release_owed(actions);
+      owed_.any = true;
+      owed_.run = 0;
+      owed_.vp = vp;
+      owed_.since = now_;
+    }
+    owed_.last = psn;
+    owed_.timestamp = timestamp;
+    owed_.last_at = now_;
+  }
   void nack_dropped(const wire::Packet& packet, wire::NackCode code, RxActions& actions);
   bool hold(const wire::Packet& packet, FrameHandle frame);
   void note_placed(const wire::Packet& packet);
@@ -136,17 +189,33 @@ class StreamReceiver {
     return (*held_)[held_index_[psn.value() % kWindowSlotsMax]];
   }
 
+  // The run of packets that the owed acknowledgement answers: run + 1 of them, up to `last`.
+  struct Owed {
+    bool any = false;
+    uint8_t run = 0;
+    uint16_t vp = 0;
+    Psn last;
+    uint32_t timestamp = 0;  // of the last packet
+    Time since;              // arrival of the first packet
+    Time last_at;            // arrival of the last packet
+  };
+
   uint32_t slots_;
   PlacementPolicy placement_;
   uint8_t ack_flags_;
+  bool owes_acks_;
+  uint8_t run_max_ = 0;  // of Owed::run
+  Owed owed_;
   HeldPool* held_;
   const MemoryTable* memory_;
   TransportCounters* counters_;
+  Time now_;  // of the last packet, or call of resume()
   Psn rcv_nxt_;
   Qpn peer_qpn_{};
   uint32_t msn_ = 0;
   ExecuteResult refusal_;
   bool took_packet_ = false;
+  uint32_t taken_slots_ = 0;
   WindowBitmap<kWindowSlotsMax> received_;  // taken slots
   WindowBitmap<kWindowSlotsMax> placed_;    // taken slots whose data is in memory
   std::array<uint32_t, kWindowSlotsMax> held_index_{};
@@ -154,11 +223,24 @@ class StreamReceiver {
 };
 
 template <class Owner>
-RxVerdict StreamReceiver::receive(const wire::Packet& packet, FrameHandle frame, RxActions& actions,
-                                  Owner&& owner) {
+RxVerdict StreamReceiver::receive(Time now, const wire::Packet& packet, FrameHandle frame,
+                                  RxActions& actions, Owner&& owner) {
   ++counters_->packets_received;
   took_packet_ = false;
+  now_ = now;
   const int32_t ahead = rcv_nxt_.distance_to(packet.psn);
+  if (ahead == 0 && !refused() && !has_head()) [[likely]] {
+    const ExecuteResult result = owner.execute(packet, frame, false);
+    if (result.nack == wire::NackCode::kNone) [[likely]] {
+      took_packet_ = true;
+      ++rcv_nxt_;
+      if (!has_head()) [[likely]] {
+        acknowledge_in_order(packet, actions);
+        return RxVerdict::kDone;
+      }
+    }
+    return receive_next(result, packet, frame, actions, owner);
+  }
   if (refused()) {
     if (repeats_nak()) acknowledge(packet, refusal_, false, actions);
     return RxVerdict::kDone;
@@ -174,19 +256,17 @@ RxVerdict StreamReceiver::receive(const wire::Packet& packet, FrameHandle frame,
     return RxVerdict::kDone;
   }
   if (ahead > 0) return receive_early(packet, frame, actions, owner);
+  // A copy of the head of line, which was not ready: it asks again.
+  ++counters_->drop_duplicate;
+  return receive_next({}, packet, frame, actions, owner);
+}
+
+// The rest of receive() for a packet at the head of line. `result`: of its execution.
+template <class Owner>
+RxVerdict StreamReceiver::receive_next(ExecuteResult result, const wire::Packet& packet,
+                                       FrameHandle frame, RxActions& actions, Owner&& owner) {
   RxVerdict verdict = RxVerdict::kDone;
-  ExecuteResult result;
-  if (has_head()) {
-    ++counters_->drop_duplicate;
-  } else {
-    result = owner.execute(packet, frame, false);
-    if (result.nack == wire::NackCode::kNone) {
-      took_packet_ = true;
-      ++rcv_nxt_;
-    } else if (result.nack == wire::NackCode::kRnr) {
-      keep(packet, frame, owner, &verdict);
-    }
-  }
+  if (result.nack == wire::NackCode::kRnr) keep(packet, frame, owner, &verdict);
   if (result.nack == wire::NackCode::kNone) result = drain(actions, owner);
   acknowledge(packet, result, has_head(), actions);
   return verdict;
@@ -243,8 +323,9 @@ ExecuteResult StreamReceiver::drain(RxActions& actions, Owner&& owner) {
 }
 
 template <class Owner>
-bool StreamReceiver::resume(RxActions& actions, Owner&& owner) {
+bool StreamReceiver::resume(Time now, RxActions& actions, Owner&& owner) {
   if (refused() || !has_head()) return false;
+  now_ = now;
   const Psn before = rcv_nxt_;
   const wire::Packet head = head_packet();
   const ExecuteResult result = drain(actions, owner);

@@ -44,7 +44,11 @@ StreamSender::StreamSender(const Params& params, TransportCounters* counters, Tr
       gate_(paths_.clocked() ? GateKind::kAckClock : GateKind::kWindow),
       recovery_(params.recovery, params),
       rtt_(params.initial_rtt),
-      undo_(window_) {}
+      undo_(window_),
+      plain_(params.recovery == Recovery::kMp && params.window_control == cc::WindowControl::kMp &&
+             (params.path_policy == PathPolicy::kAckClocked ||
+              params.path_policy == PathPolicy::kSingle) &&
+             !trace.on()) {}
 
 void StreamSender::reset(Psn first, uint16_t vp, const Prng& paths) {
   Params params = params_;
@@ -59,6 +63,26 @@ void StreamSender::reset(Psn first, uint16_t vp, const Prng& paths) {
 }
 
 StreamSender::AckResult StreamSender::on_ack(Time now, const wire::Packet& ack, bool has_new) {
+  if (take_in_order(now, ack, has_new)) return AckResult::kProgress;
+  return ack.mp_ack.run == 0 ? take_ack(now, ack, has_new) : take_run(now, ack, has_new);
+}
+
+// Takes a run apart into the acknowledgements that it stands for. Only the last one gives a sample
+// of the round trip.
+StreamSender::AckResult StreamSender::take_run(Time now, const wire::Packet& ack, bool has_new) {
+  wire::Packet one = ack;
+  one.mp_ack.run = 0;
+  AckResult result = AckResult::kGhost;
+  for (uint32_t left = ack.mp_ack.run + 1u; left-- > 0;) {
+    one.mp_ack.sack = ack.mp_ack.sack - left;
+    one.psn = one.mp_ack.sack + 1;
+    samples_rtt_ = left == 0;
+    result = std::max(result, take_ack(now, one, has_new));
+  }
+  return result;
+}
+
+StreamSender::AckResult StreamSender::take_ack(Time now, const wire::Packet& ack, bool has_new) {
   const wire::MpAckExt& ext = ack.mp_ack;
   const bool sack_valid = (ext.flags & wire::kMpAckSackValid) != 0;
   if (ack.psn.after(nxt())) return AckResult::kGhost;
@@ -75,7 +99,7 @@ StreamSender::AckResult StreamSender::on_ack(Time now, const wire::Packet& ack, 
   Duration rtt;
   if (sack_is_new) {
     if (undo_.open()) judge_timeout(now, ext);
-    rtt = rtt_.on_echo(now, ext.echoed_timestamp);
+    if (samples_rtt_) rtt = rtt_.on_echo(now, ext.echoed_timestamp, ext.delay_us);
     if (ext.sack.at_or_after(ack.psn)) process_sack(ext.sack);
   }
   if (received && sack_valid) recovery_.on_received();

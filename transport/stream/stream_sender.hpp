@@ -6,6 +6,9 @@
 // (which packets are lost or in flight), the window (congestion control), the send gate (when a
 // packet may leave), the path selector (where), the RTT and the timers. All comparisons of PSNs are
 // serial.
+//
+// In the common case (steady()) all parts come to a plain result together, which
+// stream_sender_steady.cpp computes in one piece: what it does is what the parts would do.
 #pragma once
 
 #include <cstdint>
@@ -54,6 +57,38 @@ class StreamSender {
 
   // ---- Facts. `has_new`: the owner has a packet for snd_nxt.
   AckResult on_ack(Time now, const wire::Packet& ack, bool has_new);
+  // on_ack() of the common acknowledgement, in the common case. False: nothing was done, because
+  // it is another one.
+  bool take_in_order(Time now, const wire::Packet& ack, bool has_new) {
+    constexpr uint8_t kAny = wire::kMpAckResponseStream | wire::kMpAckOrderedPlacement;
+    const wire::MpAckExt& ext = ack.mp_ack;
+    const SteadyAck in_order{.aack = ack.psn,
+                             .run = ext.run,
+                             .vp = ack.vp,
+                             .echoed_timestamp = ext.echoed_timestamp,
+                             .delay_us = ext.delay_us};
+    if ((ext.flags & static_cast<uint8_t>(~kAny)) != wire::kMpAckSackValid ||
+        ext.nack != wire::NackCode::kNone || ext.sack + 1 != ack.psn || !expects(in_order)) {
+      return false;
+    }
+    take_steady(now, in_order, has_new);
+    return true;
+  }
+  // An acknowledgement of the packets up to `aack`, unmarked, whose last one it answers with SACK.
+  struct SteadyAck {
+    Psn aack;
+    uint32_t run;  // as in wire::MpAckExt
+    uint16_t vp;
+    uint32_t echoed_timestamp;
+    uint32_t delay_us;
+  };
+  // True if the acknowledgement is of the next packets, in the common case.
+  [[nodiscard]] bool expects(const SteadyAck& ack) const {
+    return steady() && una().before(ack.aack) && ack.aack.at_or_before(nxt()) &&
+           (ack.run == 0 || una() + ack.run + 1 == ack.aack);
+  }
+  // on_ack() of what expects() allows.
+  void take_steady(Time now, const SteadyAck& ack, bool has_new);
   // Everything before `aack` has arrived, which a packet other than an acknowledgement (a READ
   // response) shows.
   void on_implied_ack(Time now, Psn aack);
@@ -75,6 +110,25 @@ class StreamSender {
   // (synchronise).
   uint16_t on_sent(Time now, const Choice& choice, bool starts_sync = false);
   [[nodiscard]] Time next_deadline(bool has_new) const;
+  // True if choose() finds a new packet or nothing, and an acknowledgement in order moves only
+  // snd_una, window and credits: nothing is lost, out of order, refused, asked for or to be undone.
+  [[nodiscard]] bool steady() const {
+    return plain_ && !board_.marked() && !probe_.due && paused_until_.is_never() &&
+           !undo_.holds() && rto_.backoff() == 0;
+  }
+  // While steady(): choose(true) finds a new packet.
+  [[nodiscard]] bool may_send_steady() const {
+    const AckClock* const clock = gate_.ack_clock();
+    const uint32_t in_flight = board_.span();
+    const bool open = clock != nullptr ? clock->credits() > 0 : in_flight < window_.packets();
+    return open && in_flight < kSendSpanMax;
+  }
+  // The window has room that no credit fills yet: the burst timer runs.
+  [[nodiscard]] bool awaits_burst() const {
+    return gate_.clocked() && in_flight() + credits() < window_.packets();
+  }
+  // on_sent() of that packet; returns its virtual path.
+  uint16_t send_steady(Time now);
   // Draws a path for a packet outside the stream (the keep-alive acknowledgement).
   uint16_t draw_path(Time now) { return paths_.draw(now); }
 
@@ -119,6 +173,12 @@ class StreamSender {
     [[nodiscard]] bool exceeds_window() const { return sender.recovery_.exceeds_window(); }
   };
   [[nodiscard]] Facts facts() const { return {*this}; }
+
+  AckResult take_ack(Time now, const wire::Packet& ack, bool has_new);
+  AckResult take_run(Time now, const wire::Packet& ack, bool has_new);
+  // stream_sender_steady.cpp
+  struct SteadyFacts;
+  void grant_steady(Time now, uint16_t vp, AckClock& clock, bool has_new);
 
   void advance(Time now, Psn aack);
   void process_sack(Psn sack);
@@ -214,7 +274,9 @@ class StreamSender {
   Time last_backlog_;    // when an acknowledgement last found the application with packets
   Time last_progress_;
   Time paused_until_ = Time::never();
-  StreamStats stats_;  // only its counts; stats() fills in the state
+  bool samples_rtt_ = true;  // the acknowledgement that is being taken gives one
+  bool plain_;               // all parts are those of the mode mp, and there is no trace
+  StreamStats stats_;        // only its counts; stats() fills in the state
 };
 
 }  // namespace mprdma::transport

@@ -17,6 +17,8 @@ class TimeoutUndo {
   void reset(Psn first) { end_ = first; }
 
   [[nodiscard]] bool open() const { return open_; }
+  // True if an acknowledgement may change more than the end of what is covered.
+  [[nodiscard]] bool holds() const { return holds_; }
   // True if `psn` was outstanding at the timeout.
   [[nodiscard]] bool covers(Psn psn) const { return psn.before(end_); }
   [[nodiscard]] bool lost_by_timeout(Psn psn) const { return lost_.test(psn.value()); }
@@ -28,19 +30,27 @@ class TimeoutUndo {
     window_before_ = window;
     end_ = nxt;
     open_ = undoable;
+    holds_ = true;
   }
-  void lose(Psn psn) { lost_.set(psn.value()); }
+  void lose(Psn psn) {
+    lost_.set(psn.value());
+    holds_ = true;
+  }
   // The copy that the timeout gave up is gone, or another copy is in flight.
   void forget(Psn psn) { lost_.clear(psn.value()); }
   // snd_una has moved from `from` to `to`.
   void on_advance(Psn from, Psn to) {
+    if (!holds_) [[likely]] {
+      end_ = psn_max(end_, to);
+      return;
+    }
     lost_.clear_range(from.value(), static_cast<uint32_t>(from.distance_to(to)));
     if (end_.after(to)) return;
     close();
     end_ = to;
   }
   void close() {
-    open_ = false;
+    open_ = holds_ = false;
     lost_.reset();
   }
   // Undoing must not bring back a window from before a restart.
@@ -48,7 +58,8 @@ class TimeoutUndo {
 
  private:
   bool open_ = false;
-  Psn end_;  // snd_nxt at the timeout; never before snd_una
+  bool holds_ = false;  // a timeout is recorded, or lost_ may have a bit
+  Psn end_;             // snd_nxt at the timeout; never before snd_una
   Scoreboard::Map lost_;
   cc::Window window_before_;
 };

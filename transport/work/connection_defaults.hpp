@@ -22,6 +22,9 @@ struct ConnectionDefaults {
   bool resume(Time, RxActions&) { return false; }  // no message waits for one
   void on_deadline(Time, RxActions&) {}
   void on_back_pressure() {}
+  [[nodiscard]] bool owes_ack() const { return false; }
+  [[nodiscard]] Time owed_since() const { return Time::never(); }
+  bool take_ack(Time, wire::Packet&) { return false; }
   [[nodiscard]] Time next_deadline() const { return Time::never(); }
   [[nodiscard]] StreamStats request_stats() const { return {}; }
   [[nodiscard]] StreamStats response_stats() const { return {}; }

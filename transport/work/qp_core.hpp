@@ -24,6 +24,7 @@
 //   RxVerdict on_packet(Time, const wire::Packet&, FrameHandle, RxActions&)
 //   void on_deadline(Time, RxActions&)
 //   void on_back_pressure()
+//   bool owes_ack() const, bool take_ack(Time, wire::Packet&)
 //   bool wants_to_send() const
 //   bool poll_packet(Time, TxPacket&)      acknowledgements of an arrival: RxActions::ack
 //   bool poll_completion(Completion&)      of send requests; receives: core.receives
@@ -90,6 +91,8 @@ struct QpCore {
   Refusal refusal;
   // Requests for LOCAL_INV and BIND_MW that ran before Qp::change_mode and will be posted again.
   uint32_t local_work_done = 0;
+  // For Qp::take_changes(). A call begins with all; the common case ends with what it knows.
+  QpChanges changes = kAllChanged;
   bool heard_peer = false;  // a connection sets it when it takes a packet of the peer
   // Time that requests have waited before they could be sent at all (for the peer's mode or the
   // route to it). It counts towards the time after which they give up, and is zero again once a

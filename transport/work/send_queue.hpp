@@ -41,6 +41,7 @@ struct SendWork {
   uint32_t remote_qkey = 0;
   uint32_t xrc_srqn = 0;
   uint32_t packets = 0;  // PSNs that it takes; 0: it never leaves the host
+  uint32_t segment = 0;  // mp: payload of its packets, or of its answer's, but for the last one
   uint32_t vendor_err = 0;
   Psn first;                             // valid once begun
   WcStatus status = WcStatus::kSuccess;  // an error is reported when this is the oldest
@@ -48,6 +49,9 @@ struct SendWork {
   uint16_t flags = 0;
   uint16_t num_sge = 0;
   bool begun = false;
+  // Sends packets as soon as its turn comes: no local work, READ, atomic, fence or synchronise. Set
+  // by the requester.
+  bool plain = false;
 };
 
 // The status of a request that the peer refused with `code` (IBTA 9.9.2.4.2, 11.6.2), `otherwise`
@@ -66,7 +70,7 @@ constexpr WcStatus status_of_refusal(Code code, WcStatus otherwise) {
   }
 }
 
-// `Work` is a SendWork and what its requester adds.
+// `Work` is a SendWork and what its requester adds, with reset_own() for that.
 template <class Work>
 class SendQueue {
  public:
@@ -80,12 +84,16 @@ class SendQueue {
   // Takes over a request that the caller has checked, and now gives its number of packets. nullptr:
   // the queue is full.
   Work* post(const SendRequest& request);
+  // post() of a request that needs no look at its operation.
+  Work* post_plain(const PlainRequest& request);
   // Back to RESET.
   void clear();
   // Entering ERR: posted requests come out as flushed.
-  void flush() { flushing_ = true; }
+  void flush() { halts_ |= kFlushing; }
   // SQD: requests that have not begun wait.
-  void set_draining(bool draining) { draining_ = draining; }
+  void set_draining(bool draining) {
+    halts_ = static_cast<uint8_t>(draining ? halts_ | kDraining : halts_ & ~kDraining);
+  }
 
   // ---- The requests
   [[nodiscard]] bool empty() const { return queue_.empty(); }
@@ -93,26 +101,39 @@ class SendQueue {
   [[nodiscard]] const Work& oldest() const { return queue_.front(); }
   [[nodiscard]] Work& at(uint32_t index) { return queue_.at_index(index); }
   [[nodiscard]] const Work& at(uint32_t index) const { return queue_.at_index(index); }
+  // Of the request that was posted last.
+  [[nodiscard]] uint32_t newest_index() const { return queue_.tail_index() - 1; }
+  // True if the request of this index, which has been posted, is in the queue.
+  [[nodiscard]] bool holds(uint32_t index) const {
+    return index - queue_.head_index() < queue_.size();
+  }
   // The request of an outstanding PSN.
   [[nodiscard]] uint32_t index_of(Psn psn) const {
     return index_of_psn(queue_, next_ - queue_.head_index() + (next_packet_ > 0 ? 1 : 0), psn);
   }
   // True if every request that has begun is complete.
   [[nodiscard]] bool drained() const { return queue_.empty() || !queue_.front().begun; }
-  [[nodiscard]] bool draining() const { return draining_; }
-  [[nodiscard]] bool flushing() const { return flushing_; }
+  [[nodiscard]] bool draining() const { return (halts_ & kDraining) != 0; }
+  [[nodiscard]] bool flushing() const { return (halts_ & kFlushing) != 0; }
   // True once the peer refused a request or is silent: nothing more is sent.
-  [[nodiscard]] bool stopped() const { return stopped_; }
+  [[nodiscard]] bool stopped() const { return (halts_ & kStopped) != 0; }
   // True once a completion with an error was handed out.
-  [[nodiscard]] bool failed() const { return failed_; }
+  [[nodiscard]] bool failed() const { return (halts_ & kFailed) != 0; }
   // Number of local requests in the queue that have run.
   [[nodiscard]] uint32_t local_work_done() const { return count_local_work_done(queue_); }
 
   // ---- Sending
   // True if there is a request that was not sent to its end, and no error before it.
   [[nodiscard]] bool has_next() const {
-    return !blocked_ && !flushing_ && next_ != queue_.tail_index();
+    return (halts_ & (kBlocked | kFlushing)) == 0 && next_ != queue_.tail_index();
   }
+  // True if nothing stands between the requests and the wire but their own flags: no error, no
+  // drain, no open READ.
+  [[nodiscard]] bool steady() const { return halts_ == 0 && reads_.empty(); }
+  // has_next() of a steady() queue.
+  [[nodiscard]] bool has_unsent() const { return next_ != queue_.tail_index(); }
+  // A new packet of a steady() queue may leave as far as its request is concerned, and certainly.
+  [[nodiscard]] bool next_is_plain() const { return has_unsent() && next().plain; }
   [[nodiscard]] uint32_t next_index() const { return next_; }
   [[nodiscard]] uint32_t next_packet() const { return next_packet_; }
   [[nodiscard]] Work& next() { return queue_.at_index(next_); }
@@ -132,6 +153,16 @@ class SendQueue {
   // Gathers bytes [offset, offset + length) of a request as segments of `out`; otherwise the
   // request fails.
   bool gather(uint32_t index, uint32_t offset, uint32_t length, TxPacket& out);
+  // gather() of bytes of next() that lie in one piece. False: they do not, or the key is wrong;
+  // nothing has failed yet.
+  bool find_piece(uint32_t offset, uint32_t length, uint64_t* addr) const {
+    const Work& work = next();
+    if (work.num_sge != 1) return work.num_sge == 0;
+    const Sge& sge = slot_sges(next_)[0];
+    *addr = sge.addr + offset;
+    return (work.flags & kInline) != 0 || length == 0 ||
+           core_.device.memory->translate(sge.lkey, core_.config.pd, *addr, length, 0, addr);
+  }
   // Checks the memory for the result of an atomic. If it is closed, the request fails before it
   // leaves, because an executed atomic cannot be undone.
   bool check_result_place(uint32_t index);
@@ -160,7 +191,7 @@ class SendQueue {
   void fail(uint32_t index, WcStatus status, uint32_t vendor_err = 0);
   // A request fails, and the connection ends with it.
   void end(uint32_t index, WcStatus status, uint32_t vendor_err = 0) {
-    stopped_ = true;
+    halts_ |= kStopped;
     fail(index, status, vendor_err);
   }
   // The peer does not answer.
@@ -177,17 +208,36 @@ class SendQueue {
   // ---- Completions
   // Tells whether the oldest request's completion is due. `complete`: all its work is done.
   [[nodiscard]] bool completion_due(bool complete) const {
-    return complete || queue_.front().status != WcStatus::kSuccess || flushing_;
+    return complete || queue_.front().status != WcStatus::kSuccess || flushing();
   }
   [[nodiscard]] bool oldest_is_read() const {
     return !reads_.empty() && reads_.front() == queue_.head_index();
   }
   // Hands out a completion that is due, of a request that is no open READ any more.
   void pop(bool complete, Completion& out);
+  // True if the completion of the oldest request, once complete, is a success that is not emitted.
+  [[nodiscard]] bool oldest_is_silent() const {
+    return !failed() && !core_.config.signal_all && (queue_.front().flags & kSignaled) == 0;
+  }
+  // pop() of such a request.
+  void pop_silently() {
+    if (next_ == queue_.head_index()) [[unlikely]]
+      skip_next();
+    queue_.drop();
+  }
 
  private:
   static constexpr uint8_t kRnrRetryForever = 7;
+  static constexpr uint8_t kDraining = 1 << 0;
+  static constexpr uint8_t kStopped = 1 << 1;  // nothing more is sent
+  static constexpr uint8_t kBlocked = 1 << 2;  // an error in the queue: nothing new is sent
+  static constexpr uint8_t kFlushing = 1 << 3;
+  static constexpr uint8_t kFailed = 1 << 4;  // a completion with an error was handed out
 
+  void skip_next() {
+    ++next_;
+    next_packet_ = 0;
+  }
   [[nodiscard]] std::span<Sge> slot_sges(uint32_t index) const {
     const uint32_t slot = index & (queue_.capacity() - 1);
     return {&sges_[size_t{slot} * core_.config.max_send_sge], core_.config.max_send_sge};
@@ -203,31 +253,59 @@ class SendQueue {
   uint32_t next_ = 0;            // index of the request whose new packets are being sent
   uint32_t next_packet_ = 0;     // packets of it that were sent
   uint32_t rnr_left_ = 0;        // RNR NAKs that the receiver may still send
-  bool draining_ = false;
-  bool stopped_ = false;  // nothing more is sent
-  bool blocked_ = false;  // an error in the queue: nothing new is sent
-  bool flushing_ = false;
-  bool failed_ = false;
+  uint8_t halts_ = 0;            // kDraining ...
 };
+
+// Every field of a request; the requester sets those that it adds itself.
+inline void fill_work(SendWork& work, const SendRequest& request) {
+  work.wr_id = request.wr_id;
+  work.remote_addr = request.remote_addr;
+  work.compare_add = request.compare_add;
+  work.swap = request.swap;
+  work.length = static_cast<uint32_t>(total_bytes(request.sges));
+  work.rkey = request.rkey;
+  work.imm_or_rkey = request.imm_or_rkey;
+  work.remote_qkey = request.remote_qkey;
+  work.xrc_srqn = request.xrc_srqn;
+  work.packets = 0;
+  work.vendor_err = 0;
+  work.first = Psn();
+  work.status = WcStatus::kSuccess;
+  work.opcode = request.opcode;
+  work.flags = request.flags;
+  work.num_sge = static_cast<uint16_t>(request.sges.size());
+  work.begun = work.plain = false;
+}
 
 template <class Work>
 Work* SendQueue<Work>::post(const SendRequest& request) {
   if (queue_.size() >= core_.config.send_depth) return nullptr;
-  std::copy(request.sges.begin(), request.sges.end(), slot_sges(queue_.tail_index()).begin());
-  Work work;
+  Sge* const sges = slot_sges(queue_.tail_index()).data();
+  for (size_t i = 0; i < request.sges.size(); ++i) sges[i] = request.sges[i];
+  Work& work = queue_.append();
+  fill_work(work, request);
+  work.reset_own();
+  return &work;
+}
+
+template <class Work>
+Work* SendQueue<Work>::post_plain(const PlainRequest& request) {
+  if (queue_.size() >= core_.config.send_depth) return nullptr;
+  slot_sges(queue_.tail_index())[0] = request.sge;
+  Work& work = queue_.append();
   work.wr_id = request.wr_id;
+  work.remote_addr = request.remote_addr;
+  work.length = request.sge.length;
+  work.rkey = request.rkey;
+  work.imm_or_rkey = 0;
+  work.status = WcStatus::kSuccess;
   work.opcode = request.opcode;
   work.flags = request.flags;
-  work.num_sge = static_cast<uint16_t>(request.sges.size());
-  work.length = static_cast<uint32_t>(total_bytes(request.sges));
-  work.imm_or_rkey = request.imm_or_rkey;
-  work.remote_addr = request.remote_addr;
-  work.rkey = request.rkey;
-  work.compare_add = request.compare_add;
-  work.swap = request.swap;
-  work.remote_qkey = request.remote_qkey;
-  work.xrc_srqn = request.xrc_srqn;
-  return &queue_.push(work);
+  work.num_sge = 1;
+  work.begun = false;
+  work.plain = true;
+  work.reset_own();
+  return &work;
 }
 
 template <class Work>
@@ -236,12 +314,12 @@ void SendQueue<Work>::clear() {
   reads_.clear();
   next_ = queue_.tail_index();
   next_packet_ = 0;
-  draining_ = stopped_ = blocked_ = flushing_ = failed_ = false;
+  halts_ = 0;
 }
 
 template <class Work>
 bool SendQueue<Work>::may_begin(const Work& work) const {
-  if (draining_ || flushing_) return false;
+  if ((halts_ & (kDraining | kFlushing)) != 0) return false;
   if ((work.flags & kFence) != 0 && !reads_.empty()) return false;
   if (!is_answered(work.opcode) || reads_.empty()) return true;
   return reads_.size() <
@@ -278,11 +356,22 @@ void SendQueue<Work>::run_local_work(Psn nxt) {
 
 template <class Work>
 bool SendQueue<Work>::gather(uint32_t index, uint32_t offset, uint32_t length, TxPacket& out) {
-  const bool is_inline = (at(index).flags & kInline) != 0;
-  const bool open = gather_payload(sges(index), offset, length, is_inline, *core_.device.memory,
-                                   core_.config.pd, out);
-  if (!open) fail(index, WcStatus::kLocalProtectionError);
-  return open;
+  const Work& work = at(index);
+  const bool is_inline = (work.flags & kInline) != 0;
+  if (work.num_sge == 1 && !is_inline) [[likely]] {
+    const Sge& sge = slot_sges(index)[0];
+    out.num_segments = length > 0 ? 1 : 0;
+    out.segments[0].length = length;
+    if (length == 0 || core_.device.memory->translate(sge.lkey, core_.config.pd, sge.addr + offset,
+                                                      length, 0, &out.segments[0].addr)) {
+      return true;
+    }
+  } else if (gather_payload(sges(index), offset, length, is_inline, *core_.device.memory,
+                            core_.config.pd, out)) {
+    return true;
+  }
+  fail(index, WcStatus::kLocalProtectionError);
+  return false;
 }
 
 template <class Work>
@@ -299,7 +388,7 @@ bool SendQueue<Work>::check_result_place(uint32_t index) {
 template <class Work>
 void SendQueue<Work>::fail(uint32_t index, WcStatus status, uint32_t vendor_err) {
   Work& work = queue_.at_index(index);
-  blocked_ = true;
+  halts_ |= kBlocked;
   if (work.status != WcStatus::kSuccess) return;
   work.status = status;
   work.vendor_err = vendor_err;
@@ -321,24 +410,21 @@ bool SendQueue<Work>::consume_rnr_retry(uint32_t index) {
 template <class Work>
 void SendQueue<Work>::pop(bool complete, Completion& out) {
   const Work& work = queue_.front();
-  const bool success = !failed_ && complete;  // after an error even what arrived is flushed
+  const bool success = !failed() && complete;  // after an error even what arrived is flushed
   out = Completion{};
   out.wr_id = work.wr_id;
   out.opcode = completion_opcode(work.opcode);
   out.byte_len = work.length;
   if (!success) {
     // Only one request has the error as its cause; all later ones are flushed.
-    const bool cause = !failed_ && work.status != WcStatus::kSuccess;
+    const bool cause = !failed() && work.status != WcStatus::kSuccess;
     out.status = cause ? work.status : WcStatus::kFlushError;
     out.vendor_err = cause ? work.vendor_err : 0;
-    failed_ = true;
+    halts_ |= kFailed;
   }
   out.emit = !success || core_.config.signal_all || (work.flags & kSignaled) != 0;
-  if (next_ == queue_.head_index()) {
-    ++next_;
-    next_packet_ = 0;
-  }
-  queue_.pop();
+  if (next_ == queue_.head_index()) skip_next();
+  queue_.drop();
 }
 
 }  // namespace mprdma::transport

@@ -69,8 +69,7 @@ inline bool scatter_payload(std::span<const Sge> sges, uint32_t offset, uint32_t
     if (!memory.translate(piece.lkey, pd, piece.addr, piece.length, kLocalWrite, &addr)) {
       return false;
     }
-    actions.placements.push(
-        {.frame = frame, .payload_offset = done, .length = piece.length, .addr = addr});
+    place_payload(actions.placements.append(), frame, done, piece.length, addr);
     done += piece.length;
     return true;
   });

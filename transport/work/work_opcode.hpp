@@ -48,7 +48,7 @@ constexpr WcOpcode completion_opcode(WorkOpcode opcode) {
 
 // Packets that a message of `bytes` takes; an empty message takes one.
 constexpr uint32_t packets_of(uint32_t bytes, uint32_t path_mtu) {
-  return bytes == 0 ? 1 : (bytes - 1) / path_mtu + 1;
+  return bytes <= path_mtu ? 1 : (bytes - 1) / path_mtu + 1;
 }
 
 // First and middle packets are full, last ones not empty (IBTA 9.7.4.1.6).

@@ -245,8 +245,8 @@ uint32_t EthdevPort::frame_bytes_max() const {
 unsigned EthdevPort::tx_reserve(TxFrame* frames, unsigned n) {
   n = std::min(n, kBurst);
   const unsigned wanted = n;
-  if (pending_count_ + n > kPendingMax) send_pending();
-  n = std::min(n, kPendingMax - pending_count_);
+  if (pending_count_ + reserved_ + n > kPendingMax) send_pending();
+  n = std::min(n, kPendingMax - std::min(pending_count_ + reserved_, kPendingMax));
   std::array<rte_mbuf*, kBurst> mbufs;
   if (n > 0 && rte_pktmbuf_alloc_bulk(pool_, mbufs.data(), n) != 0) n = 0;
   for (unsigned i = 0; i < n; ++i) {
@@ -255,6 +255,7 @@ unsigned EthdevPort::tx_reserve(TxFrame* frames, unsigned n) {
                  reinterpret_cast<uintptr_t>(mbufs[i])};
   }
   if (n < wanted) count(counters_.tx_back_pressure);
+  reserved_ += n;
   return n;
 }
 
@@ -282,19 +283,20 @@ void EthdevPort::tx_commit(const TxFrame* frames, unsigned n) {
     CHECK(pending_count_ < kPendingMax);
     pending_[pending_count_++] = mbuf;
   }
+  reserved_ -= n;
 }
 
 void EthdevPort::tx_abandon(const TxFrame* frames, unsigned n) {
   for (unsigned i = 0; i < n; ++i) {
     rte_pktmbuf_free(reinterpret_cast<rte_mbuf*>(static_cast<uintptr_t>(frames[i].cookie)));
   }
+  reserved_ -= n;
 }
 
 void EthdevPort::flush() {
   if (pending_count_ > 0) send_pending();
 }
 
-// Requires: no reservation is open that counts on more room than it was given.
 void EthdevPort::send_pending() {
   if (!link_up()) return drop_pending();
   unsigned sent = 0;

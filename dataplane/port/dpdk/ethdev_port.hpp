@@ -104,6 +104,7 @@ class EthdevPort final : public Port {
 
   std::array<rte_mbuf*, kPendingMax> pending_{};
   unsigned pending_count_ = 0;
+  unsigned reserved_ = 0;  // each has its room in pending_
   // Frames that arm() found; they come out of the next rx_burst().
   std::array<rte_mbuf*, kBurst> early_{};
   unsigned early_count_ = 0;

@@ -11,7 +11,8 @@ namespace mprdma::verbs_check {
 
 namespace {
 
-constexpr uint32_t kBytes = 16384;
+// Half of it takes several packets, also where they carry segments of 16 KiB.
+constexpr uint32_t kBytes = 65536;
 constexpr uint64_t kReceiveId = 1000;
 constexpr uint64_t kSecondId = 2;
 constexpr int kNoStatus = -1;  // no completion is expected

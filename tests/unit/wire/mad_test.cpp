@@ -22,6 +22,8 @@ PairMad question() {
               .mode = PairMode::kMpSingle,
               .abilities = 0x2e,
               .window_slots = 128,
+              .segment = 16384,
+              .takes_runs = true,
               .sender_qpn = Qpn(0x0a0b0c),
               .receiver_qpn = Qpn(0x0d0e0f)};
   return mad;
@@ -40,7 +42,7 @@ TEST(PairMad, HasTheBytesOfThePage) {
       0x01, 0x4d, 0x01, 0x01, 0x00, 0x00, 0x00, 0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07,
       0x08, 0x00, 0x10, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
       0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0x4d, 0x52, 0x01, 0x41, 0x03, 0x03, 0x00,
-      0x00, 0x00, 0x2e, 0x00, 0x80, 0x00, 0x00, 0x00, 0x0a, 0x0b, 0x0c, 0x00, 0x0d, 0x0e, 0x0f};
+      0x00, 0x00, 0x2e, 0x00, 0x80, 0x00, 0x40, 0x01, 0x0a, 0x0b, 0x0c, 0x00, 0x0d, 0x0e, 0x0f};
   EXPECT_EQ(std::vector<unsigned char>(bytes.begin(), bytes.begin() + 60), expected);
   for (size_t i = 60; i < bytes.size(); ++i) EXPECT_EQ(bytes[i], 0) << i;
 }
@@ -55,6 +57,46 @@ TEST(PairMad, ComesBackAsItWas) {
   mad.info.mode = mad.info.pinned = PairMode::kNone;
   ASSERT_EQ(decode_pair_mad(encoded(mad), back), MadDrop::kNone);
   EXPECT_EQ(back, mad);
+}
+
+TEST(PairMad, ReservedBitsBesideTheOffersAreIgnored) {
+  PairMad mad = question();
+  mad.info.takes_runs = false;
+  Bytes bytes = encoded(mad);
+  EXPECT_EQ(bytes[52], 0);
+  bytes[52] = 0xfe;
+  PairMad back;
+  ASSERT_EQ(decode_pair_mad(bytes, back), MadDrop::kNone);
+  EXPECT_EQ(back, mad);
+}
+
+TEST(PairMad, TheSegmentCountsIn256Bytes) {
+  PairMad mad = question();
+  Bytes bytes = encoded(mad);
+  const auto segment_of = [&bytes](unsigned char high, unsigned char low) {
+    bytes[50] = high;
+    bytes[51] = low;
+    PairMad back;
+    EXPECT_EQ(decode_pair_mad(bytes, back), MadDrop::kNone);
+    return back.info.segment;
+  };
+  EXPECT_EQ(segment_of(0x00, 0x01), 256U);
+  EXPECT_EQ(segment_of(0x01, 0x00), 65'536U);
+  EXPECT_EQ(segment_of(0xff, 0xff), 65'535U * 256);
+  mad.info.segment = 65'535U * 256;
+  EXPECT_EQ(encoded(mad), bytes);
+  // No promise of a byte more than the sender takes.
+  mad.info.segment = 3 * 256 - 1;
+  EXPECT_EQ(encoded(mad)[51], 2);
+}
+
+TEST(PairMad, ASenderThatKnowsNoOffersMakesNone) {
+  Bytes bytes = encoded(question());
+  for (const size_t byte : {50U, 51U, 52U}) bytes[byte] = 0;
+  PairMad back;
+  ASSERT_EQ(decode_pair_mad(bytes, back), MadDrop::kNone);
+  EXPECT_EQ(back.info.segment, 0U);
+  EXPECT_FALSE(back.info.takes_runs);
 }
 
 TEST(PairMad, AnErrorOfWhoDoesNotKnowTheClassIsAnAnswerWithoutFacts) {
@@ -99,7 +141,8 @@ TEST(PairMad, PrintsOneLine) {
   std::array<char, kTextBytes> text;
   EXPECT_EQ(to_string(question(), text),
             "PAIR_QUESTION tid=0x0102030405060708 from=0x0a0b0c to=0x0d0e0f version=1 tentative "
-            "mode=mp-single pinned=mp-single abilities=0x2e L=128 ordered");
+            "mode=mp-single pinned=mp-single abilities=0x2e L=128 segment=16384 runs "
+            "ordered");
 }
 
 }  // namespace

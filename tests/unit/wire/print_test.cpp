@@ -46,6 +46,15 @@ TEST(Print, AcknowledgementNamesStreamCauseAndFlags) {
             "stream=response sack=3 nack=RNR timer=12 msn=4 echo=9 ECE");
 }
 
+TEST(Print, AcknowledgementNamesRunAndDelayIfThereAreAny) {
+  EXPECT_EQ(text_of(MpAckExt{.flags = kMpAckSackValid,
+                             .run = 31,
+                             .echoed_timestamp = 9,
+                             .sack = Psn(40),
+                             .delay_us = 255}),
+            "stream=request sack=40 run=31 msn=0 echo=9 delay=255");
+}
+
 TEST(Print, Addresses) {
   EXPECT_EQ(text_of(map_ipv4(Ipv4(0x0a010002))), "10.1.0.2");
   EXPECT_EQ(text_of(test::ipv6_address().dst_ip),

@@ -1,6 +1,8 @@
 // BTH and its extension headers: literal bytes to values and back.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/support/wire.hpp"
 #include "wire/aeth.hpp"
 #include "wire/atomic_ack_eth.hpp"
@@ -166,17 +168,35 @@ TEST(MpDataExt, ReservedBitsAreSentAsZeroAndIgnored) {
 
 TEST(MpAckExt, BytesAndBack) {
   const Bytes bytes = {0x10, 0x39, 0x04, 0x0c, 0x11, 0x12, 0x13, 0x14,
-                       0xff, 0xff, 0xfe, 0x00, 0x00, 0x00, 0x07, 0x00};
+                       0xff, 0xff, 0xfe, 0x1f, 0x00, 0x00, 0x07, 0xc8};
   const MpAckExt ext{
       .flags = kMpAckResponseStream | kMpAckOrderedPlacement | kMpAckSackValid | kMpAckHeld,
       .nack = NackCode::kRnr,
       .detail = 12,
+      .run = 31,
       .echoed_timestamp = 0x11121314,
       .sack = Psn(0xfffffe),
-      .msn = 7};
+      .msn = 7,
+      .delay_us = 200};
   EXPECT_EQ(MpAckExt::version(bytes.data()), kMpVersion);
   EXPECT_EQ(MpAckExt::load(bytes.data()), ext);
   EXPECT_EQ(stored(ext), bytes);
+}
+
+// The fields of three bytes share words with those of one.
+TEST(MpAckExt, EachFieldHasItsBytes) {
+  const auto expect_only = [](const MpAckExt& ext, size_t first, size_t count) {
+    Bytes expected = stored(MpAckExt{});
+    std::fill_n(expected.begin() + static_cast<long>(first), count, 0xff);
+    EXPECT_EQ(stored(ext), expected) << first;
+    EXPECT_EQ(MpAckExt::load(expected.data()), ext) << first;
+  };
+  expect_only({.detail = 0xff}, 3, 1);
+  expect_only({.echoed_timestamp = 0xffffffff}, 4, 4);
+  expect_only({.sack = Psn(0xffffff)}, 8, 3);
+  expect_only({.run = 0xff}, 11, 1);
+  expect_only({.msn = 0xffffff}, 12, 3);
+  expect_only({.delay_us = kMpAckDelayMax}, 15, 1);
 }
 
 TEST(MpAckExt, EachFlagHasItsBit) {
@@ -192,7 +212,7 @@ TEST(MpAckExt, ReservedBitsAreSentAsZeroAndIgnored) {
   Bytes bytes = stored(MpAckExt{.flags = 0xff});
   EXPECT_EQ(bytes[1], kMpAckFlagsMask);
   const MpAckExt clean = MpAckExt::load(bytes.data());
-  for (const size_t byte : {1U, 11U, 15U}) bytes[byte] = 0xff;
+  bytes[1] = 0xff;
   bytes[0] |= 0x0f;
   EXPECT_EQ(MpAckExt::load(bytes.data()), clean);
 }

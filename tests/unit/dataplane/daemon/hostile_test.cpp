@@ -218,8 +218,8 @@ struct Memory {
     if (written && (flags & MFD_HUGETLB) == 0) {
       EXPECT_EQ(fallocate(fd, 0, 0, static_cast<off_t>(bytes)), 0);
     }
-    const local::Identity identity{local::kRegionMagic, local::kRegionVersion, geometry.slots,
-                                   geometry.stride, 0};
+    const local::Identity identity{
+        local::kRegionMagic, local::kRegionVersion, geometry.slots, geometry.stride, 0, 0, 0};
     (void)!pwrite(fd, &identity, sizeof identity, 0);
     EXPECT_TRUE(seals == 0 || fcntl(fd, F_ADD_SEALS, seals) == 0);
     return fd;

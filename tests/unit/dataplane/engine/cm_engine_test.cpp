@@ -208,7 +208,6 @@ TEST_F(CmEngineTest, TwoProcessesConnectAndPart) {
   for (Host* host : {&a, &b}) {
     EXPECT_EQ(host->worker->counters().drop_bad_mad, 0u);
     EXPECT_EQ(counter(*host, &CmCounters::cm_drop_unexpected), 0u);
-    EXPECT_EQ(host->port().reserved, 0);
     EXPECT_EQ(host->port().borrowed, 0);
   }
 }

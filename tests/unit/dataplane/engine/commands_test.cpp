@@ -247,8 +247,8 @@ TEST_F(CommandsTest, LinkLocalPeerNeedsNoResolution) {
   ASSERT_EQ(host_.modify(*qp, attr), 0);
   const QpContext* context = host_.worker->qps().find(Qpn(qp->qpn));
   EXPECT_EQ(context->path, PathState::kReady);
-  EXPECT_EQ(context->address.dst_mac, mac);
-  EXPECT_TRUE(context->address.is_ipv6);
+  EXPECT_EQ(context->outer.address().dst_mac, mac);
+  EXPECT_TRUE(context->outer.address().is_ipv6);
 }
 
 TEST_F(CommandsTest, ModifyThatFailsLeavesThePathAlone) {
@@ -257,12 +257,12 @@ TEST_F(CommandsTest, ModifyThatFailsLeavesThePathAlone) {
   host_.connect(*qp, Host::ip(0), 9);
   const QpContext* context = host_.worker->qps().find(Qpn(qp->qpn));
   ASSERT_EQ(context->path, PathState::kReady);
-  const wire::IpAddress peer = context->address.dst_ip;
+  const wire::IpAddress peer = context->outer.address().dst_ip;
   mprdma_abi_qp_attr attr = Host::attributes(Host::ip(1), 9);
   attr.mask |= MPRDMA_ABI_QP_STATE;
   attr.state = MPRDMA_ABI_QPS_INIT;
   EXPECT_EQ(host_.modify(*qp, attr), EINVAL);
-  EXPECT_EQ(context->address.dst_ip, peer);
+  EXPECT_EQ(context->outer.address().dst_ip, peer);
   EXPECT_EQ(context->path, PathState::kReady);
   EXPECT_TRUE(context->loop);
 }

@@ -38,6 +38,10 @@ class HostilePeer {
     uint32_t stride = local::kStrideDefault;
     int seals = kGoodSeals;
     size_t file_bytes = 0;  // 0: as the geometry says
+    uint32_t large_slots = 0;
+    uint32_t large_stride = 0;
+    uint32_t flags = 0;
+    [[nodiscard]] Geometry geometry() const { return {slots, stride, large_slots, large_stride}; }
   };
 
   explicit HostilePeer(const std::string& path) {
@@ -55,14 +59,15 @@ class HostilePeer {
   HostilePeer& operator=(const HostilePeer&) = delete;
 
   void hello(const Claim& claim) {
-    geometry_ = {claim.slots, claim.stride};
+    geometry_ = claim.geometry();
     bytes_ = claim.file_bytes != 0 ? claim.file_bytes : geometry_.bytes();
     const int fd = memfd_create("hostile", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     ASSERT_EQ(ftruncate(fd, static_cast<off_t>(bytes_)), 0);
     region_ = static_cast<unsigned char*>(
         mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
     ASSERT_NE(region_, MAP_FAILED);
-    const local::Identity identity{claim.magic, claim.version, claim.slots, claim.stride, 0};
+    const local::Identity identity{claim.magic,       claim.version,      claim.slots, claim.stride,
+                                   claim.large_slots, claim.large_stride, claim.flags};
     std::memcpy(region_, &identity, std::min(bytes_, sizeof identity));
     ASSERT_EQ(fcntl(fd, F_ADD_SEALS, claim.seals), 0);
     send_hello(fd);
@@ -96,7 +101,7 @@ class HostilePeer {
   void put(uint16_t position, Descriptor descriptor) {
     auto* ring = reinterpret_cast<std::atomic<uint64_t>*>(region_ + Geometry::tx_ring_offset());
     descriptor.sequence = static_cast<uint16_t>(position + 1);
-    ring[position % geometry_.slots].store(descriptor.pack());
+    ring[position % geometry_.entries()].store(descriptor.pack());
     header().newest.store(descriptor.pack());
   }
   [[nodiscard]] std::atomic<uint16_t>* return_ring() const {
@@ -118,8 +123,8 @@ class HostilePeerTest : public ::testing::Test {
     port_->service(now());
     peer_ = std::make_unique<HostilePeer>(directory_.wire());
   }
-  void attach() {
-    peer_->hello({});
+  void attach(const HostilePeer::Claim& claim = {}) {
+    peer_->hello(claim);
     ASSERT_TRUE(until([&] {
       port_->service(now());
       return port_->link_up();
@@ -165,11 +170,18 @@ TEST_F(HostilePeerTest, ARegionThatIsNotWhatItClaimsIsRefused) {
       {.stride = 0},
       {.stride = 4353},
       {.stride = 0xffffffc0, .file_bytes = good},
+      {.large_slots = 257, .large_stride = local::kLargeStride},
+      {.large_slots = 0xffffffff, .large_stride = local::kLargeStride},
+      {.large_slots = 16, .large_stride = 0},
+      {.large_slots = 16, .large_stride = local::kLargeStride + 1},
+      {.large_slots = 16, .large_stride = local::kLargeStrideMax + 64},
+      {.large_slots = 0, .large_stride = local::kLargeStride},
+      {.file_bytes = good, .large_slots = 16, .large_stride = local::kLargeStride},
   };
   for (const Claim& claim : claims) {
     peer_ = std::make_unique<HostilePeer>(directory_.wire());
     Claim c = claim;
-    if (!Geometry{c.slots, c.stride}.sane() && c.file_bytes == 0) c.file_bytes = good;
+    if (!c.geometry().sane() && c.file_bytes == 0) c.file_bytes = good;
     const uint64_t before = port_->stats().rx_malformed;
     peer_->hello(c);
     EXPECT_TRUE(until([&] {
@@ -273,6 +285,60 @@ TEST_F(HostilePeerTest, FramesReturnedTwiceOrNeverSentAreIgnored) {
   peer_->header().returned.store(6 + 257);
   EXPECT_EQ(port_->tx_reserve(frames, 1), 0u);
   EXPECT_FALSE(port_->link_up());
+  expect_next_peer_works();
+}
+
+// ---- A peer that claims to be an engine
+
+constexpr HostilePeer::Claim kEngineClaim{
+    .large_slots = 16, .large_stride = local::kLargeStride, .flags = local::kReadsBare};
+constexpr uint16_t kBare = Descriptor::kBare;
+
+TEST_F(HostilePeerTest, BareFramesForOneWhoDoesNotReadThemAreCountedDrops) {
+  attach(kEngineClaim);
+  EXPECT_EQ(port_->large_payload(), 0u) << "we have none";
+  peer_->put(0, {.slot = 1, .length = 100, .offset = kBare | 64, .sequence = 0});
+  peer_->put(1, {.slot = 2, .length = 100, .offset = 64, .sequence = 0});
+  RxFrame frames[kBurst];
+  ASSERT_EQ(port_->rx_burst(frames, kBurst), 1u);
+  EXPECT_FALSE(frames[0].bare);
+  EXPECT_EQ(port_->stats().rx_malformed, 1u);
+  port_->rx_release(&frames[0].cookie, 1);
+  expect_next_peer_works();
+}
+
+TEST_F(HostilePeerTest, BadDescriptorsOfLargeAndBareFramesAreCountedDrops) {
+  // The port is an engine's.
+  peer_.reset();
+  port_.reset();
+  port_ = LocalPort::open({.path = directory_.wire(), .slots = 256, .engine = true}).port;
+  ASSERT_NE(port_, nullptr);
+  port_->service(now());
+  peer_ = std::make_unique<HostilePeer>(directory_.wire());
+  attach(kEngineClaim);
+  constexpr auto kAll = static_cast<uint16_t>(local::kLargeStride);
+  const Descriptor bad[] = {
+      {.slot = 272, .length = 100, .offset = 64, .sequence = 0},          // no such slot
+      {.slot = 256, .length = kAll, .offset = 1, .sequence = 0},          // beyond its end
+      {.slot = 257, .length = kAll, .offset = kBare | 1, .sequence = 0},  // the same, bare
+      {.slot = 258, .length = 0xffff, .offset = 0, .sequence = 0},
+      {.slot = 259, .length = 1, .offset = kBare | 20000, .sequence = 0},
+      {.slot = 3, .length = 8192, .offset = 0, .sequence = 0},         // a small slot
+      {.slot = 4, .length = 47, .offset = kBare | 80, .sequence = 0},  // less than its header
+  };
+  uint16_t position = 0;
+  for (const Descriptor& descriptor : bad) peer_->put(position++, descriptor);
+  peer_->put(position++, {.slot = 271, .length = kAll, .offset = 0, .sequence = 0});
+  peer_->put(position++, {.slot = 5, .length = 48, .offset = kBare | 80, .sequence = 0});
+  RxFrame frames[kBurst];
+  ASSERT_EQ(port_->rx_burst(frames, kBurst), 2u);
+  EXPECT_EQ(frames[0].length, kAll);
+  EXPECT_FALSE(frames[0].bare);
+  EXPECT_EQ(frames[1].length, 48u);
+  EXPECT_TRUE(frames[1].bare);
+  EXPECT_EQ(port_->stats().rx_malformed, std::size(bad));
+  EXPECT_TRUE(port_->link_up());
+  for (const RxFrame& frame : {frames[0], frames[1]}) port_->rx_release(&frame.cookie, 1);
   expect_next_peer_works();
 }
 

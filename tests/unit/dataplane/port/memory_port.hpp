@@ -2,6 +2,7 @@
 // that injects any bytes, holds frames back, or fills the wire. May be used by two threads.
 #pragma once
 
+#include <gtest/gtest.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -60,6 +61,8 @@ class MemoryPort final : public Port {
       free_tx_.push_back(i);
     }
   }
+
+  ~MemoryPort() override { EXPECT_EQ(reserved, 0) << "a reserved frame did not come back"; }
 
   [[nodiscard]] PortInfo info() const override {
     PortInfo info;
@@ -140,7 +143,7 @@ class MemoryPort final : public Port {
   [[nodiscard]] PortCounters stats() const override { return stats_; }
 
   bool up;
-  int reserved = 0;  // 0 whenever the worker is not inside run()
+  int reserved = 0;  // 0 when the worker is gone
   int borrowed = 0;
   uint64_t flushes = 0;
 

@@ -29,10 +29,13 @@ struct Fixture {
         cq(mprdma_abi_create_cq{reinterpret_cast<uint64_t>(ring.data()),
                                 reinterpret_cast<uint64_t>(&dbr), 42, entries, 0},
            &client.callbacks) {}
-  bool push(uint64_t wr_id, bool urgent = false) {
-    mprdma_abi_cqe entry{};
-    entry.wr_id = wr_id;
-    return cq.push(entry, urgent, counters);
+  bool push(uint64_t wr_id, bool urgent = false, bool failed = false) {
+    mprdma_abi_cqe* const entry = cq.reserve(counters);
+    if (entry == nullptr) return false;
+    entry->wr_id = wr_id;
+    entry->status = failed ? MPRDMA_ABI_WC_WR_FLUSH_ERR : MPRDMA_ABI_WC_SUCCESS;
+    cq.push(failed, urgent, counters);
+    return true;
   }
   void arm(uint32_t kind) { mprdma_abi_store_release(&dbr.arm, ++serial << 2 | kind); }
   bool fired() {
@@ -103,9 +106,7 @@ TEST(Cq, ModerationKeepsBackNoErrorNothingSolicitedAndNoFullQueue) {
   Fixture f(8);
   f.cq.moderate(1000, 1000);
   f.arm(MPRDMA_ABI_ARM_NEXT);
-  mprdma_abi_cqe failed{};
-  failed.status = MPRDMA_ABI_WC_WR_FLUSH_ERR;
-  f.cq.push(failed, false, f.counters);
+  f.push(0, false, true);
   EXPECT_TRUE(f.fired());
   f.arm(MPRDMA_ABI_ARM_SOLICITED);
   f.push(1, true);

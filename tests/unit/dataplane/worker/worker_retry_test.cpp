@@ -167,6 +167,7 @@ TEST_F(FirstLinkTest, ThePeerOnOurOwnDeviceNeedsNone) {
   a->write(*b);
   run(Duration::ms(1));
   EXPECT_GT(packets, 0u);
+  a.reset();  // before the daemon that it names
 }
 
 // Unreliable messages are lost, as on any wire that leads nowhere.

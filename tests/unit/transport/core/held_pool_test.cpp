@@ -33,5 +33,25 @@ TEST(HeldPool, ABudgetOfZeroHoldsNothing) {
   EXPECT_EQ(pool.in_use(), 0u);
 }
 
+TEST(HeldPool, PacketsLongerThanAnyPathMtuHaveALimitOfTheirOwn) {
+  HeldPool pool(4);
+  pool.set_long_limit(1);
+  wire::Packet segment;
+  segment.payload_len = wire::kMaxPathMtu + 1;
+  wire::Packet packet;
+  packet.payload_len = wire::kMaxPathMtu;
+  const uint32_t held = pool.allocate(segment, 1);
+  ASSERT_NE(held, HeldPool::kNone);
+  EXPECT_EQ(pool.allocate(segment, 2), HeldPool::kNone);
+  EXPECT_NE(pool.allocate(packet, 3), HeldPool::kNone) << "others go on";
+  pool.give_back(held);
+  const uint32_t again = pool.allocate(segment, 4);
+  EXPECT_NE(again, HeldPool::kNone);
+  pool.set_long_limit(100);
+  EXPECT_NE(pool.allocate(segment, 5), HeldPool::kNone);
+  EXPECT_NE(pool.allocate(segment, 6), HeldPool::kNone);
+  EXPECT_EQ(pool.allocate(segment, 7), HeldPool::kNone) << "the budget counts for both";
+}
+
 }  // namespace
 }  // namespace mprdma::transport

@@ -1,0 +1,163 @@
+// Sending: reservations, descriptors, frames that come back.
+#include <algorithm>
+
+#include "base/check.hpp"
+#include "dataplane/port/atomic_counters.hpp"
+#include "dataplane/port/local_port.hpp"
+
+namespace mprdma::dataplane {
+
+using local::Descriptor;
+
+unsigned LocalPort::tx_reserve(TxFrame* frames, unsigned n) {
+  n = std::min(n, kBurst);
+  reap_if_due(n, free_slots_.size());
+  const unsigned reserved = reserve(free_slots_, own_->geometry().stride, frames, n);
+  note_starved(&tx_starved_, reserved < n);
+  return reserved;
+}
+
+unsigned LocalPort::tx_reserve_large(TxFrame* frames, unsigned n) {
+  reap_if_due(n, free_large_.size());
+  const unsigned reserved = reserve(free_large_, own_->geometry().large_stride, frames, n);
+  note_starved(&tx_starved_of_large_, reserved < n);
+  return reserved;
+}
+
+uint32_t LocalPort::large_payload() const {
+  if (!takes_bare() || own_->geometry().large_slots == 0) return 0;
+  return own_->geometry().large_stride - kFrameHeadroom - kFrameTailroom;
+}
+
+unsigned LocalPort::reserve(std::vector<uint16_t>& from, uint32_t stride, TxFrame* frames,
+                            unsigned n) {
+  const unsigned reserved = std::min<unsigned>(n, static_cast<unsigned>(from.size()));
+  const uint32_t capacity = stride - kFrameHeadroom;
+  for (unsigned i = 0; i < reserved; ++i) {
+    const uint32_t slot = from.back();
+    from.pop_back();
+    slot_state_[slot] = SlotState::kReserved;
+    unsigned char* payload = own_->frame(slot) + kFrameHeadroom;
+    __builtin_prefetch(payload - 64, 1);
+    __builtin_prefetch(payload, 1);
+    frames[i] = {payload, capacity, 0, 0, slot};
+  }
+  return reserved;
+}
+
+// Looks for returned frames when the reservation needs them, and now and then.
+void LocalPort::reap_if_due(size_t wanted, size_t free) {
+  const size_t in_use = slot_state_.size() - free_slots_.size() - free_large_.size();
+  if (in_use <= reap_above_ && free >= wanted) return;
+  reap_returned();
+  reap_above_ = slot_state_.size() - free_slots_.size() - free_large_.size() + local::kReapEvery;
+}
+
+bool LocalPort::tx_tight() {
+  if (free_slots_.size() < local::kFramesForAnswers) reap_returned();
+  const bool tight = free_slots_.size() < local::kFramesForAnswers;
+  note_starved(&tx_starved_for_data_, tight);
+  return tight;
+}
+
+void LocalPort::note_starved(bool* of, bool starved) {
+  *of = starved;
+  if (starved) count(counters_.tx_back_pressure);
+}
+
+void LocalPort::tx_commit(const TxFrame* frames, unsigned n) {
+  if (!link_up()) {
+    tx_abandon(frames, n);
+    count(counters_.tx_dropped, n);
+    return;
+  }
+  const uint32_t mask = own_->geometry().entries() - 1;
+  const bool bare = takes_bare();
+  std::atomic<uint64_t>* ring = own_->tx_ring();
+  uint64_t bytes = 0;
+  unsigned dropped = 0;
+  for (unsigned i = 0; i < n; ++i) {
+    const TxFrame& frame = frames[i];
+    const auto slot = static_cast<uint16_t>(frame.cookie);
+    DCHECK(slot_state_[slot] == SlotState::kReserved);
+    if (frame.bare && !bare) [[unlikely]] {  // of a burst for a peer that is gone
+      free_slot(slot);
+      ++dropped;
+      continue;
+    }
+    DCHECK(frame.frame_bytes > 0 && frame.header_bytes <= kFrameHeadroom);
+    DCHECK(frame.frame_bytes <= frame.header_bytes + frame.capacity);
+    slot_state_[slot] = SlotState::kInFlight;
+    const uint32_t offset =
+        (kFrameHeadroom - frame.header_bytes) | (frame.bare ? Descriptor::kBare : 0U);
+    const Descriptor descriptor{slot, static_cast<uint16_t>(frame.frame_bytes),
+                                static_cast<uint16_t>(offset),
+                                static_cast<uint16_t>(tx_sequence_ + 1)};
+    tx_newest_ = descriptor.pack();
+    ring[tx_sequence_ & mask].store(tx_newest_, std::memory_order_relaxed);
+    ++tx_sequence_;
+    bytes += frame.frame_bytes;
+  }
+  tx_published_ = tx_published_ && n == 0;
+  count(counters_.tx_frames, n - dropped);
+  count(counters_.tx_bytes, bytes);
+  if (dropped > 0) [[unlikely]]
+    count(counters_.tx_dropped, dropped);
+}
+
+void LocalPort::tx_abandon(const TxFrame* frames, unsigned n) {
+  for (unsigned i = n; i-- > 0;) {
+    const auto slot = static_cast<uint16_t>(frames[i].cookie);
+    DCHECK(slot_state_[slot] == SlotState::kReserved);
+    free_slot(slot);
+  }
+}
+
+void LocalPort::free_slot(uint32_t slot) {
+  slot_state_[slot] = SlotState::kFree;
+  (own_->geometry().is_large(slot) ? free_large_ : free_slots_)
+      .push_back(static_cast<uint16_t>(slot));
+}
+
+void LocalPort::flush() {
+  if (!link_up() || (tx_published_ && returns_announced_)) return;
+  const bool frames_published = !tx_published_;
+  if (frames_published) {
+    own_->header().newest.store(tx_newest_, std::memory_order_release);
+    tx_published_ = true;
+  }
+  own_->header().returned.store(rx_returned_, std::memory_order_release);
+  returns_announced_ = true;
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  const uint32_t wakeup = peer_.region->header().need_wakeup.load(std::memory_order_relaxed);
+  if (wakeup == 0 || wakeup == last_wakeup_) return;
+  if (!frames_published && (wakeup & 1) == 0) return;
+  last_wakeup_ = wakeup;
+  control_.wake_peer();
+  count(counters_.wakeups_sent);
+}
+
+// Takes our slots back that the peer is done with.
+void LocalPort::reap_returned() {
+  if (!link_up()) return;
+  const auto cursor =
+      static_cast<uint16_t>(peer_.region->header().returned.load(std::memory_order_acquire));
+  const auto waiting = static_cast<uint16_t>(cursor - tx_returns_taken_);
+  if (waiting > slot_state_.size()) {
+    return protocol_violation("the process at the other end returned more than it ever got");
+  }
+  const std::atomic<uint16_t>* ring = peer_.region->return_ring();
+  const size_t mask = own_->geometry().entries() - 1;
+  for (uint16_t i = 0; i < waiting; ++i) {
+    const uint16_t slot =
+        ring[static_cast<uint16_t>(tx_returns_taken_ + i) & mask].load(std::memory_order_relaxed);
+    if (slot < slot_state_.size() && slot_state_[slot] == SlotState::kInFlight) {
+      free_slot(slot);
+    } else {
+      count(counters_.rx_malformed);
+    }
+  }
+  tx_returns_taken_ = cursor;
+}
+
+}  // namespace mprdma::dataplane

@@ -1,0 +1,54 @@
+// The responder's common case without detours: the next packet of a WRITE, in order.
+//
+// Invariant: take_plain_write() either does what on_request() does (responder.cpp) or returns false
+// and does nothing; the caller then calls on_request().
+#include "transport/mp/responder.hpp"
+
+namespace mprdma::transport {
+
+bool Responder::take_plain_write(Time now, const wire::BarePacket& packet, RxActions& actions,
+                                 uint64_t* to) {
+  const wire::OpcodeInfo& info = wire::opcode_info(packet.opcode);
+  const bool starts = info.starts_message();
+  const uint32_t offset = packet.offset;
+  const uint32_t length = packet.payload_len;
+  if (!receiver_.expects(packet.psn) || packet.number >> 24 != 0 || packet.flags != 0 ||
+      (attributes_.access & kRemoteWrite) == 0) {
+    return false;
+  }
+  if (starts) {
+    if (message_.operation != wire::Operation::kNone || offset != 0) return false;
+  } else if (message_.operation != wire::Operation::kWrite || offset != message_.offset ||
+             packet.va != message_.reth.va || Key(packet.rkey) != message_.reth.rkey ||
+             packet.dma_len != message_.reth.dma_len) {
+    return false;
+  }
+  if (packet.dma_len > kMaxMessageBytes || offset > packet.dma_len || length == 0 ||
+      length > packet.dma_len - offset) {
+    return false;
+  }
+  const bool ends = offset + length == packet.dma_len;
+  if (ends != info.ends_message() ||
+      (ends ? length > longest_segment(attributes_) : !takes_segment(attributes_, length))) {
+    return false;
+  }
+  uint64_t base = 0;
+  if (!device_.memory->translate_remote(Key(packet.rkey), config_.pd, config_.qpn, packet.va,
+                                        packet.dma_len, kRemoteWrite, &base) ||
+      !device_.memory->present(base + offset, length, true)) {
+    return false;
+  }
+  *to = base + offset;
+  now_ = now;
+  if (ends) {
+    message_.operation = wire::Operation::kNone;
+  } else {
+    message_.operation = wire::Operation::kWrite;
+    message_.offset = offset + length;
+    message_.reth = {.va = packet.va, .rkey = Key(packet.rkey), .dma_len = packet.dma_len};
+  }
+  receiver_.pass(now, packet.vp, packet.time, actions);
+  return true;
+}
+
+}  // namespace mprdma::transport

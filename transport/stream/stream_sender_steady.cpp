@@ -1,0 +1,72 @@
+// The common case of the sender half in one piece (as the header prediction of TCP, Jacobson 1990):
+// a new packet leaves, or an acknowledgement of the next packets in order arrives, while nothing is
+// lost, out of order, refused, asked for or to be undone.
+//
+// Invariant: every function here leaves the stream as the general one would (stream_sender.cpp,
+// stream_sender_credits.cpp).
+#include "transport/stream/stream_sender.hpp"
+
+namespace mprdma::transport {
+
+// What the ACK clock asks (send_gate.hpp), where no packet is lost or SACKed.
+struct StreamSender::SteadyFacts {
+  const StreamSender& sender;
+  [[nodiscard]] uint32_t in_flight() const { return sender.board_.span(); }
+  [[nodiscard]] uint32_t window() const { return sender.window_.packets(); }
+  [[nodiscard]] bool idle() const { return sender.idle(); }
+  [[nodiscard]] bool exact() const { return true; }
+  [[nodiscard]] bool exceeds_window() const { return false; }
+};
+
+uint16_t StreamSender::send_steady(Time now) {
+  ++counters_->packets_sent;
+  ++stats_.packets_sent;
+  last_sent_ = now;
+  const uint16_t vp = choose_path(now, {Choice::Kind::kNew, nxt()});
+  const uint32_t in_flight = board_.span();
+  if (in_flight == 0) [[unlikely]] {
+    rto_.restart(now);
+    last_progress_ = now;
+    board_.begin_epoch(now);
+    probe_ = {};
+  }
+  board_.send_new(false);
+  use_.window_limited = in_flight + 1 >= window_.packets();
+  return vp;
+}
+
+// A run is taken packet by packet.
+void StreamSender::take_steady(Time now, const SteadyAck& ack, bool has_new) {
+  begin_instant(now, has_new);
+  AckClock* const clock = gate_.ack_clock();
+  const Psn from = una();
+  cc::AckSample sample{.now = now, .vp = ack.vp >= wire::kVirtualPathMin ? ack.vp : uint16_t{0}};
+  for (uint32_t left = ack.run + 1; left-- > 0;) {
+    sample.limited_by = limited_by(has_new);
+    if (left == 0) sample.rtt = rtt_.on_echo(now, ack.echoed_timestamp, ack.delay_us);
+    sample.packets = board_.advance(ack.aack - left);
+    if (sample.may_grow() && window_.packets() < params_.window_max) {
+      sample.in_flight = board_.span();
+      window_.on_ack(sample);
+    }
+    use_.wire_limited = false;
+    board_.roll_epoch(now, srtt());
+    if (clock != nullptr) grant_steady(now, ack.vp, *clock, has_new);
+  }
+  undo_.on_advance(from, ack.aack);
+  on_progress(now);
+}
+
+// grant_credits() of one packet.
+inline void StreamSender::grant_steady(Time now, uint16_t vp, AckClock& clock, bool has_new) {
+  const SteadyFacts facts{*this};
+  const bool room = clock.on_ack(now, vp, facts, has_new ? kBurstPackets : 0);
+  if (room && !has_new && params_.path_window_reduction) {
+    window_.on_unused_ack();
+    ++stats_.window_reductions;
+    ++counters_->window_reductions;
+  }
+  clock.update(facts, has_new);
+}
+
+}  // namespace mprdma::transport
