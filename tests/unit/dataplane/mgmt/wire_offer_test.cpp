@@ -1,0 +1,185 @@
+// What the wire offers is known to the other side in the end, in whatever order the sides come to
+// RTR, ask and change their offers.
+#include <gtest/gtest.h>
+
+#include <deque>
+
+#include "base/prng.hpp"
+#include "dataplane/mgmt/mode_negotiation.hpp"
+
+namespace mprdma::dataplane {
+
+using Offer = PairNegotiation::WireOffer;
+
+static void PrintTo(const Offer& offer, std::ostream* out) {
+  *out << "segment " << offer.segment << (offer.runs ? ", runs" : "");
+}
+
+namespace {
+
+using wire::PairInfo;
+using wire::PairMode;
+
+constexpr Qpn kQpns[] = {Qpn(17), Qpn(34)};
+
+PairNegotiation::Preferences facts(PairMode pinned) {
+  PairNegotiation::Preferences out;
+  out.negotiates = true;
+  out.pinned = pinned;
+  out.abilities = 0x2e;  // all modes
+  out.window_slots = 128;
+  return out;
+}
+
+// Two sides and datagrams that arrive in order, each direction by itself.
+class Sides {
+ public:
+  Sides(PairMode a, PairMode b) : pair_{PairNegotiation(facts(a)), PairNegotiation(facts(b))} {}
+
+  void offer(int side, const Offer& offer) {
+    offers_[side] = offer;
+    if (pair_[side].begun() && pair_[side].offer(offer).ask) ask(side);
+  }
+  // To RTR, as the worker does it.
+  void begin(int side) {
+    PairNegotiation& pair = pair_[side];
+    pair.begin(now_, 1, false);
+    pair.offer(offers_[side]);
+    pair.recall({}, kQpns[1 - side]);
+    if (pair.decided()) ask(side);
+    on_time(side);
+  }
+  // One datagram to `side`; false if there is none.
+  bool deliver(int side) {
+    if (wire_[side].empty()) return false;
+    const Datagram datagram = wire_[side].front();
+    wire_[side].pop_front();
+    PairNegotiation& pair = pair_[side];
+    if (pair.begun()) {
+      if (pair.on_info(now_, datagram.info).ask) ask(side);
+    } else if (datagram.question) {
+      pair.remember({}, datagram.info);
+    }
+    if (datagram.question) tell(side, false);
+    return true;
+  }
+  void deliver_all() {
+    while (deliver(0) || deliver(1)) {
+    }
+  }
+  void ask(int side) { tell(side, true); }
+  void on_time(int side) {
+    if (pair_[side].next_deadline() > now_) return;
+    if (pair_[side].on_deadline(now_).ask) ask(side);
+  }
+  [[nodiscard]] bool begun(int side) const { return pair_[side].begun(); }
+  [[nodiscard]] Offer known_to(int side) const { return pair_[side].peer_offer(); }
+  [[nodiscard]] bool waits() const { return !wire_[0].empty() || !wire_[1].empty(); }
+  void expect_known() const {
+    EXPECT_EQ(known_to(0), offers_[1]);
+    EXPECT_EQ(known_to(1), offers_[0]);
+  }
+
+ private:
+  struct Datagram {
+    bool question;
+    PairInfo info;
+  };
+  void tell(int from, bool question) {
+    PairInfo info = pair_[from].info();
+    info.sender_qpn = kQpns[from];
+    wire_[1 - from].push_back({question, info});
+  }
+
+  Time now_ = Time::from_ns(1'000'000);
+  PairNegotiation pair_[2];
+  Offer offers_[2];
+  std::deque<Datagram> wire_[2];
+};
+
+constexpr Offer kOne{.segment = 16384, .runs = true};
+constexpr Offer kOther{.segment = 4096, .runs = true};
+
+TEST(WireOffer, IsToldInEachQuestionAndAnswer) {
+  for (const int first : {0, 1}) {
+    Sides sides(PairMode::kNone, PairMode::kNone);
+    sides.offer(0, kOne);
+    sides.offer(1, kOther);
+    sides.begin(first);
+    sides.begin(1 - first);
+    sides.deliver_all();
+    sides.expect_known();
+  }
+}
+
+TEST(WireOffer, OfOneWhoAskedBeforeTheOtherWasConnectedIsRemembered) {
+  for (const PairMode pinned : {PairMode::kNone, PairMode::kMp, PairMode::kMpSingle}) {
+    Sides sides(PairMode::kNone, pinned);
+    sides.offer(0, kOne);
+    sides.offer(1, kOther);
+    sides.begin(0);
+    sides.deliver(1);
+    sides.begin(1);
+    EXPECT_EQ(sides.known_to(1), kOne) << "without another question";
+    sides.deliver_all();
+    sides.expect_known();
+  }
+}
+
+TEST(WireOffer, AChangeIsToldOnce) {
+  Sides sides(PairMode::kNone, PairMode::kNone);
+  sides.offer(1, kOther);
+  sides.begin(0);
+  sides.begin(1);
+  sides.deliver_all();
+  sides.offer(0, kOne);
+  EXPECT_TRUE(sides.waits());
+  sides.deliver_all();
+  sides.expect_known();
+  sides.offer(0, kOne);
+  EXPECT_FALSE(sides.waits()) << "the peer knows it";
+  sides.offer(0, {});
+  sides.deliver_all();
+  EXPECT_EQ(sides.known_to(1), Offer{}) << "taken back";
+}
+
+TEST(WireOffer, IsForgottenWithTheConnection) {
+  PairNegotiation pair(facts(PairMode::kMp));
+  pair.begin(Time(), 1, false);
+  PairInfo info;
+  info.segment = 4096;
+  info.takes_runs = true;
+  pair.on_info(Time(), info);
+  EXPECT_EQ(pair.peer_offer(), kOther);
+  pair.reset();
+  EXPECT_EQ(pair.peer_offer(), Offer{});
+}
+
+TEST(WireOffer, IsKnownInTheEndInWhateverOrder) {
+  constexpr PairMode kModes[] = {PairMode::kNone, PairMode::kMp, PairMode::kMpSingle};
+  for (uint64_t seed = 1; seed <= 2'000; ++seed) {
+    Prng prng(seed);
+    const PairMode mode = kModes[prng.below(3)];
+    // One side is pinned, both in the same mode, or none.
+    Sides sides(mode, prng.chance(1, 2) ? mode : PairMode::kNone);
+    for (int step = 0; step < 20 || sides.waits(); ++step) {
+      const int side = static_cast<int>(prng.below(2));
+      const bool must_begin = step >= 10;
+      if (!sides.begun(side) && (must_begin || prng.chance(1, 4))) sides.begin(side);
+      if (step < 12 && prng.chance(1, 4)) {
+        const Offer offers[] = {{}, kOne, kOther};
+        sides.offer(side, offers[prng.below(3)]);
+      }
+      if (prng.chance(1, 2)) sides.deliver(side);
+    }
+    for (const int side : {0, 1}) {
+      if (!sides.begun(side)) sides.begin(side);
+    }
+    sides.deliver_all();
+    sides.expect_known();
+    if (::testing::Test::HasFailure()) FAIL() << "seed " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace mprdma::dataplane
