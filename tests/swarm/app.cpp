@@ -174,6 +174,7 @@ Op World::draw_op(Node& node, uint32_t q) {
 // ---- Posting sends -----------------------------------------------------------------------------
 
 PostResult World::post(Node& node, uint32_t q, const Op& op, const std::vector<Sge>& sges) {
+  if (post_plain(node, q, op, sges)) return PostResult::kOk;
   return node.qps[q]->post_send(now_, {.wr_id = op.wr_id,
                                        .opcode = op.opcode,
                                        .flags = op.flags,
@@ -281,7 +282,9 @@ void World::run_send_app(Node& node, uint32_t q) {
   while (count > 0 && a.ops_left > 0) {
     const bool full = node.qps[q]->sends_outstanding() >= knobs.send_depth;
     if (full && !a.prng.chance(1, 8)) break;
-    if (!script_post(node, q) && !post_one(node, q)) break;
+    const bool posted = script_post(node, q) || post_one(node, q);
+    check_changes(node, q);
+    if (!posted) break;
     --count;
   }
   const bool full = node.qps[q]->sends_outstanding() >= knobs.send_depth;
@@ -339,6 +342,7 @@ bool World::post_one_receive(Node& node, uint32_t q) {
          "n{} qp{}: post_recv with {} of {} outstanding: {}", node.number, q, outstanding,
          knobs.recv_depth, static_cast<int>(result));
   if (!fits) --a.next_recv;
+  check_changes(node, q);
   do_actions(node, q, nullptr);
   drain(node, q);
   return fits;

@@ -1,5 +1,7 @@
 // Queue pairs: creation, attributes, states.
 
+#include <algorithm>
+
 #include "tests/swarm/world.hpp"
 
 namespace mprdma::swarm {
@@ -34,6 +36,7 @@ void World::make_flows(uint32_t q) {
         .name = fmt::format("n{} qp{}", n, q),
         .base = apps_[q][n].base,
         .mtu = scenario_.path_mtu,
+        .segment = std::max(scenario_.path_mtu, scenario_.sides[q][n].send_segment),
         .window_slots = scenario_.sides[q][n].params.window_slots,
         .max_rd_atomic = scenario_.sides[q][n].max_rd_atomic,
         .stop_and_wait =
@@ -49,6 +52,9 @@ transport::QpAttributes World::attributes_of(uint32_t n, uint32_t q) const {
   const bool victim = q == 0 && n == 0;  // requester of the unready peer
   return {.access = transport::kRemoteRead | transport::kRemoteWrite | transport::kRemoteAtomic,
           .path_mtu = scenario_.path_mtu,
+          .send_segment = knobs.send_segment,
+          .take_segment = knobs.take_segment,
+          .ack_run = knobs.ack_run,
           .dest_qpn = nodes_[1 - n]->qpns[q],
           .rq_psn = apps_[q][1 - n].base,
           .sq_psn = apps_[q][n].base,
@@ -66,6 +72,7 @@ void World::set_state(uint32_t n, uint32_t q, QpState state) {
   Node& node = *nodes_[n];
   trace("n{} qp{} goes to state {}", n, q, static_cast<int>(state));
   node.actions.clear();
+  if (state == QpState::kReset) send_owed_acks(node, q);
   expect(node.qps[q]->set_state(now_, state, node.actions), "n{} qp{}: no way from state {} to {}",
          n, q, static_cast<int>(node.qps[q]->state()), static_cast<int>(state));
   do_actions(node, q, nullptr);
@@ -89,6 +96,13 @@ void World::connect(uint32_t q) {
     }
     finish_connect(n, q);
   }
+}
+
+void World::connect_late(Node& node, uint32_t q) {
+  // The queue pair may have been reset before.
+  if (node.qps[q]->state() != QpState::kInit) return;
+  finish_connect(node.number, q);
+  service(node, q);
 }
 
 void World::finish_connect(uint32_t n, uint32_t q) {

@@ -21,6 +21,8 @@ enum class EventKind : uint8_t {
   kCleanUp,   // the network turns perfect
   kHostile,   // somebody forges a packet
   kScript,    // arg: step of the scenario's script
+  kOwedAcks,  // an owed acknowledgement may wait no longer
+  kChange,    // arg: number of the change of attributes
 };
 
 struct Event {

@@ -78,15 +78,8 @@ bool contains(const std::vector<WcStatus>& statuses, WcStatus status) {
 }  // namespace
 
 const Op& Flow::post(Op op) {
-  const uint64_t data_packets = std::max<uint64_t>((op.length + config_.mtu - 1) / config_.mtu, 1);
-  op.packets = op.is_local() ? 0 : op.is_answered() ? 1 : data_packets;
-  op.first_packet = requests_.total();
-  requests_.add(ops_.size(), op.packets, op.is_answered() ? 0 : op.length,
-                op.is_write() && op.relaxed, op.is_sync());
-  if (op.is_answered()) {
-    op.read_number = reads_++;
-    responses_.add(ops_.size(), data_packets, op.length, op.relaxed, op.is_sync());
-  }
+  if (op.is_answered()) op.read_number = reads_++;
+  size_op(op, ops_.size());
   op.atomic_number = atomic_ops_.size();
   if (op.is_atomic()) atomic_ops_.push_back(ops_.size());
   op.receive = receives_wanted_;
@@ -98,14 +91,52 @@ const Op& Flow::post(Op op) {
   return ops_.back();
 }
 
+// The operation follows those before it in both streams.
+void Flow::size_op(Op& op, uint64_t op_index) {
+  op.segment = config_.segment;
+  const uint64_t data_packets = std::max<uint64_t>((op.length + op.segment - 1) / op.segment, 1);
+  op.packets = op.is_local() ? 0 : op.is_answered() ? 1 : data_packets;
+  op.first_packet = requests_.total();
+  requests_.add({.op = op_index,
+                 .packets = op.packets,
+                 .bytes = op.is_answered() ? 0 : op.length,
+                 .segment = op.segment,
+                 .relaxed = op.is_write() && op.relaxed,
+                 .sync = op.is_sync()});
+  if (!op.is_answered()) return;
+  responses_.add({.op = op_index,
+                  .packets = data_packets,
+                  .bytes = op.length,
+                  .segment = op.segment,
+                  .relaxed = op.relaxed,
+                  .sync = op.is_sync()});
+}
+
+void Flow::set_segment(uint32_t segment) {
+  config_.segment = segment;
+  const auto waits = [&](const Op& op) {
+    return op.packets > 0 && op.first_packet >= requests_.sent();
+  };
+  const auto first =
+      std::find_if(ops_.begin() + static_cast<ptrdiff_t>(completed_), ops_.end(), waits);
+  if (first == ops_.end()) return;
+  const auto number = static_cast<uint64_t>(first - ops_.begin());
+  const auto read = std::find_if(first, ops_.end(), [](const Op& op) { return op.is_answered(); });
+  requests_.cut(number);
+  if (read != ops_.end()) responses_.cut(read->read_number);
+  for (uint64_t i = number; i < ops_.size(); ++i) size_op(ops_[i], i);
+}
+
 void Flow::check_request(const Op& op, uint64_t at, const wire::Packet& packet) const {
-  const uint64_t offset = at * config_.mtu;
+  // A READ names the segment of its answer if it is not the path MTU. (So does an atomic.)
+  const uint64_t answer = op.segment == config_.mtu ? 0 : op.segment;
+  const uint64_t offset = op.is_answered() ? answer : at * op.segment;
   const auto& name = request_name_;
   const Opcode opcode = request_opcode(op, at);
   expect(packet.opcode == opcode, "{}: opcode {} instead of {}", name,
          wire::opcode_name(packet.opcode), wire::opcode_name(opcode));
   const uint64_t payload =
-      op.is_answered() ? 0 : std::min<uint64_t>(config_.mtu, op.length - offset);
+      op.is_answered() ? 0 : std::min<uint64_t>(op.segment, op.length - offset);
   expect(packet.payload_len == payload, "{}: payload of {} bytes instead of {}", name,
          packet.payload_len, payload);
   expect(packet.dest_qpn == config_.responder_qpn, "{}: to QP {}", name, packet.dest_qpn.value());
@@ -195,7 +226,7 @@ uint64_t Flow::on_request_sent(const wire::Packet& packet, std::span<const uint8
          "{}: packet {} has the wrong synchronise flag", request_name_, index);
   const bool again = (packet.mp_data.flags & wire::kMpDataReTx) != 0;
   expect(again == (index < before), "{}: packet {} says ReTx: {}", request_name_, index, again);
-  expect(same(payload, op.content, at * config_.mtu) || op.is_answered(),
+  expect(same(payload, op.content, at * op.segment) || op.is_answered(),
          "{}: packet {} carries wrong bytes", request_name_, index);
   expect(op_index >= completed_, "{}: operation {} is sent again after its completion",
          request_name_, op_index);
@@ -223,10 +254,10 @@ uint64_t Flow::on_response_sent(const wire::Packet& packet, std::span<const uint
   expect(packet.dest_qpn == config_.requester_qpn, "{}: to QP {}", name, packet.dest_qpn.value());
   expect(packet.mp_data.message_number == (op.read_number & kPsnMask), "{}: message number {}",
          name, packet.mp_data.message_number);
-  const uint64_t offset = at * config_.mtu;
+  const uint64_t offset = at * op.segment;
   expect(packet.mp_data.offset == offset, "{}: offset {} instead of {}", name,
          packet.mp_data.offset, offset);
-  const uint64_t bytes = op.is_atomic() ? 0 : std::min<uint64_t>(config_.mtu, op.length - offset);
+  const uint64_t bytes = op.is_atomic() ? 0 : std::min<uint64_t>(op.segment, op.length - offset);
   expect(packet.payload_len == bytes, "{}: payload of {} bytes instead of {}", name,
          packet.payload_len, bytes);
   const bool again = (packet.mp_data.flags & wire::kMpDataReTx) != 0;

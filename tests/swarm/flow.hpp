@@ -43,7 +43,8 @@ struct Op {
   uint32_t length = 0;
   std::vector<Piece> pieces;     // at home
   std::vector<uint8_t> content;  // what must arrive, wherever it goes
-  uint64_t first_packet = 0;     // filled by Flow::post
+  uint32_t segment = 0;          // of its packets, or its answer's; filled by Flow, as what follows
+  uint64_t first_packet = 0;
   uint64_t packets = 1;
   uint64_t receive = 0;        // number of the receive that it consumes, if it does
   uint64_t read_number = 0;    // among READs and atomics
@@ -98,6 +99,7 @@ struct FlowConfig {
   std::string name;
   Psn base;
   uint32_t mtu = 1024;
+  uint32_t segment = 1024;  // of the packets of requests that have not begun
   uint32_t window_slots = 128;
   uint32_t max_rd_atomic = 1;
   bool stop_and_wait = false;
@@ -114,8 +116,8 @@ class Flow {
       : config_(config),
         request_name_(config.name + " requests"),
         response_name_(config.name + " responses"),
-        requests_(request_name_.c_str(), config.base, config.mtu),
-        responses_(response_name_.c_str(), config.base, config.mtu) {}
+        requests_(request_name_.c_str(), config.base),
+        responses_(response_name_.c_str(), config.base) {}
   Flow(const Flow&) = delete;
   Flow& operator=(const Flow&) = delete;
 
@@ -125,6 +127,8 @@ class Flow {
 
   // ---- Commands of the applications
   const Op& post(Op op);
+  // Requests that have not begun are sent in segments of this length.
+  void set_segment(uint32_t segment);
   void post_recv(Recv recv) { recvs_.push_back(std::move(recv)); }
 
   // ---- The wire. `payload` is what the host gathered. Returns the packet's index.
@@ -180,6 +184,7 @@ class Flow {
   [[nodiscard]] uint64_t executed_ops();
 
  private:
+  void size_op(Op& op, uint64_t op_index);
   void check_request(const Op& op, uint64_t at, const wire::Packet& packet) const;
   void process_implied_acks();
   void check_first_copy(const Op& op, uint64_t op_index);

@@ -10,13 +10,14 @@ void World::service(Node& node, uint32_t q) {
   drain(node, q);
   pump(node);
   for (uint32_t i = 0; i < node.qps.size(); ++i) drain(node, i);
+  send_due_acks(node);
   arm(node);
 }
 
 void World::drain(Node& node, uint32_t q) {
   transport::Completion c;
   uint32_t count = 0;
-  while (node.qps[q]->poll_completion(c)) {
+  while (pop_plain(node, q, c) || node.qps[q]->poll_completion(c)) {
     expect(++count < 100'000, "n{} qp{}: completions without end", node.number, q);
     if (options_.sabotage == Sabotage::kLoseCompletion && !sabotaged_) {
       sabotaged_ = true;
@@ -33,6 +34,7 @@ void World::drain(Node& node, uint32_t q) {
     }
     process_completion(node, q, c);
   }
+  check_changes(node, q);
   while (true) {
     const transport::QpEvent event = node.qps[q]->poll_event();
     if (event == transport::QpEvent::kNone) break;
@@ -51,6 +53,9 @@ void World::process_completion(Node& node, uint32_t q, const transport::Completi
   trace("n{} qp{} {} completion wr {} status {}", node.number, q, c.is_recv ? "recv" : "send",
         c.wr_id, static_cast<int>(c.status));
   last_activity_ = now_;
+  note(node, q, "a completion",
+       {c.wr_id, static_cast<uint64_t>(c.status), static_cast<uint64_t>(c.opcode), c.byte_len,
+        uint64_t{c.is_recv}, uint64_t{c.emit}});
   if (scenario_.kind == Kind::kGarbage) {
     App& a = app(node, q);
     const uint64_t next = c.is_recv ? (uint64_t{1} << 40) + a.recv_completed++ : a.completed++;
@@ -99,6 +104,7 @@ void World::on_timer(Node& node) {
     trace("n{} qp{} deadline", node.number, q);
     node.actions.clear();
     qp.on_deadline(now_, node.actions);
+    check_changes(node, q);
     do_actions(node, q, nullptr);
     expect(
         qp.next_deadline() > now_ || qp.wants_to_send() || qp.mp()->requester().completion_ready(),

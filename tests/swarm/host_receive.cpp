@@ -75,7 +75,7 @@ void World::deliver(Node& node, uint32_t q, const InFlight& packet, const wire::
   if (genuine) own_flow(node, q).note_life(now_);
   if (stream == PacketStream::kAck) {
     paths_[q][node.number * 2 + (is_response_ack(header) ? 1 : 0)].credit[header.vp] +=
-        transport::kBurstPackets;
+        transport::kBurstPackets * (header.mp_ack.run + 1u);
   }
   const uint64_t marks = node.loss_marks();
   const uint64_t nack_marks = node.counters.retransmitted_nack;
@@ -93,8 +93,10 @@ void World::deliver(Node& node, uint32_t q, const InFlight& packet, const wire::
   }
   const transport::FrameHandle frame = node.frames.lend(known, response);
   node.actions.clear();
-  const transport::RxVerdict verdict = node.qps[q]->on_packet(now_, header, frame, node.actions);
-  const bool held = verdict == transport::RxVerdict::kHeld;
+  const bool held =
+      !take_plain(node, q, known, frame) &&
+      node.qps[q]->on_packet(now_, header, frame, node.actions) == transport::RxVerdict::kHeld;
+  check_changes(node, q);
   check_windows(node, q);
   must_mark = must_mark && side(node, q).params.recovery != transport::Recovery::kPaper;
   expect(!must_mark || fatal() || node.loss_marks() > marks,
@@ -113,12 +115,18 @@ void World::deliver(Node& node, uint32_t q, const InFlight& packet, const wire::
     }
   }
   do_actions(node, q, &known);
+  note_taken(node, q, known);
+  note_state(node, q);
   if (!held) node.frames.give_back(frame);
+  check_frames(node);
+  service(node, q);
+}
+
+void World::check_frames(const Node& node) const {
   expect(node.frames.lent() <= node.held.budget(), "n{}: {} frames held, the budget is {}",
          node.number, node.frames.lent(), node.held.budget());
   expect(node.frames.lent() == node.held.in_use(), "n{}: {} frames held, the pool says {}",
          node.number, node.frames.lent(), node.held.in_use());
-  service(node, q);
 }
 
 void World::do_actions(Node& node, uint32_t q, const InFlight* trigger) {
@@ -148,6 +156,7 @@ void World::do_actions(Node& node, uint32_t q, const InFlight* trigger) {
     }
     node.frames.give_back(handle);
   }
+  if (node.actions.has_owed_ack) send_owed_ack(node, q, node.actions.owed_ack);
   if (!node.actions.has_ack) return;
   check_ack(node, q, node.actions.ack, trigger);
   transmit(node, q, node.actions.ack, nullptr, -1);
@@ -181,6 +190,7 @@ void World::place(Node& node, uint32_t q, const transport::Placement& placement)
   const bool atomic =
       placement.kind == PlacementKind::kCompareSwap || placement.kind == PlacementKind::kFetchAdd;
   const uint64_t length = atomic ? sizeof(uint64_t) : placement.length;
+  note(node, q, "a placement", {placement.addr, length});
   expect(node.writable(q, placement.addr, length),
          "n{} qp{}: places {} bytes at {:x}, which nobody opened", node.number, q, length,
          placement.addr);

@@ -23,6 +23,7 @@ void World::transmit(Node& node, uint32_t q, const wire::Packet& header,
   packet.incarnation = incarnation_[q];
   packet.index = index;
   packet.forged = forged;
+  if (!forged) note_packet(node, q, packet);
   const bool is_ack = header.info().stream == PacketStream::kAck;
   const auto bytes =
       static_cast<uint32_t>(packet.header_bytes + header.payload_len + kOverheadBytes);
@@ -31,10 +32,10 @@ void World::transmit(Node& node, uint32_t q, const wire::Packet& header,
   } else {
     links_[node.number]->send(now_, bytes, is_ack, header.vp, arrivals_);
   }
-  trace("n{} qp{} -> {} psn {} len {} vp {} flags {} nack {} sack {}{}{}", node.number, q,
+  trace("n{} qp{} -> {} psn {} len {} vp {} flags {} nack {} sack {} run {}{}{}", node.number, q,
         wire::opcode_name(header.opcode), header.psn.value(), header.payload_len, header.vp,
         is_ack ? header.mp_ack.flags : header.mp_data.flags, static_cast<int>(header.mp_ack.nack),
-        header.mp_ack.sack.value(), forged ? " FORGED" : "",
+        header.mp_ack.sack.value(), header.mp_ack.run, forged ? " FORGED" : "",
         arrivals_.empty()      ? " LOST"
         : arrivals_.size() > 1 ? " TWICE"
                                : "");
@@ -52,10 +53,22 @@ void World::transmit(Node& node, uint32_t q, const wire::Packet& header,
   }
 }
 
+bool World::poll(Node& node, uint32_t q, transport::TxPacket& out) {
+  transport::Qp& qp = *node.qps[q];
+  const bool may_be_long = qp.sends_long();
+  const bool sent = poll_plain(node, q, out) || qp.poll_packet(now_, out);
+  check_changes(node, q);
+  if (!sent) return false;
+  expect(out.header.payload_len <= scenario_.path_mtu || may_be_long,
+         "n{} qp{}: a payload of {} without notice", node.number, q, out.header.payload_len);
+  expect(out.more || !qp.wants_to_send(), "n{} qp{}: sends no more, and wants to", node.number, q);
+  return true;
+}
+
 bool World::send_one(Node& node, uint32_t q) {
   transport::TxPacket out;
   // A request whose memory was closed gives no packet; the next request may give one.
-  for (uint32_t tries = 0; !node.qps[q]->poll_packet(now_, out); ++tries) {
+  for (uint32_t tries = 0; !poll(node, q, out); ++tries) {
     if (!node.qps[q]->wants_to_send()) return false;
     expect(tries < 300, "n{} qp{}: wants to send and has nothing", node.number, q);
   }
@@ -103,6 +116,7 @@ bool World::send_one(Node& node, uint32_t q) {
   if (flips && (index >= 5 || is_roce())) (*payload)[0] ^= 1;
   transmit(node, q, header, std::move(payload), index);
   check_windows(node, q);
+  note_state(node, q);
   return true;
 }
 

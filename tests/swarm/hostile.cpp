@@ -103,6 +103,11 @@ wire::Packet World::forge_packet(Node& victim, uint32_t q) {
     packet.mp_ack.detail = static_cast<uint8_t>(prng.below(256));
     packet.mp_ack.echoed_timestamp = static_cast<uint32_t>(prng.next_u64());
     packet.mp_ack.sack = psn + static_cast<uint32_t>(prng.below(64));
+    if (scenario_.engine) {
+      Prng more = prng.split(handled_);
+      packet.mp_ack.run = static_cast<uint8_t>(more.next_u64());
+      packet.mp_ack.delay_us = static_cast<uint8_t>(more.next_u64());
+    }
     if (response) {
       packet.mp_ack.flags |= wire::kMpAckResponseStream;
     } else {

@@ -5,6 +5,7 @@
 //   swarm --seed N --trace FILE  one run, with the events of its queue pairs, a JSON object a line
 //   swarm --kind K ..            every run of this kind
 //   swarm --roce ..              between connections of the standard, instead of the mode mp
+//   swarm --engine ..            between hosts that owe acknowledgements and send segments
 //   swarm --set KEY=VALUE ..     with a parameter of every queue pair set (docs/parameters.md)
 //   swarm --sabotage S ..        with a harness that is broken on purpose: must find something
 //
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -29,6 +31,7 @@
 
 namespace {
 
+using mprdma::swarm::expect;
 using mprdma::swarm::Failure;
 using mprdma::swarm::Kind;
 using mprdma::swarm::Options;
@@ -64,16 +67,43 @@ void print_counters(const TransportCounters& total) {
       [](std::string_view name, uint64_t value) { fmt::print("{:>12} {}\n", value, name); });
 }
 
+// What is drawn, beside the seed.
+struct Draw {
+  Kind kind = Kind::kCount;
+  bool roce = false;
+  bool engine = false;
+};
+
+// What is done in the common case must be what is done in general: runs the seed without it.
+void compare_without_plain(const Scenario& scenario, const Options& options, const World& before) {
+  Options general = options;
+  general.verbose = general.plain = false;
+  World world(scenario, general);
+  world.run();
+  const auto& a = before.notes();
+  const auto& b = world.notes();
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    const bool same = a[i].at == b[i].at && a[i].node == b[i].node && a[i].what == b[i].what &&
+                      a[i].queue_pair == b[i].queue_pair && a[i].hash == b[i].hash;
+    expect(same, "note {}, at {}: n{} qp{} {}; without the plain functions, at {}: n{} qp{} {}", i,
+           (a[i].at - scenario.start).count_ns(), a[i].node, a[i].queue_pair, a[i].what,
+           (b[i].at - scenario.start).count_ns(), b[i].node, b[i].queue_pair, b[i].what);
+  }
+  expect(a.size() == b.size(), "{} notes, {} without the plain functions", a.size(), b.size());
+  expect(before.counters() == world.counters(), "the plain functions count something else");
+}
+
 // Runs one seed; true if it found nothing.
-bool run_seed(uint64_t seed, Kind kind, Protocol protocol, const Options& options,
-              TransportCounters& total) {
-  Scenario scenario = draw_scenario(seed, kind, protocol);
+bool run_seed(uint64_t seed, const Draw& draw, const Options& options, TransportCounters& total) {
+  Scenario scenario = draw_scenario(seed, draw.kind, draw.roce ? Protocol::kRoce : Protocol::kMp);
+  if (draw.engine) add_engines(scenario);
   for (const std::string& setting : options.settings) {
     if (override_param(setting, scenario)) continue;
     fmt::print("swarm: seed {}: --set {} does not fit\n", seed, setting);
     return false;
   }
   if (options.verbose) fmt::print("{}", to_string(scenario));
+  if (options.verbose && draw.engine) fmt::print("{}", engines_to_string(scenario));
   std::string finding;
   try {
     World world(scenario, options);
@@ -84,6 +114,10 @@ bool run_seed(uint64_t seed, Kind kind, Protocol protocol, const Options& option
     }
     if (options.verbose) fmt::print("{}\n", world.summary());
     total += world.counters();
+    // With a trace there is no common case.
+    if (finding.empty() && draw.engine && options.trace == nullptr) {
+      compare_without_plain(scenario, options, world);
+    }
   } catch (const Failure& failure) {
     finding = failure.what;
   }
@@ -125,9 +159,9 @@ void prepare_process(bool verbose) {
 }
 
 // What a replay needs beside the seed.
-std::string replay_options(bool roce, const std::string& kind, const std::string& sabotage,
+std::string replay_options(const Draw& draw, const std::string& kind, const std::string& sabotage,
                            const std::vector<std::string>& settings) {
-  std::string options = roce ? " --roce" : "";
+  std::string options = draw.roce ? " --roce" : draw.engine ? " --engine" : "";
   if (!kind.empty()) options += " --kind " + kind;
   if (!sabotage.empty()) options += " --sabotage " + sabotage;
   for (const std::string& setting : settings) options += " --set " + setting;
@@ -158,27 +192,27 @@ int main(int argc, char** argv) {
   std::string trace;
   bool keep_going = false;
   bool counters = false;
-  bool roce = false;
+  Draw draw;
   app.add_option("--seeds", range, "range of seeds, A..B");
   const auto* one = app.add_option("--seed", seed, "one seed");
   app.add_option("--kind", kind_text, "every run of this kind");
   app.add_option("--sabotage", sabotage_text, "break the harness: must find something");
   app.add_option("--set", options.settings, "KEY=VALUE: a parameter of every queue pair");
-  app.add_flag("--roce", roce, "connections of the standard");
+  auto* const roce = app.add_flag("--roce", draw.roce, "connections of the standard");
+  app.add_flag("--engine", draw.engine, "hosts that owe acknowledgements and send segments")
+      ->excludes(roce);
   app.add_flag("--verbose", options.verbose, "print what happens");
   app.add_option("--trace", trace, "write the transport's events to this file, as JSON");
   app.add_flag("--keep-going", keep_going, "do not stop at the first finding");
   app.add_flag("--counters", counters, "print what the transport counted, over all runs");
   CLI11_PARSE(app, argc, argv);
 
-  uint64_t first = seed;
-  uint64_t last = seed;
+  uint64_t first = seed, last = seed;
   if (one->count() == 0 && !parse_range(range, first, last)) {
     fmt::print(stderr, "swarm: --seeds takes A..B, not '{}'\n", range);
     return 2;
   }
-  Kind kind = Kind::kCount;
-  if (!kind_text.empty() && !parse_name(kind_text, mprdma::swarm::kind_name, kind)) {
+  if (!kind_text.empty() && !parse_name(kind_text, mprdma::swarm::kind_name, draw.kind)) {
     fmt::print(stderr, "swarm: no kind '{}'\n", kind_text);
     return 2;
   }
@@ -187,19 +221,19 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "swarm: no sabotage '{}'\n", sabotage_text);
     return 2;
   }
-  const std::string extra = replay_options(roce, kind_text, sabotage_text, options.settings);
   prepare_process(options.verbose);
   const TraceFile trace_file = open_trace(trace);
   if (!trace.empty() && trace_file == nullptr) return 2;
   options.trace = trace_file.get();
 
+  const std::string extra = replay_options(draw, kind_text, sabotage_text, options.settings);
   uint64_t failed = 0;
   uint64_t runs = 0;
   TransportCounters total;
   for (uint64_t s = first; s <= last; ++s) {
     prepare_replay(argv[0], s, extra);
     ++runs;
-    if (run_seed(s, kind, roce ? Protocol::kRoce : Protocol::kMp, options, total)) continue;
+    if (run_seed(s, draw, options, total)) continue;
     ++failed;
     if (!keep_going) break;
   }

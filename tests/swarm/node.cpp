@@ -19,8 +19,13 @@ Node::Node(uint32_t node_number, const Scenario& scenario, Prng prng, std::FILE*
       placement_storage(transport::kMaxPlacements),
       released_storage(transport::kMaxReleased),
       actions(placement_storage, released_storage),
+      answers(scenario.queue_pairs),
+      engine(scenario.engines[node_number]),
+      engine_prng(Prng(scenario.seed).split("engine host").split(node_number)),
+      unanswered_left(scenario.queue_pairs, 1),
       base_(uint64_t{node_number + 1} << 40) {
   device = {.memory = &regions, .held = &held, .counters = &counters};
+  device.owes_acks = engine.owes_acks;
   if (trace_file != nullptr) device.trace = &trace;
   const uint64_t room = scenario.message_max + 64;
   for (uint32_t q = 0; q < scenario.queue_pairs; ++q) {

@@ -110,6 +110,15 @@ struct SharedQueue {
   uint64_t next = 0;
 };
 
+// Answers of a queue pair that its host keeps until take_changes() names them.
+struct Answers {
+  bool completion = false;
+  bool sends = false;
+  bool busy = false;
+  transport::QpState state = transport::QpState::kReset;
+  Time deadline = Time::never();
+};
+
 class Node {
  public:
   // `trace`: takes the transport's events; nullptr: nobody does.
@@ -153,6 +162,11 @@ class Node {
   std::vector<transport::FrameHandle> released_storage;
   transport::RxActions actions;
 
+  std::vector<Answers> answers;  // per queue pair
+  const EngineKnobs engine;
+  Prng engine_prng;
+  std::vector<uint32_t> unanswered_left;  // per queue pair: packets until owed ACKs are sent
+  Time owed_acks_at = Time::never();      // of the event
   bool asleep = false;
   Time wake_at;
   std::vector<InFlight> backlog;  // arrived while nobody polled

@@ -93,6 +93,27 @@ struct SideKnobs {  // one queue pair at one node
   Psn sq_psn;
   uint16_t vp = 0;
   uint64_t path_seed = 0;
+  // Runs with engines (engine_scenario.cpp); the attributes of the same names.
+  uint32_t send_segment = 0;
+  uint32_t take_segment = 0;
+  uint32_t ack_run = 1;
+};
+
+// What the host of a run with engines does beside.
+struct EngineKnobs {
+  bool owes_acks = false;    // it takes owed acknowledgements
+  Duration ack_patience;     // and sends each that late at the latest,
+  uint32_t ack_packets = 1;  // or after so many packets, at the latest
+  bool plain = false;        // it calls the functions for the common case first
+};
+
+// A queue pair gets new attributes in mid-run.
+struct AttributeChange {
+  Duration after;  // the start
+  uint32_t node = 0;
+  uint32_t queue_pair = 0;
+  uint32_t send_segment = 0;
+  uint32_t ack_run = 1;
 };
 
 struct Scenario {
@@ -117,11 +138,20 @@ struct Scenario {
   std::array<bool, 2> shared_receives{};  // per node: one receive queue for all its queue pairs
   std::array<LinkKnobs, 2> links;         // [i]: from node i to the other
   std::vector<std::array<SideKnobs, 2>> sides;
+  bool engine = false;
+  std::array<EngineKnobs, 2> engines;  // per node
+  std::vector<AttributeChange> changes;
 };
 
 // Draws a run. With `want` below kCount the kind is given, else drawn too.
 Scenario draw_scenario(uint64_t seed, Kind want = Kind::kCount,
                        transport::Protocol protocol = transport::Protocol::kMp);
 std::string to_string(const Scenario& scenario);
+
+// Turns a run of the mode mp into one between engines; the rest of the run stays as it was drawn.
+void add_engines(Scenario& scenario);
+std::string engines_to_string(const Scenario& scenario);
+// The time in which the segments of full windows pass the network.
+Duration time_of_segments(const Scenario& scenario);
 
 }  // namespace mprdma::swarm

@@ -13,6 +13,14 @@ const Message& StreamModel::message_of(uint64_t index) const {
   return *(after - 1);
 }
 
+void StreamModel::cut(uint64_t number) {
+  if (number >= messages_.size()) return;
+  total_ = messages_[number].first;
+  expect(total_ >= sent_, "{}: message {} has begun", name_, number);
+  messages_.resize(number);
+  placed_.resize(total_);
+}
+
 uint64_t StreamModel::on_sent(Psn psn, Time now, uint64_t marks) {
   const int64_t index = index_of(psn);
   expect(index >= 0, "{}: sends PSN {} from before the stream's first", name_, psn.value());
@@ -70,7 +78,7 @@ StreamModel::Place StreamModel::on_placed(uint64_t index, uint32_t payload_offse
   expect(payload_offset + length <= bytes_of(message, index),
          "{}: packet {}: places {} bytes too many", name_, index, length);
   placed_[index] += length;
-  return {&message, (index - message.first) * mtu_ + payload_offset};
+  return {&message, (index - message.first) * message.segment + payload_offset};
 }
 
 void StreamModel::on_executed(uint64_t index) {
@@ -96,6 +104,10 @@ void StreamModel::on_ack_made(const wire::Packet& ack, int64_t trigger, uint32_t
   expect(aack <= static_cast<int64_t>(placed), "{}: AACK {} passes what is placed, {}", name_, aack,
          placed);
   ack_made_ = static_cast<uint64_t>(aack);
+  next_in_order_ = std::max(next_in_order_, ack_made_);
+  expect(ack.mp_ack.run == 0 && ack.mp_ack.delay_us == 0,
+         "{}: an answer at once has run {} and delay {}", name_, ack.mp_ack.run,
+         uint32_t{ack.mp_ack.delay_us});
   if ((ack.mp_ack.flags & wire::kMpAckSackValid) == 0) return;
   const int64_t sack = index_of(ack.mp_ack.sack);
   if (ack.mp_ack.nack == wire::NackCode::kNone) {
@@ -122,6 +134,43 @@ void StreamModel::on_ack_made(const wire::Packet& ack, int64_t trigger, uint32_t
     expect(says_held == kept(static_cast<uint64_t>(sack)), "{}: RNR says of packet {} held: {}",
            name_, sack, says_held);
   }
+}
+
+void StreamModel::on_owed(const OwedPacket& packet) {
+  expect(packet.index == next_in_order_, "{}: packet {} is taken in order, {} is next", name_,
+         packet.index, next_in_order_);
+  next_in_order_ = packet.index + 1;
+  owed_.push_back(packet);
+}
+
+void StreamModel::on_owed_ack_made(const wire::Packet& ack, Time now, uint32_t run_max) {
+  const wire::MpAckExt& ext = ack.mp_ack;
+  const int64_t sack = index_of(ext.sack);
+  const int64_t aack = index_of(ack.psn);
+  constexpr uint8_t kStream = wire::kMpAckResponseStream | wire::kMpAckOrderedPlacement;
+  expect((ext.flags & static_cast<uint8_t>(~kStream)) == wire::kMpAckSackValid &&
+             ext.nack == wire::NackCode::kNone && ext.detail == 0,
+         "{}: an owed acknowledgement with flags {:x}, NACK code {}, detail {}", name_, ext.flags,
+         static_cast<int>(ext.nack), ext.detail);
+  expect(ext.run < run_max, "{}: a run of {} packets, {} are allowed", name_, ext.run + 1u,
+         run_max);
+  expect(ext.run + 1u == owed_.size(), "{}: a run of {} packets up to {}, {} came in order", name_,
+         ext.run + 1u, sack, owed_.size());
+  const OwedPacket& last = owed_.back();
+  expect(sack == static_cast<int64_t>(last.index) && aack == sack + 1,
+         "{}: SACK {} and AACK {} after packet {}", name_, sack, aack, last.index);
+  for (const OwedPacket& packet : owed_) {
+    expect(packet.vp == ack.vp, "{}: packet {} of the run came on path {}, not {}", name_,
+           packet.index, packet.vp, ack.vp);
+  }
+  expect(ext.echoed_timestamp == last.timestamp, "{}: wrong timestamp echo of a run", name_);
+  const int64_t delay_us = (now - last.at).count_ns() / 1000;
+  expect(ext.delay_us == std::min<int64_t>(delay_us, wire::kMpAckDelayMax),
+         "{}: kept for {} us, says {}", name_, delay_us, uint32_t{ext.delay_us});
+  expect(aack >= static_cast<int64_t>(ack_made_) && aack <= static_cast<int64_t>(placed_packets()),
+         "{}: AACK {} after {}, {} are placed", name_, aack, ack_made_, placed_packets());
+  ack_made_ = static_cast<uint64_t>(aack);
+  owed_.clear();
 }
 
 bool StreamModel::on_ack_delivered(const wire::Packet& ack, Time now, uint64_t marks) {

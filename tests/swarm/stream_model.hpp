@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <set>
 #include <vector>
 
@@ -17,25 +18,36 @@ namespace mprdma::swarm {
 
 struct Message {
   uint64_t op = 0;     // index of the operation that it belongs to
-  uint64_t first = 0;  // packet index
+  uint64_t first = 0;  // packet index; filled by StreamModel::add
   uint64_t packets = 1;
-  uint64_t bytes = 0;    // to be placed
-  bool relaxed = false;  // may be placed as it arrives
-  bool sync = false;     // placed after everything before it
+  uint64_t bytes = 0;       // to be placed
+  uint32_t segment = 1024;  // bytes of its packets but for the last one
+  bool relaxed = false;     // may be placed as it arrives
+  bool sync = false;        // placed after everything before it
+};
+
+// A packet in order whose acknowledgement the receiver owes.
+struct OwedPacket {
+  uint64_t index = 0;
+  uint16_t vp = 0;
+  uint32_t timestamp = 0;
+  Time at;  // when it came
 };
 
 class StreamModel {
  public:
-  StreamModel(const char* name, Psn base, uint32_t mtu) : name_(name), base_(base), mtu_(mtu) {}
+  StreamModel(const char* name, Psn base) : name_(name), base_(base) {}
 
-  // A message of so many placed bytes in so many packets follows. Returns its number.
-  uint64_t add(uint64_t op, uint64_t packets, uint64_t bytes, bool relaxed = false,
-               bool sync = false) {
-    messages_.push_back({op, total_, packets, bytes, relaxed, sync});
-    total_ += packets;
+  // The message follows. Returns its number.
+  uint64_t add(Message message) {
+    message.first = total_;
+    messages_.push_back(message);
+    total_ += message.packets;
     placed_.resize(total_);
     return messages_.size() - 1;
   }
+  // Forgets the messages from this number on, of which nothing has been sent.
+  void cut(uint64_t number);
 
   // Bytes of the messages that follow need not be placed.
   void excuse_placement() { excused_ = std::min(excused_, messages_.size()); }
@@ -72,6 +84,15 @@ class StreamModel {
   }
   // The receiver says so. `trigger`: the packet that it answers, or -1.
   void on_ack_made(const wire::Packet& ack, int64_t trigger, uint32_t window_slots);
+  // The receiver took the next packet and owes its acknowledgement.
+  void on_owed(const OwedPacket& packet);
+  // The receiver acknowledges what it owes: all of it, and nothing else.
+  void on_owed_ack_made(const wire::Packet& ack, Time now, uint32_t run_max);
+  // The packet that the receiver takes next in order.
+  [[nodiscard]] uint64_t next_in_order() const { return next_in_order_; }
+  [[nodiscard]] bool owes_ack() const { return !owed_.empty(); }
+  // When the oldest packet came whose acknowledgement is owed; never: none is.
+  [[nodiscard]] Time owed_since() const { return owed_.empty() ? Time::never() : owed_.front().at; }
   // The sender receives an acknowledgement. True: the packet that it names was dropped, the sender
   // has not been told so before, and has to mark it lost now.
   bool on_ack_delivered(const wire::Packet& ack, Time now, uint64_t marks);
@@ -83,7 +104,7 @@ class StreamModel {
   [[nodiscard]] uint64_t acked() const { return acked_; }
   // Messages at the start of the stream whose every byte has been placed.
   [[nodiscard]] uint64_t placed_messages() {
-    advance(executed_, ack_made_);
+    advance(executed_, next_in_order_);
     return executed_.message;
   }
   // The first packet of the message after those has been placed, too.
@@ -103,8 +124,8 @@ class StreamModel {
   // A packet without bytes leaves no trace in memory; those before `empty_until` have passed.
   void advance(Cursor& cursor, uint64_t empty_until);
   [[nodiscard]] uint64_t bytes_of(const Message& message, uint64_t index) const {
-    const uint64_t offset = (index - message.first) * mtu_;
-    return std::min<uint64_t>(mtu_, message.bytes - std::min(message.bytes, offset));
+    const uint64_t offset = (index - message.first) * message.segment;
+    return std::min<uint64_t>(message.segment, message.bytes - std::min(message.bytes, offset));
   }
   // The receiver has it, ahead of its turn.
   [[nodiscard]] bool kept(uint64_t index) const {
@@ -117,7 +138,6 @@ class StreamModel {
 
   const char* name_;
   Psn base_;
-  uint32_t mtu_;
   std::vector<Message> messages_;
   uint64_t total_ = 0;
   uint64_t sent_ = 0;
@@ -126,9 +146,11 @@ class StreamModel {
   std::set<uint64_t> held_;
   std::vector<uint32_t> placed_;  // bytes of each packet
   Cursor arrived_;                // empty packets count when they arrive
-  Cursor executed_;               // empty packets count when they are acknowledged
+  Cursor executed_;               // empty packets count when they are taken in order
   size_t excused_ = SIZE_MAX;
   uint64_t ack_made_ = 0;
+  uint64_t next_in_order_ = 0;
+  std::deque<OwedPacket> owed_;  // each the next one of the one before it
   uint64_t acked_ = 0;
   std::vector<bool> sacked_;               // the sender knows
   std::vector<uint64_t> marks_when_sent_;  // of each packet's last copy

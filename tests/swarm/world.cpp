@@ -9,8 +9,9 @@ namespace mprdma::swarm {
 namespace {
 
 constexpr const char* kSabotageNames[] = {
-    "none",       "flip-byte",       "skip-placement",   "place-twice",
-    "keep-frame", "lose-completion", "swap-completions", "deaf-timer"};
+    "none",        "flip-byte",       "skip-placement",   "place-twice",
+    "keep-frame",  "lose-completion", "swap-completions", "deaf-timer",
+    "forget-owed", "long-run"};
 static_assert(std::size(kSabotageNames) == static_cast<size_t>(Sabotage::kCount));
 
 }  // namespace
@@ -36,6 +37,7 @@ World::World(const Scenario& scenario, const Options& options)
   Prng numbers = root_.split("numbers");
   for (uint32_t n = 0; n < 2; ++n) {
     nodes_[n] = std::make_unique<Node>(n, scenario_, root_.split("memory").split(n), options.trace);
+    if (!options.plain) nodes_[n]->device.trace = &silent_trace_;
     links_[n] = std::make_unique<Link>(scenario_.links[n], root_.split("link").split(n));
     const auto first = static_cast<uint32_t>(numbers.range(2, wire::kQpnMask - 64));
     for (uint32_t q = 0; q < scenario.queue_pairs; ++q) {
@@ -70,6 +72,9 @@ void World::start_nodes() {
   for (uint32_t q = 0; q < scenario_.queue_pairs; ++q) {
     make_flows(q);
     connect(q);
+  }
+  for (size_t i = 0; i < scenario_.changes.size(); ++i) {
+    events_.push(now_ + scenario_.changes[i].after, EventKind::kChange, 0, i);
   }
   if (scenario_.kind == Kind::kClean) {
     clean_ = true;
@@ -131,15 +136,15 @@ void World::handle(const Event& event) {
       forge();
       events_.push(now_ + scenario_.hostile_gap, EventKind::kHostile);
       break;
+    case EventKind::kOwedAcks:
+      on_owed_acks(node);
+      break;
+    case EventKind::kChange:
+      change_attributes(scenario_.changes[event.arg]);
+      break;
     case EventKind::kScript:
-      if (event.arg >= kScriptConnect) {
-        // The queue pair may have been reset before.
-        if (node.qps[arg - kScriptConnect]->state() != transport::QpState::kInit) break;
-        finish_connect(event.node, arg - kScriptConnect);
-        service(node, arg - kScriptConnect);
-      } else {
-        script_step(event.arg);
-      }
+      event.arg < kScriptConnect ? script_step(event.arg)
+                                 : connect_late(node, arg - kScriptConnect);
       break;
   }
 }
@@ -186,7 +191,8 @@ bool World::quiet() const {
   for (const auto& node : nodes_) {
     if (node->asleep) return false;
     for (const auto& qp : node->qps) {
-      if (qp->busy() || qp->wants_to_send() || !qp->next_deadline().is_never()) return false;
+      if (qp->owes_ack() || qp->busy() || qp->wants_to_send() || !qp->next_deadline().is_never())
+        return false;
     }
   }
   return true;
@@ -215,6 +221,8 @@ Duration World::slack() const {
     }
   }
   slack += blind;
+  for (const EngineKnobs& engine : scenario_.engines) slack += engine.ack_patience * 64;
+  if (scenario_.engine) slack += time_of_segments(scenario_) * 8;
   slack += wire::rnr_timer(scenario_.min_rnr_timer) * 8;
   slack += scenario_.links[0].delay * 64 + scenario_.links[1].delay * 64 + scenario_.connect_skew;
   // The time between two questions to a responder that fell silent.

@@ -30,6 +30,8 @@ enum class Sabotage : uint8_t {
   kLoseCompletion,   // a completion goes missing
   kSwapCompletions,  // two change places
   kDeafTimer,        // deadlines are ignored
+  kForgetOwed,       // an owed acknowledgement is taken and not sent
+  kLongRun,          // and one answers a packet too many
   kCount
 };
 const char* sabotage_name(Sabotage sabotage);
@@ -54,8 +56,24 @@ struct PathModel {
   uint64_t unexplained = 0;
 };
 
+class SilentTrace final : public transport::TraceSink {
+ public:
+  void on_event(const transport::TraceEvent& /*event*/) override {}
+};
+
+// Something that a host did or saw, for the comparison of two runs.
+struct Note {
+  Time at;
+  uint32_t node = 0;
+  uint32_t queue_pair = 0;
+  const char* what = nullptr;
+  uint64_t hash = 0;
+};
+
 struct Options {
   bool verbose = false;
+  // False: hosts call the general functions only, and these take no short way, as with a trace.
+  bool plain = true;
   Sabotage sabotage = Sabotage::kNone;
   std::vector<std::string> settings;  // KEY=VALUE, overrides.hpp
   std::FILE* trace = nullptr;         // takes the transport's events, transport/core/trace_text.hpp
@@ -77,6 +95,7 @@ class World {
   // Throws Failure.
   void run();
   [[nodiscard]] std::string summary() const;
+  [[nodiscard]] const std::vector<Note>& notes() const { return notes_; }
   [[nodiscard]] transport::TransportCounters counters() const;
 
  private:
@@ -105,10 +124,12 @@ class World {
   void set_state(uint32_t node, uint32_t q, transport::QpState state);
   void connect(uint32_t q);
   void finish_connect(uint32_t node, uint32_t q);
+  void connect_late(Node& node, uint32_t q);
 
   // host_receive.cpp: what a dataplane does with what arrives
   void arrive(Node& node, const InFlight& packet);
   void deliver(Node& node, uint32_t q, const InFlight& packet, const wire::Packet& header);
+  void check_frames(const Node& node) const;
   void do_actions(Node& node, uint32_t q, const InFlight* trigger);
   void place(Node& node, uint32_t q, const transport::Placement& placement);
   void place_payload(Node& node, uint32_t q, const transport::Placement& placement);
@@ -119,6 +140,7 @@ class World {
 
   // host_transmit.cpp: sends the packets of the transport
   void pump(Node& node);
+  bool poll(Node& node, uint32_t q, transport::TxPacket& out);
   bool send_one(Node& node, uint32_t q);
   void check_path(Node& node, uint32_t q, const wire::Packet& header);
   void check_windows(const Node& node, uint32_t q) const;
@@ -179,6 +201,26 @@ class World {
   void check_sent_roce(Node& node, uint32_t q, const wire::Packet& header);
   wire::Packet forge_roce(Node& victim, uint32_t q);
 
+  // engine.cpp: what the hosts of a run with engines do beside
+  void send_owed_acks(Node& node, uint32_t q);
+  void send_owed_ack(Node& node, uint32_t q, wire::Packet ack);
+  void send_due_acks(Node& node);
+  void on_owed_acks(Node& node);
+  void note_taken(Node& node, uint32_t q, const InFlight& packet);
+  void check_owed(Node& node, uint32_t q);
+  void check_changes(Node& node, uint32_t q);
+  void change_attributes(const AttributeChange& change);
+  [[nodiscard]] bool uses_plain(const Node& node) const {
+    return node.engine.plain && options_.plain;
+  }
+  bool take_plain(Node& node, uint32_t q, const InFlight& packet, transport::FrameHandle frame);
+  bool post_plain(Node& node, uint32_t q, const Op& op, const std::vector<transport::Sge>& sges);
+  bool poll_plain(Node& node, uint32_t q, transport::TxPacket& out);
+  bool pop_plain(Node& node, uint32_t q, transport::Completion& out);
+  void note(const Node& node, uint32_t q, const char* what, std::initializer_list<uint64_t> values);
+  void note_packet(const Node& node, uint32_t q, const InFlight& packet);
+  void note_state(const Node& node, uint32_t q);
+
   // hostile.cpp
   void forge();
   wire::Packet forge_packet(Node& victim, uint32_t q);
@@ -225,6 +267,7 @@ class World {
   uint64_t under_way_ = 0;
   bool clean_ = false;
   bool sabotaged_ = false;
+  SilentTrace silent_trace_;
   std::array<std::unique_ptr<Node>, 2> nodes_;
   std::array<std::unique_ptr<Link>, 2> links_;
   std::vector<std::array<App, 2>> apps_;
@@ -241,6 +284,7 @@ class World {
   uint64_t bad_op_ = UINT64_MAX;
   Time silent_since_ = Time::never();
   Duration slack_;  // of limit()
+  std::vector<Note> notes_;
 };
 
 }  // namespace mprdma::swarm
