@@ -37,15 +37,15 @@ void apply_neighbour(Way& way, const NeighbourTable::Entry& entry) {
   }
 }
 
-// Whether the application answers data that is written into its memory by a post of its own, and
-// soon: then the acknowledgement of that data may wait for the answer and leave with it. So a peer
-// that polls for its completion is still polling when the answer comes.
+// Whether the application answers what arrives, a WRITE or a SEND, by a post of its own, and soon:
+// then the acknowledgement may wait for the answer and leave with it. So a peer that polls for its
+// completion is still polling when the answer comes.
 class AnswerHabit {
  public:
   // An answer within this time is one.
   static constexpr Duration kSoon = Duration::us(60);
 
-  // A WRITE without a completion here is placed in memory.
+  // A packet of a WRITE or a SEND has arrived.
   void on_data(Time now) {
     data_at_ = now;
     unanswered_ = true;
