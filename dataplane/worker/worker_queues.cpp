@@ -72,7 +72,9 @@ bool Worker::process_doorbells(Time now) {
 void Worker::process_posted(QpContext& qp, Time now) {
   qp.backlog = false;
   const bool more_receives = process_receives(qp, now);
+  const uint32_t sends_before = qp.sq.next;
   const bool more_sends = process_sends(qp, now);
+  if (qp.sq.next != sends_before) qp.answers.on_post(now);
   if (more_receives || more_sends) {
     mprdma_abi_ring_doorbell(doorbells_.get(), slot_of(qp.qp.qpn()));
   }

@@ -28,6 +28,9 @@ bool Worker::transmit(Time now) {
 // The turn of a queue pair that is in neither list. False: the wire was full from the start.
 bool Worker::transmit_turn(QpContext& qp, unsigned* budget, Time now) {
   const unsigned before = *budget;
+  // An acknowledgement leaves before the answer that it waited for: the peer's request is complete
+  // before the answer to it is there, as on an adapter.
+  if (qp.owing && !qp.answers.expected()) try_owed_acks(qp);
   const bool datagrams = qp.qp.service() == transport::QpService::kUd;
   const Turn turn = datagrams ? transmit_datagrams(qp, budget, now)
                               : transmit_connected(qp, batch_of(qp), budget, now);
