@@ -151,6 +151,16 @@ void DirectRings::flush() {
   for (DirectRing* ring : up_) static_cast<Ring*>(ring)->local->flush();
 }
 
+// Of several such peers any one.
+int DirectRings::take_costly_waker() {
+  int core = -1;
+  for (DirectRing* ring : up_) {
+    const int its = static_cast<Ring*>(ring)->local->take_costly_waker();
+    if (its >= 0) core = its;
+  }
+  return core;
+}
+
 bool DirectRings::arm() {
   for (DirectRing* ring : up_) {
     if (static_cast<Ring*>(ring)->local->arm()) continue;

@@ -64,6 +64,7 @@ class DirectRings {
   void flush();
   bool arm();
   void disarm();
+  int take_costly_waker();
   void service(Time now);
   void close_after_fork();
   // Of all that there are and were. Any thread.

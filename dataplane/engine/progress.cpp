@@ -31,10 +31,14 @@ constexpr Duration kPollerKeepsAck = Duration::us(3);
 
 void Progress::poll() {
   const uint64_t polls = polls_.fetch_add(1, std::memory_order_relaxed);
-  if (commands_waiting_.load(std::memory_order_relaxed) > 0 || !try_lock()) {
-    if (polls % kEmptyPollsBeforeYield == 0) sched_yield();
-    return;
-  }
+  if (run_if_free() || polls % kEmptyPollsBeforeYield != 0) return;
+  sched_yield();
+}
+
+// False: somebody else runs the worker.
+bool Progress::run_if_free() {
+  if (commands_waiting_.load(std::memory_order_relaxed) > 0 || !lock_.try_lock()) return false;
+  DeferredWakes wakes;
   const Time now = clock_now();
   begin_poll(now, worker_.doorbells_pending());
   const bool worked = run_burst(now);
@@ -44,19 +48,21 @@ void Progress::poll() {
   const bool yield = empty_polls_ >= kEmptyPollsBeforeYield;
   const bool in_vain = now - polls_in_vain_since_ >= kNapAfter;
   if (yield) empty_polls_ = 0;
-  leave(now);
-  if (!yield) return;
+  leave(now, wakes);
+  if (!yield) return true;
   if (in_vain) {
     short_sleep();
   } else {
     sched_yield();
   }
+  return true;
 }
 
 void Progress::send(uint32_t doorbell) {
-  if (commands_waiting_.load(std::memory_order_relaxed) > 0 || !try_lock()) {
+  if (commands_waiting_.load(std::memory_order_relaxed) > 0 || !lock_.lock_soon()) {
     return send_later(doorbell);
   }
+  DeferredWakes wakes;
   const Time now = clock_now();
   begin_poll(now, true);
   empty_polls_ = 0;
@@ -64,14 +70,15 @@ void Progress::send(uint32_t doorbell) {
   run_sends(doorbell, now);
   if (++sends_in_a_row_ >= kSendsBetweenBursts) run_burst(now);
   end_poll(now);
-  leave(now);
+  leave(now, wakes);
 }
 
 // Somebody else runs the worker, who looks at the doorbells when he leaves.
 void Progress::send_later(uint32_t doorbell) {
   mprdma_abi_doorbell_page& page = worker_.doorbells();
+  late_posts_.fetch_add(1, std::memory_order_relaxed);
   mprdma_abi_ring_doorbell(&page, doorbell);
-  poll();
+  run_if_free();
   if (mprdma_abi_doorbell_waits(&page, doorbell) && mprdma_abi_engine_sleeps(&page)) kick();
 }
 
@@ -103,15 +110,16 @@ void Progress::end_poll(Time now) {
 }
 
 void Progress::note_poll(Time now, bool posts) {
+  const uint64_t polls = polls_.load(std::memory_order_relaxed);
+  const uint32_t late_posts = late_posts_.load(std::memory_order_relaxed);
   const uint32_t taken = __atomic_load_n(&worker_.doorbells().taken, __ATOMIC_RELAXED);
-  const bool slept = idle_requests_.load(std::memory_order_relaxed) != idle_cancelled_;
-  if (!posts || slept || taken != taken_seen_) {
-    silent_posts_ = 0;
-  } else if (last_poll_posted_ && now - last_poll_ >= kSilence && silent_posts_ < kSilentPosts) {
-    ++silent_posts_;
-  }
+  // A client of an early version polls after each doorbell.
+  const bool polled = polls - polls_seen_ > (posts ? 1 : 0);
+  if (polled || taken != taken_seen_ || app_is_idle()) memory_reader_.on_poll(now);
+  if (posts || late_posts != late_posts_seen_) memory_reader_.on_post(now);
+  polls_seen_ = polls;
+  late_posts_seen_ = late_posts;
   taken_seen_ = taken;
-  last_poll_posted_ = posts;
   last_poll_ = now;
   last_poll_ns_.store(now.ns(), std::memory_order_relaxed);
 }
@@ -119,7 +127,9 @@ void Progress::note_poll(Time now, bool posts) {
 void Progress::idle() {
   // Whoever has the lock sees this before or after giving it up.
   idle_requests_.fetch_add(1, std::memory_order_seq_cst);
-  if (try_lock()) leave(clock_now());
+  if (!lock_.try_lock()) return;
+  DeferredWakes wakes;
+  leave(clock_now(), wakes);
 }
 
 void Progress::kick() {
@@ -129,17 +139,12 @@ void Progress::kick() {
 
 void Progress::lock_for_command() {
   commands_waiting_.fetch_add(1, std::memory_order_relaxed);
-  for (uint32_t tries = 0; !try_lock(); ++tries) back_off(tries);
+  lock_.lock();
   commands_waiting_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 bool Progress::lock_for_last_command() {
-  const Time start = clock_now();
-  for (uint32_t tries = 0; !try_lock(); ++tries) {
-    if (clock_now() - start > kLastCommandWaits) return false;
-    back_off(tries);
-  }
-  return true;
+  return lock_.lock_within(kLastCommandWaits);
 }
 
 bool Progress::run_sends(uint32_t doorbell, Time now) {
@@ -182,22 +187,32 @@ Time Progress::needed_by(Time now) const {
 }
 
 // The helper sleeps until helper_wakes_at_ unless the port or a kick wakes it. Is that good enough?
-void Progress::wake_helper_if_needed(Time now) {
+// True: it is to be kicked.
+bool Progress::helper_oversleeps(Time now) {
   const Time wakes_at = helper_beats_ ? now + kBeat : helper_wakes_at_;
   // An acknowledgement that is owed should not wait until the peer misses it.
   const Duration late = app_is_idle() && !armed_ ? Duration::zero()
+                        : waits_in_memory()      ? kReaderBeat
                         : worker_.owes_acks()    ? kBeat
                                                  : kBeat * 2;
   const bool soon = wakes_at <= now + late;
-  if (soon) return;
+  if (soon) return false;
   const bool port_tells = armed_ || worker_.port().notify_fd() < 0;
-  if (port_tells && needed_by(now) + kBeat >= wakes_at) return;
+  if (port_tells && needed_by(now) + kBeat >= wakes_at) return false;
   helper_beats_ = false;
   helper_wakes_at_ = now;
-  kick();
+  return true;
 }
 
-void Progress::leave(Time now) {
+// Nobody is woken before the lock is free: the thread that is woken may run at once, on this core.
+void Progress::give_up_lock(Time now, DeferredWakes& wakes) {
+  const bool kicks = helper_oversleeps(now);
+  lock_.unlock();
+  wakes.send();
+  if (kicks) kick();
+}
+
+void Progress::leave(Time now, DeferredWakes& wakes) {
   for (int i = 0; i < kRechecksMax; ++i) {
     const uint32_t idle_seen = idle_requests_.load(std::memory_order_relaxed);
     if (idle_seen != idle_cancelled_) {
@@ -205,15 +220,13 @@ void Progress::leave(Time now) {
       if (worker_.owes_acks()) run_burst(now);
       arm_or_run(now);
     }
-    wake_helper_if_needed(now);
-    unlock();
+    give_up_lock(now, wakes);
     const bool again =
         worker_.doorbells_pending() || idle_requests_.load(std::memory_order_seq_cst) != idle_seen;
-    if (!again || !try_lock()) return;
+    if (!again || !lock_.try_lock()) return;
     if (worker_.doorbells_pending()) run_burst(now);
   }
-  wake_helper_if_needed(now);
-  unlock();
+  give_up_lock(now, wakes);
   if (worker_.doorbells_pending()) kick();
 }
 

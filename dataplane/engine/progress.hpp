@@ -15,7 +15,7 @@
 //    the next deadline wakes it.
 //  - The port is also armed at once when the application says that it may sleep (idle), when
 //    the last send is finished, as the application may now wait for a byte in memory, and when it
-//    posts, if it waited without a poll after its last posts: for memory, as users of riomap do.
+//    posts, if it waited for memory after its last posts (memory_reader.hpp).
 //  - Whoever leaves the worker in a state that the sleeping helper does not expect (port not armed,
 //    an earlier deadline) kicks it.
 //
@@ -30,12 +30,16 @@
 
 #include "base/units.hpp"
 #include "dataplane/engine/link_warning.hpp"
+#include "dataplane/engine/memory_reader.hpp"
 #include "dataplane/engine/trace_ring.hpp"
 #include "dataplane/engine/transport_clock.hpp"
+#include "dataplane/port/deferred_wakes.hpp"
+#include "dataplane/sys/alarm.hpp"
 #include "dataplane/sys/clock.hpp"
 #include "dataplane/sys/event_loop.hpp"
 #include "dataplane/sys/poll_pause.hpp"
 #include "dataplane/sys/thread_class.hpp"
+#include "dataplane/sys/waitable_lock.hpp"
 #include "dataplane/worker/worker.hpp"
 
 namespace mprdma::dataplane {
@@ -44,10 +48,9 @@ class Progress {
  public:
   static constexpr Duration kBeat = Duration::us(200);
   static constexpr Duration kService = Duration::ms(10);
-  // An application that neither posts nor polls for this time after a post is taken to wait.
-  static constexpr Duration kSilence = Duration::us(10);
-  // After this many such waits in a row, the next post is taken to start another one.
-  static constexpr uint32_t kSilentPosts = 2;
+  // The helper looks after timers so often while it is woken by each message for an application
+  // that reads memory: to program a timer for each may cost more than the message.
+  static constexpr Duration kReaderBeat = Duration::ms(1);
   // An application that polled less than this ago is expected to poll again.
   static constexpr Duration kPolling = Duration::us(60);
   // An application whose polls found nothing for this time naps between polls
@@ -88,9 +91,10 @@ class Progress {
   template <class F>
   auto command(F&& f) {
     lock_for_command();
+    DeferredWakes wakes;
     const Time now = clock_now();
     auto result = f(clock_.to_transport(now));
-    leave(now);
+    leave(now, wakes);
     return result;
   }
 
@@ -99,18 +103,14 @@ class Progress {
   template <class F>
   bool last_command(F&& f) {
     if (!lock_for_last_command()) return false;
+    DeferredWakes wakes;
     const Time now = clock_now();
     f(clock_.to_transport(now));
-    leave(now);
+    leave(now, wakes);
     return true;
   }
 
  private:
-  bool try_lock() {
-    return !locked_.load(std::memory_order_seq_cst) &&
-           !locked_.exchange(true, std::memory_order_seq_cst);
-  }
-  void unlock() { locked_.store(false, std::memory_order_seq_cst); }
   void lock_for_command();
   bool lock_for_last_command();
 
@@ -120,11 +120,13 @@ class Progress {
   void begin_poll(Time now, bool posts);
   void end_poll(Time now);
   void send_later(uint32_t doorbell);
-  void leave(Time now);
+  bool run_if_free();
+  void leave(Time now, DeferredWakes& wakes);
+  void give_up_lock(Time now, DeferredWakes& wakes);
   void note_poll(Time now, bool posts);
   void arm_or_run(Time now);
   void disarm();
-  void wake_helper_if_needed(Time now);
+  bool helper_oversleeps(Time now);
   // No thread polled since the application said that it may sleep.
   [[nodiscard]] bool app_is_idle() const {
     return idle_requests_.load(std::memory_order_relaxed) != idle_cancelled_;
@@ -132,9 +134,7 @@ class Progress {
   [[nodiscard]] Time needed_by(Time now) const;
 
   // The port is armed for the answer to a post: the application is not expected to poll for it.
-  [[nodiscard]] bool waits_in_memory() const {
-    return last_poll_posted_ && silent_posts_ >= kSilentPosts;
-  }
+  [[nodiscard]] bool waits_in_memory() const { return memory_reader_.waits(); }
 
   [[nodiscard]] bool app_polls(Time now) const {
     return now - last_poll_ < kPolling && !app_is_idle();
@@ -147,21 +147,23 @@ class Progress {
   [[nodiscard]] bool app_drives() const;
   bool helper_lock();
   Duration helper_turn();
-  Duration give_up_for_a_beat(Time now);
-  bool take_over(Time* now);
+  Duration give_up_for_a_beat(Time now, DeferredWakes& wakes);
+  bool take_over(Time* now, DeferredWakes& wakes);
   Duration prepare_sleep(Time now);
   void wait(Duration pause);
   void run_side_job();
   bool service_if_due(Time now);
+  void follow_waker();
 
   Worker& worker_;
   TraceRing* trace_;
   TransportClock clock_;  // under the lock
   const bool real_time_;
 
-  alignas(64) std::atomic<bool> locked_{false};
+  alignas(64) WaitableLock lock_;
   alignas(64) std::atomic<uint64_t> polls_{0};
   std::atomic<int64_t> last_poll_ns_{0};  // last_poll_, for who has no lock
+  std::atomic<uint32_t> late_posts_{0};   // posts that found the lock taken
   alignas(64) std::atomic<uint32_t> commands_waiting_{0};
   std::atomic<uint32_t> idle_requests_{0};
   std::atomic<bool> stopping_{false};
@@ -176,15 +178,17 @@ class Progress {
   Time polls_in_vain_since_;
   uint32_t polls_since_finish_ = UINT32_MAX / 2;  // since nothing of ours was outstanding any more
   Time last_poll_;
-  bool last_poll_posted_ = false;  // it came with a doorbell
-  uint32_t silent_posts_ = 0;      // waits in a row without a poll
-  uint32_t sends_in_a_row_ = 0;    // posts since the last whole burst
-  uint32_t taken_seen_ = 0;        // mprdma_abi_doorbell_page.taken
+  MemoryReader memory_reader_;
+  uint64_t polls_seen_ = 0;       // polls_ at the last look
+  uint32_t late_posts_seen_ = 0;  // late_posts_ at the last look
+  uint32_t sends_in_a_row_ = 0;   // posts since the last whole burst
+  uint32_t taken_seen_ = 0;       // mprdma_abi_doorbell_page.taken
 
   // The helper's own.
   std::optional<ThreadClass> thread_class_;
-  bool app_waits_in_memory_ = false;
+  bool app_waits_in_memory_ = false;  // waits_in_memory() at the end of its last turn
   bool notified_ = false;
+  uint32_t wakes_unread_ = 0;         // since the last service
   uint32_t idle_seen_by_helper_ = 0;  // idle_requests_ at its last turn
   bool side_job_due_ = false;
   std::function<void()> side_job_;
@@ -194,6 +198,7 @@ class Progress {
   Duration poll_pause_ = kPollPauseMin;
   std::thread thread_;
   std::optional<EventLoop> events_;  // from start() to stop()
+  std::optional<Alarm> alarm_;       // as long
   int kick_fd_ = -1;
 };
 

@@ -19,11 +19,16 @@ namespace {
 
 // How long an acknowledgement waits for the answer of an application that reads memory: a fraction
 // of the shortest time after which its peer asks for one (Params::probe_floor).
-constexpr Duration kHelperKeepsAck = Duration::us(100);
+constexpr Duration kHelperKeepsAck = Duration::us(200);
+
+// Wake-ups that may wait in the socket of the port: far fewer than it holds, as one without room is
+// lost.
+constexpr uint32_t kWakesUnreadMax = 8;
 
 constexpr uint64_t kTagPort = 1;
 constexpr uint64_t kTagKick = 2;
 constexpr uint64_t kTagSideJob = 3;
+constexpr uint64_t kTagAlarm = 4;
 
 }  // namespace
 
@@ -35,6 +40,8 @@ int Progress::start() {
   events_.emplace();
   kick_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (kick_fd_ < 0 || !events_->watch(kick_fd_, kTagKick)) return errno;
+  alarm_.emplace();
+  if (alarm_->fd() < 0 || !events_->watch(alarm_->fd(), kTagAlarm)) return errno;
   const int port_fd = worker_.port().notify_fd();
   // Edge-triggered: a frame that an application's poll took in time wakes us once, not for ever.
   if (port_fd >= 0 && !events_->watch(port_fd, kTagPort, EventLoop::Trigger::kEdge)) return errno;
@@ -72,6 +79,7 @@ void Progress::stop() {
     thread_.join();
   }
   events_.reset();
+  alarm_.reset();
   if (kick_fd_ >= 0) close(kick_fd_);
   kick_fd_ = -1;
 }
@@ -79,6 +87,7 @@ void Progress::stop() {
 void Progress::abandon_in_child() {
   worker_.port().close_after_fork();
   events_.reset();
+  alarm_.reset();
   if (kick_fd_ >= 0) close(kick_fd_);
   kick_fd_ = -1;
 }
@@ -104,54 +113,63 @@ bool Progress::app_drives() const {
 
 // False: somebody else keeps the worker running, look again in a beat.
 bool Progress::helper_lock() {
-  for (uint32_t attempt = 0; attempt < 20; ++attempt) {
-    if (commands_waiting_.load(std::memory_order_relaxed) == 0 && try_lock()) return true;
-    thread_class_->back_off(attempt);
-  }
-  return false;
+  return commands_waiting_.load(std::memory_order_relaxed) == 0 && lock_.lock_within(kBeat);
 }
 
 // With the lock held, and given up on return. How long to sleep.
 Duration Progress::helper_turn() {
+  DeferredWakes wakes;
   Time now = clock_now();
   helper_wakes_at_ = Time();
   helper_beats_ = false;
   idle_seen_by_helper_ = idle_requests_.load(std::memory_order_relaxed);
-  app_waits_in_memory_ = waits_in_memory();
   ++worker_.counters().helper_wakeups;
   // What came is taken before anything else: somebody may be reading memory.
   const bool called = notified_ && armed_;
   if (called) {
     disarm();
     keep_acks(app_is_idle() ? Duration::zero() : kHelperKeepsAck);
-    run_burst(now);
+    // What woke us was a frame, and no message for the service, which reads the wake-ups later.
+    if (run_burst(now) && ++wakes_unread_ < kWakesUnreadMax) notified_ = false;
   }
   // The service may have read the very message that would wake us, or found a new peer that knows
   // nothing of our being asleep: look at an armed port again.
   const bool stale = service_if_due(now) && armed_ && !worker_.port().arm();
+  follow_waker();
   const bool polled = app_polls(now);
   const bool due = called || (armed_ && (stale || notified_ || needed_by(now) <= now));
   notified_ = false;
   if (polled && !due) {
     // The application drives, or did a moment ago and left the port armed: look again in a beat.
-    return give_up_for_a_beat(now);
+    return give_up_for_a_beat(now, wakes);
   }
   const bool quiet = armed_ && !due && worker_.port().notify_fd() >= 0;
-  if (!quiet && !take_over(&now)) return give_up_for_a_beat(now);
+  if (!quiet && !take_over(&now, wakes)) return give_up_for_a_beat(now, wakes);
   const Duration pause = prepare_sleep(now);
+  app_waits_in_memory_ = waits_in_memory();
   helper_wakes_at_ = now + pause;
-  unlock();
+  lock_.unlock();
   return pause;
 }
 
-Duration Progress::give_up_for_a_beat(Time now) {
+// An application that reads memory uses its core: to wake a thread there takes an interrupt, which
+// can cost a virtual machine tens of microseconds. A peer that sends and then reads memory itself
+// loses nothing by our running where it waits.
+void Progress::follow_waker() {
+  const int core = worker_.port().take_costly_waker();
+  if (core >= 0 && waits_in_memory()) move_to_core(core);
+}
+
+Duration Progress::give_up_for_a_beat(Time now, DeferredWakes& wakes) {
   helper_beats_ = true;
-  leave(now);
-  return kBeat;
+  app_waits_in_memory_ = waits_in_memory();
+  const Duration pause = app_waits_in_memory_ && armed_ ? kReaderBeat : kBeat;
+  leave(now, wakes);
+  return pause;
 }
 
 // Runs the worker until it finds nothing for a while. False: the application polls again.
-bool Progress::take_over(Time* now) {
+bool Progress::take_over(Time* now, DeferredWakes& wakes) {
   disarm();
   keep_acks(app_is_idle() ? Duration::zero() : kHelperKeepsAck);
   const Time poll_before = last_poll_;
@@ -161,31 +179,34 @@ bool Progress::take_over(Time* now) {
     const bool worked = run_burst(*now);
     worked_at_all |= worked;
     ++worker_.counters().bursts_helper;
-    unlock();
+    lock_.unlock();
+    wakes.send();
     *now = clock_now();
     thread_class_->ran_until(*now);
-    for (uint32_t tries = 0; !try_lock(); ++tries) thread_class_->back_off(tries);
+    lock_.lock();
     if (worked) idle_since = *now;
+    if (late_posts_.load(std::memory_order_relaxed) != late_posts_seen_) note_poll(*now, true);
     if (last_poll_ != poll_before && !app_is_idle()) {
       if (polls_since_finish_ == 0 || waits_in_memory()) arm_or_run(*now);
       return false;
     }
     if (stopping_.load(std::memory_order_relaxed)) return false;
     if (commands_waiting_.load(std::memory_order_relaxed) > 0) {
-      unlock();
+      lock_.unlock();
       for (uint32_t tries = 0; commands_waiting_.load(std::memory_order_relaxed) > 0; ++tries) {
         thread_class_->back_off(tries);
       }
-      for (uint32_t tries = 0; !try_lock(); ++tries) thread_class_->back_off(tries);
+      lock_.lock();
     }
     if (service_if_due(*now) && has_side_job_.load(std::memory_order_relaxed)) {
-      unlock();
+      lock_.unlock();
+      wakes.send();
       run_side_job();
       *now = clock_now();
-      for (uint32_t tries = 0; !try_lock(); ++tries) thread_class_->back_off(tries);
+      lock_.lock();
     }
     // Whoever reads memory needs this core, perhaps, to see what has come.
-    if (*now - idle_since >= (app_waits_in_memory_ ? Duration::zero() : kSpin)) break;
+    if (*now - idle_since >= (waits_in_memory() ? Duration::zero() : kSpin)) break;
   }
   poll_pause_ = worked_at_all ? kPollPauseMin : std::min(poll_pause_ * 2, kPollPauseMax);
   return true;
@@ -203,12 +224,14 @@ Duration Progress::prepare_sleep(Time now) {
   Duration pause = last_service_ + kService - now;
   if (worker_.port().notify_fd() < 0) pause = std::min(pause, poll_pause_);
   pause = std::min(pause, clock_.to_wall(worker_.next_deadline()) - now);
+  if (waits_in_memory() && now - last_poll_ < kService) pause = kReaderBeat;
   return std::max(pause, Duration::us(1));
 }
 
 bool Progress::service_if_due(Time now) {
   if (!notified_ && now - last_service_ < kService) return false;
   last_service_ = now;
+  wakes_unread_ = 0;
   worker_.service(now, clock_.to_transport(now));
   if (trace_ != nullptr) trace_->flush();
   if (worker_.daemon_is_away()) {
@@ -222,15 +245,19 @@ bool Progress::service_if_due(Time now) {
 
 void Progress::wait(Duration pause) {
   if (pause <= Duration::zero()) return;
-  thread_class_->ran_until(clock_now());
-  std::array<epoll_event, 3> room;
-  const std::span<epoll_event> ready = events_->wait(pause, room);
+  const Time now = clock_now();
+  thread_class_->ran_until(now);
+  alarm_->ring_by(now, now + pause);
+  std::array<epoll_event, 4> room;
+  const std::span<epoll_event> ready = events_->wait(room);
   thread_class_->slept_until(clock_now(), app_waits_in_memory_);
   for (const epoll_event& event : ready) {
     if (event.data.u64 == kTagPort) {
       notified_ = true;
     } else if (event.data.u64 == kTagSideJob) {
       side_job_due_ = true;
+    } else if (event.data.u64 == kTagAlarm) {
+      alarm_->quit();
     } else {
       uint64_t ignored = 0;
       (void)!read(kick_fd_, &ignored, sizeof(ignored));

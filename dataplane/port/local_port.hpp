@@ -100,6 +100,7 @@ class LocalPort final : public Port {
   [[nodiscard]] int notify_fd() const override { return control_.notify_fd(); }
   bool arm() override;
   void disarm() override;
+  int take_costly_waker() override { return control_.take_costly_waker(); }
   void service(Time now) override;
   void close_after_fork() override { control_.close_after_fork(); }
   [[nodiscard]] PortCounters stats() const override;
@@ -162,7 +163,6 @@ class LocalPort final : public Port {
   uint16_t tx_returns_taken_ = 0;  // cursor into the peer's return ring
   size_t reap_above_ = 0;          // frames in use above which returned ones are looked for
   bool tx_published_ = true;       // newest_ is in the shared header
-  // The last reservation fell short, or data had to wait; for a large frame.
   // The last reservation fell short: of any frames, of those for data, of large ones.
   bool tx_starved_ = false;
   bool tx_starved_for_data_ = false;

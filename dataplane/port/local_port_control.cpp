@@ -13,6 +13,7 @@
 #include <cstring>
 #include <utility>
 
+#include "dataplane/port/local_port_message.hpp"
 #include "dataplane/sys/async_close.hpp"
 #include "dataplane/sys/passed_fd.hpp"
 
@@ -20,7 +21,6 @@ namespace mprdma::dataplane::local {
 
 namespace {
 
-constexpr uint32_t kMessageMagic = 0x4c503031;  // "LP01"; changes with the messages
 constexpr Duration kHandshakeTimeout = Duration::s(2);
 // A generous time, because a process that starts among many others may be slow, and no other
 // process waits for the wire.
@@ -31,26 +31,9 @@ constexpr Duration kListenerCheckInterval = Duration::ms(100);
 // Bounds what a flooding peer can cost in one call.
 constexpr int kMessagesPerPoll = 64;
 
-enum class MessageType : uint32_t { kHello = 1, kWake = 2, kRefused = 3 };
-enum class Refusal : uint32_t { kBusy = 1, kUser = 2, kRegion = 3 };
-
-struct Message {
-  uint32_t magic;
-  MessageType type;
-  Refusal refusal;
-  uint32_t reserved;
-};
-
 void close_fd(int* fd) {
   if (*fd >= 0) close(*fd);
   *fd = -1;
-}
-
-// Never blocks, never signals. A peer that does not read its socket loses wake-ups of which many
-// wait already.
-bool send_message(int socket, MessageType type, Refusal refusal, int passed_fd) {
-  const Message message{kMessageMagic, type, refusal, 0};
-  return send_with_fd(socket, &message, sizeof message, passed_fd) == sizeof message;
 }
 
 bool same_user(int socket) {
@@ -79,6 +62,8 @@ uint64_t inode_of(const std::string& path) {
 
 const char* refusal_text(Refusal refusal) {
   switch (refusal) {
+    case Refusal::kNone:
+      break;
     case Refusal::kBusy:
       return "two other processes use this wire; choose another path or end one of them";
     case Refusal::kUser:
@@ -256,7 +241,7 @@ void Control::turn_away_others() {
   if (listen_fd_ < 0) return;
   int fd = accept4(listen_fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (fd < 0) return;
-  send_message(fd, MessageType::kRefused, Refusal::kBusy, -1);
+  send_message(fd, MessageType::kRefused, Refusal::kBusy);
   close_fd(&fd);
 }
 
@@ -264,19 +249,20 @@ void Control::adopt(int fd, Time now) {
   epoll_event event{};
   event.events = EPOLLIN | EPOLLRDHUP;
   if (role_ != Role::kAdopted && !same_user(fd)) {
-    send_message(fd, MessageType::kRefused, Refusal::kUser, -1);
+    send_message(fd, MessageType::kRefused, Refusal::kUser);
     set_text(refusal_text(Refusal::kUser));
     dial_interval_ = kDialIntervalRefused;
     close_fd(&fd);
     return;
   }
   // A peer that refused at once has closed the socket already: receive() reads the reason.
-  const bool greeted = send_message(fd, MessageType::kHello, Refusal{}, own_memfd_) ||
+  const bool greeted = send_message(fd, MessageType::kHello, Refusal::kNone, own_memfd_) ||
                        errno == EPIPE || errno == ECONNRESET;
   if (!greeted || epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) != 0) {
     close_fd(&fd);
     return;
   }
+  connection_ = std::make_shared<WakeSocket>(fd, stranger_);
   connection_fd_ = fd;
   state_ = State::kHandshake;
   handshake_deadline_ =
@@ -309,7 +295,10 @@ Control::Event Control::on_message(const void* bytes, long count, int passed_fd)
       return {Event::Kind::kUp, passed_fd};
     }
     close_passed(passed_fd);
-    if (message.type == MessageType::kWake && state_ == State::kUp) return {};
+    if (message.type == MessageType::kWake && state_ == State::kUp) {
+      if (message.waker_core != 0) costly_waker_ = static_cast<int>(message.waker_core - 1);
+      return {};
+    }
     if (message.type == MessageType::kRefused) {
       refused_ = true;
       dial_interval_ = kDialIntervalRefused;
@@ -332,7 +321,7 @@ Control::Event Control::closed(const char* text) {
 
 void Control::hang_up(const char* reason) {
   if (connection_fd_ < 0) return;
-  send_message(connection_fd_, MessageType::kRefused, Refusal::kRegion, -1);
+  send_message(connection_fd_, MessageType::kRefused, Refusal::kRegion);
   close_connection();
   dial_interval_ = kDialIntervalRefused;
   set_text(reason);
@@ -345,21 +334,23 @@ void Control::close_passed(int fd) const {
 }
 
 void Control::close_connection() {
-  if (stranger_ && connection_fd_ >= 0) {
+  if (connection_fd_ >= 0) {
     epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, connection_fd_, nullptr);
-    shutdown(connection_fd_, SHUT_RDWR);
-    close_elsewhere(std::exchange(connection_fd_, -1));
+    if (stranger_) shutdown(connection_fd_, SHUT_RDWR);
   }
-  close_fd(&connection_fd_);
+  connection_.reset();
+  connection_fd_ = -1;
   state_ = State::kIdle;
 }
 
 void Control::wake_peer() {
-  if (connection_fd_ >= 0) send_message(connection_fd_, MessageType::kWake, Refusal{}, -1);
+  if (connection_fd_ < 0 || DeferredWakes::defer(connection_)) return;
+  connection_->send_wake();
 }
 
 void Control::close_after_fork() {
-  close_fd(&connection_fd_);
+  connection_.reset();
+  connection_fd_ = -1;
   close_fd(&given_fd_);
   close_fd(&listen_fd_);
   close_fd(&lock_fd_);

@@ -19,10 +19,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "base/status.hpp"
 #include "base/units.hpp"
+#include "dataplane/port/deferred_wakes.hpp"
 
 namespace mprdma::dataplane::local {
 
@@ -55,7 +58,10 @@ class Control {
   Event poll(Time now);
   // Drops the peer, with an optional reason for it. Dialling or listening goes on.
   void hang_up(const char* reason);
+  // Sends a wake-up, or leaves it to the thread's DeferredWakes.
   void wake_peer();
+  // As Port::take_costly_waker().
+  int take_costly_waker() { return std::exchange(costly_waker_, -1); }
   // Role::kAdopted: another connected socket, for the next life. Requires: over().
   void hand_over(int connected) { given_fd_ = connected; }
 
@@ -104,7 +110,9 @@ class Control {
   int epoll_fd_ = -1;
   int lock_fd_ = -1;
   int listen_fd_ = -1;
-  int connection_fd_ = -1;
+  std::shared_ptr<WakeSocket> connection_;
+  int connection_fd_ = -1;  // its descriptor
+  int costly_waker_ = -1;
   int given_fd_ = -1;          // Role::kAdopted, before the first poll()
   uint64_t socket_inode_ = 0;  // of the file that we listen at
   Time handshake_deadline_ = Time::never();

@@ -126,6 +126,10 @@ class Port {
   virtual bool arm() = 0;
   virtual void disarm() = 0;
 
+  // The core of a peer to whom our being woken is a burden, since the last call; -1: there is none.
+  // A thread that sleeps there is woken at little cost.
+  virtual int take_costly_waker() { return -1; }
+
   // Slow path, at least every 10 ms and when notify_fd is readable: accepts or dials a peer,
   // notices that it went away, drains the descriptor. May make system calls, never blocks.
   virtual void service(Time now) = 0;

@@ -62,4 +62,9 @@ std::span<epoll_event> EventLoop::wait(Duration pause, std::span<epoll_event> ev
   return events.first(count > 0 ? static_cast<size_t>(count) : 0);
 }
 
+std::span<epoll_event> EventLoop::wait(std::span<epoll_event> events) const {
+  const int count = epoll_wait(epoll_fd_, events.data(), static_cast<int>(events.size()), -1);
+  return events.first(count > 0 ? static_cast<size_t>(count) : 0);
+}
+
 }  // namespace mprdma::dataplane

@@ -38,6 +38,8 @@ class EventLoop {
 
   // Sleeps until an event or for `pause`, and fills `events`; gives those that came.
   std::span<epoll_event> wait(Duration pause, std::span<epoll_event> events) const;
+  // Sleeps until an event.
+  std::span<epoll_event> wait(std::span<epoll_event> events) const;
 
   // The epoll descriptor itself, for a part that adds descriptors with events of its own.
   [[nodiscard]] int fd() const { return epoll_fd_; }

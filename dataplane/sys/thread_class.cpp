@@ -56,6 +56,17 @@ void ThreadClass::change_class(bool real_time) {
   if (!real_time) request_low_latency();  // the slice went with the class
 }
 
+void move_to_core(int core) {
+  cpu_set_t allowed;
+  if (core < 0 || core >= CPU_SETSIZE || core == sched_getcpu()) return;
+  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0 || !CPU_ISSET(core, &allowed)) return;
+  cpu_set_t wanted;
+  CPU_ZERO(&wanted);
+  CPU_SET(core, &wanted);
+  if (sched_setaffinity(0, sizeof(wanted), &wanted) != 0) return;
+  (void)sched_setaffinity(0, sizeof(allowed), &allowed);
+}
+
 void short_sleep() {
   const int slack = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
   if (slack > 1) prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);

@@ -34,6 +34,9 @@ void short_sleep();
 // tries in a row, then sleeps.
 void back_off(uint32_t tries);
 
+// Moves the calling thread to this core, if it may run there; it may leave again.
+void move_to_core(int core);
+
 // How much of its time a thread may run in the real-time class.
 class RealTimeBudget {
  public:

@@ -43,7 +43,7 @@ void apply_neighbour(Way& way, const NeighbourTable::Entry& entry) {
 class AnswerHabit {
  public:
   // An answer within this time is one.
-  static constexpr Duration kSoon = Duration::us(60);
+  static constexpr Duration kSoon = Duration::us(150);
 
   // A packet of a WRITE or a SEND has arrived.
   void on_data(Time now) {

@@ -1,0 +1,54 @@
+#include "dataplane/port/deferred_wakes.hpp"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include "dataplane/port/local_port_message.hpp"
+#include "dataplane/sys/async_close.hpp"
+#include "dataplane/sys/clock.hpp"
+
+namespace mprdma::dataplane {
+
+namespace {
+
+// To wake a thread of another core takes a microsecond or two, but tens of them in a virtual
+// machine that leaves it to send an interrupt.
+constexpr Duration kCostly = Duration::us(15);
+
+}  // namespace
+
+thread_local DeferredWakes* DeferredWakes::current_ = nullptr;
+
+WakeSocket::~WakeSocket() {
+  if (stranger_) {
+    close_elsewhere(fd_);
+  } else {
+    close(fd_);
+  }
+}
+
+void WakeSocket::send_wake() {
+  const Time start = clock_now();
+  const bool costly = costly_.load(std::memory_order_relaxed);
+  const int core = costly ? sched_getcpu() : -1;
+  local::send_message(fd_, local::MessageType::kWake, local::Refusal::kNone, -1,
+                      static_cast<uint32_t>(core + 1));
+  costly_.store(clock_now() - start >= kCostly, std::memory_order_relaxed);
+}
+
+bool DeferredWakes::defer(const std::shared_ptr<WakeSocket>& socket) {
+  DeferredWakes* const wakes = current_;
+  if (wakes == nullptr || wakes->count_ == kMax) return false;
+  wakes->due_[wakes->count_++] = socket;
+  return true;
+}
+
+void DeferredWakes::send_all() {
+  while (count_ > 0) {
+    std::shared_ptr<WakeSocket>& socket = due_[--count_];
+    socket->send_wake();
+    socket.reset();
+  }
+}
+
+}  // namespace mprdma::dataplane

@@ -1,0 +1,32 @@
+// Messages of the control socket of a LocalPort (local_port_control.hpp).
+#pragma once
+
+#include <cstdint>
+
+#include "dataplane/sys/passed_fd.hpp"
+
+namespace mprdma::dataplane::local {
+
+inline constexpr uint32_t kMessageMagic = 0x4c503031;  // "LP01"; changes with the messages
+
+enum class MessageType : uint32_t { kHello = 1, kWake = 2, kRefused = 3 };
+enum class Refusal : uint32_t { kNone = 0, kBusy = 1, kUser = 2, kRegion = 3 };
+
+struct Message {
+  uint32_t magic;
+  MessageType type;
+  Refusal refusal;
+  // Of kWake: 1 + the core of the sender, if the wake-up before this one has cost it much time;
+  // 0: it has not. Earlier versions send 0 and do not look at it.
+  uint32_t waker_core;
+};
+
+// Never blocks, never signals. A peer that does not read its socket loses wake-ups of which many
+// wait already. `passed_fd`: -1, or a descriptor to attach.
+inline bool send_message(int socket, MessageType type, Refusal refusal = Refusal::kNone,
+                         int passed_fd = -1, uint32_t waker_core = 0) {
+  const Message message{kMessageMagic, type, refusal, waker_core};
+  return send_with_fd(socket, &message, sizeof message, passed_fd) == sizeof message;
+}
+
+}  // namespace mprdma::dataplane::local
