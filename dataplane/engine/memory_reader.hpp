@@ -25,7 +25,7 @@ class MemoryReader {
   }
   // It polls, has taken completions, or waits for an event.
   void on_poll(Time now) {
-    score_ = std::max(score_ - 1, 0);
+    score_ /= 2;
     last_was_post_ = false;
     last_call_ = now;
   }
@@ -34,14 +34,15 @@ class MemoryReader {
   [[nodiscard]] bool waits() const { return last_was_post_ && score_ >= kEnough; }
 
  private:
-  // Entered after two such waits. It takes some polls in a row to leave, as the one that takes the
-  // completions of many posts is no sign.
-  static constexpr int kEnough = 2;
-  static constexpr int kScoreMax = 8;
+  // Waits between two polls that make a reader. Fewer are no sign: on a busy machine a thread that
+  // posts some requests in a row loses its core in between. One poll among many posts, which takes
+  // their completions, is no sign either.
+  static constexpr uint32_t kEnough = 6;
+  static constexpr uint32_t kScoreMax = 16;
 
   Time last_call_;
   bool last_was_post_ = false;
-  int score_ = 0;
+  uint32_t score_ = 0;  // of waits; a poll halves it
 };
 
 }  // namespace mprdma::dataplane

@@ -192,7 +192,7 @@ bool Progress::helper_oversleeps(Time now) {
   const Time wakes_at = helper_beats_ ? now + kBeat : helper_wakes_at_;
   // An acknowledgement that is owed should not wait until the peer misses it.
   const Duration late = app_is_idle() && !armed_ ? Duration::zero()
-                        : waits_in_memory()      ? kReaderBeat
+                        : reader_beats(now)      ? kReaderBeat
                         : worker_.owes_acks()    ? kBeat
                                                  : kBeat * 2;
   const bool soon = wakes_at <= now + late;

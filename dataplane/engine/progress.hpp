@@ -152,6 +152,7 @@ class Progress {
   Duration prepare_sleep(Time now);
   void wait(Duration pause);
   void run_side_job();
+  [[nodiscard]] bool reader_beats(Time now) const;
   bool service_if_due(Time now);
   void follow_waker();
 

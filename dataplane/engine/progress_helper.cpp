@@ -163,7 +163,7 @@ void Progress::follow_waker() {
 Duration Progress::give_up_for_a_beat(Time now, DeferredWakes& wakes) {
   helper_beats_ = true;
   app_waits_in_memory_ = waits_in_memory();
-  const Duration pause = app_waits_in_memory_ && armed_ ? kReaderBeat : kBeat;
+  const Duration pause = reader_beats(now) ? kReaderBeat : kBeat;
   leave(now, wakes);
   return pause;
 }
@@ -224,8 +224,14 @@ Duration Progress::prepare_sleep(Time now) {
   Duration pause = last_service_ + kService - now;
   if (worker_.port().notify_fd() < 0) pause = std::min(pause, poll_pause_);
   pause = std::min(pause, clock_.to_wall(worker_.next_deadline()) - now);
-  if (waits_in_memory() && now - last_poll_ < kService) pause = kReaderBeat;
+  if (reader_beats(now)) pause = kReaderBeat;
   return std::max(pause, Duration::us(1));
+}
+
+// It is woken by each message for an application that reads memory.
+bool Progress::reader_beats(Time now) const {
+  return waits_in_memory() && !app_is_idle() && armed_ && worker_.port().notify_fd() >= 0 &&
+         now - last_poll_ < kService;
 }
 
 bool Progress::service_if_due(Time now) {

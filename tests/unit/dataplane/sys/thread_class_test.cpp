@@ -2,6 +2,7 @@
 #include "dataplane/sys/thread_class.hpp"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
@@ -60,6 +61,18 @@ TEST(BackOff, YieldsAtFirstAndSleepsLater) {
   EXPECT_EQ(sleeps_of(0), 0);
   // A short_sleep may be over before the thread sleeps, if another thread had its core that long.
   EXPECT_GT(sleeps_of(1000), 0);
+}
+
+TEST(MoveToCore, GoesWhereItMayRunAndLeavesTheAffinityAsItWas) {
+  cpu_set_t allowed;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(allowed), &allowed), 0);
+  for (int core = -1; core <= CPU_SETSIZE; ++core) {
+    move_to_core(core);
+    cpu_set_t after;
+    ASSERT_EQ(sched_getaffinity(0, sizeof(after), &after), 0);
+    ASSERT_TRUE(CPU_EQUAL(&allowed, &after)) << "core " << core;
+    ASSERT_TRUE(CPU_ISSET(sched_getcpu(), &allowed)) << "core " << core;
+  }
 }
 
 }  // namespace
