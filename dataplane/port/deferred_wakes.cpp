@@ -20,11 +20,17 @@ constexpr Duration kCostly = Duration::us(15);
 thread_local DeferredWakes* DeferredWakes::current_ = nullptr;
 
 WakeSocket::~WakeSocket() {
+  if (fd_ < 0) return;
   if (stranger_) {
     close_elsewhere(fd_);
   } else {
     close(fd_);
   }
+}
+
+void WakeSocket::close_after_fork() {
+  close(fd_);
+  fd_ = -1;
 }
 
 void WakeSocket::send_wake() {

@@ -24,9 +24,11 @@ class WakeSocket {
   [[nodiscard]] int fd() const { return fd_; }
   // Any thread. Never blocks, never signals.
   void send_wake();
+  // In a forked child, whose copy nobody else uses, whoever held it in the parent.
+  void close_after_fork();
 
  private:
-  const int fd_;
+  int fd_;  // -1: closed after a fork
   const bool stranger_;
   std::atomic<bool> costly_ = false;  // the last one took long
 };
@@ -55,7 +57,8 @@ class DeferredWakes {
 
   void send_all();
 
-  // The module is there from the start of the process or loaded early: its room is small and fixed.
+  // The engine is loaded at run time: for a pointer of each thread, glibc has room (512 bytes for
+  // all such modules) where it is found without a call.
   static thread_local DeferredWakes* current_ __attribute__((tls_model("initial-exec")));
 
   std::array<std::shared_ptr<WakeSocket>, kMax> due_;

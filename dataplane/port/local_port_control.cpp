@@ -349,6 +349,7 @@ void Control::wake_peer() {
 }
 
 void Control::close_after_fork() {
+  if (connection_ != nullptr) connection_->close_after_fork();
   connection_.reset();
   connection_fd_ = -1;
   close_fd(&given_fd_);

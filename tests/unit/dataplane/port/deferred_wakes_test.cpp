@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <memory>
@@ -83,6 +84,34 @@ TEST_F(DeferredWakesTest, GoNowhereElseWhenThePortHasGone) {
   }
   for (const int fd : opened) close(fd);
   EXPECT_TRUE(woken(5000)) << "the end of the connection, or the wake-up";
+}
+
+// The peer must see the parent's end, so the child may not keep the connection, whatever it was
+// about to send when it forked.
+TEST_F(DeferredWakesTest, LeaveNoConnectionOpenInAForkedChild) {
+  DeferredWakes wakes;
+  send_patterns(*a_, 0, 1);
+  int lives[2];
+  ASSERT_EQ(pipe(lives), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    a_->close_after_fork();
+    b_->close_after_fork();
+    close(lives[1]);
+    char byte = 0;
+    _exit(static_cast<int>(read(lives[0], &byte, 1)));
+  }
+  ASSERT_GT(child, 0);
+  a_.reset();
+  b_->disarm();
+  wakes.send();
+  EXPECT_TRUE(until([&] {
+    b_->service(now());
+    return !b_->link_up();
+  }));
+  close(lives[1]);
+  close(lives[0]);
+  waitpid(child, nullptr, 0);
 }
 
 }  // namespace
