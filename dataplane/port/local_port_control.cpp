@@ -134,14 +134,14 @@ Status Control::check_path() const {
 }
 
 Control::Event Control::poll(Time now) {
-  if (connection_fd_ >= 0) {
+  if (connection_fd() >= 0) {
     const Event event = receive();
     if (event.kind != Event::Kind::kNone) return event;
     if (state_ == State::kHandshake && now >= handshake_deadline_) {
       return closed("the process at the other end did not answer in time");
     }
   }
-  if (connection_fd_ >= 0) {
+  if (connection_fd() >= 0) {
     turn_away_others();
     return {};
   }
@@ -155,7 +155,7 @@ Control::Event Control::poll(Time now) {
     dial(now);
   }
   // Messages that came with the connection are read at once.
-  return connection_fd_ >= 0 ? receive() : Event{};
+  return connection_fd() >= 0 ? receive() : Event{};
 }
 
 void Control::dial(Time now) {
@@ -223,7 +223,7 @@ bool Control::try_listen() {
 void Control::check_listener(Time now) {
   if (now < next_listener_check_) return;
   next_listener_check_ = now + kListenerCheckInterval;
-  if (connection_fd_ < 0 && inode_of(path_) != socket_inode_) stop_listening();
+  if (connection_fd() < 0 && inode_of(path_) != socket_inode_) stop_listening();
 }
 
 void Control::stop_listening() {
@@ -263,17 +263,16 @@ void Control::adopt(int fd, Time now) {
     return;
   }
   connection_ = std::make_shared<WakeSocket>(fd, stranger_);
-  connection_fd_ = fd;
   state_ = State::kHandshake;
   handshake_deadline_ =
       now + (role_ == Role::kAdopted ? kHandshakeTimeoutAdopted : kHandshakeTimeout);
 }
 
 Control::Event Control::receive() {
-  for (int i = 0; i < kMessagesPerPoll && connection_fd_ >= 0; ++i) {
+  for (int i = 0; i < kMessagesPerPoll && connection_fd() >= 0; ++i) {
     Message message{};
     PassedFds passed;
-    const ssize_t count = receive_with_fds(connection_fd_, &message, sizeof message, &passed);
+    const ssize_t count = receive_with_fds(connection_fd(), &message, sizeof message, &passed);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) return {};
     const int passed_fd = keep_last(passed, [this](int fd) { close_passed(fd); });
     const Event event = on_message(&message, count, passed_fd);
@@ -320,8 +319,8 @@ Control::Event Control::closed(const char* text) {
 }
 
 void Control::hang_up(const char* reason) {
-  if (connection_fd_ < 0) return;
-  send_message(connection_fd_, MessageType::kRefused, Refusal::kRegion);
+  if (connection_fd() < 0) return;
+  send_message(connection_fd(), MessageType::kRefused, Refusal::kRegion);
   close_connection();
   dial_interval_ = kDialIntervalRefused;
   set_text(reason);
@@ -334,24 +333,22 @@ void Control::close_passed(int fd) const {
 }
 
 void Control::close_connection() {
-  if (connection_fd_ >= 0) {
-    epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, connection_fd_, nullptr);
-    if (stranger_) shutdown(connection_fd_, SHUT_RDWR);
+  if (connection_fd() >= 0) {
+    epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, connection_fd(), nullptr);
+    if (stranger_) shutdown(connection_fd(), SHUT_RDWR);
   }
   connection_.reset();
-  connection_fd_ = -1;
   state_ = State::kIdle;
 }
 
 void Control::wake_peer() {
-  if (connection_fd_ < 0 || DeferredWakes::defer(connection_)) return;
+  if (connection_fd() < 0 || DeferredWakes::defer(connection_)) return;
   connection_->send_wake();
 }
 
 void Control::close_after_fork() {
   if (connection_ != nullptr) connection_->close_after_fork();
   connection_.reset();
-  connection_fd_ = -1;
   close_fd(&given_fd_);
   close_fd(&listen_fd_);
   close_fd(&lock_fd_);

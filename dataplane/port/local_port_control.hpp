@@ -74,7 +74,7 @@ class Control {
   [[nodiscard]] bool adopted() const { return role_ == Role::kAdopted; }
   // Role::kAdopted: the other end is gone, and no other peer can connect.
   [[nodiscard]] bool over() const {
-    return role_ == Role::kAdopted && connection_fd_ < 0 && given_fd_ < 0;
+    return role_ == Role::kAdopted && connection_fd() < 0 && given_fd_ < 0;
   }
   // The last peer refused; it is asked again at intervals.
   [[nodiscard]] bool refused() const { return refused_; }
@@ -85,6 +85,8 @@ class Control {
  private:
   enum class State : uint8_t { kIdle, kHandshake, kUp };
 
+  // -1: there is no connection.
+  [[nodiscard]] int connection_fd() const { return connection_ ? connection_->fd() : -1; }
   void set_text(const char* text) { __atomic_store_n(&text_, text, __ATOMIC_RELAXED); }
   [[nodiscard]] Status check_path() const;
   void dial(Time now);
@@ -111,7 +113,6 @@ class Control {
   int lock_fd_ = -1;
   int listen_fd_ = -1;
   std::shared_ptr<WakeSocket> connection_;
-  int connection_fd_ = -1;  // its descriptor
   int costly_waker_ = -1;
   int given_fd_ = -1;          // Role::kAdopted, before the first poll()
   uint64_t socket_inode_ = 0;  // of the file that we listen at

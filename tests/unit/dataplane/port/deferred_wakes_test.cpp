@@ -10,27 +10,20 @@
 #include <memory>
 #include <vector>
 
-#include "dataplane/open_port.hpp"
 #include "tests/unit/dataplane/port/port_test_support.hpp"
 
 namespace mprdma::dataplane {
 namespace {
 
+using testing::LinkedPorts;
 using testing::now;
 using testing::send_patterns;
 using testing::until;
-using testing::WireDirectory;
 
 class DeferredWakesTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    a_ = open_port("local:" + directory_.wire() + ",slots=256").port;
-    b_ = open_port("local:" + directory_.wire() + ",slots=256").port;
-    ASSERT_TRUE(until([&] {
-      a_->service(now());
-      b_->service(now());
-      return a_->link_up() && b_->link_up();
-    }));
+    ASSERT_TRUE(ports_.link());
     ASSERT_TRUE(b_->arm());
   }
   bool woken(int ms = 0) {
@@ -38,9 +31,9 @@ class DeferredWakesTest : public ::testing::Test {
     return poll(&entry, 1, ms) == 1;
   }
 
-  WireDirectory directory_;
-  std::unique_ptr<Port> a_;
-  std::unique_ptr<Port> b_;
+  LinkedPorts ports_;
+  std::unique_ptr<Port>& a_ = ports_.a;
+  std::unique_ptr<Port>& b_ = ports_.b;
 };
 
 TEST_F(DeferredWakesTest, LeaveWhenTheyAreSent) {

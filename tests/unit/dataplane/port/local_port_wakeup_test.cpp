@@ -9,30 +9,20 @@
 #include <thread>
 
 #include "base/prng.hpp"
-#include "dataplane/open_port.hpp"
 #include "tests/unit/dataplane/port/port_test_support.hpp"
 
 namespace mprdma::dataplane {
 namespace {
 
+using testing::LinkedPorts;
 using testing::now;
 using testing::send_patterns;
-using testing::until;
-using testing::WireDirectory;
 
 constexpr int kLostAfterMs = 5000;
 
 class LocalPortWakeup : public ::testing::Test {
  protected:
-  void SetUp() override {
-    a_ = open_port("local:" + directory_.wire() + ",slots=256").port;
-    b_ = open_port("local:" + directory_.wire() + ",slots=256").port;
-    ASSERT_TRUE(until([&] {
-      a_->service(now());
-      b_->service(now());
-      return a_->link_up() && b_->link_up();
-    }));
-  }
+  void SetUp() override { ASSERT_TRUE(ports_.link()); }
 
   // Sleeps as an engine does; false if nothing woke it.
   static bool wait_for_wakeup(Port& port) {
@@ -55,9 +45,9 @@ class LocalPortWakeup : public ::testing::Test {
     return total;
   }
 
-  WireDirectory directory_;
-  std::unique_ptr<Port> a_;
-  std::unique_ptr<Port> b_;
+  LinkedPorts ports_;
+  std::unique_ptr<Port>& a_ = ports_.a;
+  std::unique_ptr<Port>& b_ = ports_.b;
 };
 
 // Waits a little, so that arming and sending meet in every order.

@@ -11,8 +11,10 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <string>
 
+#include "dataplane/open_port.hpp"
 #include "dataplane/port/port.hpp"
 #include "tests/support/eventually.hpp"
 #include "tests/support/temporary_directory.hpp"
@@ -36,6 +38,25 @@ template <class Step>
 bool until(Step&& step, Duration limit = Duration::s(10)) {
   return eventually(step, std::chrono::nanoseconds(limit.count_ns()));
 }
+
+// Two ports at the ends of a wire of shared memory, with as few frames as may be.
+struct LinkedPorts {
+  LinkedPorts()
+      : a(open_port("local:" + directory.wire() + ",slots=256").port),
+        b(open_port("local:" + directory.wire() + ",slots=256").port) {}
+  // False: the link does not come up.
+  [[nodiscard]] bool link() const {
+    return until([&] {
+      a->service(now());
+      b->service(now());
+      return a->link_up() && b->link_up();
+    });
+  }
+
+  WireDirectory directory;
+  std::unique_ptr<Port> a;
+  std::unique_ptr<Port> b;
+};
 
 inline constexpr uint32_t kTestHeaderBytes = 54;
 
