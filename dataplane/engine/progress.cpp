@@ -139,12 +139,17 @@ void Progress::kick() {
 
 void Progress::lock_for_command() {
   commands_waiting_.fetch_add(1, std::memory_order_relaxed);
-  lock_.lock();
+  for (uint32_t tries = 0; !lock_.lock_soon(); ++tries) back_off(tries);
   commands_waiting_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 bool Progress::lock_for_last_command() {
-  return lock_.lock_within(kLastCommandWaits);
+  const Time start = clock_now();
+  for (uint32_t tries = 0; !lock_.lock_soon(); ++tries) {
+    if (clock_now() - start > kLastCommandWaits) return false;
+    back_off(tries);
+  }
+  return true;
 }
 
 bool Progress::run_sends(uint32_t doorbell, Time now) {

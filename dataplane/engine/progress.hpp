@@ -39,7 +39,7 @@
 #include "dataplane/sys/event_loop.hpp"
 #include "dataplane/sys/poll_pause.hpp"
 #include "dataplane/sys/thread_class.hpp"
-#include "dataplane/sys/waitable_lock.hpp"
+#include "dataplane/sys/try_lock.hpp"
 #include "dataplane/worker/worker.hpp"
 
 namespace mprdma::dataplane {
@@ -146,6 +146,7 @@ class Progress {
   void helper_main();
   [[nodiscard]] bool app_drives() const;
   bool helper_lock();
+  void helper_lock_again();
   Duration helper_turn();
   Duration give_up_for_a_beat(Time now, DeferredWakes& wakes);
   bool take_over(Time* now, DeferredWakes& wakes);
@@ -161,7 +162,7 @@ class Progress {
   TransportClock clock_;  // under the lock
   const bool real_time_;
 
-  alignas(64) WaitableLock lock_;
+  alignas(64) TryLock lock_;
   alignas(64) std::atomic<uint64_t> polls_{0};
   std::atomic<int64_t> last_poll_ns_{0};  // last_poll_, for who has no lock
   std::atomic<uint32_t> late_posts_{0};   // posts that found the lock taken

@@ -113,7 +113,16 @@ bool Progress::app_drives() const {
 
 // False: somebody else keeps the worker running, look again in a beat.
 bool Progress::helper_lock() {
-  return commands_waiting_.load(std::memory_order_relaxed) == 0 && lock_.lock_within(kBeat);
+  for (uint32_t attempt = 0; attempt < 20; ++attempt) {
+    if (commands_waiting_.load(std::memory_order_relaxed) == 0 && lock_.lock_soon()) return true;
+    thread_class_->back_off(attempt);
+  }
+  return false;
+}
+
+// After it gave the lock up for others.
+void Progress::helper_lock_again() {
+  for (uint32_t tries = 0; !lock_.lock_soon(); ++tries) thread_class_->back_off(tries);
 }
 
 // With the lock held, and given up on return. How long to sleep.
@@ -183,7 +192,7 @@ bool Progress::take_over(Time* now, DeferredWakes& wakes) {
     wakes.send();
     *now = clock_now();
     thread_class_->ran_until(*now);
-    lock_.lock();
+    helper_lock_again();
     if (worked) idle_since = *now;
     if (late_posts_.load(std::memory_order_relaxed) != late_posts_seen_) note_poll(*now, true);
     if (last_poll_ != poll_before && !app_is_idle()) {
@@ -196,14 +205,14 @@ bool Progress::take_over(Time* now, DeferredWakes& wakes) {
       for (uint32_t tries = 0; commands_waiting_.load(std::memory_order_relaxed) > 0; ++tries) {
         thread_class_->back_off(tries);
       }
-      lock_.lock();
+      helper_lock_again();
     }
     if (service_if_due(*now) && has_side_job_.load(std::memory_order_relaxed)) {
       lock_.unlock();
       wakes.send();
       run_side_job();
       *now = clock_now();
-      lock_.lock();
+      helper_lock_again();
     }
     // Whoever reads memory needs this core, perhaps, to see what has come.
     if (*now - idle_since >= (waits_in_memory() ? Duration::zero() : kSpin)) break;
