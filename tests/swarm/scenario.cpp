@@ -94,6 +94,10 @@ void draw_paths(Prng prng, transport::Params& p) {
   using transport::RestartRule;
   p.path_policy = prng.chance(3, 4) ? PathPolicy::kAckClocked : PathPolicy::kSingle;
   p.path_probe_per_mille = pick<uint32_t>(prng, {0, 0, 10, 100, 1000});
+  Prng credits = prng.split("credits");
+  p.path_probe_interval =
+      pick<Duration>(credits, {Duration::zero(), Duration::us(100), Duration::ms(10)});
+  p.own_ack_credit = credits.chance(3, 4);
   p.path_window_reduction = prng.chance(3, 4);
   p.window_give_back = prng.chance(3, 4);
   p.restart = pick<RestartRule>(prng, {RestartRule::kNever, RestartRule::kIdle,
@@ -428,13 +432,15 @@ std::string to_string(const Scenario& s) {
           p.rto_floor.count_ns() / 1000, p.rto_ceiling.count_ns() / 1000,
           p.probe_floor.count_ns() / 1000, p.initial_rtt.count_ns() / 1000);
       text += fmt::format(
-          "  control {} paths {} probing {} grow {} loss {} rto {} adapt {} early {} probe {} "
+          "  control {} paths {} probing {} or {} us own {} grow {} loss {} rto {} adapt {} early "
+          "{} probe {} "
           "map {} reduce "
           "{} back {} "
           "restart {} sync wait {}\n",
           static_cast<int>(p.window_control), static_cast<int>(p.path_policy),
-          p.path_probe_per_mille, p.limit_growth, p.loss_shrinks_window, p.timeout_shrinks_window,
-          p.adapt_timeout, p.early_retransmit, p.tail_probe, p.recovery == transport::Recovery::kMp,
+          p.path_probe_per_mille, p.path_probe_interval.count_ns() / 1000, p.own_ack_credit,
+          p.limit_growth, p.loss_shrinks_window, p.timeout_shrinks_window, p.adapt_timeout,
+          p.early_retransmit, p.tail_probe, p.recovery == transport::Recovery::kMp,
           p.path_window_reduction, p.window_give_back, static_cast<int>(p.restart),
           p.sync_wait_is_backlog);
       text += fmt::format(

@@ -18,6 +18,7 @@ constexpr bool in_range(const ParamRange& range, uint32_t value) {
          (!range.has_to_be_power || (value & (value - 1)) == 0);
 }
 constexpr bool in_range(const ParamRange& range, Duration value) {
+  if (value == Duration::zero() && range.zero_too) return true;
   return value >= Duration::us(range.low) && value <= Duration::us(range.high);
 }
 constexpr bool in_range(const ParamRange& range, Fixed16 value) {

@@ -96,6 +96,13 @@ inline constexpr uint32_t kRoceSpanMax = 65'536;
     "the choice of each packet's virtual path; mode `roce` has only `single`")                     \
   X(uint32_t, path_probe_per_mille, "path_probe_per_mille", 10, kMode, Range::per_mille(),         \
     "paper 3.5", "p: chance, drawn once per SRTT, that a packet explores a new random path")       \
+  X(Duration, path_probe_interval, "path_probe_interval_us", Duration::ms(10), kMode,              \
+    Range::microseconds(100, 10'000'000).or_zero(), "D13",                                         \
+    "a packet explores a new random path this often on average, at most in every tenth round "     \
+    "trip, even where p alone would wait longer; 0, or p = 0: p alone")                            \
+  X(bool, own_ack_credit, "own_ack_credit", true, kMode, Range::flag(), "D14",                     \
+    "the room of a packet waits for its own acknowledgement, and is used on the path which that "  \
+    "one echoes; room that no acknowledgement brings is used on random paths")                     \
   X(bool, path_window_reduction, "path_window_reduction", true, kMode, Range::flag(), "paper 3.5", \
     "an acknowledgement that finds nothing to send takes one packet from the window")              \
   X(bool, window_give_back, "window_give_back", true, kMode, Range::flag(), "D8",                  \

@@ -18,6 +18,8 @@ inline constexpr uint32_t kStreamSpanMax = 1u << 22;
 
 // Most packets that one acknowledgement clocks out (burst control, paper 3.5).
 inline constexpr uint32_t kBurstPackets = 2;
+// Of 1000 round trips, the most that explore a path because of their length [deviation].
+inline constexpr int64_t kExploreMax = 100;
 // Packets of a stream that wait for the wire, above which its window does not grow [deviation].
 inline constexpr uint32_t kWireBacklogMax = 8;
 // Idle time before a restart, in SRTT (paper 3.5).
@@ -89,6 +91,8 @@ constexpr Params Params::mp_paper() {
   p.early_retransmit = false;
   p.tail_probe = false;
   p.recovery = Recovery::kPaper;
+  p.path_probe_interval = Duration::zero();
+  p.own_ack_credit = false;
   p.window_give_back = false;
   p.sync_wait_is_backlog = false;
   p.restart = RestartRule::kIdle;

@@ -8,6 +8,11 @@
 //
 // What the window allows beyond the credits (burst control held it back, or an acknowledgement was
 // lost) leaves without a path once no acknowledgement came for half an RTT.
+//
+// Keeping paths apart [deviation]: an acknowledgement brings the credit of its own packet, on its
+// path, and one more there if the window has grown. Other room is of packets that were lost, or
+// whose acknowledgement was: its credits have no path, so that what a dead path held spreads over
+// all that are left, and does not pile up where the next acknowledgement came from.
 #pragma once
 
 #include <algorithm>
@@ -45,7 +50,15 @@ class AckClock {
   bool on_ack(Time now, uint16_t vp, const Facts& f, uint32_t most) {
     note_ack(now);
     const uint32_t allowed = room(f);
-    for (uint32_t n = std::min({allowed, most, kStoredMax - stored_}); n > 0; --n) store(now, vp);
+    uint32_t granted = std::min(allowed, most);
+    if (f.keeps_paths_apart()) {
+      const uint32_t window = f.window();
+      const uint32_t of_path = std::min(granted, window > window_seen_ ? 2u : 1u);
+      window_seen_ = window;
+      pathless_ += granted - of_path;
+      granted = of_path;
+    }
+    for (uint32_t n = std::min(granted, kStoredMax - stored_); n > 0; --n) store(now, vp);
     return allowed > 0;
   }
   // Credits never exceed the free room of the window, and when no packet is in flight, so that no
@@ -75,14 +88,14 @@ class AckClock {
     pathless_ = f.window();
   }
 
-  // Uses one credit; requires credits().
-  std::optional<uint16_t> consume(Time now, Duration stale) {
+  // Uses one credit, one with a path first if `on_path`; requires credits().
+  std::optional<uint16_t> consume(Time now, Duration stale, bool on_path) {
     DCHECK(credits() > 0);
     if (stored_ > 0 && now - stored_at_ > stale) {
       pathless_ += stored_;
       stored_ = 0;
     }
-    if (pathless_ > 0) {
+    if (pathless_ > 0 && (stored_ == 0 || !on_path)) {
       --pathless_;
       return std::nullopt;
     }
@@ -135,8 +148,9 @@ class AckClock {
   uint32_t pathless_ = 0;  // credits without a path
   uint32_t head_ = 0;
   uint32_t stored_ = 0;
-  Time stored_at_;   // time of the newest credit in the FIFO
-  Time burst_base_;  // the last acknowledgement, or expiry of the burst timer
+  uint32_t window_seen_ = UINT32_MAX;  // the window at the last acknowledgement
+  Time stored_at_;                     // time of the newest credit in the FIFO
+  Time burst_base_;                    // the last acknowledgement, or expiry of the burst timer
   std::array<uint16_t, kStoredMax> vps_{};
 };
 

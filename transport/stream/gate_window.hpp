@@ -36,7 +36,7 @@ class WindowGate {
   void restart(const Facts&) {}
   template <class Facts>
   void on_timeout(const Facts&) {}
-  std::optional<uint16_t> consume(Time, Duration) { return std::nullopt; }
+  std::optional<uint16_t> consume(Time, Duration, bool) { return std::nullopt; }
   template <class Facts>
   [[nodiscard]] Time deadline(const Facts&, Duration) const {
     return Time::never();

@@ -22,6 +22,8 @@ struct GateFacts {
   [[nodiscard]] bool exact() const { return true; }
   // The window does not hold retransmissions back now.
   [[nodiscard]] bool exceeds_window() const { return false; }
+  // An acknowledgement brings the credit of its own packet, and no other one's, to its path.
+  [[nodiscard]] bool keeps_paths_apart() const { return false; }
 };
 
 // A gate is a pure class in a file of its own; each stream has an object of it. `f` are facts as
@@ -38,8 +40,10 @@ struct GateFacts {
 //   refill(f)             everything that the window allows may leave
 //   restart(f)            as refill(), and former credits are void: they are old
 //   on_timeout(f)         a whole window may leave; former credits are void
-//   consume(now, stale)   a packet leaves: the path of its credit, if it has one that is not older
-//                         than `stale`. Requires open(), or open_early()
+//   consume(now, stale, on_path)
+//                         a packet leaves: the path of its credit, if it has one that is not older
+//                         than `stale`; `on_path`: such a credit is preferred. Requires open(), or
+//                         open_early()
 //   deadline(f, half_rtt), on_deadline(now, f, half_rtt)
 template <class G>
 concept SendGate = std::default_initializable<G> &&
@@ -56,7 +60,7 @@ concept SendGate = std::default_initializable<G> &&
   g.refill(f);
   g.restart(f);
   g.on_timeout(f);
-  { g.consume(now, d) } -> std::same_as<std::optional<uint16_t>>;
+  { g.consume(now, d, work) } -> std::same_as<std::optional<uint16_t>>;
   { c.deadline(f, d) } -> std::same_as<Time>;
   g.on_deadline(now, f, d);
 };

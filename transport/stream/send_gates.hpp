@@ -86,8 +86,8 @@ class StreamGate {
   void on_timeout(const Facts& f) {
     visit([&](auto& g) { g.on_timeout(f); });
   }
-  std::optional<uint16_t> consume(Time now, Duration stale) {
-    return visit([=](auto& g) { return g.consume(now, stale); });
+  std::optional<uint16_t> consume(Time now, Duration stale, bool on_path) {
+    return visit([=](auto& g) { return g.consume(now, stale, on_path); });
   }
   template <class Facts>
   [[nodiscard]] Time deadline(const Facts& f, Duration half_rtt) const {

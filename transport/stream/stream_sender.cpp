@@ -58,6 +58,7 @@ void StreamSender::reset(Psn first, uint16_t vp, const Prng& paths) {
   board_ = Scoreboard(first);
   recovery_.reset(first);
   undo_.reset(first);
+  late_.reset(first);
   paths_.reset(vp, paths);
   gate_.update(facts(), false);
 }
@@ -95,15 +96,22 @@ StreamSender::AckResult StreamSender::take_ack(Time now, const wire::Packet& ack
   const bool sack_is_new = sack_valid && received && board_.outstanding(ext.sack) &&
                            (ext.sack.before(ack.psn) || !board_.sacked(ext.sack));
   const bool advanced = una().before(ack.psn);
+  const bool late =
+      sack_valid && received && ext.sack.before(una()) && late_.count() > 0 && late_.take(ext.sack);
   const uint32_t open_before = board_.unacknowledged();
   Duration rtt;
+  if (sack_is_new || late) {
+    if (samples_rtt_) rtt = rtt_.on_echo(now, ext.echoed_timestamp, ext.delay_us);
+  }
   if (sack_is_new) {
     if (undo_.open()) judge_timeout(now, ext);
-    if (samples_rtt_) rtt = rtt_.on_echo(now, ext.echoed_timestamp, ext.delay_us);
     if (ext.sack.at_or_after(ack.psn)) process_sack(ext.sack);
   }
   if (received && sack_valid) recovery_.on_received();
   if (advanced) advance(now, ack.psn);
+  const uint32_t acknowledged = open_before - board_.unacknowledged();
+  const uint32_t named = sack_is_new ? 1 : 0;
+  expect_late_acks(std::max(acknowledged, named) - named);
 
   const uint32_t lost_before = board_.lost_count();
   if (ext.nack == wire::NackCode::kWindowOverflow) {
@@ -116,24 +124,24 @@ StreamSender::AckResult StreamSender::take_ack(Time now, const wire::Packet& ack
   const bool names_loss = board_.lost_count() != lost_before &&
                           (una() == ack.psn || (sack_valid && board_.outstanding(ext.sack)));
   const bool any_progress = advanced || sack_is_new;
-  const bool slow = sack_is_new && from_slow_path(ext);
-  if (any_progress) {
+  const bool slow = (sack_is_new || late) && from_slow_path(ext);
+  if (any_progress || late) {
     report_to_window({.now = now,
                       .rtt = rtt,
-                      .packets = open_before - board_.unacknowledged(),
+                      .packets = acknowledged,
                       .in_flight = board_.in_flight(),
                       .vp = echoed_vp,
                       .ece = (ext.flags & wire::kMpAckEce) != 0,
                       .limited_by = limited_by(has_new)},
                      slow);
     use_.wire_limited = false;
-    on_progress(now);
   }
+  if (any_progress) on_progress(now);
   detect(now);
   if (board_.lost_count() != lost_before && !any_progress) rto_.restart(now);
   // Behind the timer: what it waits for may be lost, and only a timeout may tell.
   if (sack_valid && ext.nack == wire::NackCode::kSyncTooEarly) defer(now, ack.psn, ext.sack);
-  grant_credits(now, ack.vp, any_progress, slow, has_new);
+  grant_credits(now, ack.vp, any_progress || late, slow, has_new);
   if (trace_.on()) [[unlikely]] {
     raise(now, TraceKind::window, una());
   }
@@ -373,6 +381,7 @@ void StreamSender::on_timeout(Time now) {
   board_.release_all();
   Report report(*this, now);
   recovery_.on_timeout(board_, report);
+  late_.clear();
   gate_.on_timeout(facts());
   paths_.on_timeout(now);
   // The receiver holds the head of line: it was not ready, and its word of that was lost.

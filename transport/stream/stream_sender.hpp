@@ -23,6 +23,7 @@
 #include "transport/core/stats.hpp"
 #include "transport/core/trace.hpp"
 #include "transport/path/path_select.hpp"
+#include "transport/stream/late_acks.hpp"
 #include "transport/stream/loss_detectors.hpp"
 #include "transport/stream/retransmission_timer.hpp"
 #include "transport/stream/rtt_estimator.hpp"
@@ -82,10 +83,9 @@ class StreamSender {
     uint32_t echoed_timestamp;
     uint32_t delay_us;
   };
-  // True if the acknowledgement is of the next packets, in the common case.
+  // True if the acknowledgement is of the next packets, all of them, in the common case.
   [[nodiscard]] bool expects(const SteadyAck& ack) const {
-    return steady() && una().before(ack.aack) && ack.aack.at_or_before(nxt()) &&
-           (ack.run == 0 || una() + ack.run + 1 == ack.aack);
+    return steady() && una() + ack.run + 1 == ack.aack && ack.aack.at_or_before(nxt());
   }
   // on_ack() of what expects() allows.
   void take_steady(Time now, const SteadyAck& ack, bool has_new);
@@ -111,10 +111,11 @@ class StreamSender {
   uint16_t on_sent(Time now, const Choice& choice, bool starts_sync = false);
   [[nodiscard]] Time next_deadline(bool has_new) const;
   // True if choose() finds a new packet or nothing, and an acknowledgement in order moves only
-  // snd_una, window and credits: nothing is lost, out of order, refused, asked for or to be undone.
+  // snd_una, window and credits: nothing is lost, out of order, late, refused, asked for or to be
+  // undone.
   [[nodiscard]] bool steady() const {
     return plain_ && !board_.marked() && !probe_.due && paused_until_.is_never() &&
-           !undo_.holds() && rto_.backoff() == 0;
+           !undo_.holds() && rto_.backoff() == 0 && late_.count() == 0;
   }
   // While steady(): choose(true) finds a new packet.
   [[nodiscard]] bool may_send_steady() const {
@@ -166,13 +167,17 @@ class StreamSender {
   // What the send gate asks (send_gate.hpp).
   struct Facts {
     const StreamSender& sender;
-    [[nodiscard]] uint32_t in_flight() const { return sender.in_flight(); }
+    uint32_t late;  // packets that have arrived, but keep their room for their own acknowledgement
+    [[nodiscard]] uint32_t in_flight() const { return sender.in_flight() + late; }
     [[nodiscard]] uint32_t window() const { return sender.window_.packets(); }
     [[nodiscard]] bool idle() const { return sender.idle(); }
     [[nodiscard]] bool exact() const { return sender.recovery_.exact(); }
+    [[nodiscard]] bool keeps_paths_apart() const { return sender.params_.own_ack_credit; }
     [[nodiscard]] bool exceeds_window() const { return sender.recovery_.exceeds_window(); }
   };
-  [[nodiscard]] Facts facts() const { return {*this}; }
+  [[nodiscard]] Facts facts() const { return {*this, late_.count()}; }
+  // For the burst timer, at which no late acknowledgement is expected any more.
+  [[nodiscard]] Facts facts_of_silence() const { return {*this, 0}; }
 
   AckResult take_ack(Time now, const wire::Packet& ack, bool has_new);
   AckResult take_run(Time now, const wire::Packet& ack, bool has_new);
@@ -219,6 +224,8 @@ class StreamSender {
   // stream_sender_credits.cpp
   void begin_instant(Time now, bool has_new);
   [[nodiscard]] cc::LimitedBy limited_by(bool has_new) const;
+  [[nodiscard]] uint32_t explore_per_mille() const;
+  void expect_late_acks(uint32_t covered);
   [[nodiscard]] bool from_slow_path(const wire::MpAckExt& ext) const;
   void grant_credits(Time now, uint16_t vp, bool progress, bool slow, bool has_new);
   [[nodiscard]] bool restart_due(Time now) const;
@@ -266,6 +273,7 @@ class StreamSender {
   RttEstimator rtt_;
   RetransmissionTimer rto_;
   TimeoutUndo undo_;
+  LateAcks late_;  // only with Params::own_ack_credit
   WindowUse use_;
   Probe probe_;
   Round round_;

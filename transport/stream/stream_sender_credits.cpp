@@ -1,5 +1,7 @@
 // Send credits and path selection of the sender half (paper 3.2 to 3.5): what grants a credit, and
 // on which path a packet leaves. A stream whose gate is the window alone has no credits.
+#include <algorithm>
+
 #include "transport/stream/stream_sender.hpp"
 
 namespace mprdma::transport {
@@ -18,7 +20,25 @@ void StreamSender::begin_instant(Time now, bool has_new) {
   round_.vps_before = round_.vps;
   round_.vps = 0;
   paths_.on_round();
-  if (gate_.clocked()) round_.explore = paths_.chance(params_.path_probe_per_mille);
+  late_.end_round(una());
+  if (gate_.clocked()) round_.explore = paths_.chance(explore_per_mille());
+}
+
+// A path that was lost, or has been repaired, is found by chance alone: once in so many round
+// trips, which take milliseconds where hosts in software or slow links make them.
+uint32_t StreamSender::explore_per_mille() const {
+  const uint32_t by_rounds = params_.path_probe_per_mille;
+  const int64_t interval_ns = params_.path_probe_interval.count_ns();
+  if (interval_ns == 0 || by_rounds == 0) return by_rounds;
+  const auto by_time = std::min<int64_t>(srtt().count_ns() * 1000 / interval_ns, kExploreMax);
+  return std::max(by_rounds, static_cast<uint32_t>(by_time));
+}
+
+// An acknowledgement is the first to cover so many packets besides the one that it names.
+void StreamSender::expect_late_acks(uint32_t covered) {
+  if (!params_.own_ack_credit || !gate_.clocked() || !recovery_.exact()) return;
+  if (idle()) return late_.clear();  // the whole window is free
+  late_.on_covered(covered);
 }
 
 // Tells what kept the stream from sending more before this acknowledgement.
@@ -58,6 +78,7 @@ void StreamSender::on_backlog(Time now) {
     window_.reset();
     undo_.on_restart(window_);
     recovery_.on_restart();
+    late_.clear();
     gate_.restart(facts());
     last_backlog_ = now;
     ++stats_.restarts;
@@ -87,7 +108,10 @@ bool StreamSender::restart_due(Time now) const {
 // The path of a packet that leaves now.
 uint16_t StreamSender::choose_path(Time now, const Choice& choice) {
   std::optional<uint16_t> granted;
-  if (choice.kind != Choice::Kind::kProbe) granted = gate_.consume(now, srtt() * kRestartRtts);
+  if (choice.kind != Choice::Kind::kProbe) {
+    granted =
+        gate_.consume(now, srtt() * kRestartRtts, choice.retransmits() && params_.own_ack_credit);
+  }
   if (granted && round_.explore) {
     round_.explore = false;
     granted.reset();

@@ -16,6 +16,7 @@ struct StreamSender::SteadyFacts {
   [[nodiscard]] bool idle() const { return sender.idle(); }
   [[nodiscard]] bool exact() const { return true; }
   [[nodiscard]] bool exceeds_window() const { return false; }
+  [[nodiscard]] bool keeps_paths_apart() const { return sender.params_.own_ack_credit; }
 };
 
 uint16_t StreamSender::send_steady(Time now) {

@@ -22,7 +22,7 @@ Time StreamSender::expiry(bool has_new) const {
     return deferral_runs() ? deferred_until_ : Time::never();
   } else if constexpr (kTimer == Timer::kBurst) {
     if (!gate_.clocked() || !(has_new || has_due())) return Time::never();
-    return gate_.deadline(facts(), srtt() / 2);
+    return gate_.deadline(facts_of_silence(), srtt() / 2);
   } else if constexpr (kTimer == Timer::kTimeout) {
     return only_deferred() ? Time::never() : rto_.base() + rto();
   } else {
@@ -38,6 +38,9 @@ void StreamSender::expire(Time now) {
     if (only_deferred()) rto_.restart(now);
     release_deferred(now);
     gate_.update(facts(), true);
+  } else if constexpr (kTimer == Timer::kBurst) {
+    late_.clear();
+    gate_.on_deadline(now, facts(), srtt() / 2);
   } else if constexpr (kTimer == Timer::kTimeout) {
     on_timeout(now);
   } else {
@@ -58,7 +61,7 @@ void StreamSender::on_deadline(Time now) {
   if (idle()) return;
   if (paused()) return end_pause(now);
   if (now >= expiry<Timer::kDeferral>(true)) expire<Timer::kDeferral>(now);
-  gate_.on_deadline(now, facts(), srtt() / 2);
+  if (now >= expiry<Timer::kBurst>(true)) expire<Timer::kBurst>(now);
   if (now >= expiry<Timer::kTimeout>(true)) expire<Timer::kTimeout>(now);
   if (now >= expiry<Timer::kProbe>(true)) expire<Timer::kProbe>(now);
 }

@@ -117,6 +117,9 @@ TEST(ParamCheck, BoundsAreInTheRangeAndWhatIsBeyondThemIsNot) {
   EXPECT_TRUE(in_range(floor, Duration::us(50)) && in_range(floor, Duration::s(1)));
   EXPECT_FALSE(in_range(floor, Duration::ns(49'999)) ||
                in_range(floor, Duration::ns(1000'000'001)));
+  const auto interval = param_range(&Params::path_probe_interval);
+  EXPECT_TRUE(in_range(interval, Duration::zero()) && in_range(interval, Duration::us(100)));
+  EXPECT_FALSE(in_range(interval, Duration::us(99)));
   const auto alpha = param_range(&Params::sync_alpha);
   EXPECT_TRUE(in_range(alpha, Fixed16::from_int(16)));
   EXPECT_FALSE(in_range(alpha, Fixed16::from_raw(Fixed16::kOneRaw * 16 + 1)));

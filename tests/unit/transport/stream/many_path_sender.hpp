@@ -67,7 +67,7 @@ class Stream {
     packet.mp_ack.flags = static_cast<uint8_t>(flags | wire::kMpAckSackValid);
     packet.mp_ack.nack = nack;
     packet.mp_ack.sack = psn(sack);
-    packet.mp_ack.echoed_timestamp = static_cast<uint32_t>((now - Duration::us(10)).ns());
+    packet.mp_ack.echoed_timestamp = static_cast<uint32_t>((now - echo_age).ns());
     sender.on_ack(now, packet, backlog);
   }
   void overflow(int aack, int dropped, uint16_t vp = 60'000) {
@@ -86,6 +86,7 @@ class Stream {
   StreamSender::Choice last;
   Time now = Time::from_ns(5'000'000);
   bool backlog = true;  // what the owner says at an acknowledgement
+  Duration echo_age = Duration::us(10);
 
  private:
   Psn first_ = Psn(kPsnMask - 5);  // every test crosses the wrap

@@ -2,7 +2,9 @@
 // transport/stream, transport/path/path_select.hpp.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "tests/support/print.hpp"
@@ -48,8 +50,15 @@ TEST(AckClocking, AnAckGrantsACreditOnThePathThatItEchoes) {
   EXPECT_EQ(s.sends(), 0);
 }
 
+// To the letter.
+Params paper_credits(uint32_t window) {
+  Params p = params_with(window);
+  p.own_ack_credit = false;
+  return p;
+}
+
 TEST(AckClocking, AnAckGrantsTwoCreditsAtMost) {
-  Stream s(params_with(8));
+  Stream s(paper_credits(8));
   s.send();
   s.ack(5, 4, 50'001);  // four acknowledgements before it were lost
   EXPECT_EQ(s.send(), (Paths{50'001, 50'001}));
@@ -58,7 +67,7 @@ TEST(AckClocking, AnAckGrantsTwoCreditsAtMost) {
 }
 
 TEST(AckClocking, WhatBurstControlHoldsBackLeavesOnRandomPathsAfterHalfAnRtt) {
-  Stream s(params_with(8));
+  Stream s(paper_credits(8));
   s.send();
   s.ack(5, 4, 50'001);
   s.send();
@@ -150,6 +159,114 @@ TEST(AckClocking, OnePathNeedsNoCredit) {
   EXPECT_EQ(s.sends(), 3) << "no burst control on one path";
 }
 
+// ---- Whose credit it is (D14)
+
+TEST(OwnAckCredit, ThePathOfALateAcknowledgementKeepsItsCredit) {
+  Stream s(params_with(8));
+  s.send();
+  s.ack(4, 3, 50'001);  // covers three whose own acknowledgements take another way back
+  EXPECT_EQ(s.send(), (Paths{50'001}));
+  s.ack(5, 4, 50'001);
+  EXPECT_EQ(s.send(), (Paths{50'001})) << "the room of the three is not his";
+  for (const int i : {0, 2, 1}) {
+    s.ack(5, i, 50'002);
+    EXPECT_EQ(s.send(), (Paths{50'002}));
+  }
+  EXPECT_EQ(s.sender.in_flight(), 8u);
+}
+
+TEST(OwnAckCredit, ALateAcknowledgementIsHeardAsAnyOther) {
+  Stream s(params_with(8));
+  s.send();
+  s.ack(4, 3, 50'001);
+  s.ack(4, 0, 50'002, wire::kMpAckEce);
+  EXPECT_EQ(s.window_raw(), 8 * kOne - kOne / 2);
+  s.ack(4, -1, 50'002, wire::kMpAckEce);
+  s.ack(4, -300, 50'002, wire::kMpAckEce);
+  EXPECT_EQ(s.window_raw(), 8 * kOne - kOne / 2) << "nobody sent these";
+}
+
+TEST(OwnAckCredit, ALateAcknowledgementOfASlowPathGrantsNothing) {
+  Params p = params_with(32);
+  p.reorder_delta = 8;
+  Stream s(p);
+  s.send();
+  for (int i = 1; i < 12; ++i) s.ack(0, i, 50'001);
+  s.ack(13, 12, 50'001);  // covers 0, which came last, over the slow path
+  s.send();
+  s.ack(13, 0, 50'002);
+  EXPECT_EQ(s.window(), 31u);
+  EXPECT_EQ(s.counters.acks_pruned, 1u);
+  EXPECT_EQ(s.sends(), 0);
+}
+
+TEST(OwnAckCredit, WhatWasMissingForARoundIsFreeOnRandomPaths) {
+  Stream s(params_with(8));
+  s.send();
+  s.ack(4, 3, 50'001);  // the acknowledgements of 0 to 2 are lost
+  s.send();
+  int acked = 4;
+  int strange = 0;
+  for (int round = 0; round < 3; ++round) {
+    s.pass(Duration::us(10));
+    for (int i = 0; i < 4; ++i, ++acked) {
+      s.ack(acked + 1, acked, 50'001);
+      for (const uint16_t vp : s.send()) strange += vp == 50'001 ? 0 : 1;
+    }
+  }
+  EXPECT_EQ(strange, 3);
+  EXPECT_EQ(s.sender.in_flight(), 8u);
+}
+
+TEST(OwnAckCredit, AnIdleStreamWaitsForNoAcknowledgement) {
+  Stream s(params_with(8));
+  s.send();
+  s.ack(8, 7, 50'001);  // the last one covers all
+  EXPECT_EQ(s.sends(), 2);
+  s.time_out();
+  EXPECT_EQ(s.sends(), 6) << "burst control held them back, and nothing else";
+}
+
+TEST(OwnAckCredit, TheRoomOfALostPacketLeavesOnARandomPath) {
+  Params p = params_with(8);
+  p.loss_shrinks_window = false;
+  Stream s(p);
+  s.send();
+  s.ack(0, 1, 50'001);
+  s.send();
+  s.overflow(0, 3, 50'002);  // 0 and 3 are lost
+  s.ack(0, 2, 50'001);
+  const Paths paths = s.send();
+  EXPECT_EQ(paths.size(), 3u);
+  EXPECT_EQ(std::count(paths.begin(), paths.end(), 50'001), 1);
+}
+
+TEST(OwnAckCredit, ARetransmissionTakesAPathThatWorks) {
+  Params p = params_with(8);
+  p.loss_shrinks_window = false;
+  Stream s(p);
+  s.send();
+  s.ack(0, 1, 50'001);
+  s.overflow(0, 3, 50'002);
+  s.ack(0, 2, 50'001);
+  const Paths first = s.send(1);
+  EXPECT_EQ(s.last.kind, Kind::kRetransmit);
+  EXPECT_EQ(first, (Paths{50'001}));
+}
+
+TEST(OwnAckCredit, AWindowThatGrowsGrowsOnThePathOfTheAcknowledgement) {
+  Params p = params_with(2);
+  p.window_max = 8;
+  Stream s(p);
+  s.send();
+  s.ack(1, 0, 50'001);
+  EXPECT_EQ(s.send(), (Paths{50'001}));
+  s.ack(2, 1, 50'002);  // 2 + 1/2 + 1/2.5
+  EXPECT_EQ(s.send(), (Paths{50'002}));
+  s.ack(3, 2, 50'001);
+  EXPECT_EQ(s.send(), (Paths{50'001, 50'001})) << "three packets";
+}
+
 // ---- Slow paths, probing -----------------------------------------------------------------------
 
 TEST(PathSelection, AnAckFarBehindCostsAPacketAndGrantsNothing) {
@@ -222,6 +339,25 @@ TEST(PathSelection, OncePerRoundTripAPacketProbesANewPath) {
   }
   EXPECT_EQ(strange, 10);
   EXPECT_EQ(s.counters.path_probes, 10u);
+}
+
+TEST(PathSelection, LongRoundTripsProbeMoreOftenButNotMoreThanOneInTen) {
+  for (const auto& [rtt_us, expected] : {std::pair{10, 1}, {500, 50}, {20'000, 100}}) {
+    Params p = params_with(2);
+    p.path_probe_per_mille = 1;
+    p.path_probe_interval = Duration::ms(10);
+    p.initial_rtt = Duration::us(rtt_us);
+    Stream s(p);
+    s.echo_age = p.initial_rtt;
+    s.send();
+    for (int round = 0; round < 2000; ++round) {
+      s.pass(p.initial_rtt);
+      s.ack(round + 1, round, 50'001);
+      s.send();
+    }
+    const auto probes = static_cast<int>(s.counters.path_probes);
+    EXPECT_NEAR(probes, 2 * expected, 2 * expected / 5 + 3) << rtt_us << " us";
+  }
 }
 
 }  // namespace
