@@ -16,8 +16,8 @@ namespace mprdma::cc {
 // ---- Events. A field can be added without a change to any algorithm.
 
 // What kept the stream from sending more. A window that was not in use is no measure of the
-// network, so it may not grow.
-enum class LimitedBy : uint8_t { kWindow, kApplication, kWire };
+// network, so it may not grow; nor may it on a path that is nearly too slow for the others (kPath).
+enum class LimitedBy : uint8_t { kWindow, kApplication, kWire, kPath };
 
 // An acknowledgement of something new.
 struct AckSample {
@@ -29,7 +29,7 @@ struct AckSample {
   bool ece = false;        // the packet was marked
   LimitedBy limited_by = LimitedBy::kWindow;
 
-  // True if the window was in use.
+  // True if the window was in use, and its path may take more.
   [[nodiscard]] bool may_grow() const { return limited_by == LimitedBy::kWindow; }
 };
 

@@ -240,9 +240,17 @@ MUTANTS = [
     mutant(
         "late-acks-judge-no-path",
         "stream/stream_sender.cpp",
-        "(sack_is_new || late) && from_slow_path(ext)",
-        "sack_is_new && from_slow_path(ext)",
+        "sack_is_new || late ? lag_of(ext) : 0",
+        "sack_is_new ? lag_of(ext) : 0",
         "a slow path whose packets are covered before their own acknowledgement keeps its credits",
+        killer="unit",
+    ),
+    mutant(
+        "a-lagging-path-grows",
+        "stream/stream_sender.cpp",
+        "params_.own_ack_credit && lag > delta * 3 / 4",
+        "false",
+        "a slow path fills until its packets are further behind than delta",
         killer="unit",
     ),
     mutant(

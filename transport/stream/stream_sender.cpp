@@ -124,7 +124,11 @@ StreamSender::AckResult StreamSender::take_ack(Time now, const wire::Packet& ack
   const bool names_loss = board_.lost_count() != lost_before &&
                           (una() == ack.psn || (sack_valid && board_.outstanding(ext.sack)));
   const bool any_progress = advanced || sack_is_new;
-  const bool slow = (sack_is_new || late) && from_slow_path(ext);
+  // A path is too slow beyond delta, and gets no more from three quarters of it on.
+  const int32_t lag = sack_is_new || late ? lag_of(ext) : 0;
+  const auto delta = static_cast<int32_t>(params_.reorder_delta);
+  const bool slow = lag > delta;
+  const bool lags = params_.own_ack_credit && lag > delta * 3 / 4;
   if (any_progress || late) {
     report_to_window({.now = now,
                       .rtt = rtt,
@@ -132,7 +136,7 @@ StreamSender::AckResult StreamSender::take_ack(Time now, const wire::Packet& ack
                       .in_flight = board_.in_flight(),
                       .vp = echoed_vp,
                       .ece = (ext.flags & wire::kMpAckEce) != 0,
-                      .limited_by = limited_by(has_new)},
+                      .limited_by = limited_by(has_new, lags)},
                      slow);
     use_.wire_limited = false;
   }

@@ -223,10 +223,10 @@ class StreamSender {
   void undo_timeout(Time now);
   // stream_sender_credits.cpp
   void begin_instant(Time now, bool has_new);
-  [[nodiscard]] cc::LimitedBy limited_by(bool has_new) const;
+  [[nodiscard]] cc::LimitedBy limited_by(bool has_new, bool lags) const;
   [[nodiscard]] uint32_t explore_per_mille() const;
   void expect_late_acks(uint32_t covered);
-  [[nodiscard]] bool from_slow_path(const wire::MpAckExt& ext) const;
+  [[nodiscard]] int32_t lag_of(const wire::MpAckExt& ext) const;
   void grant_credits(Time now, uint16_t vp, bool progress, bool slow, bool has_new);
   [[nodiscard]] bool restart_due(Time now) const;
   uint16_t choose_path(Time now, const Choice& choice);

@@ -42,7 +42,8 @@ void StreamSender::expect_late_acks(uint32_t covered) {
 }
 
 // Tells what kept the stream from sending more before this acknowledgement.
-cc::LimitedBy StreamSender::limited_by(bool has_new) const {
+cc::LimitedBy StreamSender::limited_by(bool has_new, bool lags) const {
+  if (lags) return cc::LimitedBy::kPath;
   if (!params_.limit_growth) return cc::LimitedBy::kWindow;
   const bool clocked = gate_.clocked();
   if (clocked ? use_.wire_waits : use_.wire_limited) return cc::LimitedBy::kWire;
@@ -50,11 +51,10 @@ cc::LimitedBy StreamSender::limited_by(bool has_new) const {
   return backlog ? cc::LimitedBy::kWindow : cc::LimitedBy::kApplication;
 }
 
-// Tells whether an acknowledgement is from a path that is too slow: its packets arrive more than
-// delta behind the furthest one (paper 3.4).
-bool StreamSender::from_slow_path(const wire::MpAckExt& ext) const {
-  if (!gate_.clocked() || (ext.flags & wire::kMpAckReTx) != 0) return false;
-  return ext.sack.distance_to(board_.sack_end()) > static_cast<int32_t>(params_.reorder_delta) + 1;
+// How far behind the furthest one a packet has arrived, as far as that judges its path (paper 3.4).
+int32_t StreamSender::lag_of(const wire::MpAckExt& ext) const {
+  if (!gate_.clocked() || (ext.flags & wire::kMpAckReTx) != 0) return 0;
+  return ext.sack.distance_to(board_.sack_end()) - 1;
 }
 
 // Grants the credits of an acknowledgement that echoes `vp`, after the window and the maps were

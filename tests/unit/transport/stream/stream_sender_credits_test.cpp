@@ -200,6 +200,22 @@ TEST(OwnAckCredit, ALateAcknowledgementOfASlowPathGrantsNothing) {
   EXPECT_EQ(s.sends(), 0);
 }
 
+TEST(OwnAckCredit, APathThatIsNearlyTooSlowDoesNotGrow) {
+  for (const int lag : {6, 7}) {
+    Params p = params_with(32);
+    p.window_max = 64;
+    p.reorder_delta = 8;
+    Stream s(p);
+    s.send();
+    for (int i = 1; i <= lag; ++i) s.ack(0, i, 50'001);
+    s.send();
+    const uint32_t before = s.window_raw();
+    s.ack(lag + 1, 0, 50'002);
+    EXPECT_EQ(s.window_raw() > before, lag == 6) << lag;
+    EXPECT_EQ(s.send(1), (Paths{50'002})) << "it keeps what it has";
+  }
+}
+
 TEST(OwnAckCredit, WhatWasMissingForARoundIsFreeOnRandomPaths) {
   Stream s(params_with(8));
   s.send();
