@@ -65,6 +65,7 @@ class Result:
     case: Case
     gbps: float
     use: Use  # of the processors, while it ran
+    network: float  # the network's process, in processors, from the first byte to the last
     series: list  # (seconds since the first byte, [goodput of each path, Gb/s])
 
 
@@ -90,7 +91,7 @@ def run_case(wire, case, path_rate, progress: Callable[[float], None]):
         wire.extra = dict(case.environment)
         for _ in range(perftest.ATTEMPTS):
             sampler = Sampler(wire, PATHS, 0.2)
-            row, use = _run_write_bw(wire, case, sampler, progress)
+            row, use, network = _run_write_bw(wire, case, sampler, progress)
             if row.timed:
                 break
     except Failure as failure:
@@ -99,7 +100,7 @@ def run_case(wire, case, path_rate, progress: Callable[[float], None]):
         wire.extra = {}
         wire.stop_processes()
         _mend(wire, (*case.before, *case.events), path_rate)
-    return Result(case, row.gbps, use, _goodput(sampler.samples))
+    return Result(case, row.gbps, use, network, _goodput(sampler.samples))
 
 
 def _mend(wire, events, path_rate):
@@ -121,6 +122,7 @@ def _run_write_bw(wire, case, sampler, progress):
                sum(sampler.bytes_now().values()) > before + 20 * MTU_BYTES, deadline,
                "the first bytes pass")  # fmt: skip
     start = time.monotonic()
+    network = wire.show()["processor_s"]
     sampler.start()
     watch = Watch()
 
@@ -134,6 +136,7 @@ def _run_write_bw(wire, case, sampler, progress):
             wire.set(event.link, event.change)
         _wait(start + case.seconds, client, meanwhile)
         use = watch.use()
+        network = (wire.show()["processor_s"] - network) / (time.monotonic() - start)
         client.wait(deadline)
         server.wait(deadline)
     finally:
@@ -141,7 +144,7 @@ def _run_write_bw(wire, case, sampler, progress):
     rows = perftest.parse(client.output())
     if not rows:
         raise Failure("ib_write_bw printed no result")
-    return rows[-1], use
+    return rows[-1], use, network
 
 
 def _wait(until, client, meanwhile):

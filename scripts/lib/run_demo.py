@@ -16,13 +16,15 @@ import demo_cases  # noqa: E402
 import demo_plot  # noqa: E402
 from fabric_wire import FabricWire  # noqa: E402
 from hosts import ROOT, Failure  # noqa: E402
+from processors import percent  # noqa: E402
 from report import Report  # noqa: E402
 from run_tests import RELEASE  # noqa: E402
 from screen import Screen  # noqa: E402
 
 NEEDS = "demo-needs"  # of meson: what this and the command lines of README run
 TOPOLOGY = ROOT / "switchsim/scenarios/fabric-four-paths.toml"
-DEFAULT_RATE = 200e6  # bits per second: what two cores carry with a margin, four times over
+DEFAULT_RATE = 1e9  # bits per second: what two cores carry, four times over
+RED_LEAST_KB = (12, 24)  # three packets: below that a path is not kept busy
 CHECK = {"ops": 2000, "qps": 4}  # in each of two directions
 START_S, CHECK_S = 2, 5  # roughly, of a case's programs and of that check: for the time left
 
@@ -57,11 +59,17 @@ def build(screen):
 
 
 def topology(path_rate, port_kind):
-    """The sample topology with this demo's rate and kind of port."""
+    """The sample topology with this demo's rate and kind of port, and marking after the same time."""
     text = TOPOLOGY.read_text()
+    text, marks = re.subn(
+        r"(?m)^red = \[1.0, (\d+), (\d+)\]",
+        lambda found: "red = [1.0, {:g}, {:g}]".format(
+            *(max(float(kb) * path_rate / DEFAULT_RATE, least)
+              for kb, least in zip(found.groups(), RED_LEAST_KB))),
+        text)  # fmt: skip
     text, rates = re.subn(r'(?m)^rate = ".*"$', f'rate = "{path_rate / 1e6:g}Mbps"', text)
     text, hosts = re.subn(r'(?m)^(ip = ".*")$', rf'\1\nport = "{port_kind}"', text)
-    if (rates, hosts) != (1, 2):
+    if (marks, rates, hosts) != (1, 1, 2):
         raise Failure(f"{TOPOLOGY.name}: not the topology that the demo knows")
     return text
 
@@ -108,7 +116,9 @@ def add_speeds(report, rounds, unit, strict):
         values = [value_of(results, unit) for results in rounds]
         if not judge(name, what, target, round(statistics.median(values), 4), "x"):
             median = values.index(statistics.median_low(values))
-            report.claims[-1]["reason"] = rounds[median][case].use.reason()
+            result = rounds[median][case]
+            report.claims[-1]["reason"] = (
+                f"{result.use.reason()}; the network's process took {percent(result.network)} of one")
         report.series[name] = {"unit": "x", "values": values}
 
 
@@ -118,6 +128,7 @@ def add_series(report, rounds):
             "unit": "Gb/s",
             "ib_write_bw": [results[name].gbps for results in rounds],
             "processors": [dataclasses.asdict(results[name].use) for results in rounds],
+            "network_processors": [results[name].network for results in rounds],
             "paths_up": last.case.paths_up(),
             "seconds": [at for at, _ in last.series],
             "path_goodput": [rates for _, rates in last.series],

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <nlohmann/json.hpp>
 
@@ -67,11 +68,22 @@ json show_direction(const Fabric& fabric, PortId port) {
   return out;
 }
 
+// Of this process so far, user and system.
+double processor_seconds() {
+  rusage use{};
+  getrusage(RUSAGE_SELF, &use);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  };
+  return seconds(use.ru_utime) + seconds(use.ru_stime);
+}
+
 json show(const Fabric& fabric, const FabricStatus& status) {
   json out = {{"schema", 1},
               {"ok", true},
               {"name", status.name},
               {"uptime_s", static_cast<double>((status.now - status.started).count_ns()) / 1e9},
+              {"processor_s", processor_seconds()},
               {"frames_in_use", fabric.frames_in_use()},
               {"hosts", json::array()},
               {"links", json::array()}};

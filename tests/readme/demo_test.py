@@ -22,7 +22,7 @@ from hosts import Failure  # noqa: E402
 from processors import Use, Watch  # noqa: E402
 from screen import LINE_EVERY_S, Screen, left  # noqa: E402
 
-RATE = 200e6
+RATE = run_demo.DEFAULT_RATE
 PATH_GBPS = RATE / 1e9 * demo_cases.PAYLOAD_SHARE
 OPERATIONS = run_demo.CHECK["ops"] * run_demo.CHECK["qps"] * 2
 SHARED = Use(2, own=0.64, others=0.31, stolen=0.04, wanted=5.3)
@@ -36,7 +36,7 @@ def speeds(share, use=SHARED):
     for case in demo_cases.all_cases(RATE):
         up = case.paths_up() if case.name != "four" else 4
         gbps = PATH_GBPS * up * (1 if case.name == "one" else share)
-        found[case.name] = demo_cases.Result(case, gbps, use, [])
+        found[case.name] = demo_cases.Result(case, gbps, use, 0.68, [])
     return found
 
 
@@ -153,10 +153,16 @@ class ProcessorsTest(unittest.TestCase):
 class ContentsTest(unittest.TestCase):
     """Bytes are compared over all that the cases break, at once."""
 
+    def test_slower_paths_mark_after_the_same_time_but_not_before_three_packets(self):
+        for rate, marks in ((1e9, "60, 120"), (500e6, "30, 60"), (100e6, "12, 24")):
+            text = run_demo.topology(rate, "local")
+            self.assertIn(f"red = [1.0, {marks}]", text)
+            self.assertIn(f'rate = "{rate / 1e6:g}Mbps"', text)
+
     def test_paths_are_broken(self):
         changes = [(event.link, event.change) for event in demo_cases.broken(RATE)]
         self.assertEqual(changes, [
-            ("path2", "down"), ("path3", "loss=1%"), ("path4", "rate=20Mbps")])  # fmt: skip
+            ("path2", "down"), ("path3", "loss=1%"), ("path4", "rate=100Mbps")])  # fmt: skip
 
 
 class ProgressTest(unittest.TestCase):

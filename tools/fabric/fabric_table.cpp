@@ -79,8 +79,12 @@ std::string links_table(const json& now, const json& before) {
 }  // namespace
 
 std::string fabric_table(const json& now, const json& before) {
-  return fmt::format("fabric {}, up for {:.0f} s\n\n", now["name"].get<std::string>(),
-                     now["uptime_s"].get<double>()) +
+  const auto since = [&](const char* key) {
+    return now[key].get<double>() - (before.is_null() ? 0 : before[key].get<double>());
+  };
+  return fmt::format("fabric {}, up for {:.0f} s, {:.0f} % of a processor\n\n",
+                     now["name"].get<std::string>(), now["uptime_s"].get<double>(),
+                     100 * since("processor_s") / std::max(since("uptime_s"), 1e-3)) +
          hosts_table(now) + links_table(now, before);
 }
 
