@@ -59,7 +59,7 @@ def build(screen):
 
 
 def topology(path_rate, port_kind):
-    """The sample topology with this demo's rate and kind of port, and marking after the same time."""
+    """The sample topology with this demo's rate, marking after the same time, and kind of port."""
     text = TOPOLOGY.read_text()
     text, marks = re.subn(
         r"(?m)^red = \[1.0, (\d+), (\d+)\]",
@@ -118,7 +118,8 @@ def add_speeds(report, rounds, unit, strict):
             median = values.index(statistics.median_low(values))
             result = rounds[median][case]
             report.claims[-1]["reason"] = (
-                f"{result.use.reason()}; the network's process took {percent(result.network)} of one")
+                f"{result.use.reason()}; the network's process took "
+                f"{percent(result.network)} of one")
         report.series[name] = {"unit": "x", "values": values}
 
 

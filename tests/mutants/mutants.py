@@ -240,8 +240,8 @@ MUTANTS = [
     mutant(
         "late-acks-judge-no-path",
         "stream/stream_sender.cpp",
-        "sack_is_new || late ? lag_of(ext) : 0",
-        "sack_is_new ? lag_of(ext) : 0",
+        "hear(sample, ext, sack_is_new || late, has_new)",
+        "hear(sample, ext, sack_is_new, has_new)",
         "a slow path whose packets are covered before their own acknowledgement keeps its credits",
         killer="unit",
     ),

@@ -124,21 +124,10 @@ StreamSender::AckResult StreamSender::take_ack(Time now, const wire::Packet& ack
   const bool names_loss = board_.lost_count() != lost_before &&
                           (una() == ack.psn || (sack_valid && board_.outstanding(ext.sack)));
   const bool any_progress = advanced || sack_is_new;
-  // A path is too slow beyond delta, and gets no more from three quarters of it on.
-  const int32_t lag = sack_is_new || late ? lag_of(ext) : 0;
-  const auto delta = static_cast<int32_t>(params_.reorder_delta);
-  const bool slow = lag > delta;
-  const bool lags = params_.own_ack_credit && lag > delta * 3 / 4;
+  bool slow = false;
   if (any_progress || late) {
-    report_to_window({.now = now,
-                      .rtt = rtt,
-                      .packets = acknowledged,
-                      .in_flight = board_.in_flight(),
-                      .vp = echoed_vp,
-                      .ece = (ext.flags & wire::kMpAckEce) != 0,
-                      .limited_by = limited_by(has_new, lags)},
-                     slow);
-    use_.wire_limited = false;
+    const cc::AckSample sample{.now = now, .rtt = rtt, .packets = acknowledged, .vp = echoed_vp};
+    slow = hear(sample, ext, sack_is_new || late, has_new);
   }
   if (any_progress) on_progress(now);
   detect(now);
@@ -158,6 +147,23 @@ void StreamSender::on_implied_ack(Time now, Psn aack) {
   on_progress(now);
   gate_.note_ack(now);
   gate_.update(facts(), board_.due_count() > 0);
+}
+
+// Tells window and paths of an acknowledgement; true: its path is too slow. `names_packet`: it
+// tells how its packet arrived.
+bool StreamSender::hear(cc::AckSample sample, const wire::MpAckExt& ext, bool names_packet,
+                        bool has_new) {
+  const int32_t lag = names_packet ? lag_of(ext) : 0;
+  const auto delta = static_cast<int32_t>(params_.reorder_delta);
+  const bool slow = lag > delta;
+  // From three quarters of delta on a path gets no more.
+  const bool lags = params_.own_ack_credit && lag > delta * 3 / 4;
+  sample.in_flight = board_.in_flight();
+  sample.ece = (ext.flags & wire::kMpAckEce) != 0;
+  sample.limited_by = limited_by(has_new, lags);
+  report_to_window(sample, slow);
+  use_.wire_limited = false;
+  return slow;
 }
 
 void StreamSender::report_to_window(const cc::AckSample& sample, bool slow) {

@@ -232,6 +232,7 @@ class StreamSender {
   uint16_t choose_path(Time now, const Choice& choice);
 
   void on_progress(Time now);
+  bool hear(cc::AckSample sample, const wire::MpAckExt& ext, bool names_packet, bool has_new);
   void report_to_window(const cc::AckSample& sample, bool slow);
   [[nodiscard]] bool has_due() const { return recovery_.next(board_).has_value(); }
   [[nodiscard]] Choice early_candidate() const;
