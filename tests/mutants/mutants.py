@@ -199,8 +199,8 @@ MUTANTS = [
     mutant(
         "retransmission-judged-by-its-psn",
         "stream/stream_sender_credits.cpp",
-        "  if (!gate_.clocked() || (ext.flags & wire::kMpAckReTx) != 0) return false;\n",
-        "  if (!gate_.clocked()) return false;\n",
+        "  if (!gate_.clocked() || (ext.flags & wire::kMpAckReTx) != 0) return 0;\n",
+        "  if (!gate_.clocked()) return 0;\n",
         "every loss makes good paths look slow",
         killer="unit",
     ),
@@ -259,6 +259,7 @@ MUTANTS = [
         "    if (psn.before(oldest_)) return false;\n",
         "",
         "a stranger's acknowledgement of any old packet gives a round-trip time",
+        SENDER,
         killer="unit",
     ),
     mutant(
@@ -267,6 +268,7 @@ MUTANTS = [
         "    before_ = now_;\n",
         "    before_ += now_;\n",
         "each acknowledgement that is lost takes a packet from the window for ever",
+        SENDER,
         killer="unit",
     ),
     mutant(
@@ -275,6 +277,7 @@ MUTANTS = [
         "std::min(granted, window > window_seen_ ? 2u : 1u)",
         "granted",
         "the credits of a dead path all go to the one whose acknowledgement came next",
+        SENDER,
         killer="unit",
     ),
     mutant(
@@ -283,6 +286,7 @@ MUTANTS = [
         "if (pathless_ > 0 && (stored_ == 0 || !on_path)) {",
         "if (pathless_ > 0) {",
         "what a dead path lost is sent on it again",
+        SENDER,
         killer="unit",
     ),
     mutant(
