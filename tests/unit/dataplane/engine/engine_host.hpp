@@ -102,7 +102,14 @@ class Host {
  public:
   Host(std::shared_ptr<MemoryWire> wire, int side,
        const std::function<void(WorkerConfig&)>& change = nullptr)
-      : port_(new MemoryPort(std::move(wire), side, derived_mac(ip(side)))) {
+      : Host(std::make_unique<MemoryPort>(std::move(wire), side, derived_mac(ip(side))), side,
+             Time::from_ns(1'000'000), change) {
+    port_ = static_cast<MemoryPort*>(&worker->port());
+  }
+  // On a port of the caller's, at a time of its choice.
+  Host(std::unique_ptr<Port> port, int side, Time start,
+       const std::function<void(WorkerConfig&)>& change = nullptr)
+      : now(start) {
     client_.abi_major = MPRDMA_ABI_MAJOR;
     client_.context = this;
     client_.on_event = [](void* context, const mprdma_abi_event* event) {
@@ -114,13 +121,14 @@ class Host {
     config.seed = 7 + static_cast<uint64_t>(side);
     config.params.rto_floor = Duration::ms(1);
     if (change) change(config);
-    worker = std::make_unique<Worker>(config, std::unique_ptr<Port>(port_), now);
+    worker = std::make_unique<Worker>(config, std::move(port), now);
     worker->add_client(&client_);
     commands = std::make_unique<Commands>(*worker);
     pd = out_handle(MPRDMA_ABI_ALLOC_PD);
   }
 
   static Ipv4 ip(int side) { return Ipv4(0x0a490001 + static_cast<uint32_t>(side)); }
+  // Of a host on a MemoryWire.
   MemoryPort& port() { return *port_; }
 
   // With lengths of the caller's choice.
@@ -309,8 +317,12 @@ class Host {
     return *wqe;
   }
   void end_send(HostQp& qp) {
-    mprdma_abi_store_release(&qp.sq.producer, qp.sq.producer + 1);
+    end_send_silently(qp);
     ring(qp);
+  }
+  // As a provider that tells the engine by the function `send`.
+  static void end_send_silently(HostQp& qp) {
+    mprdma_abi_store_release(&qp.sq.producer, qp.sq.producer + 1);
   }
   void post_recv(HostQp& qp, uint64_t wr_id, std::initializer_list<mprdma_abi_sge> sges) {
     mprdma_abi_recv_wqe* wqe = qp.recv_slot();
@@ -326,14 +338,14 @@ class Host {
                                          MPRDMA_ABI_ACCESS_REMOTE_WRITE |
                                          MPRDMA_ABI_ACCESS_REMOTE_READ;
 
-  Time now = Time::from_ns(1'000'000);
+  Time now;
   std::unique_ptr<Worker> worker;
   std::unique_ptr<Commands> commands;
   std::vector<mprdma_abi_event> events;
   uint32_t pd = 0;
 
  private:
-  MemoryPort* port_;
+  MemoryPort* port_ = nullptr;
   mprdma_abi_client client_{};
 };
 

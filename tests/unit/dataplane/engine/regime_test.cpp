@@ -1,0 +1,108 @@
+// What a message costs besides its instructions: system calls, and thus the other thread's core.
+// Both ends run in one thread and have no helper, so that the counts are exact.
+#include <gtest/gtest.h>
+
+#include "dataplane/engine/progress.hpp"
+#include "dataplane/sys/clock.hpp"
+#include "tests/unit/dataplane/engine/engine_host.hpp"
+#include "tests/unit/dataplane/port/port_test_support.hpp"
+
+namespace mprdma::dataplane {
+namespace {
+
+using testing::Host;
+using testing::HostCq;
+using testing::HostMr;
+using testing::HostQp;
+
+constexpr int kMessages = 1000;
+
+// One process: its port is one end of a wire of shared memory.
+struct Program {
+  Program(std::unique_ptr<Port> port, int side)
+      : host(std::move(port), side, clock_now(),
+             [](WorkerConfig& config) { config.params.rto_floor = Duration::s(1); }),
+        progress(*host.worker),
+        cq(host.make_cq()),
+        qp(host.make_qp(*cq)),
+        mr(host.make_mr(4096)) {}
+  void connect(const Program& peer, int peer_side) {
+    host.now = clock_now();
+    host.connect(*qp, Host::ip(peer_side), peer.qp->qpn);
+  }
+  void post(const Program& peer) {
+    auto& wqe = host.begin_send(*qp, MPRDMA_ABI_WRITE, 1, {{mr->addr(), 8, mr->key}});
+    wqe.remote_addr = peer.mr->addr();
+    wqe.rkey = peer.mr->key;
+    Host::end_send_silently(*qp);
+    progress.send(qp->doorbell);
+  }
+  int completions() {
+    mprdma_abi_cqe cqe{};
+    int found = 0;
+    for (; cq->poll(&cqe); ++found) EXPECT_EQ(cqe.status, MPRDMA_ABI_WC_SUCCESS);
+    return found;
+  }
+  // System calls that this side made to wake the other one.
+  [[nodiscard]] uint64_t wakes() { return host.worker->port().stats().wakeups_sent; }
+
+  Host host;
+  Progress progress;
+  std::unique_ptr<HostCq> cq;
+  std::unique_ptr<HostQp> qp;
+  std::unique_ptr<HostMr> mr;
+};
+
+class Regime : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(testing::until([&] {
+      a.host.worker->service(clock_now());
+      b.host.worker->service(clock_now());
+      return a.host.worker->link_up() && b.host.worker->link_up();
+    }));
+    a.connect(b, 1);
+    b.connect(a, 0);
+    // The two agree on a mode, and resolve their addresses.
+    ping_pong(10);
+  }
+  // Each side posts in turn, and both poll all the time.
+  void ping_pong(int messages) {
+    for (int i = 0; i < messages; ++i) {
+      one(a, b);
+      a.progress.poll();
+      one(b, a);
+      b.progress.poll();
+    }
+  }
+  static void one(Program& from, Program& to) {
+    from.post(to);
+    ASSERT_TRUE(testing::until([&] {
+      to.progress.poll();
+      from.progress.poll();
+      return from.completions() > 0;
+    }));
+  }
+
+  testing::LinkedPorts ports;
+  Program a{std::move(ports.a), 0};
+  Program b{std::move(ports.b), 1};
+};
+
+TEST_F(Regime, APolledPingPongWakesNobody) {
+  const uint64_t before = a.wakes() + b.wakes();
+  ping_pong(kMessages);
+  EXPECT_EQ(a.wakes() + b.wakes() - before, 0u);
+}
+
+TEST_F(Regime, AProgramThatSleepsIsWokenOnceForEachMessage) {
+  const uint64_t before = a.wakes();
+  for (int i = 0; i < 10; ++i) {
+    b.progress.idle();
+    one(a, b);
+  }
+  EXPECT_EQ(a.wakes() - before, 10u);
+}
+
+}  // namespace
+}  // namespace mprdma::dataplane
