@@ -50,7 +50,7 @@ MUTANTS = [
         "flush-in-reverse",
         "work/send_queue.hpp",
         "  out.wr_id = work.wr_id;\n",
-        "  out.wr_id = flushing_ ? queue_.at_index(queue_.tail_index() - 1).wr_id\n"
+        "  out.wr_id = failed() ? queue_.at_index(queue_.tail_index() - 1).wr_id\n"
         "                        : work.wr_id;\n",
         "flushed work comes out in the wrong order",
         ("mp/requester.cpp",),
