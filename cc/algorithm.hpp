@@ -19,11 +19,11 @@ namespace mprdma::cc {
 // network, so it may not grow; nor may it on a path that is nearly too slow for the others (kPath).
 enum class LimitedBy : uint8_t { kWindow, kApplication, kWire, kPath };
 
-// An acknowledgement of something new.
+// An acknowledgement of something new, or the own one of a packet that another had covered.
 struct AckSample {
   Time now = {};
-  Duration rtt = {};       // of the acknowledged packet; zero: not measured
-  uint32_t packets = 1;    // that it acknowledges for the first time; 0: all were SACKed before
+  Duration rtt = {};     // of the acknowledged packet; zero: not measured
+  uint32_t packets = 1;  // that it acknowledges for the first time; 0: all were acknowledged before
   uint32_t in_flight = 0;  // after it: sent, and neither acknowledged nor known lost
   uint16_t vp = 0;         // virtual path of the packet
   bool ece = false;        // the packet was marked

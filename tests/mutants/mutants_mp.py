@@ -145,8 +145,8 @@ MUTANTS = [
     mutant(
         "loss-by-time-is-news",
         "stream/stream_sender.cpp",
-        "  return any_progress || names_loss ? ",
-        "  return any_progress || board_.lost_count() != lost_before ? ",
+        "  if (any_progress || names_loss) return",
+        "  if (any_progress || board_.lost_count() != lost_before) return",
         "a stale or forged acknowledgement decides how the peer places",
         killer="unit",
     ),

@@ -154,9 +154,10 @@ void World::check_windows(const Node& node, uint32_t q) const {
   for (const auto* sender :
        {&qp.mp()->requester().sender(), &qp.mp()->responder().response_sender()}) {
     const uint32_t window = sender->window().packets();
-    expect(sender->credits() == 0 || sender->in_flight() + sender->credits() <= window,
-           "n{} qp{}: {} in flight and {} credits in a window of {}", node.number, q,
-           sender->in_flight(), sender->credits(), window);
+    const uint32_t used = sender->in_flight() + sender->awaited();
+    expect(sender->credits() == 0 || used + sender->credits() <= window,
+           "n{} qp{}: {} in flight, {} awaited and {} credits in a window of {}", node.number, q,
+           sender->in_flight(), sender->awaited(), sender->credits(), window);
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "switchsim/fabric/link_change.hpp"
@@ -80,7 +81,7 @@ std::string links_table(const json& now, const json& before) {
 
 std::string fabric_table(const json& now, const json& before) {
   const auto since = [&](const char* key) {
-    return now[key].get<double>() - (before.is_null() ? 0 : before[key].get<double>());
+    return now.value(key, 0.0) - (before.is_null() ? 0 : before.value(key, 0.0));
   };
   return fmt::format("fabric {}, up for {:.0f} s, {:.0f} % of a processor\n\n",
                      now["name"].get<std::string>(), now["uptime_s"].get<double>(),

@@ -102,7 +102,8 @@ inline constexpr uint32_t kRoceSpanMax = 65'536;
     "trip, even where p alone would wait longer; 0, or p = 0: p alone")                            \
   X(bool, own_ack_credit, "own_ack_credit", true, kMode, Range::flag(), "D14",                     \
     "the room of a packet waits for its own acknowledgement, and is used on the path which that "  \
-    "one echoes; room that no acknowledgement brings is used on random paths")                     \
+    "one echoes; room that no acknowledgement brings is used on random paths; not with "           \
+    "`recovery` = `paper`")                                                                        \
   X(bool, path_window_reduction, "path_window_reduction", true, kMode, Range::flag(), "paper 3.5", \
     "an acknowledgement that finds nothing to send takes one packet from the window")              \
   X(bool, window_give_back, "window_give_back", true, kMode, Range::flag(), "D8",                  \

@@ -6,9 +6,9 @@
 // Not in it, because a RoCE connection has it already: snd_una, snd_nxt, rcv_nxt, the message
 // number, the retransmission timer with its back-off. Not in it, because hardware sends when the
 // acknowledgement comes: the FIFO of unused credits. Not in it, because it is optional (10 bytes
-// more): early retransmission's second map of packets sent again and its two ages; and (6 bytes):
-// the two counts of late acknowledgements, snd_una when the round began, and the window at the last
-// acknowledgement (Params::own_ack_credit).
+// more): early retransmission's second map of packets sent again and its two ages; and (40 bytes at
+// L = 64) what Params::own_ack_credit needs: two bits for each of 128 packets below snd_una, two
+// PSNs, two counts.
 //
 // Maps count from snd_una (rcv_nxt): bit i is PSN snd_una + i. Times have 24 bits in units of 64 ns
 // and come round after 1.07 s; before that a sweep of the device marks them as old. Bytes are

@@ -4,15 +4,15 @@
 //
 // Hardware sends when the acknowledgement comes; software may find the wire busy or the application
 // late, so unused credits wait here in a short FIFO: those without a path first, because they are
-// the older ones, then by age. A credit that was unused for 3 RTT loses its path but stays valid.
+// mostly the older ones, then by age; a retransmission takes one with a path first. A credit that
+// was unused for 3 RTT loses its path but stays valid.
 //
 // What the window allows beyond the credits (burst control held it back, or an acknowledgement was
 // lost) leaves without a path once no acknowledgement came for half an RTT.
 //
-// Keeping paths apart [deviation]: an acknowledgement brings the credit of its own packet, on its
-// path, and one more there if the window has grown. Other room is of packets that were lost, or
-// whose acknowledgement was: its credits have no path, so that what a dead path held spreads over
-// all that are left, and does not pile up where the next acknowledgement came from.
+// Room of packets that were lost, or whose acknowledgement was, becomes credits without a path
+// [deviation], one for each acknowledgement beside its own: so what a dead path held spreads over
+// all that are left, and does not pile up where the next acknowledgements come from.
 #pragma once
 
 #include <algorithm>
@@ -45,18 +45,17 @@ class AckClock {
   }
 
   void note_ack(Time now) { burst_base_ = now; }
+  void note_orphans(uint32_t packets) { orphans_ = std::min(orphans_ + packets, kStoredMax); }
   // If `vp` is not a valid path, which a peer may echo, the credits have no path.
   template <class Facts>
   bool on_ack(Time now, uint16_t vp, const Facts& f, uint32_t most) {
     note_ack(now);
     const uint32_t allowed = room(f);
     uint32_t granted = std::min(allowed, most);
-    if (f.keeps_paths_apart()) {
-      const uint32_t window = f.window();
-      const uint32_t of_path = std::min(granted, window > window_seen_ ? 2u : 1u);
-      window_seen_ = window;
-      pathless_ += granted - of_path;
-      granted = of_path;
+    if (orphans_ > 0 && granted > 1) {
+      --orphans_;
+      --granted;
+      ++pathless_;
     }
     for (uint32_t n = std::min(granted, kStoredMax - stored_); n > 0; --n) store(now, vp);
     return allowed > 0;
@@ -70,10 +69,12 @@ class AckClock {
     if (used > window && !f.exceeds_window()) drop(std::min(used - window, credits()));
     const bool under_way = !f.idle() && (!f.exact() || f.in_flight() > 0);
     if (under_way || (work && credits() > 0)) return;
+    orphans_ = 0;
     pathless_ += std::max(room(f), credits() == 0 ? 1u : 0u);
   }
   template <class Facts>
   void refill(const Facts& f) {
+    orphans_ = 0;
     pathless_ += room(f);
   }
   template <class Facts>
@@ -132,7 +133,7 @@ class AckClock {
     vps_[(head_ + stored_++) % kStoredMax] = vp;
     stored_at_ = now;
   }
-  void clear() { pathless_ = stored_ = 0; }
+  void clear() { pathless_ = stored_ = orphans_ = 0; }
   // Takes back `count` credits, the oldest first.
   void drop(uint32_t count) {
     DCHECK(count <= credits());
@@ -148,9 +149,9 @@ class AckClock {
   uint32_t pathless_ = 0;  // credits without a path
   uint32_t head_ = 0;
   uint32_t stored_ = 0;
-  uint32_t window_seen_ = UINT32_MAX;  // the window at the last acknowledgement
-  Time stored_at_;                     // time of the newest credit in the FIFO
-  Time burst_base_;                    // the last acknowledgement, or expiry of the burst timer
+  uint32_t orphans_ = 0;  // packets whose room no acknowledgement will bring
+  Time stored_at_;        // time of the newest credit in the FIFO
+  Time burst_base_;       // the last acknowledgement, or expiry of the burst timer
   std::array<uint16_t, kStoredMax> vps_{};
 };
 

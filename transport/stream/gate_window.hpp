@@ -24,6 +24,7 @@ class WindowGate {
   }
   [[nodiscard]] uint32_t credits() const { return 0; }
   void note_ack(Time) {}
+  void note_orphans(uint32_t) {}
   template <class Facts>
   bool on_ack(Time, uint16_t, const Facts&, uint32_t) {
     return false;

@@ -6,44 +6,66 @@
 // An acknowledgement that does not come within one to two rounds (round trips) is lost.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <optional>
 
 #include "base/psn.hpp"
+#include "transport/core/param_list.hpp"
 
 namespace mprdma::transport {
 
+// How far behind the furthest packet another one came, as its path is judged (paper 3.4): not far,
+// so far that the path may not have more, or so far that it is too slow.
+enum class Lag : uint8_t { kSmall, kLimit, kSlow };
+
 class LateAcks {
  public:
-  // How many are still expected.
-  [[nodiscard]] uint32_t count() const { return before_ + now_; }
-  // An acknowledgement covered so many packets besides the one that it names.
-  void on_covered(uint32_t packets) { now_ += packets; }
-  // An acknowledgement names this packet, below snd_una. False: it was not expected; a duplicate,
-  // or somebody's who knows no better.
-  bool take(Psn psn) {
-    if (psn.before(oldest_)) return false;
-    uint32_t& of_round = psn.before(round_una_) ? before_ : now_;
-    if (of_round == 0) return false;
-    --of_round;
-    return true;
+  // How many are expected.
+  [[nodiscard]] uint32_t count() const { return count_; }
+  // An acknowledgement is the first to cover this packet, and names another one. PSNs ascend.
+  void expect(Psn psn, Lag lag) {
+    if (oldest_.distance_to(psn) >= kSlots) drop_before(psn - (kSlots - 1));
+    slot(psn) = static_cast<uint8_t>(1 + static_cast<uint8_t>(lag));
+    ++count_;
   }
-  void end_round(Psn una) {
-    before_ = now_;
-    now_ = 0;
-    oldest_ = round_una_;
+  // An acknowledgement names this packet, below snd_una. Nothing: it was not expected; a duplicate,
+  // a copy's, or somebody's who knows no better.
+  std::optional<Lag> take(Psn psn) {
+    const int32_t at = oldest_.distance_to(psn);
+    if (count_ == 0 || at < 0 || at >= kSlots || slot(psn) == 0) return std::nullopt;
+    const auto lag = static_cast<Lag>(slot(psn) - 1);
+    slot(psn) = 0;
+    --count_;
+    return lag;
+  }
+  // Returns how many are not expected any more.
+  uint32_t end_round(Psn una) {
+    const uint32_t before = count_;
+    drop_before(round_una_);
     round_una_ = una;
+    return before - count_;
   }
-  void clear() { before_ = now_ = 0; }
-  void reset(Psn first) {
-    *this = LateAcks();
-    round_una_ = oldest_ = first;
+  // None is expected any more.
+  void forget(Psn una) {
+    if (count_ > 0) slots_.fill(0);
+    count_ = 0;
+    oldest_ = round_una_ = una;
   }
 
  private:
-  uint32_t before_ = 0;  // covered in the round before this one
-  uint32_t now_ = 0;     // in this round
-  Psn round_una_;        // snd_una when it began
-  Psn oldest_;           // snd_una when the round before it began
+  static constexpr auto kSlots = static_cast<int32_t>(kSendSpanMax);
+
+  uint8_t& slot(Psn psn) { return slots_[psn.value() % kSendSpanMax]; }
+  void drop_before(Psn psn) {
+    for (; count_ > 0 && oldest_.before(psn); ++oldest_) (void)take(oldest_);
+    if (oldest_.before(psn)) oldest_ = psn;
+  }
+
+  std::array<uint8_t, kSendSpanMax> slots_{};  // by PSN; 0: none is expected, else 1 + Lag
+  uint32_t count_ = 0;
+  Psn oldest_;     // every PSN with a slot is in [oldest_, oldest_ + kSlots)
+  Psn round_una_;  // snd_una when this round began
 };
 
 }  // namespace mprdma::transport

@@ -13,6 +13,7 @@ namespace mprdma::transport {
 
 // What a gate asks its stream. The sender has its own; this one only serves the concept below.
 struct GateFacts {
+  // With those that have arrived, but keep their room (late_acks.hpp).
   [[nodiscard]] uint32_t in_flight() const { return 0; }
   // Packets.
   [[nodiscard]] uint32_t window() const { return 1; }
@@ -22,8 +23,6 @@ struct GateFacts {
   [[nodiscard]] bool exact() const { return true; }
   // The window does not hold retransmissions back now.
   [[nodiscard]] bool exceeds_window() const { return false; }
-  // An acknowledgement brings the credit of its own packet, and no other one's, to its path.
-  [[nodiscard]] bool keeps_paths_apart() const { return false; }
 };
 
 // A gate is a pure class in a file of its own; each stream has an object of it. `f` are facts as
@@ -34,6 +33,7 @@ struct GateFacts {
 //   open_early(f)         an early retransmission may leave, which counts as in flight already
 //   credits()             packets that may leave at once; 0 without credits
 //   note_ack(now)         acknowledgements come
+//   note_orphans(n)       n packets were lost, or their acknowledgements: nobody brings their room
 //   on_ack(now, vp, f, n) so does this one, which grants n credits on its path at most; true if the
 //                         window had room for one
 //   update(f, work)       window or packets in flight have changed; `work`: packets are ready
@@ -55,6 +55,7 @@ concept SendGate = std::default_initializable<G> &&
   { c.open_early(f) } -> std::same_as<bool>;
   { c.credits() } -> std::same_as<uint32_t>;
   g.note_ack(now);
+  g.note_orphans(n);
   { g.on_ack(now, vp, f, n) } -> std::same_as<bool>;
   g.update(f, work);
   g.refill(f);

@@ -66,6 +66,9 @@ class StreamGate {
   void note_ack(Time now) {
     visit([=](auto& g) { g.note_ack(now); });
   }
+  void note_orphans(uint32_t packets) {
+    visit([=](auto& g) { g.note_orphans(packets); });
+  }
   template <class Facts>
   bool on_ack(Time now, uint16_t vp, const Facts& f, uint32_t most) {
     return visit([&](auto& g) { return g.on_ack(now, vp, f, most); });

@@ -58,7 +58,7 @@ void StreamSender::reset(Psn first, uint16_t vp, const Prng& paths) {
   board_ = Scoreboard(first);
   recovery_.reset(first);
   undo_.reset(first);
-  late_.reset(first);
+  late_.forget(first);
   paths_.reset(vp, paths);
   gate_.update(facts(), false);
 }
@@ -96,8 +96,8 @@ StreamSender::AckResult StreamSender::take_ack(Time now, const wire::Packet& ack
   const bool sack_is_new = sack_valid && received && board_.outstanding(ext.sack) &&
                            (ext.sack.before(ack.psn) || !board_.sacked(ext.sack));
   const bool advanced = una().before(ack.psn);
-  const bool late =
-      sack_valid && received && ext.sack.before(una()) && late_.count() > 0 && late_.take(ext.sack);
+  const bool below = sack_valid && received && ext.sack.before(una());
+  const std::optional<Lag> late = below ? late_.take(ext.sack) : std::nullopt;
   const uint32_t open_before = board_.unacknowledged();
   Duration rtt;
   if (sack_is_new || late) {
@@ -108,37 +108,48 @@ StreamSender::AckResult StreamSender::take_ack(Time now, const wire::Packet& ack
     if (ext.sack.at_or_after(ack.psn)) process_sack(ext.sack);
   }
   if (received && sack_valid) recovery_.on_received();
-  if (advanced) advance(now, ack.psn);
-  const uint32_t acknowledged = open_before - board_.unacknowledged();
-  const uint32_t named = sack_is_new ? 1 : 0;
-  expect_late_acks(std::max(acknowledged, named) - named);
+  if (advanced) {
+    expect_late_acks(ack.psn, sack_is_new ? ext.sack : nxt());
+    advance(now, ack.psn);
+  }
 
   const uint32_t lost_before = board_.lost_count();
-  if (ext.nack == wire::NackCode::kWindowOverflow) {
-    const bool names_drop = sack_valid && board_.outstanding(ext.sack);
-    const Nack nack{ack.psn, names_drop ? std::optional(ext.sack) : std::nullopt};
-    Report report(*this, now, nack.dropped, echoed_vp);
-    recovery_.on_nack(board_, nack, report);
-  }
+  if (ext.nack == wire::NackCode::kWindowOverflow) take_overflow(now, ack, echoed_vp);
   // Losses found by age or reordering do not make a stale acknowledgement count as progress.
   const bool names_loss = board_.lost_count() != lost_before &&
                           (una() == ack.psn || (sack_valid && board_.outstanding(ext.sack)));
   const bool any_progress = advanced || sack_is_new;
-  bool slow = false;
+  // That a copy comes late is no fault of its path.
+  Lag lag = Lag::kSmall;
+  if (gate_.clocked() && (ext.flags & wire::kMpAckReTx) == 0) {
+    if (sack_is_new) lag = judge_lag(ext.sack, board_.sack_end());
+    if (late) lag = *late;
+  }
   if (any_progress || late) {
+    const uint32_t acknowledged = open_before - board_.unacknowledged();
     const cc::AckSample sample{.now = now, .rtt = rtt, .packets = acknowledged, .vp = echoed_vp};
-    slow = hear(sample, ext, sack_is_new || late, has_new);
+    hear(sample, ext, lag, has_new);
   }
   if (any_progress) on_progress(now);
   detect(now);
   if (board_.lost_count() != lost_before && !any_progress) rto_.restart(now);
   // Behind the timer: what it waits for may be lost, and only a timeout may tell.
   if (sack_valid && ext.nack == wire::NackCode::kSyncTooEarly) defer(now, ack.psn, ext.sack);
-  grant_credits(now, ack.vp, any_progress || late, slow, has_new);
+  grant_credits(now, ack.vp, any_progress || late.has_value(), lag, has_new);
   if (trace_.on()) [[unlikely]] {
     raise(now, TraceKind::window, una());
   }
-  return any_progress || names_loss ? AckResult::kProgress : AckResult::kStale;
+  if (any_progress || names_loss) return AckResult::kProgress;
+  return late ? AckResult::kLate : AckResult::kStale;
+}
+
+// The receiver's window was full.
+void StreamSender::take_overflow(Time now, const wire::Packet& ack, uint16_t vp) {
+  const wire::MpAckExt& ext = ack.mp_ack;
+  const bool names_drop = (ext.flags & wire::kMpAckSackValid) != 0 && board_.outstanding(ext.sack);
+  const Nack nack{ack.psn, names_drop ? std::optional(ext.sack) : std::nullopt};
+  Report report(*this, now, nack.dropped, vp);
+  recovery_.on_nack(board_, nack, report);
 }
 
 void StreamSender::on_implied_ack(Time now, Psn aack) {
@@ -149,21 +160,13 @@ void StreamSender::on_implied_ack(Time now, Psn aack) {
   gate_.update(facts(), board_.due_count() > 0);
 }
 
-// Tells window and paths of an acknowledgement; true: its path is too slow. `names_packet`: it
-// tells how its packet arrived.
-bool StreamSender::hear(cc::AckSample sample, const wire::MpAckExt& ext, bool names_packet,
-                        bool has_new) {
-  const int32_t lag = names_packet ? lag_of(ext) : 0;
-  const auto delta = static_cast<int32_t>(params_.reorder_delta);
-  const bool slow = lag > delta;
-  // From three quarters of delta on a path gets no more.
-  const bool lags = params_.own_ack_credit && lag > delta * 3 / 4;
+// Tells window and paths of an acknowledgement whose packet came with this lag.
+void StreamSender::hear(cc::AckSample sample, const wire::MpAckExt& ext, Lag lag, bool has_new) {
   sample.in_flight = board_.in_flight();
   sample.ece = (ext.flags & wire::kMpAckEce) != 0;
-  sample.limited_by = limited_by(has_new, lags);
-  report_to_window(sample, slow);
+  sample.limited_by = limited_by(has_new, lag);
+  report_to_window(sample, lag == Lag::kSlow);
   use_.wire_limited = false;
-  return slow;
 }
 
 void StreamSender::report_to_window(const cc::AckSample& sample, bool slow) {
@@ -193,6 +196,7 @@ void StreamSender::on_progress(Time now) {
 void StreamSender::advance(Time now, Psn aack) {
   const Psn from = una();
   const uint32_t count = board_.advance(aack);
+  if (idle()) late_.forget(una());  // the whole window is free
   if (probe_.head) probe_.due = probe_.head = false;
   recovery_.on_advance(board_, count);
   undo_.on_advance(from, aack);
@@ -221,6 +225,8 @@ void StreamSender::mark_lost(Time now, Psn psn, LossCause cause, uint16_t vp) {
     undo_.lose(psn);
   } else {
     paths_.on_loss(vp);
+    // What the receiver's window dropped says nothing against its path.
+    if (params_.own_ack_credit && cause != LossCause::kNack) gate_.note_orphans(1);
     if (board_.penalise(psn) && params_.loss_shrinks_window) {
       window_.on_loss({.now = now, .kind = cc::LossKind::kHole, .vp = vp});
     }
@@ -391,7 +397,7 @@ void StreamSender::on_timeout(Time now) {
   board_.release_all();
   Report report(*this, now);
   recovery_.on_timeout(board_, report);
-  late_.clear();
+  late_.forget(una());
   gate_.on_timeout(facts());
   paths_.on_timeout(now);
   // The receiver holds the head of line: it was not ready, and its word of that was lost.

@@ -47,6 +47,7 @@ class StreamSender {
   enum class AckResult : uint8_t {
     kGhost,  // acknowledges a PSN that was never sent: nothing was changed
     kStale,  // acknowledges nothing new
+    kLate,   // of a packet that another acknowledgement has covered before
     kProgress,
   };
 
@@ -139,6 +140,8 @@ class StreamSender {
   [[nodiscard]] bool idle() const { return board_.idle(); }
   [[nodiscard]] uint32_t span() const { return board_.span(); }
   [[nodiscard]] uint32_t in_flight() const { return recovery_.in_flight(board_); }
+  // Packets that have arrived, and keep their room for their own acknowledgement.
+  [[nodiscard]] uint32_t awaited() const { return late_.count(); }
   // Packets that may leave at once; in_flight() + credits() <= window, but see gate_ack_clock.hpp.
   [[nodiscard]] uint32_t credits() const { return gate_.credits(); }
   // True if a packet needs a credit.
@@ -172,7 +175,6 @@ class StreamSender {
     [[nodiscard]] uint32_t window() const { return sender.window_.packets(); }
     [[nodiscard]] bool idle() const { return sender.idle(); }
     [[nodiscard]] bool exact() const { return sender.recovery_.exact(); }
-    [[nodiscard]] bool keeps_paths_apart() const { return sender.params_.own_ack_credit; }
     [[nodiscard]] bool exceeds_window() const { return sender.recovery_.exceeds_window(); }
   };
   [[nodiscard]] Facts facts() const { return {*this, late_.count()}; }
@@ -180,6 +182,7 @@ class StreamSender {
   [[nodiscard]] Facts facts_of_silence() const { return {*this, 0}; }
 
   AckResult take_ack(Time now, const wire::Packet& ack, bool has_new);
+  void take_overflow(Time now, const wire::Packet& ack, uint16_t vp);
   AckResult take_run(Time now, const wire::Packet& ack, bool has_new);
   // stream_sender_steady.cpp
   struct SteadyFacts;
@@ -223,16 +226,16 @@ class StreamSender {
   void undo_timeout(Time now);
   // stream_sender_credits.cpp
   void begin_instant(Time now, bool has_new);
-  [[nodiscard]] cc::LimitedBy limited_by(bool has_new, bool lags) const;
+  [[nodiscard]] cc::LimitedBy limited_by(bool has_new, Lag lag) const;
   [[nodiscard]] uint32_t explore_per_mille() const;
-  void expect_late_acks(uint32_t covered);
-  [[nodiscard]] int32_t lag_of(const wire::MpAckExt& ext) const;
-  void grant_credits(Time now, uint16_t vp, bool progress, bool slow, bool has_new);
+  void expect_late_acks(Psn aack, Psn named);
+  [[nodiscard]] Lag judge_lag(Psn psn, Psn end) const;
+  void grant_credits(Time now, uint16_t vp, bool progress, Lag lag, bool has_new);
   [[nodiscard]] bool restart_due(Time now) const;
   uint16_t choose_path(Time now, const Choice& choice);
 
   void on_progress(Time now);
-  bool hear(cc::AckSample sample, const wire::MpAckExt& ext, bool names_packet, bool has_new);
+  void hear(cc::AckSample sample, const wire::MpAckExt& ext, Lag lag, bool has_new);
   void report_to_window(const cc::AckSample& sample, bool slow);
   [[nodiscard]] bool has_due() const { return recovery_.next(board_).has_value(); }
   [[nodiscard]] Choice early_candidate() const;

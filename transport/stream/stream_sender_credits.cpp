@@ -20,7 +20,7 @@ void StreamSender::begin_instant(Time now, bool has_new) {
   round_.vps_before = round_.vps;
   round_.vps = 0;
   paths_.on_round();
-  late_.end_round(una());
+  gate_.note_orphans(late_.end_round(una()));
   if (gate_.clocked()) round_.explore = paths_.chance(explore_per_mille());
 }
 
@@ -34,16 +34,20 @@ uint32_t StreamSender::explore_per_mille() const {
   return std::max(by_rounds, static_cast<uint32_t>(by_time));
 }
 
-// An acknowledgement is the first to cover so many packets besides the one that it names.
-void StreamSender::expect_late_acks(uint32_t covered) {
+// An acknowledgement is about to advance snd_una to `aack`: the packets in flight that it covers
+// have arrived, and their own acknowledgements are under way, except that of `named`.
+void StreamSender::expect_late_acks(Psn aack, Psn named) {
   if (!params_.own_ack_credit || !gate_.clocked() || !recovery_.exact()) return;
-  if (idle()) return late_.clear();  // the whole window is free
-  late_.on_covered(covered);
+  const Psn end = psn_max(board_.sack_end(), aack);
+  for (Psn psn = una(); psn.before(aack); ++psn) {
+    if (psn == named || board_.sacked(psn) || board_.lost(psn)) continue;
+    late_.expect(psn, judge_lag(psn, end));
+  }
 }
 
 // Tells what kept the stream from sending more before this acknowledgement.
-cc::LimitedBy StreamSender::limited_by(bool has_new, bool lags) const {
-  if (lags) return cc::LimitedBy::kPath;
+cc::LimitedBy StreamSender::limited_by(bool has_new, Lag lag) const {
+  if (lag != Lag::kSmall) return cc::LimitedBy::kPath;
   if (!params_.limit_growth) return cc::LimitedBy::kWindow;
   const bool clocked = gate_.clocked();
   if (clocked ? use_.wire_waits : use_.wire_limited) return cc::LimitedBy::kWire;
@@ -51,16 +55,21 @@ cc::LimitedBy StreamSender::limited_by(bool has_new, bool lags) const {
   return backlog ? cc::LimitedBy::kWindow : cc::LimitedBy::kApplication;
 }
 
-// How far behind the furthest one a packet has arrived, as far as that judges its path (paper 3.4).
-int32_t StreamSender::lag_of(const wire::MpAckExt& ext) const {
-  if (!gate_.clocked() || (ext.flags & wire::kMpAckReTx) != 0) return 0;
-  return ext.sack.distance_to(board_.sack_end()) - 1;
+// Judges a path by a packet that came over it when end - 1 was the furthest one. With delta = L no
+// path is too slow.
+Lag StreamSender::judge_lag(Psn psn, Psn end) const {
+  if (params_.reorder_delta >= params_.window_slots) return Lag::kSmall;
+  const int32_t lag = psn.distance_to(end) - 1;
+  const auto delta = static_cast<int32_t>(params_.reorder_delta);
+  if (lag > delta) return Lag::kSlow;
+  return params_.own_ack_credit && lag > delta * 3 / 4 ? Lag::kLimit : Lag::kSmall;
 }
 
 // Grants the credits of an acknowledgement that echoes `vp`, after the window and the maps were
 // updated.
-void StreamSender::grant_credits(Time now, uint16_t vp, bool progress, bool slow, bool has_new) {
+void StreamSender::grant_credits(Time now, uint16_t vp, bool progress, Lag lag, bool has_new) {
   if (!gate_.clocked()) return;
+  const bool slow = lag == Lag::kSlow;
   const bool work = has_new || has_due() || early_candidate().any();
   const bool room = gate_.on_ack(now, vp, facts(), work && !slow ? recovery_.burst() : 0);
   if (room && !slow && !work && progress && params_.path_window_reduction) {
@@ -78,7 +87,7 @@ void StreamSender::on_backlog(Time now) {
     window_.reset();
     undo_.on_restart(window_);
     recovery_.on_restart();
-    late_.clear();
+    late_.forget(una());
     gate_.restart(facts());
     last_backlog_ = now;
     ++stats_.restarts;

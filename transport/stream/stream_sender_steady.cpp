@@ -16,7 +16,6 @@ struct StreamSender::SteadyFacts {
   [[nodiscard]] bool idle() const { return sender.idle(); }
   [[nodiscard]] bool exact() const { return true; }
   [[nodiscard]] bool exceeds_window() const { return false; }
-  [[nodiscard]] bool keeps_paths_apart() const { return sender.params_.own_ack_credit; }
 };
 
 uint16_t StreamSender::send_steady(Time now) {
@@ -43,7 +42,7 @@ void StreamSender::take_steady(Time now, const SteadyAck& ack, bool has_new) {
   const Psn from = una();
   cc::AckSample sample{.now = now, .vp = ack.vp >= wire::kVirtualPathMin ? ack.vp : uint16_t{0}};
   for (uint32_t left = ack.run + 1; left-- > 0;) {
-    sample.limited_by = limited_by(has_new, false);
+    sample.limited_by = limited_by(has_new, Lag::kSmall);
     if (left == 0) sample.rtt = rtt_.on_echo(now, ack.echoed_timestamp, ack.delay_us);
     sample.packets = board_.advance(ack.aack - left);
     if (sample.may_grow() && window_.packets() < params_.window_max) {

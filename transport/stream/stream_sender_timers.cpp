@@ -39,7 +39,7 @@ void StreamSender::expire(Time now) {
     release_deferred(now);
     gate_.update(facts(), true);
   } else if constexpr (kTimer == Timer::kBurst) {
-    late_.clear();
+    late_.forget(una());
     gate_.on_deadline(now, facts(), srtt() / 2);
   } else if constexpr (kTimer == Timer::kTimeout) {
     on_timeout(now);

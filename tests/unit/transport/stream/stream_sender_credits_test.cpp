@@ -249,27 +249,104 @@ TEST(OwnAckCredit, AnIdleStreamWaitsForNoAcknowledgement) {
 }
 
 TEST(OwnAckCredit, TheRoomOfALostPacketLeavesOnARandomPath) {
-  Params p = params_with(8);
+  Params p = params_with(16);
+  p.loss_shrinks_window = false;
+  p.loss_trigger = 8;
+  Stream s(p);
+  s.send();
+  for (int i = 1; i <= 8; ++i) s.ack(0, i, 50'001);  // the eighth shows that 0 is lost
+  const Paths paths = s.send();
+  ASSERT_EQ(paths.size(), 9u);
+  EXPECT_EQ(std::count(paths.begin(), paths.end(), 50'001), 8);
+}
+
+TEST(OwnAckCredit, WhatTheReceiversWindowDroppedIsNoFaultOfItsPath) {
+  Params p = params_with(16);
   p.loss_shrinks_window = false;
   Stream s(p);
   s.send();
   s.ack(0, 1, 50'001);
-  s.send();
-  s.overflow(0, 3, 50'002);  // 0 and 3 are lost
-  s.ack(0, 2, 50'001);
+  s.overflow(0, 15, 50'001);  // 0 is a hole, 15 lay beyond the window
   const Paths paths = s.send();
-  EXPECT_EQ(paths.size(), 3u);
-  EXPECT_EQ(std::count(paths.begin(), paths.end(), 50'001), 1);
+  EXPECT_EQ(paths, (Paths{50'001, 50'001, 50'001}));
+}
+
+// Each acknowledgement is heard once, and only if its packet was in flight when it was covered.
+TEST(OwnAckCredit, DuplicatesAndCopiesBringNothing) {
+  Stream s(params_with(8));
+  s.send();
+  s.ack(0, 2, 50'003);
+  s.ack(4, 3, 50'001);  // 0 and 1 are expected
+  s.ack(4, 2, 50'003, wire::kMpAckEce);
+  s.ack(4, 0, 50'002, wire::kMpAckEce);
+  s.ack(4, 0, 50'002, wire::kMpAckEce);
+  EXPECT_EQ(s.window_raw(), 8 * kOne - kOne / 2);
+  EXPECT_EQ(s.sender.awaited(), 1u);
+  s.ack(4, 1, 50'002, wire::kMpAckEce);
+  EXPECT_EQ(s.window_raw(), 7 * kOne);
+}
+
+TEST(OwnAckCredit, ALostPacketThatIsCoveredHasNoRoomToKeep) {
+  Stream s(params_with(8));
+  s.send();
+  s.time_out();  // all are lost
+  s.send(1);
+  s.ack(6, 0, 50'001, wire::kMpAckReTx);
+  EXPECT_EQ(s.sender.awaited(), 0u);
+}
+
+TEST(OwnAckCredit, AnImpliedAcknowledgementOfAllFreesTheWindow) {
+  Stream s(params_with(8));
+  s.send();
+  s.ack(4, 3, 50'001);
+  EXPECT_EQ(s.sender.awaited(), 3u);
+  s.sender.on_implied_ack(s.now, s.psn(8));
+  EXPECT_EQ(s.sender.awaited(), 0u);
+}
+
+TEST(OwnAckCredit, SilenceFreesWhatWasKept) {
+  Stream s(params_with(8));
+  s.send();
+  s.ack(4, 3, 50'001);
+  EXPECT_EQ(s.sends(), 1);
+  EXPECT_EQ(s.sender.next_deadline(true) - s.now, Duration::us(5)) << "half a round trip";
+  s.time_out();
+  EXPECT_EQ(s.sender.awaited(), 0u);
+  EXPECT_EQ(s.sends(), 3);
+  EXPECT_EQ(s.sender.in_flight(), 8u);
+}
+
+TEST(OwnAckCredit, ATimeoutFreesWhatWasKept) {
+  Stream s(params_with(8));
+  s.send();
+  s.backlog = false;
+  s.ack(4, 3, 50'001);
+  ASSERT_EQ(s.sender.awaited(), 3u);
+  s.time_out();
+  EXPECT_EQ(s.sender.awaited(), 0u);
+}
+
+TEST(OwnAckCredit, DeltaOfTheWholeWindowJudgesNoPath) {
+  Params p = params_with(32);
+  p.window_slots = 32;
+  p.reorder_delta = 32;
+  p.window_max = 64;
+  Stream s(p);
+  s.send();
+  for (int i = 1; i < 31; ++i) s.ack(0, i, 50'001);
+  const uint32_t before = s.window_raw();
+  s.ack(31, 0, 50'002);
+  EXPECT_GT(s.window_raw(), before);
+  EXPECT_EQ(s.counters.acks_pruned, 0u);
 }
 
 TEST(OwnAckCredit, ARetransmissionTakesAPathThatWorks) {
-  Params p = params_with(8);
+  Params p = params_with(16);
   p.loss_shrinks_window = false;
+  p.loss_trigger = 8;
   Stream s(p);
   s.send();
-  s.ack(0, 1, 50'001);
-  s.overflow(0, 3, 50'002);
-  s.ack(0, 2, 50'001);
+  for (int i = 1; i <= 8; ++i) s.ack(0, i, 50'001);
   const Paths first = s.send(1);
   EXPECT_EQ(s.last.kind, Kind::kRetransmit);
   EXPECT_EQ(first, (Paths{50'001}));
