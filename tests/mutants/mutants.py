@@ -95,8 +95,9 @@ MUTANTS = [
     mutant(
         "nack-names-one-psn-only",
         "stream/stream_sender.cpp",
-        "    const bool names_drop = sack_valid && board_.outstanding(ext.sack);\n",
-        "    const bool names_drop = false;\n",
+        "  const bool names_drop = (ext.flags & wire::kMpAckSackValid) != 0 && "
+        "board_.outstanding(ext.sack);\n",
+        "  const bool names_drop = false;\n",
         "what the window dropped waits for a timeout",
     ),
     mutant(

@@ -245,11 +245,9 @@ MUTANTS = [
     mutant(
         "synchronise-too-early-counts-as-loss",
         "stream/stream_sender.cpp",
-        "  if (ext.nack == wire::NackCode::kWindowOverflow) {\n"
-        "    const bool names_drop",
+        "  if (ext.nack == wire::NackCode::kWindowOverflow) take_overflow",
         "  if (ext.nack == wire::NackCode::kWindowOverflow ||\n"
-        "      ext.nack == wire::NackCode::kSyncTooEarly) {\n"
-        "    const bool names_drop",
+        "      ext.nack == wire::NackCode::kSyncTooEarly) take_overflow",
         "reordering costs window",
     ),
     mutant(
