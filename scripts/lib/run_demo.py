@@ -24,6 +24,7 @@ from screen import Screen  # noqa: E402
 NEEDS = "demo-needs"  # of meson: what this and the command lines of README run
 TOPOLOGY = ROOT / "switchsim/scenarios/fabric-four-paths.toml"
 DEFAULT_RATE = 1e9  # bits per second: what two cores carry, four times over
+QUEUE_LEAST_KB = 400  # of the sample; a faster path has more, so that it marks before it drops
 RED_LEAST_KB = (12, 24)  # three packets: below that a path is not kept busy
 CHECK = {"ops": 2000, "qps": 4}  # in each of two directions
 START_S, CHECK_S = 2, 5  # roughly, of a case's programs and of that check: for the time left
@@ -67,9 +68,11 @@ def topology(path_rate, port_kind):
             *(max(float(kb) * path_rate / DEFAULT_RATE, least)
               for kb, least in zip(found.groups(), RED_LEAST_KB))),
         text)  # fmt: skip
+    longest = f"{max(QUEUE_LEAST_KB, QUEUE_LEAST_KB * path_rate / DEFAULT_RATE):g}"
+    text, queues = re.subn(r"(?m)^queue_kb = \d+$", f"queue_kb = {longest}", text)
     text, rates = re.subn(r'(?m)^rate = ".*"$', f'rate = "{path_rate / 1e6:g}Mbps"', text)
     text, hosts = re.subn(r'(?m)^(ip = ".*")$', rf'\1\nport = "{port_kind}"', text)
-    if (marks, rates, hosts) != (1, 1, 2):
+    if (marks, queues, rates, hosts) != (1, 1, 1, 2):
         raise Failure(f"{TOPOLOGY.name}: not the topology that the demo knows")
     return text
 

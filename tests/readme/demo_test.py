@@ -154,9 +154,11 @@ class ContentsTest(unittest.TestCase):
     """Bytes are compared over all that the cases break, at once."""
 
     def test_slower_paths_mark_after_the_same_time_but_not_before_three_packets(self):
-        for rate, marks in ((1e9, "60, 120"), (500e6, "30, 60"), (100e6, "12, 24")):
+        for rate, marks, queue in ((1e10, "600, 1200", 4000), (1e9, "60, 120", 400),
+                                   (500e6, "30, 60", 400), (100e6, "12, 24", 400)):  # fmt: skip
             text = run_demo.topology(rate, "local")
             self.assertIn(f"red = [1.0, {marks}]", text)
+            self.assertIn(f"queue_kb = {queue}\n", text)
             self.assertIn(f'rate = "{rate / 1e6:g}Mbps"', text)
 
     def test_paths_are_broken(self):
