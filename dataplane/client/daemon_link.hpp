@@ -27,7 +27,9 @@ namespace mprdma::dataplane::client {
 
 class DaemonLink final : public Daemon {
  public:
-  static constexpr Duration kCommandTimeout = Duration::s(2);
+  // A daemon that serves many busy processes can be without a core for a second or two; one that
+  // died is noticed at once.
+  static constexpr Duration kCommandTimeout = Duration::s(10);
 
   explicit DaemonLink(std::string path);
   ~DaemonLink() override;

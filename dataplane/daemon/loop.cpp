@@ -51,6 +51,7 @@ Status DaemonLoop::start() {
 }
 
 void DaemonLoop::run() {
+  request_service_share();
   request_low_latency();
   while (!down_) step(Duration::infinite());
 }

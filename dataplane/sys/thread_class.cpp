@@ -1,12 +1,15 @@
 #include "dataplane/sys/thread_class.hpp"
 
+#include <fcntl.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstdint>
 #include <ctime>
+#include <string>
 
 namespace mprdma::dataplane {
 
@@ -24,6 +27,9 @@ struct SchedAttr {
   uint64_t period_ns = 0;
 };
 
+// Nine times the share of an ordinary process.
+constexpr int kServiceNice = -10;
+
 // A lock is held for less than these take, unless its holder is not running.
 constexpr uint32_t kYields = 32;
 
@@ -36,6 +42,18 @@ void request_low_latency() {
   if (attr.policy != SCHED_OTHER) return;
   attr.runtime_ns = 100'000;
   (void)syscall(SYS_sched_setattr, 0, &attr, 0);
+}
+
+void request_service_share() {
+  if (getpriority(PRIO_PROCESS, 0) != 0) return;
+  if (setpriority(PRIO_PROCESS, 0, kServiceNice) != 0) return;
+  if (getsid(0) != getpid()) return;
+  // Not there: this kernel has no such groups.
+  const int group = open("/proc/self/autogroup", O_WRONLY | O_CLOEXEC);
+  if (group < 0) return;
+  const std::string nice = std::to_string(kServiceNice);
+  (void)!write(group, nice.data(), nice.size());
+  close(group);
 }
 
 ThreadClass::ThreadClass(Time now, bool real_time)

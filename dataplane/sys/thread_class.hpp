@@ -19,6 +19,13 @@ namespace mprdma::dataplane {
 // if the thread was given a scheduling class on purpose.
 void request_low_latency();
 
+// Gives this process a larger share of the cores than the processes that it serves have, where
+// that is permitted (root, RLIMIT_NICE): they all wait for it, and there may be many. It concerns
+// the calling thread, threads that it makes later, and the session that it leads, which Linux
+// schedules as a group (sched_autogroup_enabled, sched(7)). Changes nothing if the process was
+// given a nice value on purpose.
+void request_service_share();
+
 // Much shorter than a scheduling slice, but long enough that another thread gets the core: sleeps
 // of 5 us always ended before that (measured on a virtual machine).
 inline constexpr Duration kShortSleep = Duration::us(20);

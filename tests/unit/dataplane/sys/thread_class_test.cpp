@@ -5,6 +5,8 @@
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace mprdma::dataplane {
 namespace {
@@ -34,6 +36,26 @@ TEST(RealTimeBudget, AThreadThatHardlySleepsIsAnOrdinaryOne) {
   }
   EXPECT_LE(real_time, all / 5);
   EXPECT_FALSE(budget.ran_until(now += RealTimeBudget::kBurst));
+}
+
+// What a child of this process has for a nice value, set on purpose before or not.
+int nice_after_request(int before) {
+  const pid_t child = fork();
+  if (child == 0) {
+    setsid();
+    setpriority(PRIO_PROCESS, 0, before);
+    request_service_share();
+    _exit(getpriority(PRIO_PROCESS, 0) + 20);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WEXITSTATUS(status) - 20;
+}
+
+TEST(RequestServiceShare, IsMoreThanOthersHaveWhereThatIsPermitted) {
+  if (getpriority(PRIO_PROCESS, 0) != 0) GTEST_SKIP() << "the tests were given a nice value";
+  EXPECT_EQ(nice_after_request(0), geteuid() == 0 ? -10 : 0);
+  EXPECT_EQ(nice_after_request(5), 5) << "given on purpose";
 }
 
 // The thread belongs to the application.
