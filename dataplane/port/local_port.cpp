@@ -134,7 +134,7 @@ unsigned LocalPort::rx_burst(RxFrame* frames, unsigned n) {
   const size_t mask = peer_.region->geometry().entries() - 1;
   unsigned taken = 0;
   uint64_t bytes = 0;
-  while (waiting > 0 && taken < n) {
+  while (waiting > 0 && taken < n && bytes < local::kBurstBytes) {
     const uint64_t word =
         waiting == 1 ? rx_newest_ : ring[rx_taken_ & mask].load(std::memory_order_relaxed);
     ++rx_taken_;

@@ -58,6 +58,9 @@ inline constexpr uint32_t kLargePayload = wire::kMaxSegment;
 inline constexpr uint32_t kLargeStride = kFrameHeadroom + kLargePayload + 128;
 inline constexpr uint32_t kLargeStrideMax = 61440;  // a descriptor's length has 16 bits
 inline constexpr uint32_t kSlotsPerLarge = 8;
+// A burst takes no more frames after so many bytes, so that a reader gives large frames back while
+// the sender still fills others: 8 large ones, or kBurst of 4096 bytes.
+inline constexpr uint64_t kBurstBytes = 128 << 10;
 
 // Two cache lines: adjacent-line prefetch pairs them.
 inline constexpr size_t kSharingBytes = 128;
