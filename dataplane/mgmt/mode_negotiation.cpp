@@ -41,6 +41,7 @@ void PairNegotiation::reset() {
   asked_ = doubts_left_ = 0;
   begun_ = remembers_ = false;
   peer_offer_ = {};
+  told_ = Told::kYes;
 }
 
 PairNegotiation::Step PairNegotiation::begin(Time now, uint64_t transaction, bool silent) {
@@ -58,34 +59,42 @@ void PairNegotiation::remember(const wire::IpAddress& gid, const PairInfo& peer)
   remembers_ = true;
 }
 
-bool PairNegotiation::recall(const wire::IpAddress& gid, Qpn qpn) {
+bool PairNegotiation::recall(Time now, const wire::IpAddress& gid, Qpn qpn) {
   if (!begun_ || !remembers_ || remembered_gid_ != gid || remembered_.sender_qpn != qpn) {
     return false;
   }
   note_offer(remembered_);
   if (decided()) return false;
-  decide(agree(info_, remembered_));
+  decide(now, agree(info_, remembered_));
   return true;
 }
 
-PairNegotiation::Step PairNegotiation::decide_here(const PairInfo& peer) {
+PairNegotiation::Step PairNegotiation::decide_here(Time now, const PairInfo& peer) {
   if (!begun_ || decided()) return {};
   note_offer(peer);
-  const Step step = decide(agree(info_, peer));
+  const Step step = decide(now, agree(info_, peer));
   info_.phase = PairPhase::kFixed;
   return step;
 }
 
-PairNegotiation::Step PairNegotiation::offer(const WireOffer& wire) {
-  if (info_.segment == wire.segment && info_.takes_runs == wire.runs) return {};
+bool PairNegotiation::offer(Time now, const WireOffer& wire) {
+  if (info_.segment == wire.segment && info_.takes_runs == wire.runs) return false;
   info_.segment = wire.segment;
   info_.takes_runs = wire.runs;
-  // A side that has not decided will ask anyway.
-  return {.ask = begun_ && decided() && speaks_mp()};
+  told_ = Told::kNo;
+  start_telling(now);
+  return true;
 }
 
-PairNegotiation::Step PairNegotiation::decide(const Agreement& agreement) {
-  next_ask_ = Time::never();
+// A side that has not decided asks anyway.
+void PairNegotiation::start_telling(Time now) {
+  if (!begun_ || !tells()) return;
+  asked_ = 0;
+  next_ask_ = now;
+}
+
+PairNegotiation::Step PairNegotiation::decide(Time now, const Agreement& agreement) {
+  if (!tells()) next_ask_ = Time::never();
   doubts_left_ = 0;
   // The standard's mode has no window to agree on: nothing that was sent has to be sent anew.
   const bool same_window =
@@ -96,29 +105,33 @@ PairNegotiation::Step PairNegotiation::decide(const Agreement& agreement) {
   info_.window_slots = agreement.window_slots;
   reminder_ = kFirstReminder;
   next_reminder_ = Time();
+  start_telling(now);
   return {.changed = true};
 }
 
-PairNegotiation::Step PairNegotiation::on_info(Time now, const PairInfo& peer) {
-  (void)now;
+PairNegotiation::Step PairNegotiation::on_info(Time now, const PairInfo& peer, bool answers) {
   if (!begun_) return {};
   note_offer(peer);
+  if (answers && told_ == Told::kAsked) {
+    if (tells()) next_ask_ = Time::never();
+    told_ = Told::kYes;
+  }
   if (info_.phase == PairPhase::kFixed) return {};
   // L of an earlier decision is not a fact of ours.
   PairInfo own = info_;
   own.window_slots = preferences_.window_slots;
-  return decide(agree(own, peer));
+  return decide(now, agree(own, peer));
 }
 
 PairNegotiation::Step PairNegotiation::on_refusal(Time now) {
-  (void)now;
   if (!begun_) return {};
   if (decided()) {
-    if (doubts_left_ > 0) next_ask_ = Time::never();
+    if (doubts_left_ > 0 || tells()) next_ask_ = Time::never();
     doubts_left_ = 0;
+    told_ = Told::kYes;  // nobody wants to know
     return {};
   }
-  return decide({.mode = PairMode::kRoce, .window_slots = preferences_.window_slots});
+  return decide(now, {.mode = PairMode::kRoce, .window_slots = preferences_.window_slots});
 }
 
 // Nobody answers.
@@ -143,13 +156,14 @@ PairNegotiation::Step PairNegotiation::on_packet(Time now, bool mp) {
   if (!wants_packet(mp)) return {};
   if (!decided() && !mp) {
     // Whoever speaks the standard's mode has decided for it.
-    const Step step = decide({.mode = PairMode::kRoce, .window_slots = preferences_.window_slots});
+    const Step step =
+        decide(now, {.mode = PairMode::kRoce, .window_slots = preferences_.window_slots});
     info_.phase = PairPhase::kFixed;
     return step;
   }
   if (decided() && mp == speaks_mp()) {
     info_.phase = PairPhase::kFixed;
-    next_ask_ = Time::never();
+    if (!tells()) next_ask_ = Time::never();
     return {};
   }
   return remind(now);
@@ -167,24 +181,26 @@ PairNegotiation::Step PairNegotiation::on_deadline(Time now) {
   if (now < next_ask_) return {};
   next_ask_ = Time::never();
   if (!begun_) return {};
-  if (decided()) {
+  if (decided() && !tells()) {
     if (doubts_left_ == 0) return {};
     doubt_ = std::min(doubt_ * 2, kLastDoubt);
     if (--doubts_left_ > 0) next_ask_ = now + doubt_;
     return {.ask = true};
   }
   if (asked_ == kPatience.size()) {
+    if (decided()) return {};  // it does not want to know our offer
     Step step = give_up(now);
     step.silent = true;
     return step;
   }
   next_ask_ = now + kPatience[asked_++];
+  if (told_ == Told::kNo) told_ = Told::kAsked;
   return {.ask = true};
 }
 
 void PairNegotiation::postpone(Time until) {
   next_ask_ = until;
-  if (!decided()) {
+  if (!decided() || tells()) {
     asked_ -= asked_ > 0 ? 1 : 0;
     return;
   }

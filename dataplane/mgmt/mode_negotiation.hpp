@@ -75,13 +75,13 @@ class PairNegotiation {
   // Called on the transition to RESET: forgets the peer.
   void reset();
 
-  // Takes the peer's preferences from a question or an answer.
-  Step on_info(Time now, const wire::PairInfo& peer);
+  // Takes the peer's preferences from a question, or from what `answers` one of ours.
+  Step on_info(Time now, const wire::PairInfo& peer, bool answers);
   // Takes preferences that arrive before begin(), from a sender that may turn out to be the peer.
   void remember(const wire::IpAddress& gid, const wire::PairInfo& peer);
   // begin() for a peer that has asked before: true if its preferences decided the mode, so
   // that no question is needed.
-  bool recall(const wire::IpAddress& gid, Qpn qpn);
+  bool recall(Time now, const wire::IpAddress& gid, Qpn qpn);
   // The peer answered that it does not know the question, or cannot be reached.
   Step on_refusal(Time now);
   // Called when requests stop waiting: the standard's mode, until the peer says otherwise.
@@ -100,13 +100,14 @@ class PairNegotiation {
 
     constexpr bool operator==(const WireOffer&) const = default;
   };
-  // Ours: told in each question and answer. The Step asks for a question if the peer knows another.
-  Step offer(const WireOffer& wire);
+  // Ours: told in each question and answer. A new one is told in questions of its own, as often as
+  // one for the mode, until the peer answers. True if it is new: next_deadline() may have moved.
+  bool offer(Time now, const WireOffer& wire);
   // The peer's, as it said last.
   [[nodiscard]] const WireOffer& peer_offer() const { return peer_offer_; }
 
   // The peer is on our own device and its preferences are known: no packet is needed.
-  Step decide_here(const wire::PairInfo& peer);
+  Step decide_here(Time now, const wire::PairInfo& peer);
   // The question that a Step asked for could not be sent: it is not counted, and is due at this
   // time.
   void postpone(Time until);
@@ -123,7 +124,10 @@ class PairNegotiation {
 
  private:
   [[nodiscard]] bool speaks_mp() const { return info_.mode != wire::PairMode::kRoce; }
-  Step decide(const Agreement& agreement);
+  Step decide(Time now, const Agreement& agreement);
+  // A question is due, or was sent, because the peer may not know our offer.
+  [[nodiscard]] bool tells() const { return told_ != Told::kYes && decided() && speaks_mp(); }
+  void start_telling(Time now);
   void note_offer(const wire::PairInfo& peer) {
     peer_offer_ = {.segment = peer.segment, .runs = peer.takes_runs};
   }
@@ -135,6 +139,8 @@ class PairNegotiation {
   wire::PairInfo remembered_;
   wire::IpAddress remembered_gid_{};
   WireOffer peer_offer_;
+  enum class Told : uint8_t { kYes, kNo, kAsked };  // our offer; kAsked: in a question
+  Told told_ = Told::kYes;
   uint64_t transaction_ = 0;
   Time next_ask_ = Time::never();
   Time next_reminder_;

@@ -45,17 +45,14 @@ void Worker::begin_negotiation(QpContext& qp, Time now) {
   // about this peer.
   const bool silent = !is_own(peer) && silent_peers_.contains(peer, now);
   PairNegotiation::Step step = qp.pair.begin(now, transaction, silent);
-  qp.pair.offer(wire_offer(qp));
+  qp.pair.offer(now, wire_offer(qp));
   if (qp.loop) {
     const QpContext* other = qps_.find(Qpn(qp.attr.dest_qpn));
-    step = qp.pair.decide_here(other != nullptr ? other->pair.info() : default_pair().info());
-  } else if (qp.pair.recall(peer, Qpn(qp.attr.dest_qpn))) {
+    step = qp.pair.decide_here(now, other != nullptr ? other->pair.info() : default_pair().info());
+  } else if (qp.pair.recall(now, peer, Qpn(qp.attr.dest_qpn))) {
     step.changed = true;
   }
   apply_offers(qp);
-  // A peer that asked before, or whom nobody has to ask for the mode, does not know our offer.
-  const bool known = qp.pair.decided() && qp.path == PathState::kReady;
-  if (known && wire_offer(qp).runs) send_question(qp, wire_batch_);
   if (step.changed) apply_mode(qp);
 }
 
@@ -219,7 +216,7 @@ void Worker::answer_question(const wire::PairMad& question, Time now, TxBatch& a
     info = qp->pair.info();
   } else if (qp != nullptr && qp->peer_ip() == from.src_ip &&
              Qpn(qp->attr.dest_qpn) == question.info.sender_qpn) {
-    const PairNegotiation::Step step = qp->pair.on_info(now, question.info);
+    const PairNegotiation::Step step = qp->pair.on_info(now, question.info, false);
     apply_offers(*qp);
     do_step(*qp, step, now, answers);
     mark_dirty(*qp);
@@ -250,7 +247,7 @@ void Worker::process_answer(const wire::PairMad& answer, Time now, TxBatch& answ
     return;
   }
   const PairNegotiation::Step step =
-      accepted ? qp->pair.on_info(now, answer.info) : qp->pair.on_refusal(now);
+      accepted ? qp->pair.on_info(now, answer.info, true) : qp->pair.on_refusal(now);
   apply_offers(*qp);
   do_step(*qp, step, now, answers);
   mark_dirty(*qp);

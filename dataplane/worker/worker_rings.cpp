@@ -77,8 +77,7 @@ PairNegotiation::WireOffer Worker::wire_offer(const QpContext& qp) const {
 
 // The way to the peer is another one, or may be.
 void Worker::update_offer(QpContext& qp) {
-  const PairNegotiation::Step step = qp.pair.offer(wire_offer(qp));
-  if (step.ask) do_step(qp, step, now_, wire_batch_);
+  if (qp.pair.offer(now_, wire_offer(qp))) mark_dirty(qp);
   apply_offers(qp);
 }
 

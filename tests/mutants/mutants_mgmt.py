@@ -122,8 +122,29 @@ MUTANTS = [
     _mutant(
         "packet-does-not-decide",
         "mode_negotiation.cpp",
-        "    info_.phase = PairPhase::kFixed;\n    next_ask_ = Time::never();\n",
-        "    next_ask_ = Time::never();\n",
+        "    info_.phase = PairPhase::kFixed;\n    if (!tells())",
+        "    if (!tells())",
         "a mode that is in use can still change",
+    ),
+    _mutant(
+        "offer-is-told-once",
+        "mode_negotiation.cpp",
+        "  if (decided() && !tells()) {\n    if (doubts_left_ == 0) return {};",
+        "  if (decided()) {\n    if (doubts_left_ == 0) return {};",
+        "a peer that missed one datagram sends short packets ever after",
+    ),
+    _mutant(
+        "packet-ends-telling",
+        "mode_negotiation.cpp",
+        "    if (!tells()) next_ask_ = Time::never();\n    return {};",
+        "    next_ask_ = Time::never();\n    return {};",
+        "a peer that sends at once never hears the offer",
+    ),
+    _mutant(
+        "old-answer-ends-telling",
+        "mode_negotiation.cpp",
+        "  if (answers && told_ == Told::kAsked) {",
+        "  if (answers) {",
+        "the answer to an earlier question hides a new offer",
     ),
 ]

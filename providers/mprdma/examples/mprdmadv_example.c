@@ -290,7 +290,7 @@ static int write_rounds(struct endpoint* end, const struct options* options) {
       return -1;
     }
   }
-  return 0;
+  return pass_byte(end->tcp);
 }
 
 static int read_rounds(struct endpoint* end, const struct options* options) {
@@ -311,7 +311,9 @@ static int read_rounds(struct endpoint* end, const struct options* options) {
       return -1;
     }
   }
-  return 0;
+  /* The acknowledgement of the last round may be lost: the queue pair stays until the writer has
+   * one. */
+  return await_byte(end->tcp);
 }
 
 static int print_statistics(struct endpoint* end) {

@@ -157,8 +157,8 @@ TEST(PairNegotiation, AQuestionDecidesForBothSides) {
   PairNegotiation b(facts(PairMode::kNone, 64));
   a.begin(at(0), 1, false);
   b.begin(at(0), 2, false);
-  EXPECT_TRUE(b.on_info(at(1), a.info()).changed);
-  EXPECT_TRUE(a.on_info(at(2), b.info()).changed);
+  EXPECT_TRUE(b.on_info(at(1), a.info(), true).changed);
+  EXPECT_TRUE(a.on_info(at(2), b.info(), true).changed);
   EXPECT_EQ(a.mode(), PairMode::kMp);
   EXPECT_EQ(b.mode(), PairMode::kMp);
   EXPECT_EQ(a.window_slots(), 64);
@@ -170,9 +170,9 @@ TEST(PairNegotiation, AQuestionDecidesForBothSides) {
 TEST(PairNegotiation, APeerThatReturnsWithALargerWindowGetsIt) {
   PairNegotiation pair(facts(PairMode::kNone, 256));
   pair.begin(at(0), 1, false);
-  EXPECT_TRUE(pair.on_info(at(1), info(PairMode::kNone, 64)).changed);
+  EXPECT_TRUE(pair.on_info(at(1), info(PairMode::kNone, 64), true).changed);
   EXPECT_EQ(pair.window_slots(), 64);
-  EXPECT_TRUE(pair.on_info(at(2), info(PairMode::kNone, 128)).changed);
+  EXPECT_TRUE(pair.on_info(at(2), info(PairMode::kNone, 128), true).changed);
   EXPECT_EQ(pair.window_slots(), 128);
 }
 
@@ -183,13 +183,13 @@ TEST(PairNegotiation, WhoWasAskedBeforeItWasConnectedAsksNobody) {
   question.sender_qpn = Qpn(77);
   b.remember(gid, question);
   b.begin(at(0), 2, false);
-  EXPECT_FALSE(b.recall(wire::map_ipv4(Ipv4(0x0a000002)), Qpn(77)));
-  EXPECT_FALSE(b.recall(gid, Qpn(78)));
-  EXPECT_TRUE(b.recall(gid, Qpn(77)));
+  EXPECT_FALSE(b.recall(at(0), wire::map_ipv4(Ipv4(0x0a000002)), Qpn(77)));
+  EXPECT_FALSE(b.recall(at(0), gid, Qpn(78)));
+  EXPECT_TRUE(b.recall(at(0), gid, Qpn(77)));
   EXPECT_EQ(b.mode(), PairMode::kMp);
   b.reset();
   b.begin(at(1), 3, false);
-  EXPECT_FALSE(b.recall(gid, Qpn(77))) << "a new life knows nothing";
+  EXPECT_FALSE(b.recall(at(0), gid, Qpn(77))) << "a new life knows nothing";
 }
 
 TEST(PairNegotiation, APacketOfTheStandardDecidesForIt) {
@@ -197,7 +197,7 @@ TEST(PairNegotiation, APacketOfTheStandardDecidesForIt) {
   pair.begin(at(0), 1, false);
   EXPECT_TRUE(pair.on_packet(at(1), false).changed);
   EXPECT_EQ(pair.mode(), PairMode::kRoce);
-  EXPECT_FALSE(pair.on_info(at(2), info()).changed) << "it is fixed";
+  EXPECT_FALSE(pair.on_info(at(2), info(), true).changed) << "it is fixed";
   EXPECT_EQ(pair.info().phase, PairPhase::kFixed);
 }
 
@@ -205,14 +205,14 @@ TEST(PairNegotiation, ALateAnswerMendsADecisionThatHadNoEffect) {
   PairNegotiation pair(facts());
   pair.begin(at(0), 1, true);
   ASSERT_EQ(pair.mode(), PairMode::kRoce);
-  EXPECT_TRUE(pair.on_info(at(600), info()).changed);
+  EXPECT_TRUE(pair.on_info(at(600), info(), true).changed);
   EXPECT_EQ(pair.mode(), PairMode::kMp);
 }
 
 TEST(PairNegotiation, APacketOfTheOtherModeIsAReasonToAskNowAndThen) {
   PairNegotiation pair(facts());
   pair.begin(at(0), 1, false);
-  pair.on_info(at(0), info());
+  pair.on_info(at(0), info(), true);
   EXPECT_TRUE(pair.on_packet(at(1), false).ask);
   EXPECT_FALSE(pair.on_packet(at(1), false).ask);
   EXPECT_TRUE(pair.on_packet(at(10), false).ask);
@@ -227,7 +227,7 @@ TEST(PairNegotiation, APinnedSideNeitherAsksNorMoves) {
   PairNegotiation pair(facts(PairMode::kMpSingle));
   EXPECT_FALSE(pair.begin(at(0), 1, false).changed);
   EXPECT_TRUE(pair.next_deadline().is_never());
-  EXPECT_FALSE(pair.on_info(at(1), info(PairMode::kRoce)).changed);
+  EXPECT_FALSE(pair.on_info(at(1), info(PairMode::kRoce), true).changed);
   EXPECT_EQ(pair.mode(), PairMode::kMpSingle);
   EXPECT_EQ(pair.info().phase, PairPhase::kFixed);
 }
@@ -314,7 +314,7 @@ class BadWire {
     if (!side.begun && side.begins <= now_) {
       side.begun = true;
       side.pair.begin(now_, 1, side.silent);
-      side.pair.recall(wire::IpAddress{}, Qpn(0));
+      side.pair.recall(now_, wire::IpAddress{}, Qpn(0));
     }
     if (side.pair.next_deadline() <= now_ && side.pair.on_deadline(now_).ask) tell(i, true);
     if (side.pair.decided() && side.begun && side.next_packet <= now_) {
@@ -331,7 +331,7 @@ class BadWire {
       const PairMode mode = side.pair.mode();
       if (message.datagram) {
         if (side.begun) {
-          side.pair.on_info(now_, message.info);
+          side.pair.on_info(now_, message.info, !message.question);
         } else {
           side.pair.remember(wire::IpAddress{}, message.info);
         }

@@ -38,15 +38,16 @@ class Sides {
 
   void offer(int side, const Offer& offer) {
     offers_[side] = offer;
-    if (pair_[side].begun() && pair_[side].offer(offer).ask) ask(side);
+    if (!pair_[side].begun()) return;
+    pair_[side].offer(now_, offer);
+    on_time(side);
   }
   // To RTR, as the worker does it.
   void begin(int side) {
     PairNegotiation& pair = pair_[side];
     pair.begin(now_, 1, false);
-    pair.offer(offers_[side]);
-    pair.recall({}, kQpns[1 - side]);
-    if (pair.decided()) ask(side);
+    pair.offer(now_, offers_[side]);
+    pair.recall(now_, {}, kQpns[1 - side]);
     on_time(side);
   }
   // One datagram to `side`; false if there is none.
@@ -56,12 +57,31 @@ class Sides {
     wire_[side].pop_front();
     PairNegotiation& pair = pair_[side];
     if (pair.begun()) {
-      if (pair.on_info(now_, datagram.info).ask) ask(side);
+      pair.on_info(now_, datagram.info, !datagram.question);
+      on_time(side);
     } else if (datagram.question) {
       pair.remember({}, datagram.info);
     }
     if (datagram.question) tell(side, false);
     return true;
+  }
+  bool lose(int side) {
+    if (wire_[side].empty()) return false;
+    wire_[side].pop_front();
+    return true;
+  }
+  // A packet of mode mp, if the peer has decided for it.
+  void deliver_packet(int side) {
+    if (!pair_[side].begun() || !pair_[1 - side].begun() || !pair_[1 - side].decided()) return;
+    if (pair_[side].on_packet(now_, true).ask) ask(side);
+  }
+  // The next question that a timer asks.
+  void wait() {
+    now_ = std::min(pair_[0].next_deadline(), pair_[1].next_deadline());
+    for (const int side : {0, 1}) on_time(side);
+  }
+  [[nodiscard]] bool has_timer() const {
+    return !std::min(pair_[0].next_deadline(), pair_[1].next_deadline()).is_never();
   }
   void deliver_all() {
     while (deliver(0) || deliver(1)) {
@@ -143,13 +163,55 @@ TEST(WireOffer, AChangeIsToldOnce) {
   EXPECT_EQ(sides.known_to(1), Offer{}) << "taken back";
 }
 
+TEST(WireOffer, IsToldAgainUntilThePeerAnswers) {
+  constexpr PairMode kModes[] = {PairMode::kNone, PairMode::kMp, PairMode::kMpSingle};
+  for (uint64_t seed = 1; seed <= 2'000; ++seed) {
+    Prng prng(seed);
+    const PairMode mode = kModes[prng.below(3)];
+    Sides sides(mode, prng.chance(1, 2) ? mode : PairMode::kNone);
+    sides.offer(0, kOne);
+    sides.offer(1, kOther);
+    // Fewer than the questions that one side asks.
+    auto left = static_cast<uint32_t>(PairNegotiation::kPatience.size()) - 1;
+    const int first = static_cast<int>(prng.below(2));
+    sides.begin(first);
+    while (sides.waits() || sides.has_timer() || !sides.begun(1 - first)) {
+      const int side = static_cast<int>(prng.below(2));
+      if (!sides.begun(1 - first) && (!sides.waits() || prng.chance(1, 4))) {
+        sides.begin(1 - first);
+      } else if (prng.chance(1, 8)) {
+        sides.deliver_packet(side);
+      } else if (left > 0 && prng.chance(1, 2) && sides.lose(side)) {
+        --left;
+      } else if (!sides.deliver(side) && !sides.waits() && sides.has_timer()) {
+        sides.wait();
+      }
+    }
+    sides.expect_known();
+    if (::testing::Test::HasFailure()) FAIL() << "seed " << seed;
+  }
+}
+
+TEST(WireOffer, APeerThatDoesNotAnswerIsNotAskedForEver) {
+  Sides sides(PairMode::kMp, PairMode::kMp);
+  sides.offer(0, kOne);
+  sides.begin(0);
+  size_t asked = 0;
+  while (sides.lose(1)) {
+    ++asked;
+    if (sides.has_timer()) sides.wait();
+  }
+  EXPECT_EQ(asked, PairNegotiation::kPatience.size());
+  EXPECT_FALSE(sides.has_timer());
+}
+
 TEST(WireOffer, IsForgottenWithTheConnection) {
   PairNegotiation pair(facts(PairMode::kMp));
   pair.begin(Time(), 1, false);
   PairInfo info;
   info.segment = 4096;
   info.takes_runs = true;
-  pair.on_info(Time(), info);
+  pair.on_info(Time(), info, true);
   EXPECT_EQ(pair.peer_offer(), kOther);
   pair.reset();
   EXPECT_EQ(pair.peer_offer(), Offer{});
