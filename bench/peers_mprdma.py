@@ -22,7 +22,8 @@ PERFTEST = {
     "send_latency": ["ib_send_lat", "-s", 8, "-n", 30000],
     "write_latency": ["ib_write_lat", "-s", 8, "-n", 30000],
 }
-# Beside busy loops a message may wait for a time slice of some milliseconds.
+# Beside busy loops a message may wait for a time slice of some milliseconds. All share one session:
+# Linux schedules loops of other sessions as groups of their own.
 BUSY = {
     "goodput": ["ib_write_bw", "-s", 65536, "-n", 10000],
     "send_latency": ["ib_send_lat", "-s", 8, "-n", 5000],

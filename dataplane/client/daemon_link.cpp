@@ -376,7 +376,7 @@ int DaemonLink::cm_execute(const mprdma_abi_client* client, const mprdma_abi_cm_
   std::unique_lock<std::mutex> lock(mutex_);
   *out = {};
   // A daemon that is being restarted is worth waiting for.
-  const auto timeout = std::chrono::nanoseconds(kCommandTimeout.count_ns());
+  const auto timeout = std::chrono::nanoseconds(kServedTimeout.count_ns());
   served_.wait_for(lock, timeout, [this] { return state_ == State::kServed; });
   mprdma_abi_cm_command command{};
   bool done = false;
@@ -396,7 +396,7 @@ int DaemonLink::cm_execute(const mprdma_abi_client* client, const mprdma_abi_cm_
 // Sends, and reads until the reply is there, the connection has gone, or it takes too long.
 bool DaemonLink::await_reply(const mprdma_abi_cm_command& sent, std::unique_lock<std::mutex>* lock,
                              CmReply* reply) {
-  const Time until = clock_now() + kCommandTimeout;
+  const Time until = clock_now() + kReplyTimeout;
   int error = send_command(sent, &awaited_);
   waiting_ = error == 0 || error == EAGAIN;
   replied_ = false;

@@ -27,9 +27,11 @@ namespace mprdma::dataplane::client {
 
 class DaemonLink final : public Daemon {
  public:
-  // A daemon that serves many busy processes can be without a core for a second or two; one that
-  // died is noticed at once.
-  static constexpr Duration kCommandTimeout = Duration::s(10);
+  // The reply of a daemon that is there. It may serve many busy processes and be without a core for
+  // a second or two; its death ends the wait at once.
+  static constexpr Duration kReplyTimeout = Duration::s(10);
+  // For a daemon that is being restarted.
+  static constexpr Duration kServedTimeout = Duration::s(2);
 
   explicit DaemonLink(std::string path);
   ~DaemonLink() override;

@@ -86,6 +86,10 @@ bool PairNegotiation::offer(Time now, const WireOffer& wire) {
   return true;
 }
 
+void PairNegotiation::tell_again(Time now) {
+  if (next_ask_.is_never()) start_telling(now);
+}
+
 // A side that has not decided asks anyway.
 void PairNegotiation::start_telling(Time now) {
   if (!begun_ || !tells()) return;
@@ -105,6 +109,7 @@ PairNegotiation::Step PairNegotiation::decide(Time now, const Agreement& agreeme
   info_.window_slots = agreement.window_slots;
   reminder_ = kFirstReminder;
   next_reminder_ = Time();
+  next_ask_ = Time::never();
   start_telling(now);
   return {.changed = true};
 }
@@ -126,7 +131,7 @@ PairNegotiation::Step PairNegotiation::on_info(Time now, const PairInfo& peer, b
 PairNegotiation::Step PairNegotiation::on_refusal(Time now) {
   if (!begun_) return {};
   if (decided()) {
-    if (doubts_left_ > 0 || tells()) next_ask_ = Time::never();
+    next_ask_ = Time::never();
     doubts_left_ = 0;
     told_ = Told::kYes;  // nobody wants to know
     return {};
@@ -202,6 +207,7 @@ void PairNegotiation::postpone(Time until) {
   next_ask_ = until;
   if (!decided() || tells()) {
     asked_ -= asked_ > 0 ? 1 : 0;
+    if (told_ == Told::kAsked) told_ = Told::kNo;
     return;
   }
   ++doubts_left_;

@@ -103,6 +103,8 @@ class PairNegotiation {
   // Ours: told in each question and answer. A new one is told in questions of its own, as often as
   // one for the mode, until the peer answers. True if it is new: next_deadline() may have moved.
   bool offer(Time now, const WireOffer& wire);
+  // The wire was down, and what was asked meanwhile may have been in vain.
+  void tell_again(Time now);
   // The peer's, as it said last.
   [[nodiscard]] const WireOffer& peer_offer() const { return peer_offer_; }
 

@@ -349,8 +349,11 @@ void Worker::set_link(bool up, Time now) {
   }
   // Whoever waited for the link to ask its peer does so now, or does not wait for ever. The process
   // at the other end may be another one, or just have told what it reads.
-  qps_.for_each([this](QpContext& qp) {
-    if (link_up_ && qp.pair.begun()) update_offer(qp);
+  qps_.for_each([this, now](QpContext& qp) {
+    if (link_up_ && qp.pair.begun()) {
+      update_offer(qp);
+      qp.pair.tell_again(now);
+    }
     if (!qp.pair.next_deadline().is_never() || !qp.waiting_since.is_never()) mark_dirty(qp);
   });
   for (const mprdma_abi_client* client : clients_) {

@@ -32,12 +32,12 @@ def read(path):
         return ""
 
 
-def members(sessions):
-    """All processes of these sessions: each process starts one, and what it starts stays there."""
+def members(groups):
+    """All processes of these groups: each process starts one, and what it starts stays there."""
     found = []
     for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
         fields = read(path).rpartition(")")[2].split()  # the name may hold anything
-        if len(fields) > 3 and int(fields[3]) in sessions:
+        if len(fields) > 2 and int(fields[2]) in groups:
             found.append(int(path.parent.name))
     return sorted(found)
 

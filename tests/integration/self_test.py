@@ -2,6 +2,7 @@
 
 import pathlib
 import sys
+import time
 import unittest
 
 sys.dont_write_bytecode = True
@@ -9,6 +10,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests/harness")]
 
 import rping  # noqa: E402
+import stuck  # noqa: E402
+from hosts import Process  # noqa: E402
 
 RACE = "rdma_get_cm_event: Bad file descriptor\n"
 SERVER_END = "server DISCONNECT EVENT...\nwait for RDMA_READ_ADV state 10\n"
@@ -48,6 +51,20 @@ class RpingTest(unittest.TestCase):
         self.assertFalse(rping.ended_well(255, "data mismatch!\n" + client(20), 20))
         self.assertFalse(rping.ended_well(-11, RACE + client(20), 20))
         self.assertFalse(rping.ended_well(1, RACE + client(20), 20))
+
+
+class StuckTest(unittest.TestCase):
+    """A process that hangs is looked at, and so is what it started."""
+
+    def test_members(self):
+        process = Process(["sh", "-c", "sleep 60 & wait"])
+        try:
+            deadline = time.monotonic() + 10
+            while len(stuck.members({process.pid})) < 2 and time.monotonic() < deadline:
+                time.sleep(0.01)
+            self.assertEqual(len(stuck.members({process.pid})), 2)
+        finally:
+            process.stop()
 
 
 if __name__ == "__main__":

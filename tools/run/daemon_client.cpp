@@ -93,6 +93,7 @@ int ask(int fd, DaemonInfo* out) {
 void become_daemon(const Locations& locations, const std::string& socket, const std::string& log) {
   setsid();
   if (fork() != 0) _exit(0);
+  setsid();  // its own, whose share of the cores it may raise
   const int in = open("/dev/null", O_RDONLY);
   const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600);
   if (in < 0 || out < 0) _exit(1);

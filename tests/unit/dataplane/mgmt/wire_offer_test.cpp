@@ -70,6 +70,10 @@ class Sides {
     wire_[side].pop_front();
     return true;
   }
+  void link_up(int side) {
+    pair_[side].tell_again(now_);
+    on_time(side);
+  }
   // A packet of mode mp, if the peer has decided for it.
   void deliver_packet(int side) {
     if (!pair_[side].begun() || !pair_[1 - side].begun() || !pair_[1 - side].decided()) return;
@@ -203,6 +207,8 @@ TEST(WireOffer, APeerThatDoesNotAnswerIsNotAskedForEver) {
   }
   EXPECT_EQ(asked, PairNegotiation::kPatience.size());
   EXPECT_FALSE(sides.has_timer());
+  sides.link_up(0);
+  EXPECT_TRUE(sides.waits()) << "it was the wire, perhaps";
 }
 
 TEST(WireOffer, IsForgottenWithTheConnection) {

@@ -52,9 +52,17 @@ int nice_after_request(int before) {
   return WEXITSTATUS(status) - 20;
 }
 
+bool may_have_more() {
+  const pid_t child = fork();
+  if (child == 0) _exit(setpriority(PRIO_PROCESS, 0, -10) == 0 ? 0 : 1);
+  int status = 0;
+  waitpid(child, &status, 0);
+  return status == 0;
+}
+
 TEST(RequestServiceShare, IsMoreThanOthersHaveWhereThatIsPermitted) {
   if (getpriority(PRIO_PROCESS, 0) != 0) GTEST_SKIP() << "the tests were given a nice value";
-  EXPECT_EQ(nice_after_request(0), geteuid() == 0 ? -10 : 0);
+  EXPECT_EQ(nice_after_request(0), may_have_more() ? -10 : 0);
   EXPECT_EQ(nice_after_request(5), 5) << "given on purpose";
 }
 
