@@ -1,8 +1,9 @@
 """Samples of kernel TCP over loopback for bench/peers: iperf3 and sockperf.
 
 Both sides of a ping-pong poll (sockperf --nonblocked), the faster way unless the processors are
-shared. Each message of the rate is a call of its own (iperf3 -N). Beside busy loops a second of
-ping-pong may be some hundred messages, of which p99.9 is the slowest.
+shared. Each message of the rate is a call of its own (iperf3 -N). Beside busy loops that
+are scheduled as groups of their own (sched(7), autogroup) a second of ping-pong may be some hundred
+messages, of which p99.9 is the slowest.
 """
 
 import json

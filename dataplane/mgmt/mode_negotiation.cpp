@@ -98,18 +98,18 @@ void PairNegotiation::start_telling(Time now) {
 }
 
 PairNegotiation::Step PairNegotiation::decide(Time now, const Agreement& agreement) {
-  if (!tells()) next_ask_ = Time::never();
   doubts_left_ = 0;
   // The standard's mode has no window to agree on: nothing that was sent has to be sent anew.
   const bool same_window =
       agreement.mode == PairMode::kRoce || agreement.window_slots == info_.window_slots;
-  if (decided() && agreement.mode == info_.mode && same_window) return {};
+  const bool same = decided() && agreement.mode == info_.mode && same_window;
+  if (!same || !tells()) next_ask_ = Time::never();
+  if (same) return {};
   info_.phase = PairPhase::kTentative;
   info_.mode = agreement.mode;
   info_.window_slots = agreement.window_slots;
   reminder_ = kFirstReminder;
   next_reminder_ = Time();
-  next_ask_ = Time::never();
   start_telling(now);
   return {.changed = true};
 }

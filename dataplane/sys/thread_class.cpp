@@ -48,7 +48,7 @@ void request_service_share() {
   if (getpriority(PRIO_PROCESS, 0) != 0) return;
   if (setpriority(PRIO_PROCESS, 0, kServiceNice) != 0) return;
   if (getsid(0) != getpid()) return;
-  // Not there: this kernel has no such groups.
+  // A kernel without such groups has no such file.
   const int group = open("/proc/self/autogroup", O_WRONLY | O_CLOEXEC);
   if (group < 0) return;
   const std::string nice = std::to_string(kServiceNice);

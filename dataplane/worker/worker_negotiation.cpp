@@ -178,11 +178,9 @@ bool Worker::negotiate(Time now) {
       PairNegotiation::Step step;
       if (qp.pair.decided() ? !connected(qp) : lost) {
         step = qp.pair.on_refusal(now);
-      } else if (lost) {
-        // It asks when the way is there.
       } else if (!qp.pair.decided() && over) {
         step = qp.pair.on_impatience(now);
-      } else {
+      } else if (!lost) {
         step = qp.pair.on_deadline(now);
       }
       do_step(qp, step, now, batch);

@@ -124,6 +124,13 @@ class Sides {
 constexpr Offer kOne{.segment = 16384, .runs = true};
 constexpr Offer kOther{.segment = 4096, .runs = true};
 
+// One side is pinned, both in the same mode, or none.
+Sides drawn_sides(Prng& prng) {
+  constexpr PairMode kModes[] = {PairMode::kNone, PairMode::kMp, PairMode::kMpSingle};
+  const PairMode mode = kModes[prng.below(3)];
+  return {mode, prng.chance(1, 2) ? mode : PairMode::kNone};
+}
+
 TEST(WireOffer, IsToldInEachQuestionAndAnswer) {
   for (const int first : {0, 1}) {
     Sides sides(PairMode::kNone, PairMode::kNone);
@@ -168,11 +175,9 @@ TEST(WireOffer, AChangeIsToldOnce) {
 }
 
 TEST(WireOffer, IsToldAgainUntilThePeerAnswers) {
-  constexpr PairMode kModes[] = {PairMode::kNone, PairMode::kMp, PairMode::kMpSingle};
   for (uint64_t seed = 1; seed <= 2'000; ++seed) {
     Prng prng(seed);
-    const PairMode mode = kModes[prng.below(3)];
-    Sides sides(mode, prng.chance(1, 2) ? mode : PairMode::kNone);
+    Sides sides = drawn_sides(prng);
     sides.offer(0, kOne);
     sides.offer(1, kOther);
     // Fewer than the questions that one side asks.
@@ -211,6 +216,33 @@ TEST(WireOffer, APeerThatDoesNotAnswerIsNotAskedForEver) {
   EXPECT_TRUE(sides.waits()) << "it was the wire, perhaps";
 }
 
+TEST(WireOffer, AQuestionThatTheWireDidNotTakeTellsNothing) {
+  PairNegotiation pair(facts(PairMode::kMp));
+  pair.begin(Time(), 1, false);
+  pair.offer(Time(), kOne);
+  EXPECT_TRUE(pair.on_deadline(Time()).ask);
+  pair.postpone(Time() + Duration::ms(1));
+  pair.on_info(Time(), PairInfo(), true);  // answers an earlier one
+  EXPECT_EQ(pair.next_deadline(), Time() + Duration::ms(1));
+}
+
+TEST(WireOffer, IsNotToldToWhoRefusesItNorInTheStandardsMode) {
+  PairNegotiation pinned(facts(PairMode::kMp));
+  pinned.begin(Time(), 1, false);
+  pinned.offer(Time(), kOne);
+  pinned.on_refusal(Time());
+  EXPECT_TRUE(pinned.next_deadline().is_never());
+
+  PairNegotiation pair(facts(PairMode::kNone));
+  pair.begin(Time(), 1, false);
+  pair.on_info(Time(), PairNegotiation(facts(PairMode::kMp)).info(), false);
+  pair.offer(Time(), kOne);
+  EXPECT_EQ(pair.next_deadline(), Time());
+  pair.on_info(Time(), PairNegotiation(facts(PairMode::kRoce)).info(), false);
+  EXPECT_EQ(pair.mode(), PairMode::kRoce);
+  EXPECT_TRUE(pair.next_deadline().is_never());
+}
+
 TEST(WireOffer, IsForgottenWithTheConnection) {
   PairNegotiation pair(facts(PairMode::kMp));
   pair.begin(Time(), 1, false);
@@ -224,12 +256,9 @@ TEST(WireOffer, IsForgottenWithTheConnection) {
 }
 
 TEST(WireOffer, IsKnownInTheEndInWhateverOrder) {
-  constexpr PairMode kModes[] = {PairMode::kNone, PairMode::kMp, PairMode::kMpSingle};
   for (uint64_t seed = 1; seed <= 2'000; ++seed) {
     Prng prng(seed);
-    const PairMode mode = kModes[prng.below(3)];
-    // One side is pinned, both in the same mode, or none.
-    Sides sides(mode, prng.chance(1, 2) ? mode : PairMode::kNone);
+    Sides sides = drawn_sides(prng);
     for (int step = 0; step < 20 || sides.waits(); ++step) {
       const int side = static_cast<int>(prng.below(2));
       const bool must_begin = step >= 10;

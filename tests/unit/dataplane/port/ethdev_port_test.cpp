@@ -97,6 +97,18 @@ TEST_F(EthdevPortTest, ErrorsSayWhatToDo) {
             std::string::npos);
 }
 
+TEST_F(EthdevPortTest, TheBufferThatWasFreedLastIsTheNext) {
+  auto port = open_device("net_null0");
+  ASSERT_NE(port, nullptr);
+  TxFrame first{};
+  TxFrame next{};
+  ASSERT_EQ(port->tx_reserve(&first, 1), 1u);
+  port->tx_abandon(&first, 1);
+  ASSERT_EQ(port->tx_reserve(&next, 1), 1u);
+  EXPECT_EQ(next.payload, first.payload);
+  port->tx_abandon(&next, 1);
+}
+
 TEST_F(EthdevPortTest, ADeviceThatWaitsForItsPeerOpensAndClosesWithoutOne) {
   for (int i = 0; i < 2; ++i) {
     const auto port = open_device(virtio_user(",server=1"));

@@ -8,6 +8,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <fstream>
+#include <string>
+
 namespace mprdma::dataplane {
 namespace {
 
@@ -38,32 +41,66 @@ TEST(RealTimeBudget, AThreadThatHardlySleepsIsAnOrdinaryOne) {
   EXPECT_FALSE(budget.ran_until(now += RealTimeBudget::kBurst));
 }
 
-// What a child of this process has for a nice value, set on purpose before or not.
-int nice_after_request(int before) {
+// What `nice` returns in a child, a nice value.
+template <class F>
+int in_child(F&& nice) {
   const pid_t child = fork();
-  if (child == 0) {
-    setsid();
-    setpriority(PRIO_PROCESS, 0, before);
-    request_service_share();
-    _exit(getpriority(PRIO_PROCESS, 0) + 20);
-  }
+  if (child == 0) _exit(nice() + 20);
   int status = 0;
   waitpid(child, &status, 0);
   return WEXITSTATUS(status) - 20;
 }
 
-bool may_have_more() {
-  const pid_t child = fork();
-  if (child == 0) _exit(setpriority(PRIO_PROCESS, 0, -10) == 0 ? 0 : 1);
-  int status = 0;
-  waitpid(child, &status, 0);
-  return status == 0;
+int own_nice() {
+  return getpriority(PRIO_PROCESS, 0);
+}
+
+// That of the session, as the scheduler's group; without such groups that of the process.
+int session_nice() {
+  int nice = own_nice();
+  std::ifstream file("/proc/self/autogroup");
+  std::string word;
+  file >> word >> word >> nice;  // "/autogroup-17 nice 0"
+  return nice;
 }
 
 TEST(RequestServiceShare, IsMoreThanOthersHaveWhereThatIsPermitted) {
-  if (getpriority(PRIO_PROCESS, 0) != 0) GTEST_SKIP() << "the tests were given a nice value";
-  EXPECT_EQ(nice_after_request(0), may_have_more() ? -10 : 0);
-  EXPECT_EQ(nice_after_request(5), 5) << "given on purpose";
+  const int expected = in_child([] {
+    if (own_nice() == 0) (void)setpriority(PRIO_PROCESS, 0, -10);
+    return own_nice();
+  });
+  const auto asks = [](int (*nice)()) {
+    return in_child([nice] {
+      setsid();
+      request_service_share();
+      return nice();
+    });
+  };
+  EXPECT_EQ(asks(own_nice), expected);
+  if (own_nice() == 0) {
+    EXPECT_EQ(asks(session_nice), expected);
+  }
+}
+
+TEST(RequestServiceShare, ASessionOfOthersAndANiceValueGivenOnPurposeStay) {
+  const int session = in_child([] {
+    setsid();
+    in_child([] {
+      request_service_share();
+      return 0;
+    });
+    return session_nice();
+  });
+  EXPECT_EQ(session, in_child([] {
+              setsid();
+              return session_nice();
+            }));
+  const auto asks_late = [] {
+    setpriority(PRIO_PROCESS, 0, 19);
+    request_service_share();
+    return own_nice();
+  };
+  EXPECT_EQ(in_child(asks_late), 19);
 }
 
 // The thread belongs to the application.
