@@ -25,8 +25,9 @@ bool is_of_trusted_user(int socket) {
 }
 
 int send_bytes(int socket, const void* bytes, size_t size, int passed_fd) {
+  const std::span<const int> fds(&passed_fd, passed_fd >= 0 ? 1 : 0);
   for (;;) {
-    if (send_with_fd(socket, bytes, size, passed_fd) >= 0) return 0;
+    if (send_with_fds(socket, bytes, size, fds) >= 0) return 0;
     if (errno != EINTR) return errno;
   }
 }
@@ -52,7 +53,8 @@ int receive_message(int socket, Incoming* in) {
     if (count >= 0 || errno != EINTR) break;
   }
   if (count < 0) return errno == EINTR ? EAGAIN : errno;
-  in->passed_fd = keep_last(passed, [](int fd) { close(fd); });
+  in->passed_fd = take_last(&passed);  // our messages carry one at most
+  close_rest(&passed, [](int fd) { close(fd); });
   // The end; an empty message, which nobody sends, looks the same.
   if (count == 0) {
     if (in->passed_fd >= 0) close(in->passed_fd);

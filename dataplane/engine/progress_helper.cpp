@@ -23,7 +23,7 @@ constexpr Duration kHelperKeepsAck = Duration::us(200);
 
 // Wake-ups that may wait in the socket of the port: far fewer than it holds, as one without room is
 // lost.
-constexpr uint32_t kWakesUnreadMax = 8;
+constexpr uint32_t kWakesUnreadMax = 64;
 
 constexpr uint64_t kTagPort = 1;
 constexpr uint64_t kTagKick = 2;

@@ -20,6 +20,7 @@ constexpr Duration kCostly = Duration::us(15);
 thread_local DeferredWakes* DeferredWakes::current_ = nullptr;
 
 WakeSocket::~WakeSocket() {
+  if (event_fd_ >= 0) close(event_fd_);
   if (fd_ < 0) return;
   if (stranger_) {
     close_elsewhere(fd_);
@@ -31,14 +32,21 @@ WakeSocket::~WakeSocket() {
 void WakeSocket::close_after_fork() {
   close(fd_);
   fd_ = -1;
+  if (event_fd_ >= 0) close(event_fd_);
+  event_fd_ = -1;
 }
 
 void WakeSocket::send_wake() {
   const Time start = clock_now();
   const bool costly = costly_.load(std::memory_order_relaxed);
-  const int core = costly ? sched_getcpu() : -1;
-  local::send_message(fd_, local::MessageType::kWake, local::Refusal::kNone, -1,
-                      static_cast<uint32_t>(core + 1));
+  if (event_fd_ >= 0 && !costly) {
+    const uint64_t one = 1;
+    (void)!write(event_fd_, &one, sizeof one);
+  } else {
+    const int core = costly ? sched_getcpu() : -1;
+    local::send_message(fd_, local::MessageType::kWake, local::Refusal::kNone,
+                        static_cast<uint32_t>(core + 1));
+  }
   costly_.store(clock_now() - start >= kCostly, std::memory_order_relaxed);
 }
 

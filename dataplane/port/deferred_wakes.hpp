@@ -12,7 +12,8 @@
 
 namespace mprdma::dataplane {
 
-// A connected socket. Whoever still has a wake-up to send over it keeps it open.
+// A connected socket, and perhaps an eventfd of the process at its other end, which takes half the
+// time of a message. Whoever still has a wake-up to send keeps them open.
 class WakeSocket {
  public:
   // `stranger`: its other end is untrusted (sys/async_close.hpp).
@@ -22,13 +23,16 @@ class WakeSocket {
   WakeSocket& operator=(const WakeSocket&) = delete;
 
   [[nodiscard]] int fd() const { return fd_; }
+  // Before anybody else knows of this object. The eventfd is this object's from here on.
+  void wake_by(int event_fd) { event_fd_ = event_fd; }
   // Any thread. Never blocks, never signals.
   void send_wake();
   // In a forked child, whose copy nobody else uses, whoever held it in the parent.
   void close_after_fork();
 
  private:
-  int fd_;  // -1: closed after a fork
+  int fd_;             // -1: closed after a fork
+  int event_fd_ = -1;  // -1: there is none
   const bool stranger_;
   std::atomic<bool> costly_ = false;  // the last one took long
 };

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -11,6 +12,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "dataplane/port/local_port_message.hpp"
@@ -92,6 +94,7 @@ Control::~Control() {
     unlink((path_ + ".lock").c_str());
   }
   stop_listening();
+  close_fd(&wake_fd_);
   close_fd(&epoll_fd_);
 }
 
@@ -104,6 +107,13 @@ Status Control::start() {
     Status status = system_status("epoll_create1", errno);
     status.text += "; raise `ulimit -n`";
     return status;
+  }
+  if (!stranger_) {
+    // Without it we are woken by messages.
+    wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    epoll_event event{};
+    event.events = EPOLLIN;
+    if (wake_fd_ >= 0) epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, wake_fd_, &event);
   }
   set_text("waiting for a process at the other end of the wire");
   return {};
@@ -256,7 +266,9 @@ void Control::adopt(int fd, Time now) {
     return;
   }
   // A peer that refused at once has closed the socket already: receive() reads the reason.
-  const bool greeted = send_message(fd, MessageType::kHello, Refusal::kNone, own_memfd_) ||
+  const std::array<int, 2> fds = {wake_fd_, own_memfd_};
+  const std::span<const int> passed = std::span(fds).subspan(wake_fd_ >= 0 ? 0 : 1);
+  const bool greeted = send_message(fd, MessageType::kHello, Refusal::kNone, 0, passed) ||
                        errno == EPIPE || errno == ECONNRESET;
   if (!greeted || epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) != 0) {
     close_fd(&fd);
@@ -269,31 +281,37 @@ void Control::adopt(int fd, Time now) {
 }
 
 Control::Event Control::receive() {
+  uint64_t wakes = 0;
+  if (wake_fd_ >= 0) (void)!read(wake_fd_, &wakes, sizeof wakes);
   for (int i = 0; i < kMessagesPerPoll && connection_fd() >= 0; ++i) {
     Message message{};
     PassedFds passed;
     const ssize_t count = receive_with_fds(connection_fd(), &message, sizeof message, &passed);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) return {};
-    const int passed_fd = keep_last(passed, [this](int fd) { close_passed(fd); });
-    const Event event = on_message(&message, count, passed_fd);
+    const int memfd = take_last(&passed);
+    const int event_fd = stranger_ ? -1 : take_last(&passed);
+    close_rest(&passed, [this](int fd) { close_passed(fd); });
+    const Event event = on_message(&message, count, memfd, event_fd);
     if (event.kind != Event::Kind::kNone) return event;
   }
   return {};
 }
 
 // Requires: count is what receive_with_fds() gave, and not "nothing there".
-Control::Event Control::on_message(const void* bytes, long count, int passed_fd) {
+Control::Event Control::on_message(const void* bytes, long count, int memfd, int event_fd) {
   Message message{};
   if (count == sizeof message) std::memcpy(&message, bytes, sizeof message);
   if (count > 0 && message.magic == kMessageMagic) {
-    if (message.type == MessageType::kHello && state_ == State::kHandshake && passed_fd >= 0) {
+    if (message.type == MessageType::kHello && state_ == State::kHandshake && memfd >= 0) {
       state_ = State::kUp;
       dial_interval_ = kDialInterval;
       refused_ = false;
       set_text("up");
-      return {Event::Kind::kUp, passed_fd};
+      keep_event_fd(event_fd);
+      return {Event::Kind::kUp, memfd};
     }
-    close_passed(passed_fd);
+    close_passed(memfd);
+    close_passed(event_fd);
     if (message.type == MessageType::kWake && state_ == State::kUp) {
       if (message.waker_core != 0) costly_waker_ = static_cast<int>(message.waker_core - 1);
       return {};
@@ -305,7 +323,8 @@ Control::Event Control::on_message(const void* bytes, long count, int passed_fd)
     }
     return closed("the process at the other end sent a message out of turn");
   }
-  close_passed(passed_fd);
+  close_passed(memfd);
+  close_passed(event_fd);
   if (count > 0) return closed("the process at the other end speaks another version");
   return closed(role_ == Role::kAdopted ? "the process at the other end is gone"
                                         : "waiting for a process at the other end of the wire");
@@ -324,6 +343,14 @@ void Control::hang_up(const char* reason) {
   close_connection();
   dial_interval_ = kDialIntervalRefused;
   set_text(reason);
+}
+
+// It is written to at any time: one that may block is none.
+void Control::keep_event_fd(int fd) {
+  if (fd < 0) return;
+  const int flags = fcntl(fd, F_GETFL);
+  if (flags < 0 || (flags & O_NONBLOCK) == 0) return close_passed(fd);
+  connection_->wake_by(fd);
 }
 
 void Control::close_passed(int fd) const {
@@ -352,6 +379,7 @@ void Control::close_after_fork() {
   close_fd(&given_fd_);
   close_fd(&listen_fd_);
   close_fd(&lock_fd_);
+  close_fd(&wake_fd_);
   close_fd(&epoll_fd_);
   own_memfd_ = -1;
   state_ = State::kIdle;

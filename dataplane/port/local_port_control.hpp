@@ -9,11 +9,11 @@
 // Between a process and mprdmad a connected socket is handed over instead of a path: a wire that
 // went down stays down until another socket is handed over.
 //
-// A wake-up is a message of this socket and not an eventfd, because a descriptor that a peer
-// passes in may be made to block at any time by that peer; a send() with MSG_DONTWAIT never does.
-//
-// The other end of a handed-over socket may be untrusted (a client of mprdmad). Descriptors from it
-// are then closed on another thread, and so is the socket, whose queue may hold more of them.
+// A wake-up is a write to the eventfd that the peer has passed in, or a message of this socket. The
+// other end of a handed-over socket may be untrusted (a client of mprdmad, a process of another
+// user): then it is always a message, because whoever has a descriptor can make it block at any
+// time; a send() with MSG_DONTWAIT never does. Descriptors from such a peer are closed on another
+// thread, and so is the socket, whose queue may hold more of them.
 //
 // Only the port's thread calls this. Nothing here blocks.
 #pragma once
@@ -98,8 +98,9 @@ class Control {
   void turn_away_others();
   void adopt(int fd, Time now);
   Event receive();
-  Event on_message(const void* bytes, long count, int passed_fd);
+  Event on_message(const void* bytes, long count, int memfd, int event_fd);
   void close_passed(int fd) const;
+  void keep_event_fd(int fd);
   Event closed(const char* text);
   void close_connection();
 
@@ -110,6 +111,7 @@ class Control {
   bool stranger_;
   int own_memfd_;
   int epoll_fd_ = -1;
+  int wake_fd_ = -1;  // eventfd: a peer that we trust wakes us by it
   int lock_fd_ = -1;
   int listen_fd_ = -1;
   std::shared_ptr<WakeSocket> connection_;

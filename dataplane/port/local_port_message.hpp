@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "dataplane/sys/passed_fd.hpp"
 
@@ -9,6 +10,8 @@ namespace mprdma::dataplane::local {
 
 inline constexpr uint32_t kMessageMagic = 0x4c503031;  // "LP01"; changes with the messages
 
+// kHello carries the sender's memfd as its last descriptor, and before it, to a peer that the
+// sender trusts, the eventfd that wakes the sender; earlier versions send and keep the memfd alone.
 enum class MessageType : uint32_t { kHello = 1, kWake = 2, kRefused = 3 };
 enum class Refusal : uint32_t { kNone = 0, kBusy = 1, kUser = 2, kRegion = 3 };
 
@@ -22,11 +25,11 @@ struct Message {
 };
 
 // Never blocks, never signals. A peer that does not read its socket loses wake-ups of which many
-// wait already. `passed_fd`: -1, or a descriptor to attach.
+// wait already. `fds`: descriptors to attach.
 inline bool send_message(int socket, MessageType type, Refusal refusal = Refusal::kNone,
-                         int passed_fd = -1, uint32_t waker_core = 0) {
+                         uint32_t waker_core = 0, std::span<const int> fds = {}) {
   const Message message{kMessageMagic, type, refusal, waker_core};
-  return send_with_fd(socket, &message, sizeof message, passed_fd) == sizeof message;
+  return send_with_fds(socket, &message, sizeof message, fds) == sizeof message;
 }
 
 }  // namespace mprdma::dataplane::local

@@ -7,20 +7,20 @@
 
 namespace mprdma::dataplane {
 
-ssize_t send_with_fd(int socket, const void* bytes, size_t size, int passed_fd) {
+ssize_t send_with_fds(int socket, const void* bytes, size_t size, std::span<const int> fds) {
   iovec vector{const_cast<void*>(bytes), size};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kSentFdsMax * sizeof(int))> control{};
   msghdr header{};
   header.msg_iov = &vector;
   header.msg_iovlen = 1;
-  if (passed_fd >= 0) {
+  if (!fds.empty()) {
     header.msg_control = control.data();
-    header.msg_controllen = control.size();
+    header.msg_controllen = CMSG_SPACE(fds.size_bytes());
     cmsghdr* rights = CMSG_FIRSTHDR(&header);
     rights->cmsg_level = SOL_SOCKET;
     rights->cmsg_type = SCM_RIGHTS;
-    rights->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(rights), &passed_fd, sizeof(int));
+    rights->cmsg_len = CMSG_LEN(fds.size_bytes());
+    std::memcpy(CMSG_DATA(rights), fds.data(), fds.size_bytes());
   }
   return sendmsg(socket, &header, MSG_DONTWAIT | MSG_NOSIGNAL);
 }

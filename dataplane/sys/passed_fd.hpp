@@ -6,11 +6,13 @@
 
 #include <array>
 #include <cstddef>
+#include <span>
 
 namespace mprdma::dataplane {
 
-// As send(), with `passed_fd` attached unless it is -1. The descriptor stays the caller's.
-ssize_t send_with_fd(int socket, const void* bytes, size_t size, int passed_fd);
+// As send(), with these descriptors attached, kSentFdsMax at most. They stay the caller's.
+inline constexpr size_t kSentFdsMax = 2;
+ssize_t send_with_fds(int socket, const void* bytes, size_t size, std::span<const int> fds);
 
 // As many as a message can carry (SCM_MAX_FD of the kernel): a descriptor that finds no room would
 // be closed within recvmsg(), where closing may block.
@@ -24,12 +26,15 @@ struct PassedFds {
 // As recv(). Descriptors that came along are in *passed, close-on-exec and the caller's to close.
 ssize_t receive_with_fds(int socket, void* bytes, size_t size, PassedFds* passed);
 
-// The last descriptor, or -1: our messages carry one at most. The others go to close_one(fd).
+// Takes the last descriptor out; -1: there is none.
+inline int take_last(PassedFds* passed) {
+  return passed->count == 0 ? -1 : passed->fds[--passed->count];
+}
+
+// The others go to close_one(fd).
 template <class Close>
-int keep_last(const PassedFds& passed, Close&& close_one) {
-  if (passed.count == 0) return -1;
-  for (size_t i = 0; i + 1 < passed.count; ++i) close_one(passed.fds[i]);
-  return passed.fds[passed.count - 1];
+void close_rest(PassedFds* passed, Close&& close_one) {
+  while (passed->count > 0) close_one(take_last(passed));
 }
 
 }  // namespace mprdma::dataplane

@@ -1,6 +1,7 @@
 // A LocalPort against a peer that breaks the rules: the worst is a counted drop or link down.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -10,11 +11,13 @@
 #include <memory>
 #include <new>
 #include <set>
+#include <span>
 #include <string>
 
 #include "base/prng.hpp"
 #include "dataplane/open_port.hpp"
 #include "dataplane/port/local_port.hpp"
+#include "dataplane/sys/passed_fd.hpp"
 #include "tests/unit/dataplane/port/port_test_support.hpp"
 
 namespace mprdma::dataplane {
@@ -51,6 +54,7 @@ class HostilePeer {
     std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
     EXPECT_EQ(::connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
   }
+  explicit HostilePeer(int connected) : socket_(connected) {}
   ~HostilePeer() {
     if (region_ != nullptr) munmap(region_, bytes_);
     close(socket_);
@@ -58,7 +62,8 @@ class HostilePeer {
   HostilePeer(const HostilePeer&) = delete;
   HostilePeer& operator=(const HostilePeer&) = delete;
 
-  void hello(const Claim& claim) {
+  // `waker`: what it passes in as the eventfd that wakes it, if anything.
+  void hello(const Claim& claim, int waker = -1) {
     geometry_ = claim.geometry();
     bytes_ = claim.file_bytes != 0 ? claim.file_bytes : geometry_.bytes();
     const int fd = memfd_create("hostile", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -66,35 +71,32 @@ class HostilePeer {
     region_ = static_cast<unsigned char*>(
         mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
     ASSERT_NE(region_, MAP_FAILED);
+    std::memset(region_, 0, bytes_);  // a stranger's memory has to be there
     const local::Identity identity{claim.magic,       claim.version,      claim.slots, claim.stride,
                                    claim.large_slots, claim.large_stride, claim.flags};
     std::memcpy(region_, &identity, std::min(bytes_, sizeof identity));
     ASSERT_EQ(fcntl(fd, F_ADD_SEALS, claim.seals), 0);
-    send_hello(fd);
+    send_hello(fd, waker);
     close(fd);
   }
 
-  void send_hello(int fd) {
+  void send_hello(int fd, int waker = -1) {
     const uint32_t message[4] = {0x4c503031, 1, 0, 0};
-    send_bytes(message, sizeof message, fd);
+    const int fds[2] = {waker, fd};
+    send_with_fds(socket_, message, sizeof message, std::span(fds).subspan(waker >= 0 ? 0 : 1));
   }
 
   void send_bytes(const void* bytes, size_t count, int fd) {
-    iovec vector{const_cast<void*>(bytes), count};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-    msghdr header{};
-    header.msg_iov = &vector;
-    header.msg_iovlen = 1;
-    if (fd >= 0) {
-      header.msg_control = control;
-      header.msg_controllen = sizeof control;
-      cmsghdr* rights = CMSG_FIRSTHDR(&header);
-      rights->cmsg_level = SOL_SOCKET;
-      rights->cmsg_type = SCM_RIGHTS;
-      rights->cmsg_len = CMSG_LEN(sizeof(int));
-      std::memcpy(CMSG_DATA(rights), &fd, sizeof fd);
+    send_with_fds(socket_, bytes, count, std::span(&fd, 1));
+  }
+
+  // A wake-up came as a message. Others are passed over.
+  bool wake_message_came() {
+    uint32_t message[4] = {};
+    while (recv(socket_, message, sizeof message, MSG_DONTWAIT) == sizeof message) {
+      if (message[1] == 2) return true;
     }
-    sendmsg(socket_, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
+    return false;
   }
 
   [[nodiscard]] RegionHeader& header() const { return *reinterpret_cast<RegionHeader*>(region_); }
@@ -123,12 +125,17 @@ class HostilePeerTest : public ::testing::Test {
     port_->service(now());
     peer_ = std::make_unique<HostilePeer>(directory_.wire());
   }
-  void attach(const HostilePeer::Claim& claim = {}) {
-    peer_->hello(claim);
+  void attach(const HostilePeer::Claim& claim = {}, int waker = -1) {
+    peer_->hello(claim, waker);
     ASSERT_TRUE(until([&] {
       port_->service(now());
       return port_->link_up();
     }));
+  }
+  // The peer sleeps, and is sent a frame.
+  void wake_peer() {
+    peer_->header().need_wakeup = 2;
+    EXPECT_EQ(testing::send_patterns(*port_, 0, 1), 1U);
   }
   // After every attack a well-behaved process can have the wire.
   void expect_next_peer_works() {
@@ -210,6 +217,65 @@ TEST_F(HostilePeerTest, GarbageOnTheSocketEndsTheHandshake) {
   for (int i = 0; i < 3; ++i) port_->service(now());
   EXPECT_FALSE(port_->link_up());
   expect_next_peer_works();
+}
+
+TEST_F(HostilePeerTest, IsWokenByItsEventfdAndByAMessageWithoutOne) {
+  const int waker = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  attach({}, waker);
+  wake_peer();
+  uint64_t wakes = 0;
+  EXPECT_EQ(read(waker, &wakes, sizeof wakes), ssize_t{sizeof wakes});
+  EXPECT_FALSE(peer_->wake_message_came());
+  close(waker);
+
+  peer_ = std::make_unique<HostilePeer>(directory_.wire());  // of an earlier version
+  ASSERT_TRUE(until([&] {
+    port_->service(now());
+    return !port_->link_up();
+  }));
+  attach();
+  wake_peer();
+  EXPECT_TRUE(peer_->wake_message_came());
+}
+
+// A full pipe would hold whoever writes to it for ever.
+TEST_F(HostilePeerTest, ADescriptorThatMayBlockWakesNobody) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  attach({}, ends[1]);
+  close(ends[1]);
+  wake_peer();
+  EXPECT_TRUE(peer_->wake_message_came());
+  char byte = 0;
+  EXPECT_EQ(read(ends[0], &byte, 1), 0) << "the port has closed it";
+  close(ends[0]);
+}
+
+// It could make the descriptor block later. Nor does it get one of ours.
+TEST_F(HostilePeerTest, AStrangerExchangesNoEventfds) {
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+  port_ = LocalPort::open({.path = "",
+                           .slots = 256,
+                           .role = local::Role::kAdopted,
+                           .socket = ends[0],
+                           .stranger = true})
+              .port;
+  ASSERT_NE(port_, nullptr);
+  peer_ = std::make_unique<HostilePeer>(ends[1]);
+  uint32_t message[4] = {};
+  PassedFds passed;
+  ASSERT_EQ(receive_with_fds(ends[1], message, sizeof message, &passed), ssize_t{sizeof message});
+  EXPECT_EQ(passed.count, 1U) << "its memory";
+  close_rest(&passed, [](int fd) { close(fd); });
+
+  const int waker = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  attach({}, waker);
+  wake_peer();
+  EXPECT_TRUE(peer_->wake_message_came());
+  uint64_t wakes = 0;
+  EXPECT_LT(read(waker, &wakes, sizeof wakes), 0);
+  close(waker);
 }
 
 TEST_F(HostilePeerTest, APeerThatNeverSpeaksIsDroppedAfterTheTimeout) {
