@@ -130,6 +130,13 @@ class Qp {
     now_ = now;
     return mp->poll_plain(now, out);
   }
+  // Both, of a request that nothing stands before and that one packet carries, in less time still.
+  PlainSend send_plain(Time now, const PlainRequest& request, PlainPacket& out) {
+    MpConnection* const mp = in_rts();
+    if (mp == nullptr) return PlainSend::kNothing;
+    now_ = now;
+    return mp->send_plain(now, request, out);
+  }
   // on_packet(), for a packet whose fields may be anything. True: the payload is to be copied to
   // `placement`, then the owed acknowledgement of `actions` is to be sent, if there is one.
   bool take_plain(Time now, const wire::BarePacket& packet, RxActions& actions,

@@ -97,9 +97,10 @@ LocalPort::LocalPort(const Options& options, std::unique_ptr<local::OwnRegion> r
       can_corrupt_(options.can_corrupt),
       reads_bare_(options.engine),
       stranger_(options.stranger),
-      slot_state_(own_->geometry().all_slots(), SlotState::kFree) {
-  free_slots_.reserve(own_->geometry().slots);
-  free_large_.reserve(own_->geometry().large_slots);
+      slot_state_(own_->geometry().all_slots(), SlotState::kFree),
+      free_slots_(own_->geometry().slots),
+      free_large_(own_->geometry().large_slots),
+      tx_mask_(own_->geometry().entries() - 1) {
   reset_own_rings();
 }
 
@@ -131,12 +132,11 @@ unsigned LocalPort::rx_burst(RxFrame* frames, unsigned n) {
     return 0;
   }
   const std::atomic<uint64_t>* ring = peer_.region->tx_ring();
-  const size_t mask = peer_.region->geometry().entries() - 1;
   unsigned taken = 0;
   uint64_t bytes = 0;
   while (waiting > 0 && taken < n && bytes < local::kBurstBytes) {
     const uint64_t word =
-        waiting == 1 ? rx_newest_ : ring[rx_taken_ & mask].load(std::memory_order_relaxed);
+        waiting == 1 ? rx_newest_ : ring[rx_taken_ & rx_mask_].load(std::memory_order_relaxed);
     ++rx_taken_;
     --waiting;
     if (!take(Descriptor::unpack(word), &frames[taken])) continue;
@@ -180,9 +180,8 @@ bool LocalPort::take(Descriptor descriptor, RxFrame* frame) {
 // Writes one entry of the return ring. flush() publishes it, once for a burst: the peer reads that
 // line at its reservations.
 void LocalPort::give_back(uint32_t slot) {
-  const size_t mask = peer_.region->geometry().entries() - 1;
-  own_->return_ring()[rx_returned_ & mask].store(static_cast<uint16_t>(slot),
-                                                 std::memory_order_relaxed);
+  own_->return_ring()[rx_returned_ & rx_mask_].store(static_cast<uint16_t>(slot),
+                                                     std::memory_order_relaxed);
   ++rx_returned_;
   returns_announced_ = false;
 }
@@ -323,6 +322,8 @@ void LocalPort::attach(int memfd) {
   peer_.borrowed_count = 0;
   peer_.generation = generation_;
   peer_.region = std::move(region);
+  peer_reads_bare_ = (peer_.region->flags() & local::kReadsBare) != 0;
+  rx_mask_ = peer_.region->geometry().entries() - 1;
   rx_newest_ = 0;
   rx_taken_ = 0;
   tx_returns_taken_ = 0;
@@ -338,6 +339,7 @@ void LocalPort::detach() {
   count(counters_.link_downs);
   if (peer_.borrowed_count > 0) departed_.push_back(std::move(peer_));
   peer_ = Peer{};
+  peer_reads_bare_ = false;
   reset_own_rings();
 }
 

@@ -28,6 +28,7 @@
 #include <string>
 #include <vector>
 
+#include "base/check.hpp"
 #include "base/status.hpp"
 #include "dataplane/port/local_port_control.hpp"
 #include "dataplane/port/local_port_region.hpp"
@@ -45,6 +46,25 @@ inline constexpr size_t kReapEvery = 64;
 // that was let in just before.
 inline constexpr size_t kFramesForAnswers = 3 * kBurst;
 static_assert(kFramesForAnswers < kSlotsMin);
+
+// Slots that are free; as many as there are of their kind.
+class SlotStack {
+ public:
+  explicit SlotStack(size_t capacity) : slots_(capacity) {}
+  [[nodiscard]] size_t size() const { return count_; }
+  [[nodiscard]] bool empty() const { return count_ == 0; }
+  void push(uint32_t slot) {
+    DCHECK(count_ < slots_.size());
+    slots_[count_++] = static_cast<uint16_t>(slot);
+  }
+  // Requires: not empty().
+  uint32_t pop() { return slots_[--count_]; }
+  void clear() { count_ = 0; }
+
+ private:
+  std::vector<uint16_t> slots_;
+  size_t count_ = 0;
+};
 
 }  // namespace local
 
@@ -87,9 +107,7 @@ class LocalPort final : public Port {
 
   unsigned tx_reserve(TxFrame* frames, unsigned n) override;
   bool tx_tight() override;
-  [[nodiscard]] bool takes_bare() const override {
-    return peer_.region != nullptr && (peer_.region->flags() & local::kReadsBare) != 0;
-  }
+  [[nodiscard]] bool takes_bare() const override { return peer_reads_bare_; }
   [[nodiscard]] uint32_t large_payload() const override;
   unsigned tx_reserve_large(TxFrame* frames, unsigned n) override;
   void tx_commit(const TxFrame* frames, unsigned n) override;
@@ -126,7 +144,7 @@ class LocalPort final : public Port {
     return tx_starved_ || tx_starved_for_data_ || tx_starved_of_large_;
   }
   void starve_no_more() { tx_starved_ = tx_starved_for_data_ = tx_starved_of_large_ = false; }
-  unsigned reserve(std::vector<uint16_t>& from, uint32_t stride, TxFrame* frames, unsigned n);
+  unsigned reserve(local::SlotStack& from, uint32_t stride, TxFrame* frames, unsigned n);
   void free_slot(uint32_t slot);
   bool take(local::Descriptor descriptor, RxFrame* frame);
   [[nodiscard]] uint16_t rx_waiting() const;
@@ -142,6 +160,7 @@ class LocalPort final : public Port {
   std::array<unsigned char, 6> mac_;
   bool can_corrupt_;
   bool reads_bare_;
+  bool peer_reads_bare_ = false;
   bool stranger_;
   Peer peer_;
   std::vector<Peer> departed_;  // regions of former peers from which frames are still borrowed
@@ -155,9 +174,9 @@ class LocalPort final : public Port {
 
   // Sending.
   std::vector<SlotState> slot_state_;
-  // The stacks; they never grow beyond their first capacity.
-  std::vector<uint16_t> free_slots_;
-  std::vector<uint16_t> free_large_;
+  local::SlotStack free_slots_;
+  local::SlotStack free_large_;
+  uint32_t tx_mask_;        // of a position in our TX ring
   uint64_t tx_newest_ = 0;  // last descriptor committed
   uint16_t tx_sequence_ = 0;
   uint16_t tx_returns_taken_ = 0;  // cursor into the peer's return ring
@@ -171,6 +190,7 @@ class LocalPort final : public Port {
   // Receiving.
   uint64_t rx_newest_ = 0;  // last seen descriptor that the peer published
   uint16_t rx_taken_ = 0;   // cursor into the peer's TX ring
+  uint32_t rx_mask_ = 0;    // of a position in that ring, and in our ring of returns
   uint16_t rx_returned_ = 0;
   bool returns_announced_ = true;  // no frame was given back since the last flush()
 

@@ -29,13 +29,11 @@ uint32_t LocalPort::large_payload() const {
   return own_->geometry().large_stride - kFrameHeadroom - kFrameTailroom;
 }
 
-unsigned LocalPort::reserve(std::vector<uint16_t>& from, uint32_t stride, TxFrame* frames,
-                            unsigned n) {
+unsigned LocalPort::reserve(local::SlotStack& from, uint32_t stride, TxFrame* frames, unsigned n) {
   const unsigned reserved = std::min<unsigned>(n, static_cast<unsigned>(from.size()));
   const uint32_t capacity = stride - kFrameHeadroom;
   for (unsigned i = 0; i < reserved; ++i) {
-    const uint32_t slot = from.back();
-    from.pop_back();
+    const uint32_t slot = from.pop();
     slot_state_[slot] = SlotState::kReserved;
     unsigned char* payload = own_->frame(slot) + kFrameHeadroom;
     __builtin_prefetch(payload - 64, 1);
@@ -71,8 +69,6 @@ void LocalPort::tx_commit(const TxFrame* frames, unsigned n) {
     count(counters_.tx_dropped, n);
     return;
   }
-  const uint32_t mask = own_->geometry().entries() - 1;
-  const bool bare = takes_bare();
   std::atomic<uint64_t>* ring = own_->tx_ring();
   uint64_t bytes = 0;
   unsigned dropped = 0;
@@ -80,7 +76,7 @@ void LocalPort::tx_commit(const TxFrame* frames, unsigned n) {
     const TxFrame& frame = frames[i];
     const auto slot = static_cast<uint16_t>(frame.cookie);
     DCHECK(slot_state_[slot] == SlotState::kReserved);
-    if (frame.bare && !bare) [[unlikely]] {  // of a burst for a peer that is gone
+    if (frame.bare && !peer_reads_bare_) [[unlikely]] {  // of a burst for a peer that is gone
       free_slot(slot);
       ++dropped;
       continue;
@@ -94,7 +90,7 @@ void LocalPort::tx_commit(const TxFrame* frames, unsigned n) {
                                 static_cast<uint16_t>(offset),
                                 static_cast<uint16_t>(tx_sequence_ + 1)};
     tx_newest_ = descriptor.pack();
-    ring[tx_sequence_ & mask].store(tx_newest_, std::memory_order_relaxed);
+    ring[tx_sequence_ & tx_mask_].store(tx_newest_, std::memory_order_relaxed);
     ++tx_sequence_;
     bytes += frame.frame_bytes;
   }
@@ -115,8 +111,7 @@ void LocalPort::tx_abandon(const TxFrame* frames, unsigned n) {
 
 void LocalPort::free_slot(uint32_t slot) {
   slot_state_[slot] = SlotState::kFree;
-  (own_->geometry().is_large(slot) ? free_large_ : free_slots_)
-      .push_back(static_cast<uint16_t>(slot));
+  (own_->geometry().is_large(slot) ? free_large_ : free_slots_).push(slot);
 }
 
 void LocalPort::flush() {
@@ -126,8 +121,10 @@ void LocalPort::flush() {
     own_->header().newest.store(tx_newest_, std::memory_order_release);
     tx_published_ = true;
   }
-  own_->header().returned.store(rx_returned_, std::memory_order_release);
-  returns_announced_ = true;
+  if (!returns_announced_) {
+    own_->header().returned.store(rx_returned_, std::memory_order_release);
+    returns_announced_ = true;
+  }
   std::atomic_thread_fence(std::memory_order_seq_cst);
   const uint32_t wakeup = peer_.region->header().need_wakeup.load(std::memory_order_relaxed);
   if (wakeup == 0 || wakeup == last_wakeup_) return;

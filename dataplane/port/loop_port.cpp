@@ -54,8 +54,8 @@ unsigned LoopPort::rx_burst(RxFrame* frames, unsigned n) {
   unsigned got = 0;
   while (got < n && !queue_.empty()) {
     const Queued queued = queue_.pop();
-    frames[got++] = {payload_of(queued.slot) - queued.header_bytes, queued.frame_bytes,
-                     queued.slot};
+    frames[got++] = {payload_of(queued.slot) - queued.header_bytes, queued.frame_bytes, queued.slot,
+                     false};
     ++stats_.rx_frames;
     stats_.rx_bytes += queued.frame_bytes;
   }

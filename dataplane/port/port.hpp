@@ -47,8 +47,8 @@ struct TxFrame {
 struct RxFrame {
   const unsigned char* data;  // first byte of the Ethernet header, or of the bare packet
   uint32_t length;
-  uint64_t cookie;    // names the frame in rx_release
-  bool bare = false;  // wire/bare_packet.hpp; only ports that take such packets bring them
+  uint64_t cookie;  // names the frame in rx_release
+  bool bare;        // wire/bare_packet.hpp; only ports that take such packets bring them
 };
 
 struct PortInfo {

@@ -44,10 +44,9 @@ class Cq {
     }
     return &ring_[producer_ & (depth_ - 1)];
   }
-  // `failed`: it has an error, which counts as solicited (IBTA 11.4.2.2).
-  void push(bool failed, bool solicited, EngineCounters& counters) {
-    mprdma_abi_store_release(&ring_[producer_ & (depth_ - 1)].sequence, producer_ + 1);
-    ++producer_;
+  // `entry`: of reserve(). `failed`: it has an error, which counts as solicited (IBTA 11.4.2.2).
+  void push(mprdma_abi_cqe* entry, bool failed, bool solicited, EngineCounters& counters) {
+    mprdma_abi_store_release(&entry->sequence, ++producer_);
     failed_ |= failed;
     solicited_ |= solicited || failed;
     ++counters.completions;

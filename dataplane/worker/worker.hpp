@@ -195,6 +195,7 @@ class Worker {
   };
   bool transmit(Time now);
   bool transmit_turn(QpContext& qp, unsigned* budget, Time now);
+  void note_changes(QpContext& qp);
   Turn transmit_connected(QpContext& qp, TxBatch& batch, unsigned* budget, Time now);
   void send_plain(QpContext& qp, TxFrame& frame);
   Turn drop_pathless(QpContext& qp, unsigned* budget, Time now);
@@ -243,7 +244,15 @@ class Worker {
 
   // worker_datagrams.cpp
   void ah_path_changed(const wire::IpAddress& peer, const NeighbourTable::Entry& entry);
-  [[nodiscard]] bool can_send(const QpContext& qp) const;
+  [[nodiscard]] bool can_send(const QpContext& qp) const {
+    return qp.qp.service() == transport::QpService::kUd ? can_send_datagram(qp)
+                                                        : can_send_connected(qp);
+  }
+  [[nodiscard]] bool can_send_connected(const QpContext& qp) const {
+    return (qp.path == PathState::kReady || qp.path == PathState::kFailed) && !waits_for_link(qp) &&
+           !waits_for_ring(qp);
+  }
+  [[nodiscard]] bool can_send_datagram(const QpContext& qp) const;
   Turn transmit_datagrams(QpContext& qp, unsigned* budget, Time now);
   bool receive_group(const RxFrame& frame, Port& port, TxBatch& answers, Time now);
   void place_grh(const transport::Placement& placement);
@@ -280,6 +289,7 @@ class Worker {
   bool process_receives(QpContext& qp, Time now);
   bool process_sends(QpContext& qp, Time now);
   void process_plain_sends(QpContext& qp, Time now);
+  bool send_at_once(QpContext& qp, TxBatch& batch, Time now);
   transport::PostResult post_wqe(QpContext& qp, const mprdma_abi_send_wqe& wqe, void* slot,
                                  Time now);
   void refuse_wqe(QpContext& qp, const mprdma_abi_send_wqe& wqe, Time now);

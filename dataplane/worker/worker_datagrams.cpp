@@ -30,11 +30,7 @@ void Worker::mark_datagram_qps_dirty() {
 
 // True if the next datagram can be sent. While a neighbour's address is being resolved it waits,
 // and so do those behind it: datagrams of a queue pair leave in order.
-bool Worker::can_send(const QpContext& qp) const {
-  if (qp.qp.service() != transport::QpService::kUd) {
-    return (qp.path == PathState::kReady || qp.path == PathState::kFailed) && !waits_for_link(qp) &&
-           !waits_for_ring(qp);
-  }
+bool Worker::can_send_datagram(const QpContext& qp) const {
   if (!qp.qp.wants_to_send()) return false;
   const AddressHandle* ah = ahs_.find(qp.qp.next_ah());
   return ah == nullptr || ah->path != PathState::kResolving;

@@ -30,6 +30,7 @@ namespace {
 
 // The slot of the request that completes next still holds the request.
 uint8_t wc_opcode_of_write(const WorkRing& sq) {
+  if (!sq.atomic_writes) return MPRDMA_ABI_WC_WRITE;
   const bool atomic = mprdma_abi_send_slot(sq.ring, sq.depth, sq.stride, sq.completed)->opcode ==
                       MPRDMA_ABI_ATOMIC_WRITE;
   return atomic ? MPRDMA_ABI_WC_ATOMIC_WRITE : MPRDMA_ABI_WC_WRITE;
@@ -116,36 +117,64 @@ bool Worker::process_receives(QpContext& qp, Time now) {
   return taken == kWqesPerDoorbell && rq.next != producer;
 }
 
-// Takes the plain requests that come next, as far as the transport is ready for them.
-void Worker::process_plain_sends(QpContext& qp, Time now) {
+// Reads the next request of the ring. False: it is not a plain one.
+inline bool read_plain(const WorkRing& sq, transport::PlainRequest* request) {
   constexpr uint16_t kOthers = static_cast<uint16_t>(
       ~(MPRDMA_ABI_WQE_SIGNALED | MPRDMA_ABI_WQE_SOLICITED | MPRDMA_ABI_WQE_INLINE));
+  mprdma_abi_send_wqe* const slot = mprdma_abi_send_slot(sq.ring, sq.depth, sq.stride, sq.next);
+  // Each field is read once: other code may write the slot.
+  const uint8_t opcode = __atomic_load_n(&slot->opcode, __ATOMIC_RELAXED);
+  const uint16_t flags = __atomic_load_n(&slot->flags, __ATOMIC_RELAXED);
+  const bool plain =
+      (opcode == MPRDMA_ABI_WRITE || opcode == MPRDMA_ABI_SEND) && (flags & kOthers) == 0;
+  if (!plain) return false;
+  request->wr_id = slot->wr_id;
+  request->remote_addr = slot->remote_addr;
+  request->rkey = Key(slot->rkey);
+  request->opcode = static_cast<transport::WorkOpcode>(opcode);
+  request->flags = flags;
+  if ((flags & MPRDMA_ABI_WQE_INLINE) != 0) {
+    const uint32_t bytes = __atomic_load_n(&slot->inline_bytes, __ATOMIC_RELAXED);
+    if (bytes == 0 || bytes > sq.max_inline) return false;
+    request->sge = {reinterpret_cast<uint64_t>(slot + 1), bytes, Key(0)};
+    return true;
+  }
+  if (__atomic_load_n(&slot->num_sge, __ATOMIC_RELAXED) != 1) return false;
+  read_sges(slot + 1, 1, &request->sge);
+  return true;
+}
+
+// Takes the plain requests that come next, as far as the transport is ready for them.
+void Worker::process_plain_sends(QpContext& qp, Time now) {
   WorkRing& sq = qp.sq;
   const uint32_t producer = mprdma_abi_load_acquire(&sq.dbr->producer);
   for (unsigned taken = 0; sq.next != producer && taken < kWqesPerDoorbell; ++taken, ++sq.next) {
-    mprdma_abi_send_wqe* const slot = mprdma_abi_send_slot(sq.ring, sq.depth, sq.stride, sq.next);
-    // Each field is read once: other code may write the slot.
-    const uint8_t opcode = __atomic_load_n(&slot->opcode, __ATOMIC_RELAXED);
-    const uint16_t flags = __atomic_load_n(&slot->flags, __ATOMIC_RELAXED);
-    const bool plain =
-        (opcode == MPRDMA_ABI_WRITE || opcode == MPRDMA_ABI_SEND) && (flags & kOthers) == 0;
-    if (!plain) return;
     transport::PlainRequest request;
-    request.wr_id = slot->wr_id;
-    request.remote_addr = slot->remote_addr;
-    request.rkey = Key(slot->rkey);
-    request.opcode = static_cast<transport::WorkOpcode>(opcode);
-    request.flags = flags;
-    if ((flags & MPRDMA_ABI_WQE_INLINE) != 0) {
-      const uint32_t bytes = __atomic_load_n(&slot->inline_bytes, __ATOMIC_RELAXED);
-      if (bytes == 0 || bytes > sq.max_inline) return;
-      request.sge = {reinterpret_cast<uint64_t>(slot + 1), bytes, Key(0)};
-    } else {
-      if (__atomic_load_n(&slot->num_sge, __ATOMIC_RELAXED) != 1) return;
-      read_sges(slot + 1, 1, &request.sge);
-    }
-    if (!qp.qp.post_plain(now, request)) return;
+    if (!read_plain(sq, &request) || !qp.qp.post_plain(now, request)) return;
   }
+}
+
+// Each request goes from its ring into a frame, in one go. False: the others are left to
+// process_sends() and transmit_turn(), whose common case this is.
+bool Worker::send_at_once(QpContext& qp, TxBatch& batch, Time now) {
+  WorkRing& sq = qp.sq;
+  const uint32_t producer = mprdma_abi_load_acquire(&sq.dbr->producer);
+  for (unsigned left = kTxPerBurst; sq.next != producer; --left) {
+    transport::PlainRequest request;
+    if (left == 0 || !read_plain(sq, &request)) return false;
+    TxFrame* const frame = batch.next(TxUse::kData);
+    if (frame == nullptr) return false;
+    const bool fits = batch.bare() && request.sge.length + kFrameTailroom <= frame->capacity;
+    const transport::PlainSend done =
+        fits ? qp.qp.send_plain(now, request, tx_plain_) : transport::PlainSend::kNothing;
+    if (done != transport::PlainSend::kNothing) ++sq.next;
+    if (done != transport::PlainSend::kSent) {
+      batch.put_back();
+      return false;
+    }
+    send_plain(qp, *frame);
+  }
+  return true;
 }
 
 bool Worker::process_sends(QpContext& qp, Time now) {
@@ -203,6 +232,7 @@ PostResult Worker::post_wqe(QpContext& qp, const mprdma_abi_send_wqe& wqe, void*
       return PostResult::kBadRequest;
     }
     request.opcode = transport::WorkOpcode::kWrite;
+    qp.sq.atomic_writes = true;
   }
   request.flags = wqe.flags;
   request.imm_or_rkey = wqe.imm_or_rkey;
@@ -286,7 +316,7 @@ void Worker::write_plain_completion(QpContext& qp, const transport::PlainComplet
     entry->timestamp_ns = static_cast<uint64_t>(now_.ns());
     entry->qp_cookie = qp.cookie;
     entry->pkey_index = 0;
-    cq.push(false, false, counters_);
+    cq.push(entry, false, false, counters_);
   }
   note_completions(cq);
 }
@@ -326,7 +356,8 @@ void Worker::write_completion(QpContext& qp, const Completion& completion) {
     entry->vendor_err = completion.vendor_err;
     entry->timestamp_ns = static_cast<uint64_t>(now_.ns());
     entry->qp_cookie = qp.cookie;
-    cq->push(completion.status != transport::WcStatus::kSuccess, completion.solicited, counters_);
+    cq->push(entry, completion.status != transport::WcStatus::kSuccess, completion.solicited,
+             counters_);
   } else {
     qp.completion_lost = true;
   }

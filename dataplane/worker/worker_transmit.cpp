@@ -36,11 +36,15 @@ bool Worker::transmit_turn(QpContext& qp, unsigned* budget, Time now) {
                               : transmit_connected(qp, batch_of(qp), budget, now);
   if (turn == Turn::kRefused && qp.ring != nullptr) park(qp);
   if (turn != Turn::kDone && !qp.parked && can_send(qp)) scheduler_.push(qp);
-  // What it may send, it has just been asked.
+  note_changes(qp);
+  return turn != Turn::kRefused || *budget != before || qp.parked;
+}
+
+// What it may send, it has just been asked.
+void Worker::note_changes(QpContext& qp) {
   qp.changes |=
       static_cast<transport::QpChanges>(qp.qp.take_changes() & ~transport::kSendingChanged);
   if (qp.changes != 0) reschedule(qp);
-  return turn != Turn::kRefused || *budget != before || qp.parked;
 }
 
 bool Worker::run_sends(uint32_t doorbell, Time now) {
@@ -49,16 +53,25 @@ bool Worker::run_sends(uint32_t doorbell, Time now) {
   now_ = now;
   ++counters_.bursts_posts;
   qp->answers.on_post(now);
-  if (process_sends(*qp, now)) mprdma_abi_ring_doorbell(doorbells_.get(), doorbell);
   TxBatch& batch = batch_of(*qp);
-  if (qp->qp.decided() && scheduler_.empty() && !qp->parked && qp->changes == 0 && can_send(*qp)) {
+  const bool alone =
+      qp->qp.decided() && scheduler_.empty() && !qp->parked && qp->changes == 0 && can_send(*qp);
+  bool sent = false;
+  if (alone && qp->path == PathState::kReady && (!qp->owing || try_owed_acks(*qp))) {
+    sent = send_at_once(*qp, batch, now);
+  }
+  if (!sent && process_sends(*qp, now)) mprdma_abi_ring_doorbell(doorbells_.get(), doorbell);
+  if (alone) {
     unsigned budget = kTxPerBurst;
-    transmit_turn(*qp, &budget, now);
-    if (owing_qps_ == nullptr) [[likely]] {
+    if (!sent) transmit_turn(*qp, &budget, now);
+    if (sent || owing_qps_ == nullptr) [[likely]] {
+      // The peer waits for the packet, and nobody for the rest.
       batch.commit();
       batch.flush();
+      if (sent) note_changes(*qp);
       if (dirty_cqs_ != nullptr) fire_events();
-      return true;
+      if (owing_qps_ == nullptr) [[likely]]
+        return true;
     }
   } else {
     if (!qp->qp.decided()) qp->changes = transport::kAllChanged;  // requests wait in the ring

@@ -217,6 +217,13 @@ struct PlainPacket {
   bool more = false;  // another one may be ready
 };
 
+// What Qp::send_plain() did.
+enum class PlainSend : uint8_t {
+  kNothing,
+  kPosted,  // as post_plain(); no packet may leave now
+  kSent,    // as post_plain() and poll_plain(): the packet is the whole request
+};
+
 // The effect of a packet that Qp::take_plain() took.
 struct PlainPlacement {
   uint64_t to = 0;      // host memory for the payload

@@ -62,6 +62,12 @@ class MpConnection : public ConnectionDefaults {
     responses_first_ = !responses_first_;
     return true;
   }
+  PlainSend send_plain(Time now, const PlainRequest& request, PlainPacket& out) {
+    if (pace_.controlled() || !responder_.quiet()) return PlainSend::kNothing;
+    const PlainSend done = requester_.send_plain(now, request, out);
+    if (done == PlainSend::kSent) responses_first_ = !responses_first_;
+    return done;
+  }
   bool take_plain(Time now, const wire::BarePacket& packet, RxActions& actions,
                   PlainPlacement* placement) {
     if (pace_.controlled() || responder_.dormant()) return false;

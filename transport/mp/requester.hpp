@@ -59,6 +59,7 @@ class Requester {
   // requester_plain.cpp: false if nothing was done and the general function has to be called.
   bool post_plain(Time now, const PlainRequest& request);
   bool poll_plain(Time now, PlainPacket& out);
+  PlainSend send_plain(Time now, const PlainRequest& request, PlainPacket& out);
   bool take_plain_ack(Time now, const wire::BarePacket& packet);
   bool pop_plain(PlainCompletion& out);
   // True once a completion with an error was handed out: the queue pair has to enter ERR.
@@ -140,6 +141,9 @@ class Requester {
   [[nodiscard]] Time next_release() const;
   void begin();
   bool poll_steady(Time now, TxPacket& out);
+  void begin_plain(Work& work);
+  void fill_bare(Time now, const Work& work, wire::Opcode opcode, uint32_t offset, uint32_t length,
+                 wire::BarePacket& header) const;
   void note_steady_ack();
   bool fill_plain(const Work& work, uint32_t packet_index, TxPacket& out);
   bool fill_request(uint32_t index, uint32_t packet_index, TxPacket& out);
@@ -187,5 +191,20 @@ class Requester {
   bool had_new_ = false;  // has_new() when the sender was last told
   Time now_;              // of the call in progress
 };
+
+inline bool Requester::pop_plain(PlainCompletion& out) {
+  if (!sends_.steady() || sends_.empty()) return false;
+  const Work& work = sends_.oldest();
+  if (!work.plain || !work.begun || work.status != WcStatus::kSuccess ||
+      (work.first + work.packets).after(sender_.una())) {
+    return false;
+  }
+  out.wr_id = work.wr_id;
+  out.byte_len = work.length;
+  out.opcode = is_write(work.opcode) ? WcOpcode::kWrite : WcOpcode::kSend;
+  out.emit = !sends_.oldest_is_silent();
+  sends_.pop_silently();
+  return true;
+}
 
 }  // namespace mprdma::transport

@@ -1,5 +1,6 @@
 // The requester's common case without detours: a SEND or WRITE of one piece is posted, its packets
-// leave, acknowledgements in order come, and its success is handed out.
+// leave (both at once, if it is short), acknowledgements in order come, and its success is handed
+// out.
 //
 // Invariant: each function either does what the general one does (requester.cpp,
 // requester_responses.cpp) or returns false and does nothing; the caller then calls the general
@@ -33,22 +34,11 @@ bool Requester::poll_plain(Time now, PlainPacket& out) {
   if (!sends_.find_piece(offset, length, &out.from)) return false;
   core_.changes |= sender_.idle() ? kDeadlineChanged : 0;
   now_ = now;
-  if (packet_index == 0) begin();
-  const bool last = packet_index + 1 == work.packets;
-  wire::BarePacket& header = out.header;
-  header.opcode = static_cast<uint8_t>(mp_opcode(work.opcode, packet_index == 0, last));
-  header.flags = last && (work.flags & kSolicited) != 0 ? wire::BarePacket::kSolicitedEvent : 0;
-  header.psn = sender_.nxt().value();
-  header.dest_qpn = attributes_.dest_qpn.value();
-  header.payload_len = length;
-  header.time = static_cast<uint32_t>(now.ns());
-  header.number = work.message_number;
-  header.offset = offset;
-  header.extra = work.imm_or_rkey;
-  header.va = work.remote_addr;
-  header.rkey = work.rkey.value();
-  header.dma_len = work.length;
-  header.vp = sender_.send_steady(now);
+  if (packet_index == 0) begin_plain(work);
+  const wire::Opcode opcode =
+      mp_opcode(work.opcode, packet_index == 0, packet_index + 1 == work.packets);
+  fill_bare(now, work, opcode, offset, length, out.header);
+  out.header.vp = sender_.send_steady(now);
   sends_.advance(1);
   if (sends_.next_is_plain()) {
     out.more = true;
@@ -60,6 +50,65 @@ bool Requester::poll_plain(Time now, PlainPacket& out) {
   }
   had_new_ = out.more = has_new();
   return true;
+}
+
+PlainSend Requester::send_plain(Time now, const PlainRequest& request, PlainPacket& out) {
+  const Sge& sge = request.sge;
+  if (sends_.has_unsent() || !steady() || sge.length > attributes_.path_mtu) {
+    return PlainSend::kNothing;
+  }
+  out.from = sge.addr;
+  if ((request.flags & kInline) == 0 && sge.length > 0 &&
+      !device_.memory->translate(sge.lkey, config_.pd, sge.addr, sge.length, 0, &out.from)) {
+    return PlainSend::kNothing;
+  }
+  Work* const work = sends_.post_plain(request);
+  if (work == nullptr) return PlainSend::kNothing;
+  now_ = now;
+  work->segment = send_segment_of(attributes_);
+  work->packets = 1;
+  const bool first = sends_.size() == 1;
+  if (!had_new_) sender_.on_backlog(now);
+  DCHECK(steady());
+  if (!sender_.may_send_steady()) {
+    had_new_ = true;
+    core_.changes |= first ? kAllChanged : kSendingChanged;
+    return PlainSend::kPosted;
+  }
+  core_.changes |= first ? kAllChanged : sender_.idle() ? kDeadlineChanged : 0;
+  begin_plain(*work);
+  const wire::Opcode opcode =
+      request.opcode == WorkOpcode::kWrite ? wire::Opcode::kMpWriteOnly : wire::Opcode::kMpSendOnly;
+  fill_bare(now, *work, opcode, 0, sge.length, out.header);
+  out.header.vp = sender_.send_steady(now);
+  sends_.advance_over();
+  had_new_ = out.more = false;
+  return PlainSend::kSent;
+}
+
+// begin() of a plain request, whose segment is the present one.
+inline void Requester::begin_plain(Work& work) {
+  sends_.begin_plain(work, sender_.nxt());
+  work.message_number = receive_number_ & kPsnMask;
+  if (consumes_receive(work.opcode)) ++receive_number_;
+}
+
+// The header but for its path: a packet of a request that has begun, for snd_nxt.
+inline void Requester::fill_bare(Time now, const Work& work, wire::Opcode opcode, uint32_t offset,
+                                 uint32_t length, wire::BarePacket& header) const {
+  const bool last = offset + length == work.length;
+  header.opcode = static_cast<uint8_t>(opcode);
+  header.flags = last && (work.flags & kSolicited) != 0 ? wire::BarePacket::kSolicitedEvent : 0;
+  header.psn = sender_.nxt().value();
+  header.dest_qpn = attributes_.dest_qpn.value();
+  header.payload_len = length;
+  header.time = static_cast<uint32_t>(now.ns());
+  header.number = work.message_number;
+  header.offset = offset;
+  header.extra = work.imm_or_rkey;
+  header.va = work.remote_addr;
+  header.rkey = work.rkey.value();
+  header.dma_len = work.length;
 }
 
 bool Requester::take_plain_ack(Time now, const wire::BarePacket& packet) {
@@ -92,18 +141,6 @@ void Requester::note_steady_ack() {
   if (!sends_.has_unsent()) return;
   const bool plain = sends_.next_is_plain() && !sender_.awaits_burst();
   core_.changes |= plain ? kSendingChanged : kAllChanged;
-}
-
-bool Requester::pop_plain(PlainCompletion& out) {
-  if (!sends_.steady() || sends_.empty()) return false;
-  const Work& work = sends_.oldest();
-  if (!complete(work)) return false;
-  out.wr_id = work.wr_id;
-  out.byte_len = work.length;
-  out.opcode = completion_opcode(work.opcode);
-  out.emit = !sends_.oldest_is_silent();
-  sends_.pop_silently();
-  return true;
 }
 
 }  // namespace mprdma::transport

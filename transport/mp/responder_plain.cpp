@@ -8,8 +8,9 @@ namespace mprdma::transport {
 
 bool Responder::take_plain_write(Time now, const wire::BarePacket& packet, RxActions& actions,
                                  uint64_t* to) {
-  const wire::OpcodeInfo& info = wire::opcode_info(packet.opcode);
-  const bool starts = info.starts_message();
+  const auto opcode = static_cast<wire::Opcode>(packet.opcode);
+  const bool only = opcode == wire::Opcode::kMpWriteOnly;
+  const bool starts = only || opcode == wire::Opcode::kMpWriteFirst;
   const uint32_t offset = packet.offset;
   const uint32_t length = packet.payload_len;
   if (!receiver_.expects(packet.psn) || packet.number >> 24 != 0 || packet.flags != 0 ||
@@ -28,7 +29,7 @@ bool Responder::take_plain_write(Time now, const wire::BarePacket& packet, RxAct
     return false;
   }
   const bool ends = offset + length == packet.dma_len;
-  if (ends != info.ends_message() ||
+  if (ends != (only || opcode == wire::Opcode::kMpWriteLast) ||
       (ends ? length > longest_segment(attributes_) : !takes_segment(attributes_, length))) {
     return false;
   }

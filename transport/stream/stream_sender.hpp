@@ -95,7 +95,9 @@ class StreamSender {
   void on_implied_ack(Time now, Psn aack);
   void on_deadline(Time now);
   // The owner has new packets to send, and had none before.
-  void on_backlog(Time now);
+  void on_backlog(Time now) {
+    if (gate_.clocked()) on_clocked_backlog(now);
+  }
   void on_back_pressure() { use_.wire_limited = true; }
   // The receiver is not ready: silence until `until`, then a probe.
   void pause(Time now, Time until);
@@ -231,8 +233,14 @@ class StreamSender {
   void expect_late_acks(Psn aack, Psn named);
   [[nodiscard]] Lag judge_lag(Psn psn, Psn end) const;
   void grant_credits(Time now, uint16_t vp, bool progress, Lag lag, bool has_new);
+  void on_clocked_backlog(Time now);
   [[nodiscard]] bool restart_due(Time now) const;
   uint16_t choose_path(Time now, const Choice& choice);
+  // A multiplicative hash into 64 buckets; for statistics only.
+  uint16_t note_path(uint16_t vp) {
+    round_.vps |= uint64_t{1} << ((vp * 0x9e3779b1u) >> 26);
+    return vp;
+  }
 
   void on_progress(Time now);
   void hear(cc::AckSample sample, const wire::MpAckExt& ext, Lag lag, bool has_new);

@@ -80,8 +80,7 @@ void StreamSender::grant_credits(Time now, uint16_t vp, bool progress, Lag lag, 
   gate_.update(facts(), work);
 }
 
-void StreamSender::on_backlog(Time now) {
-  if (!gate_.clocked()) return;
+void StreamSender::on_clocked_backlog(Time now) {
   if (!rtt_.measured()) last_backlog_ = now;  // pauses count from the first packet
   if (restart_due(now)) {
     window_.reset();
@@ -128,10 +127,7 @@ uint16_t StreamSender::choose_path(Time now, const Choice& choice) {
     ++counters_->path_probes;
   }
   if (!granted) stats_.random_paths += gate_.clocked() ? 1 : 0;
-  const uint16_t vp = granted ? *granted : paths_.draw(now);
-  // A multiplicative hash into 64 buckets; for statistics only.
-  round_.vps |= uint64_t{1} << ((vp * 0x9e3779b1u) >> 26);
-  return vp;
+  return note_path(granted ? *granted : paths_.draw(now));
 }
 
 }  // namespace mprdma::transport

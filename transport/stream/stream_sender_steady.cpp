@@ -4,6 +4,8 @@
 //
 // Invariant: every function here leaves the stream as the general one would (stream_sender.cpp,
 // stream_sender_credits.cpp).
+#include <algorithm>
+
 #include "transport/stream/stream_sender.hpp"
 
 namespace mprdma::transport {
@@ -22,7 +24,8 @@ uint16_t StreamSender::send_steady(Time now) {
   ++counters_->packets_sent;
   ++stats_.packets_sent;
   last_sent_ = now;
-  const uint16_t vp = choose_path(now, {Choice::Kind::kNew, nxt()});
+  const uint16_t vp =
+      gate_.clocked() ? choose_path(now, {Choice::Kind::kNew, nxt()}) : note_path(paths_.draw(now));
   const uint32_t in_flight = board_.span();
   if (in_flight == 0) [[unlikely]] {
     rto_.restart(now);
@@ -35,23 +38,30 @@ uint16_t StreamSender::send_steady(Time now) {
   return vp;
 }
 
-// A run is taken packet by packet.
+// A run is taken packet by packet; where a packet in its middle changes nothing but snd_una, the
+// last one follows at once.
 void StreamSender::take_steady(Time now, const SteadyAck& ack, bool has_new) {
   begin_instant(now, has_new);
   AckClock* const clock = gate_.ack_clock();
   const Psn from = una();
   cc::AckSample sample{.now = now, .vp = ack.vp >= wire::kVirtualPathMin ? ack.vp : uint16_t{0}};
   for (uint32_t left = ack.run + 1; left-- > 0;) {
+    const bool as_before = !use_.wire_limited;  // the next one finds the same
     sample.limited_by = limited_by(has_new, Lag::kSmall);
     if (left == 0) sample.rtt = rtt_.on_echo(now, ack.echoed_timestamp, ack.delay_us);
     sample.packets = board_.advance(ack.aack - left);
-    if (sample.may_grow() && window_.packets() < params_.window_max) {
+    const bool grows = sample.may_grow() && window_.packets() < params_.window_max;
+    if (grows) {
       sample.in_flight = board_.span();
       window_.on_ack(sample);
     }
     use_.wire_limited = false;
     board_.roll_epoch(now, srtt());
-    if (clock != nullptr) grant_steady(now, ack.vp, *clock, has_new);
+    if (clock != nullptr) {
+      grant_steady(now, ack.vp, *clock, has_new);
+    } else if (as_before && !grows) {
+      left = std::min(left, 1U);
+    }
   }
   undo_.on_advance(from, ack.aack);
   on_progress(now);

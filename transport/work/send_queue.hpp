@@ -85,7 +85,7 @@ class SendQueue {
   // the queue is full.
   Work* post(const SendRequest& request);
   // post() of a request that needs no look at its operation.
-  Work* post_plain(const PlainRequest& request);
+  [[gnu::always_inline]] Work* post_plain(const PlainRequest& request);
   // Back to RESET.
   void clear();
   // Entering ERR: posted requests come out as flushed.
@@ -142,6 +142,13 @@ class SendQueue {
   [[nodiscard]] bool may_begin(const Work& work) const;
   // next() begins with the PSN `first`.
   void begin(Psn first);
+  // begin() of a request without an answer, which is next().
+  static void begin_plain(Work& work, Psn first) {
+    work.begun = true;
+    work.first = first;
+  }
+  // advance() of the only packet of next().
+  void advance_over() { skip_next(); }
   // `packets` more PSNs of next() were sent.
   void advance(uint32_t packets);
   // Executes the local work that is next: after all earlier requests were sent for the first time,
@@ -289,7 +296,7 @@ Work* SendQueue<Work>::post(const SendRequest& request) {
 }
 
 template <class Work>
-Work* SendQueue<Work>::post_plain(const PlainRequest& request) {
+inline Work* SendQueue<Work>::post_plain(const PlainRequest& request) {
   if (queue_.size() >= core_.config.send_depth) return nullptr;
   slot_sges(queue_.tail_index())[0] = request.sge;
   Work& work = queue_.append();

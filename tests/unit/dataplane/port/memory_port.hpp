@@ -114,7 +114,7 @@ class MemoryPort final : public Port {
       incoming.pop_front();
       Bytes* raw = frame.release();
       frames[got++] = {raw->data(), static_cast<uint32_t>(raw->size()),
-                       reinterpret_cast<uint64_t>(raw)};
+                       reinterpret_cast<uint64_t>(raw), false};
       ++borrowed;
     }
     return got;

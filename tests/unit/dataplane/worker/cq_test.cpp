@@ -34,7 +34,7 @@ struct Fixture {
     if (entry == nullptr) return false;
     entry->wr_id = wr_id;
     entry->status = failed ? MPRDMA_ABI_WC_WR_FLUSH_ERR : MPRDMA_ABI_WC_SUCCESS;
-    cq.push(failed, urgent, counters);
+    cq.push(entry, failed, urgent, counters);
     return true;
   }
   void arm(uint32_t kind) { mprdma_abi_store_release(&dbr.arm, ++serial << 2 | kind); }

@@ -37,6 +37,8 @@ Accepted compare(Conditions conditions, uint64_t seeds) {
     conditions.seed = seed;
     conditions.ack_run = kRuns[seed % 4];
     conditions.segment = seed % 3 == 0 ? 4096 : 0;
+    conditions.one_path = seed % 5 < 2;
+    conditions.narrow = seed % 7 < 3;
     conditions.first = seed % 2 == 0 ? Psn(kPsnMask - 40) : Psn(100);
     World general(conditions, false);
     World plain(conditions, true);
@@ -50,6 +52,8 @@ Accepted compare(Conditions conditions, uint64_t seeds) {
     for (const plain::Host& host : plain.hosts) {
       sum.posts += host.accepted.posts;
       sum.packets += host.accepted.packets;
+      sum.at_once += host.accepted.at_once;
+      sum.kept += host.accepted.kept;
       sum.writes += host.accepted.writes;
       sum.acks += host.accepted.acks;
       sum.completions += host.accepted.completions;
@@ -62,6 +66,8 @@ TEST(PlainLanes, OverAPerfectWireTellTheStoryOfTheGeneralFunctions) {
   const Accepted taken = compare({}, 30);
   EXPECT_GT(taken.posts, 30u * 100);
   EXPECT_GT(taken.packets, 30u * 100);
+  EXPECT_GT(taken.at_once, 30u * 20);
+  EXPECT_GT(taken.kept, 30u);
   EXPECT_GT(taken.writes, 30u * 100);
   EXPECT_GT(taken.acks, 30u * 30);
   EXPECT_GT(taken.completions, 30u * 100);

@@ -23,7 +23,7 @@ wire::Packet packet_of(const Parcel& parcel) {
   return out;
 }
 
-Parcel parcel_of(const wire::Packet& packet) {
+Parcel from_packet(const wire::Packet& packet) {
   Parcel parcel;
   parcel.bare = wire::BarePacket::carries(packet);
   parcel.header = packet;
@@ -59,6 +59,8 @@ Host::Host(const Conditions& conditions, bool plain, int side) : plain_(plain) {
   }
   QpConfig config;
   config.qpn = Qpn(side == 0 ? 17u : 34u);
+  if (conditions.one_path) config.params.path_policy = PathPolicy::kSingle;
+  if (conditions.narrow) config.params.initial_window = config.params.window_max = 3;
   config.send_depth = kSends;
   config.recv_depth = 64;
   config.max_send_sge = 3;
@@ -109,6 +111,29 @@ void Host::post(Time now, const SendRequest& request) {
   look_at_changes();
 }
 
+std::optional<Parcel> Host::post_and_send(Time now, const PlainRequest& request) {
+  PlainPacket packet;
+  const PlainSend done = plain_ ? qp_->send_plain(now, request, packet) : PlainSend::kNothing;
+  if (done == PlainSend::kSent) {
+    ++accepted.at_once;
+    EXPECT_FALSE(packet.more || qp_->wants_to_send());
+  }
+  accepted.kept += done == PlainSend::kPosted ? 1 : 0;
+  if (done == PlainSend::kNothing) {
+    post(now, request);
+  } else {
+    story.push_back("posted 0");
+    look_at_changes();
+  }
+  if (done == PlainSend::kSent) return parcel_of(packet);
+  Parcel parcel;
+  const bool sent =
+      qp_->wants_to_send() && ((plain_ && poll_plain(now, parcel)) || poll_general(now, parcel));
+  EXPECT_FALSE(sent && done == PlainSend::kPosted);
+  look_at_changes();
+  return sent ? std::optional(std::move(parcel)) : std::nullopt;
+}
+
 void Host::post_recv(Time now) {
   const auto slot = static_cast<uint32_t>(next_recv_ % 4);
   const Sge sge{kBase + kHalf + slot * 8192, 8192, key};
@@ -150,19 +175,25 @@ bool Host::poll_plain(Time now, Parcel& out) {
   if (!qp_->poll_plain(now, packet)) return false;
   ++accepted.packets;
   EXPECT_TRUE(packet.more || !qp_->wants_to_send());
-  out.raw = packet.header;
+  out = parcel_of(packet);
+  return true;
+}
+
+Parcel Host::parcel_of(const PlainPacket& packet) {
+  Parcel parcel;
+  parcel.raw = packet.header;
   if (packet.header.payload_len > 0) {
     const uint8_t* from = at(packet.from, packet.header.payload_len);
-    out.payload.assign(from, from + packet.header.payload_len);
+    parcel.payload.assign(from, from + packet.header.payload_len);
   }
-  return true;
+  return parcel;
 }
 
 bool Host::poll_general(Time now, Parcel& out) {
   TxPacket packet;
   if (!qp_->poll_packet(now, packet)) return false;
   EXPECT_TRUE(packet.more || !qp_->wants_to_send());
-  out = parcel_of(packet.header);
+  out = from_packet(packet.header);
   for (uint32_t i = 0; i < packet.num_segments; ++i) {
     const Segment& segment = packet.segments[i];
     const uint8_t* from = at(segment.addr, segment.length);
@@ -200,8 +231,8 @@ bool Host::take_plain(Time now, const Parcel& parcel, RxActions& actions) {
 void Host::do_actions(const RxActions& actions) {
   for (const Placement& placement : actions.placements) place(placement);
   for (const FrameHandle handle : actions.released) EXPECT_EQ(frames_.erase(handle), 1u);
-  if (actions.has_owed_ack) answers_.push_back(parcel_of(actions.owed_ack));
-  if (actions.has_ack) answers_.push_back(parcel_of(actions.ack));
+  if (actions.has_owed_ack) answers_.push_back(from_packet(actions.owed_ack));
+  if (actions.has_ack) answers_.push_back(from_packet(actions.ack));
   look_at_changes();
 }
 
@@ -239,7 +270,7 @@ void Host::on_time(Time now) {
 
 void Host::send_owed(Time now) {
   wire::Packet ack;
-  while (qp_->take_ack(now, ack)) answers_.push_back(parcel_of(ack));
+  while (qp_->take_ack(now, ack)) answers_.push_back(from_packet(ack));
 }
 
 void Host::complete() {
@@ -320,11 +351,12 @@ void World::act(int side) {
     host.set_segment(prng_.chance(1, 2) ? conditions_.segment : 0);
   }
   for (uint32_t n = draw(5); n > 0; --n) {
-    conditions_.others&& prng_.chance(1, 5) ? post_other(host) : post_plain(host);
+    conditions_.others&& prng_.chance(1, 5) ? post_other(host) : post_plain(side);
   }
 }
 
-void World::post_plain(Host& host) {
+void World::post_plain(int side) {
+  Host& host = hosts[static_cast<size_t>(side)];
   const bool is_inline = prng_.chance(1, 4);
   const uint32_t length = draw(is_inline || prng_.chance(1, 2) ? 200 : kMessageMax);
   PlainRequest request{.wr_id = next_wr_++,
@@ -337,7 +369,8 @@ void World::post_plain(Host& host) {
   if (conditions_.breaks && prng_.chance(1, 60)) request.rkey = Key(7);
   if (conditions_.breaks && prng_.chance(1, 60)) request.sge.lkey = Key(7);
   if (conditions_.breaks && prng_.chance(1, 60)) request.remote_addr = 1;
-  host.post(now_, request);
+  if (prng_.chance(1, 2)) return host.post(now_, request);
+  if (auto parcel = host.post_and_send(now_, request)) put_on_wire(side, std::move(*parcel));
 }
 
 void World::post_other(Host& host) {

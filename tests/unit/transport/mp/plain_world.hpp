@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <queue>
 #include <string>
 #include <vector>
@@ -26,6 +27,8 @@ struct Conditions {
   bool breaks = false;   // requests for memory that is not open
   uint32_t ack_run = 1;  // as in QpAttributes
   uint32_t segment = 0;
+  bool narrow = false;    // a window of few packets
+  bool one_path = false;  // packets need a window, and no credits
   Psn first{100};
 };
 
@@ -41,6 +44,8 @@ struct Parcel {
 struct Accepted {
   uint64_t posts = 0;
   uint64_t packets = 0;
+  uint64_t at_once = 0;  // posted and sent
+  uint64_t kept = 0;     // posted by the same call, without room
   uint64_t writes = 0;
   uint64_t acks = 0;
   uint64_t completions = 0;
@@ -57,6 +62,8 @@ class Host {
 
   void post(Time now, const PlainRequest& request);
   void post(Time now, const SendRequest& request);
+  // Posts, and sends one packet, if one may leave.
+  std::optional<Parcel> post_and_send(Time now, const PlainRequest& request);
   void post_recv(Time now);
   void set_segment(uint32_t bytes);
   [[nodiscard]] bool sends_next() { return !answers_.empty() || wants_to_send(); }
@@ -81,6 +88,7 @@ class Host {
   bool take_plain(Time now, const Parcel& parcel, RxActions& actions);
   bool poll_plain(Time now, Parcel& out);
   bool poll_general(Time now, Parcel& out);
+  Parcel parcel_of(const PlainPacket& packet);
   bool tell_completion();
   void do_actions(const RxActions& actions);
   void place(const Placement& placement);
@@ -132,7 +140,7 @@ class World {
 
   [[nodiscard]] Time next_event() const;
   void act(int side);
-  void post_plain(Host& host);
+  void post_plain(int side);
   void post_other(Host& host);
   void send_from(int side);
   void put_on_wire(int from, Parcel parcel);
