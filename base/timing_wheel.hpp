@@ -76,12 +76,8 @@ class TimingWheel {
   template <class F>
   void advance(Time time, F&& expired) {
     const uint64_t target = floor_tick(time);
-    int level = 0;
-    uint64_t tick = 0;
-    while (next_slot(&level, &tick) && tick <= target) {
-      now_ = tick;
-      drain(level, slot_of(level, tick), expired);
-    }
+    if (target >= soonest_) [[unlikely]]
+      drain_until(target, expired);
     if (target > now_) now_ = target;
   }
 
@@ -114,6 +110,8 @@ class TimingWheel {
     int level = differ == 0 ? 0 : (63 - std::countl_zero(differ)) / kSlotBits;
     if (level >= kLevels) level = kLevels - 1;
     link(node, level, slot_of(level, place));
+    const uint64_t begins = place >> (level * kSlotBits) << (level * kSlotBits);
+    if (begins < soonest_) soonest_ = begins;
   }
 
   void link(TimerNode& node, int level, int slot) {
@@ -141,6 +139,17 @@ class TimingWheel {
     if (node.next != nullptr) node.next->prev = node.prev;
     node.next = node.prev = nullptr;
     node.scheduled = false;
+  }
+
+  template <class F>
+  void drain_until(uint64_t target, F& expired) {
+    int level = 0;
+    uint64_t tick = 0;
+    while (next_slot(&level, &tick) && tick <= target) {
+      now_ = tick;
+      drain(level, slot_of(level, tick), expired);
+    }
+    soonest_ = next_slot(&level, &tick) ? tick : kNoTick;
   }
 
   // The occupied slot that comes first, and the tick at which it begins.
@@ -207,8 +216,10 @@ class TimingWheel {
   }
 
   static constexpr uint8_t kDueLevel = kLevels;
+  static constexpr uint64_t kNoTick = UINT64_MAX;
 
   uint64_t now_;
+  uint64_t soonest_ = kNoTick;  // no slot that is occupied begins before
   uint64_t count_ = 0;
   std::array<Level, kLevels + 1> levels_{};
 };

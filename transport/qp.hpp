@@ -146,6 +146,13 @@ class Qp {
     now_ = now;
     return mp->take_plain(now, packet, actions, placement);
   }
+  // take_ack(), of requests.
+  bool take_bare_ack(Time now, wire::BarePacket& ack) {
+    MpConnection* const mp = in_rts();
+    if (mp == nullptr || !mp->take_bare_ack(now, ack)) return false;
+    now_ = now;
+    return true;
+  }
   // poll_completion(), of a send request that has succeeded.
   bool pop_plain(PlainCompletion& out) {
     MpConnection* const mp = in_rts();

@@ -89,6 +89,11 @@ void DaemonPort::service(Time now) {
   link_->direct().service(now);
 }
 
+bool DaemonPort::await_rx(uint32_t looks, const std::atomic<uint32_t>& enough) {
+  const DirectRings& rings = link_->direct();
+  return await(looks, enough, [&] { return local_->arrived() || rings.arrived(); });
+}
+
 bool DaemonPort::arm() {
   if (!local_->arm()) return false;
   if (link_->direct().arm()) return true;

@@ -8,6 +8,7 @@
 // Everything is called with the worker's lock held, but for stats().
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -61,6 +62,12 @@ class DirectRings {
   [[nodiscard]] std::span<DirectRing* const> up() const { return up_; }
   [[nodiscard]] uint64_t changes() const { return changes_; }
 
+  // A frame has come in one of them.
+  [[nodiscard]] bool arrived() const {
+    return std::any_of(up_.begin(), up_.end(), [](const DirectRing* ring) {
+      return static_cast<const Ring*>(ring)->local->arrived();
+    });
+  }
   void flush();
   bool arm();
   void disarm();

@@ -14,6 +14,12 @@ namespace {
 // After so many polls in a row that found nothing the processor goes to whoever else wants it: with
 // more pollers than cores that is who has the answer.
 constexpr uint32_t kEmptyPollsBeforeYield = 128;
+// An application whose polls find nothing spins on its completion queue: after so many in a row a
+// poll looks at the port some times more, which is a fraction of the way out and in again. It then
+// counts for as many as it takes the time of.
+constexpr uint32_t kPollsBeforeLooks = 2;
+constexpr uint32_t kLooks = 16;
+constexpr uint32_t kLooksCount = 4;
 constexpr Duration kLastCommandWaits = Duration::ms(100);
 // A doorbell that came while the lock was held is served by its holder; so often at most.
 constexpr int kRechecksMax = 4;
@@ -39,12 +45,20 @@ void Progress::poll() {
 bool Progress::run_if_free() {
   if (commands_waiting_.load(std::memory_order_relaxed) > 0 || !lock_.try_lock()) return false;
   DeferredWakes wakes;
-  const Time now = clock_now();
+  Time now = clock_now();
   begin_poll(now, worker_.doorbells_pending());
-  const bool worked = run_burst(now);
+  bool worked = run_burst(now);
+  uint32_t empty = 1;
+  if (!worked && empty_polls_ >= kPollsBeforeLooks && !worker_.wants_wire()) {
+    empty = kLooksCount;
+    if (worker_.port().await_rx(kLooks, lock_.wanted())) {
+      now = clock_now();
+      worked = run_burst(now);
+    }
+  }
   end_poll(now);
   if (worked) polls_in_vain_since_ = now;
-  empty_polls_ = worked ? 0 : empty_polls_ + 1;
+  empty_polls_ = worked ? 0 : empty_polls_ + empty;
   const bool yield = empty_polls_ >= kEmptyPollsBeforeYield;
   const bool in_vain = now - polls_in_vain_since_ >= kNapAfter;
   if (yield) empty_polls_ = 0;

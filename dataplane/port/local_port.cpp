@@ -148,6 +148,10 @@ unsigned LocalPort::rx_burst(RxFrame* frames, unsigned n) {
   return taken;
 }
 
+bool LocalPort::await_rx(uint32_t looks, const std::atomic<uint32_t>& enough) {
+  return await(looks, enough, [this] { return arrived(); });
+}
+
 // How many frames the peer has announced, as far as we know, and we have not taken.
 uint16_t LocalPort::rx_waiting() const {
   return static_cast<uint16_t>(Descriptor::unpack(rx_newest_).sequence - rx_taken_);

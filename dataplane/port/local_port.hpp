@@ -68,6 +68,17 @@ class SlotStack {
 
 }  // namespace local
 
+// Port::await_rx() where `arrived` looks.
+template <class Arrived>
+bool await(uint32_t looks, const std::atomic<uint32_t>& enough, Arrived&& arrived) {
+  for (; looks > 0; --looks) {
+    if (arrived()) return true;
+    if (enough.load(std::memory_order_relaxed) != 0) return false;
+    __builtin_ia32_pause();
+  }
+  return false;
+}
+
 class LocalPort final : public Port {
  public:
   struct Options {
@@ -114,6 +125,13 @@ class LocalPort final : public Port {
   void tx_abandon(const TxFrame* frames, unsigned n) override;
   void flush() override;
   unsigned rx_burst(RxFrame* frames, unsigned n) override;
+  bool await_rx(uint32_t looks, const std::atomic<uint32_t>& enough) override;
+  // rx_burst() will find a frame, or the peer's ring is no good.
+  [[nodiscard]] bool arrived() const {
+    if (!link_up()) return false;
+    const uint64_t newest = peer_.region->header().newest.load(std::memory_order_relaxed);
+    return local::Descriptor::unpack(newest).sequence != rx_taken_;
+  }
   void rx_release(const uint64_t* cookies, unsigned n) override;
   [[nodiscard]] int notify_fd() const override { return control_.notify_fd(); }
   bool arm() override;

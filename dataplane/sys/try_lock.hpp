@@ -19,12 +19,18 @@ class TryLock {
   }
   // For about as long as a burst takes: its holder may be about to give it up.
   [[nodiscard]] bool lock_soon() {
-    for (uint32_t look = 0; look < kLooks; ++look) {
-      if (try_lock()) return true;
+    if (try_lock()) return true;
+    wanted_.fetch_add(1, std::memory_order_relaxed);
+    bool locked = false;
+    for (uint32_t look = 1; look < kLooks && !locked; ++look) {
       __builtin_ia32_pause();
+      locked = try_lock();
     }
-    return false;
+    wanted_.fetch_sub(1, std::memory_order_relaxed);
+    return locked;
   }
+  // Not zero: somebody is in lock_soon(), and its holder may give it up early.
+  [[nodiscard]] const std::atomic<uint32_t>& wanted() const { return wanted_; }
   void unlock() { taken_.store(false, std::memory_order_seq_cst); }
 
  private:
@@ -32,6 +38,7 @@ class TryLock {
   static constexpr uint32_t kLooks = 200;
 
   std::atomic<bool> taken_{false};
+  std::atomic<uint32_t> wanted_{0};
 };
 
 }  // namespace mprdma::dataplane

@@ -89,14 +89,6 @@ Time Worker::next_deadline() const {
   return next;
 }
 
-bool Worker::doorbells_pending() const {
-  uint64_t bits = 0;
-  for (const uint64_t& summary : doorbells_->summary) {
-    bits |= __atomic_load_n(&summary, __ATOMIC_SEQ_CST);
-  }
-  return bits != 0;
-}
-
 void Worker::attach(QpContext* qp) {
   qps_.set(qp->qp.qpn(), qp);
 }

@@ -6,7 +6,7 @@ bool Worker::run(Time now) {
   now_ = now;
   ++counters_.bursts;
   // Doorbells come before messages, so that a receive posted before its message arrived is found.
-  bool worked = process_doorbells(now);
+  bool worked = doorbells_pending() && process_doorbells(now);
   worked |= receive({port_.get()}, wire_batch_, now) > 0;
   if (daemon_ != nullptr) {
     for (DirectRing* ring : daemon_->rings()) {
@@ -27,12 +27,16 @@ bool Worker::run(Time now) {
     static_cast<Cq*>(node.owner)->expire(counters_);
     worked = true;
   });
-  flush_released();
-  worked |= nic_part_.serve_neighbours(now);
+  if (release_count_ > 0) flush_released();
+  if (nic_part_.neighbours_due(now)) [[unlikely]]
+    worked |= nic_part_.serve_neighbours(now);
   reschedule_dirty();
-  worked |= negotiate(now);
-  worked |= nic_part_.serve_cm(now);
-  worked |= transmit(now);
+  if (negotiating_ != nullptr) [[unlikely]]
+    worked |= negotiate(now);
+  if (nic_part_.cm_due(now)) [[unlikely]]
+    worked |= nic_part_.serve_cm(now);
+  burst_was_full_ = false;
+  if (wants_wire()) worked |= transmit(now);
   // A request that fails while it is being sent completes without a packet: its event is due, too.
   worked |= dirty_cqs_ != nullptr;
   if (owing_qps_ != nullptr) {

@@ -106,7 +106,13 @@ class Worker {
     return doorbells_pending() || loop_.pending() || burst_was_full_;
   }
   // True if a doorbell was rung; may be called without the lock.
-  [[nodiscard]] bool doorbells_pending() const;
+  [[nodiscard]] bool doorbells_pending() const {
+    uint64_t bits = 0;
+    for (const uint64_t& summary : doorbells_->summary) {
+      bits |= __atomic_load_n(&summary, __ATOMIC_SEQ_CST);
+    }
+    return bits != 0;
+  }
   // Completions that answered a send request, for the progress engine's heuristics.
   [[nodiscard]] uint64_t send_completions() const { return send_completions_; }
 
@@ -197,6 +203,7 @@ class Worker {
   bool transmit_turn(QpContext& qp, unsigned* budget, Time now);
   void note_changes(QpContext& qp);
   Turn transmit_connected(QpContext& qp, TxBatch& batch, unsigned* budget, Time now);
+  static void write_bare(const wire::BarePacket& header, TxFrame& frame);
   void send_plain(QpContext& qp, TxFrame& frame);
   Turn drop_pathless(QpContext& qp, unsigned* budget, Time now);
   void write_headers(const QpContext& qp, const wire::FrameTemplate& outer,

@@ -125,6 +125,14 @@ TxFrame* Worker::frame_for(uint32_t payload_bytes, TxFrame& next, TxBatch& batch
   return nullptr;
 }
 
+// The header of a payload that is in place, or goes there.
+inline void Worker::write_bare(const wire::BarePacket& header, TxFrame& frame) {
+  std::memcpy(frame.payload - wire::BarePacket::kBytes, &header, wire::BarePacket::kBytes);
+  frame.header_bytes = wire::BarePacket::kBytes;
+  frame.frame_bytes = static_cast<uint32_t>(wire::BarePacket::kBytes) + header.payload_len;
+  frame.bare = true;
+}
+
 // tx_plain_ goes into the frame.
 void Worker::send_plain(QpContext& qp, TxFrame& frame) {
   const wire::BarePacket& header = tx_plain_.header;
@@ -134,10 +142,7 @@ void Worker::send_plain(QpContext& qp, TxFrame& frame) {
     std::memcpy(frame.payload, reinterpret_cast<const void*>(tx_plain_.from), header.payload_len);
     end_copy();
   }
-  std::memcpy(frame.payload - wire::BarePacket::kBytes, &header, wire::BarePacket::kBytes);
-  frame.header_bytes = wire::BarePacket::kBytes;
-  frame.frame_bytes = static_cast<uint32_t>(wire::BarePacket::kBytes) + header.payload_len;
-  frame.bare = true;
+  write_bare(header, frame);
   counters_.payload_bytes_out += header.payload_len;
   qp.bytes_out += header.payload_len;
   ++counters_.frames_out;
@@ -218,7 +223,14 @@ bool Worker::try_owed_acks(QpContext& qp) {
   TxBatch& batch = batch_of(qp);
   while (qp.qp.owes_ack()) {
     if (qp.path == PathState::kReady) {
-      if (batch.next() == nullptr) return false;
+      TxFrame* const frame = batch.next();
+      if (frame == nullptr) return false;
+      wire::BarePacket ack;
+      if (batch.bare() && qp.qp.take_bare_ack(now_, ack)) {
+        write_bare(ack, *frame);
+        ++counters_.frames_out;
+        continue;
+      }
       batch.put_back();
     }
     qp.qp.take_ack(now_, actions_.ack);

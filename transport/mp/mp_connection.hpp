@@ -48,6 +48,12 @@ class MpConnection : public ConnectionDefaults {
     return std::min(requests, requester_.receiver().owed_since());
   }
   bool take_ack(Time now, wire::Packet& ack);
+  bool take_bare_ack(Time now, wire::BarePacket& ack) {
+    StreamReceiver& requests = responder_.receiver();
+    if (!requests.owes_ack()) return false;
+    requests.take_bare_ack(now, ack);
+    return true;
+  }
 
   [[nodiscard]] bool wants_to_send() const;
   bool poll_packet(Time now, TxPacket& out);

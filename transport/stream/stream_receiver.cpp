@@ -90,9 +90,12 @@ void StreamReceiver::make_plain_ack(uint16_t vp, wire::Packet& ack) const {
   ack.psn = rcv_nxt_;
   ack.dest_qpn = peer_qpn_;
   ack.vp = vp;
-  ack.mp_ack.flags = ack_flags_;
-  if (places_in_order()) ack.mp_ack.flags |= wire::kMpAckOrderedPlacement;
+  ack.mp_ack.flags = plain_flags();
   ack.mp_ack.msn = msn_;
+}
+
+uint8_t StreamReceiver::plain_flags() const {
+  return ack_flags_ | (places_in_order() ? wire::kMpAckOrderedPlacement : 0);
 }
 
 // Makes the acknowledgement of a packet. The SACK field is the packet's own PSN, except under a
@@ -152,9 +155,27 @@ void StreamReceiver::take_ack(Time now, wire::Packet& ack) {
   ext.echoed_timestamp = owed_.timestamp;
   ext.sack = owed_.last;
   ext.run = owed_.run;
-  ext.delay_us = static_cast<uint8_t>(
-      std::min<int64_t>((now - owed_.last_at).count_ns() / 1000, wire::kMpAckDelayMax));
+  ext.delay_us = delay_of_owed(now);
   ++counters_->acks_sent;
+}
+
+void StreamReceiver::take_bare_ack(Time now, wire::BarePacket& ack) {
+  owed_.any = false;
+  ack = {};
+  ack.opcode = static_cast<uint8_t>(wire::Opcode::kMpAck);
+  ack.vp = owed_.vp;
+  ack.psn = (owed_.last + 1).value();
+  ack.dest_qpn = peer_qpn_.value();
+  ack.time = owed_.timestamp;
+  ack.number = owed_.last.value() | uint32_t{owed_.run} << 24;
+  ack.offset = msn_ | uint32_t{delay_of_owed(now)} << 24;
+  ack.extra = uint32_t{plain_flags()} | wire::kMpAckSackValid;
+  ++counters_->acks_sent;
+}
+
+uint8_t StreamReceiver::delay_of_owed(Time now) const {
+  return static_cast<uint8_t>(
+      std::min<int64_t>((now - owed_.last_at).count_ns() / 1000, wire::kMpAckDelayMax));
 }
 
 // Makes a NACK whose SACK field names the dropped packet itself.

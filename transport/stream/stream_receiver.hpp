@@ -115,6 +115,8 @@ class StreamReceiver {
   [[nodiscard]] Time owed_since() const { return owed_.any ? owed_.since : Time::never(); }
   // The owed acknowledgement leaves; requires owes_ack().
   void take_ack(Time now, wire::Packet& ack);
+  // take_ack() of a bare packet.
+  void take_bare_ack(Time now, wire::BarePacket& ack);
   // Most packets that one acknowledgement answers.
   void set_ack_run(uint32_t packets) { run_max_ = static_cast<uint8_t>(packets - 1); }
 
@@ -182,6 +184,8 @@ class StreamReceiver {
   void free_slot(Psn psn, RxActions& actions);
   [[nodiscard]] wire::Packet head_packet() const;
   [[nodiscard]] bool places_in_order() const;
+  [[nodiscard]] uint8_t plain_flags() const;
+  [[nodiscard]] uint8_t delay_of_owed(Time now) const;
   [[nodiscard]] PlacedPacket& placed_at(Psn psn) const {
     return placed_packets_[psn.value() & (slots_ - 1)];
   }

@@ -195,6 +195,32 @@ TEST(Progress, DaemonThatIsAwayForTooLongEndsInTheStandardsError) {
   EXPECT_EQ(cqe.status, MPRDMA_ABI_WC_RETRY_EXC_ERR);
 }
 
+// An application that spins on its completion queue: the frame that comes while the port is looked
+// at is taken by the same poll. One that polls now and then is not held up.
+TEST(Progress, APollLooksAtThePortAfterPollsInVain) {
+  Pair pair;
+  pair.a.mr.bytes[0] = 7;
+  int looks = 0;
+  pair.wire->on_await = [&](int side) {
+    if (side != 1 || looks++ > 0) return;
+    pair.a.post_write(pair.b, 1, 9);
+    pair.a.poke();
+  };
+  int polls = 0;
+  EXPECT_TRUE(eventually([&] {
+    pair.b.channel.progress(pair.b.channel.engine);
+    ++polls;
+    return looks > 0;
+  }));
+  EXPECT_EQ(pair.b.mr.bytes[9], 7) << "taken by that poll";
+  EXPECT_GE(polls, 3);
+  const int before = looks;
+  pair.b.post_write(pair.a, 1, 9);
+  pair.b.poke();
+  pair.b.channel.progress(pair.b.channel.engine);
+  EXPECT_EQ(looks, before) << "it has just posted";
+}
+
 TEST(Progress, PassiveTargetNeedsNoPolling) {
   Pair pair;
   pair.a.mr.bytes[0] = 7;

@@ -186,6 +186,20 @@ TEST_F(LocalPortPair, NobodyIsWokenWhoDidNotAsk) {
   EXPECT_EQ(a_->stats().wakeups_sent, 0u);
 }
 
+TEST_F(LocalPortPair, AwaitsAFrameForAsLongAsItIsLet) {
+  std::atomic<uint32_t> enough = 0;
+  EXPECT_FALSE(b_->await_rx(3, enough));
+  std::thread sender([this] { send_patterns(*a_, 0, 1); });
+  EXPECT_TRUE(b_->await_rx(UINT32_MAX, enough));
+  sender.join();
+  EXPECT_TRUE(b_->await_rx(1, enough)) << "it has not been taken";
+  std::vector<uint64_t> cookies;
+  EXPECT_EQ(receive(*b_, &cookies).size(), 1U);
+  EXPECT_FALSE(b_->await_rx(1, enough));
+  enough = 1;
+  EXPECT_FALSE(b_->await_rx(UINT32_MAX, enough)) << "somebody wants the lock";
+}
+
 TEST_F(LocalPortPair, ASenderOutOfFramesIsWokenByTheirReturn) {
   uint64_t sent = 0;
   while (const unsigned n = send_patterns(*a_, sent, kBurst)) sent += n;

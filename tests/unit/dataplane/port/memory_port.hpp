@@ -30,8 +30,9 @@ struct MemoryWire {
   Side side[2];
   // Sees every frame that a port sends, with the sender's side; false: the frame is lost.
   std::function<bool(int, const Bytes&)> on_frame;
-  uint32_t room = 1024;     // frames that may lie in one direction
-  bool can_corrupt = true;  // so that ICRC is filled and checked
+  std::function<void(int)> on_await;  // Port::await_rx() of that side
+  uint32_t room = 1024;               // frames that may lie in one direction
+  bool can_corrupt = true;            // so that ICRC is filled and checked
   uint64_t notifications = 0;
   Daemon* daemon[2] = {};  // behind each port; null: none
   bool plugged = true;     // a port that is made has a link
@@ -118,6 +119,11 @@ class MemoryPort final : public Port {
       ++borrowed;
     }
     return got;
+  }
+  bool await_rx(uint32_t, const std::atomic<uint32_t>&) override {
+    if (wire_->on_await) wire_->on_await(side_);
+    const std::lock_guard<std::mutex> guard(wire_->mutex);
+    return !wire_->side[side_].incoming.empty();
   }
   void rx_release(const uint64_t* cookies, unsigned n) override {
     for (unsigned i = 0; i < n; ++i) delete reinterpret_cast<Bytes*>(cookies[i]);

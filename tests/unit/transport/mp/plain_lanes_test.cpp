@@ -54,6 +54,7 @@ Accepted compare(Conditions conditions, uint64_t seeds) {
       sum.packets += host.accepted.packets;
       sum.at_once += host.accepted.at_once;
       sum.kept += host.accepted.kept;
+      sum.owed += host.accepted.owed;
       sum.writes += host.accepted.writes;
       sum.acks += host.accepted.acks;
       sum.completions += host.accepted.completions;
@@ -68,6 +69,7 @@ TEST(PlainLanes, OverAPerfectWireTellTheStoryOfTheGeneralFunctions) {
   EXPECT_GT(taken.packets, 30u * 100);
   EXPECT_GT(taken.at_once, 30u * 20);
   EXPECT_GT(taken.kept, 30u);
+  EXPECT_GT(taken.owed, 30u * 20);
   EXPECT_GT(taken.writes, 30u * 100);
   EXPECT_GT(taken.acks, 30u * 30);
   EXPECT_GT(taken.completions, 30u * 100);

@@ -269,6 +269,11 @@ void Host::on_time(Time now) {
 }
 
 void Host::send_owed(Time now) {
+  Parcel bare;
+  while (plain_ && qp_->take_bare_ack(now, bare.raw)) {
+    ++accepted.owed;
+    answers_.push_back(bare);
+  }
   wire::Packet ack;
   while (qp_->take_ack(now, ack)) answers_.push_back(from_packet(ack));
 }

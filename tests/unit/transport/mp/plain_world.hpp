@@ -45,6 +45,7 @@ struct Accepted {
   uint64_t posts = 0;
   uint64_t packets = 0;
   uint64_t at_once = 0;  // posted and sent
+  uint64_t owed = 0;     // acknowledgements
   uint64_t kept = 0;     // posted by the same call, without room
   uint64_t writes = 0;
   uint64_t acks = 0;
