@@ -47,6 +47,7 @@ bool Progress::run_if_free() {
   DeferredWakes wakes;
   Time now = clock_now();
   begin_poll(now, worker_.doorbells_pending());
+  const uint64_t bytes_before = worker_.counters().payload_bytes_in;
   bool worked = run_burst(now);
   uint32_t empty = 1;
   if (!worked && empty_polls_ >= kPollsBeforeLooks && !worker_.wants_wire()) {
@@ -56,7 +57,7 @@ bool Progress::run_if_free() {
       worked = run_burst(now);
     }
   }
-  end_poll(now);
+  end_poll(now, worker_.counters().payload_bytes_in != bytes_before);
   if (worked) polls_in_vain_since_ = now;
   empty_polls_ = worked ? 0 : empty_polls_ + empty;
   const bool yield = empty_polls_ >= kEmptyPollsBeforeYield;
@@ -83,7 +84,7 @@ void Progress::send(uint32_t doorbell) {
   polls_in_vain_since_ = now;
   run_sends(doorbell, now);
   if (++sends_in_a_row_ >= kSendsBetweenBursts) run_burst(now);
-  end_poll(now);
+  end_poll(now, false);
   leave(now, wakes);
 }
 
@@ -111,12 +112,14 @@ void Progress::keep_acks(Duration patience) {
   worker_.set_ack_patience(clock_.paused() ? Duration::zero() : patience);
 }
 
-// It has run the worker, and may read memory from now on, or poll again.
-void Progress::end_poll(Time now) {
+// It has run the worker, and may read memory from now on, or poll again. Not yet, if data came with
+// the end of the last send: there is something to do first. If it reads memory afterwards, the
+// helper finds that out within a beat.
+void Progress::end_poll(Time now, bool data_came) {
   const bool finished = polls_since_finish_ == 0;
   // An armed port wakes nobody for what this burst left to be done.
   if (armed_ && (worker_.has_pending() || worker_.wants_wire())) disarm();
-  if (waits_in_memory() || (polls_since_finish_ <= kArmedPolls && !worker_.busy())) {
+  if (waits_in_memory() || (polls_since_finish_ <= kArmedPolls && !data_came && !worker_.busy())) {
     arm_or_run(now);
   }
   // Whoever sees its last send finish in its own poll has seen it.

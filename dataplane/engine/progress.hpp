@@ -14,8 +14,8 @@
 //    until nothing is left, arms the port, looks once more, and sleeps until the port, a kick, or
 //    the next deadline wakes it.
 //  - The port is also armed at once when the application says that it may sleep (idle), when
-//    the last send is finished, as the application may now wait for a byte in memory, and when it
-//    posts, if it waited for memory after its last posts (memory_reader.hpp).
+//    the last send is finished and no data came with that, as the application may now wait for a
+//    byte in memory, and when it posts, if it waited for memory after its last posts (memory_reader.hpp).
 //  - Whoever leaves the worker in a state that the sleeping helper does not expect (port not armed,
 //    an earlier deadline) kicks it.
 //
@@ -118,7 +118,7 @@ class Progress {
   bool run_burst(Time now);
   bool run_sends(uint32_t doorbell, Time now);
   void begin_poll(Time now, bool posts);
-  void end_poll(Time now);
+  void end_poll(Time now, bool data_came);
   void send_later(uint32_t doorbell);
   bool run_if_free();
   void leave(Time now, DeferredWakes& wakes);

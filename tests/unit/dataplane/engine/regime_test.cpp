@@ -95,6 +95,37 @@ TEST_F(Regime, APolledPingPongWakesNobody) {
   EXPECT_EQ(a.wakes() + b.wakes() - before, 0u);
 }
 
+// It may read memory from then on, without another verb.
+TEST_F(Regime, AProgramWhoseLastSendHasFinishedIsWoken) {
+  for (int i = 0; i < 10; ++i) {
+    const uint64_t before = b.wakes();
+    one(a, b);
+    b.post(a);
+    EXPECT_EQ(b.wakes() - before, 1u);
+    b.progress.poll();
+    one(b, a);
+  }
+}
+
+// It has something to do first, and to ask for a wake-up takes as long as the rest of a poll.
+TEST_F(Regime, AProgramThatGetsDataWithTheEndOfItsLastSendIsNotWoken) {
+  for (int i = 0; i < 10; ++i) {
+    const uint64_t before = b.wakes();
+    a.post(b);
+    b.progress.poll();
+    b.post(a);
+    a.progress.poll();
+    EXPECT_EQ(a.completions(), 1) << "and data";
+    b.post(a);
+    EXPECT_EQ(b.wakes() - before, 0u);
+    EXPECT_TRUE(testing::until([&] {
+      a.progress.poll();
+      b.progress.poll();
+      return b.completions() > 0;
+    }));
+  }
+}
+
 TEST_F(Regime, AProgramThatSleepsIsWokenOnceForEachMessage) {
   const uint64_t before = a.wakes();
   for (int i = 0; i < 10; ++i) {
