@@ -159,6 +159,13 @@ class Qp {
     return mp != nullptr && mp->pop_plain(out);
   }
 
+  // poll_completion(), of a receive.
+  bool pop_plain_receive(PlainReceive& out) {
+    MpConnection* const mp = in_rts();
+    return mp != nullptr && core_.receives.has_done() && !mp->completion_ready() &&
+           core_.receives.pop_plain(out);
+  }
+
   // False: no packet that it sends now has a payload longer than the path MTU.
   [[nodiscard]] bool sends_long() const {
     const auto* const mp = std::get_if<MpConnection>(&connection_);

@@ -5,6 +5,7 @@
 //
 //   write-64     WRITEs of 64 bytes, posted one by one; the receiver runs once for 16
 //   write-64-list  the same, posted in lists of 16
+//   send-64        SENDs of 64 bytes, posted singly, into receives that are posted singly
 //   write-4k     WRITEs of 4096 bytes, one packet each, posted one by one
 //   write-64k    WRITEs of 64 KiB
 //   read-64k     READs of 64 KiB
@@ -56,8 +57,11 @@ struct Case {
 };
 
 const std::map<std::string, Case> kCases = {
-    {"write-64", {MPRDMA_ABI_WRITE, 64, false}},   {"write-64-list", {MPRDMA_ABI_WRITE, 64, true}},
-    {"write-4k", {MPRDMA_ABI_WRITE, 4096, false}}, {"write-64k", {MPRDMA_ABI_WRITE, 65536, false}},
+    {"write-64", {MPRDMA_ABI_WRITE, 64, false}},
+    {"write-64-list", {MPRDMA_ABI_WRITE, 64, true}},
+    {"send-64", {MPRDMA_ABI_SEND, 64, false}},
+    {"write-4k", {MPRDMA_ABI_WRITE, 4096, false}},
+    {"write-64k", {MPRDMA_ABI_WRITE, 65536, false}},
     {"read-64k", {MPRDMA_ABI_READ, 65536, false}},
 };
 
@@ -94,6 +98,7 @@ void stream(Pair& pair, const Case& what, uint64_t messages) {
   for (uint64_t posted = 0; completed < messages;) {
     for (uint32_t i = 0; i < batch_of(what) && posted < messages; ++i, ++posted) {
       const bool more = what.list && i + 1 < batch_of(what);
+      if (what.opcode == MPRDMA_ABI_SEND) pair.b.post_receive(what.bytes);
       sender_post(&pair.a, what.opcode, what.bytes);
       if (!more) sender_send(&pair.a);
     }
@@ -102,6 +107,7 @@ void stream(Pair& pair, const Case& what, uint64_t messages) {
       receiver_run(&pair.b);
       sender_run(&pair.a);
       completed += sender_poll(&pair.a);
+      pair.b.poll();
     }
   }
 }

@@ -29,7 +29,11 @@ class WorkerEnd {
   // `side` is 0 or 1; the two ends meet at the socket `path`.
   WorkerEnd(const std::string& path, uint32_t side, const transport::Params& params,
             bool agree_modes)
-      : ip_(0x0a490001 + side), cqes_(2 * kDepth), send_ring_(kDepth), memory_(kMemory) {
+      : ip_(0x0a490001 + side),
+        cqes_(2 * kDepth),
+        send_ring_(kDepth),
+        recv_ring_(kDepth),
+        memory_(kMemory) {
     dataplane::PortResult port = dataplane::LocalPort::open({.path = path, .engine = true});
     CHECK(port);
     dataplane::WorkerConfig config;
@@ -71,7 +75,7 @@ class WorkerEnd {
     peer_key_ = peer.key_;
   }
 
-  // Posts a WRITE or a READ of `bytes`.
+  // Posts a WRITE, a READ or a SEND of `bytes`.
   void post(uint8_t opcode, uint32_t bytes) {
     void* slot = mprdma_abi_send_slot(send_ring_.data(), kDepth, kSendStride, send_dbr_.producer);
     auto* wqe = static_cast<mprdma_abi_send_wqe*>(slot);
@@ -83,6 +87,16 @@ class WorkerEnd {
     wqe->rkey = peer_key_;
     *reinterpret_cast<mprdma_abi_sge*>(wqe + 1) = {address(), bytes, key_};
     mprdma_abi_store_release(&send_dbr_.producer, send_dbr_.producer + 1);
+  }
+  // A receive for a SEND.
+  void post_receive(uint32_t bytes) {
+    void* slot = mprdma_abi_recv_slot(recv_ring_.data(), kDepth, kRecvStride, recv_dbr_.producer);
+    auto* wqe = static_cast<mprdma_abi_recv_wqe*>(slot);
+    *wqe = mprdma_abi_recv_wqe{};
+    wqe->num_sge = 1;
+    *reinterpret_cast<mprdma_abi_sge*>(wqe + 1) = {address(), bytes, key_};
+    mprdma_abi_store_release(&recv_dbr_.producer, recv_dbr_.producer + 1);
+    mprdma_abi_ring_doorbell(&worker_->doorbells(), doorbell_);
   }
   // The worker takes what was posted and sends it, as a post of the provider has it done.
   bool run_sends() { return worker_->run_sends(doorbell_, now); }
@@ -107,6 +121,9 @@ class WorkerEnd {
  private:
   struct alignas(64) SendSlot {
     unsigned char bytes[kSendStride];
+  };
+  struct alignas(64) RecvSlot {
+    unsigned char bytes[kRecvStride];
   };
   static constexpr uint32_t kAccess = MPRDMA_ABI_ACCESS_LOCAL_WRITE |
                                       MPRDMA_ABI_ACCESS_REMOTE_WRITE |
@@ -144,9 +161,9 @@ class WorkerEnd {
              kSendStride,
              kMaxSge,
              0};
-    qp.rq = {reinterpret_cast<uint64_t>(recv_ring_),
+    qp.rq = {reinterpret_cast<uint64_t>(recv_ring_.data()),
              reinterpret_cast<uint64_t>(&recv_dbr_),
-             1,
+             kDepth,
              kRecvStride,
              1,
              0};
@@ -174,7 +191,7 @@ class WorkerEnd {
   mprdma_abi_cq_dbr cq_dbr_{};
   std::vector<SendSlot> send_ring_;
   mprdma_abi_queue_dbr send_dbr_{};
-  alignas(64) unsigned char recv_ring_[kRecvStride]{};
+  std::vector<RecvSlot> recv_ring_;
   mprdma_abi_queue_dbr recv_dbr_{};
   std::vector<unsigned char> memory_;
   mprdma_abi_client client_{};

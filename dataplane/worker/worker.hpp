@@ -304,6 +304,7 @@ class Worker {
   Cq* cq_of(QpContext& qp, const transport::Completion& completion);
   void write_completion(QpContext& qp, const transport::Completion& completion);
   void write_plain_completion(QpContext& qp, const transport::PlainCompletion& completion);
+  void write_plain_receive(QpContext& qp, const transport::PlainReceive& receive);
   void note_completions(Cq& cq);
   void drain_events(QpContext& qp);
   void fire_events();

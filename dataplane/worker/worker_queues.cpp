@@ -49,6 +49,24 @@ uint16_t cqe_flags(const Completion& completion) {
                                (completion.solicited ? MPRDMA_ABI_CQE_SOLICITED : 0));
 }
 
+// A success without anything that is particular.
+[[gnu::always_inline]] inline void fill_plain(const QpContext& qp, uint64_t wr_id,
+                                              uint32_t byte_len, uint8_t opcode, Time now,
+                                              mprdma_abi_cqe* entry) {
+  entry->wr_id = wr_id;
+  entry->byte_len = byte_len;
+  entry->imm_or_rkey = 0;
+  entry->qpn = qp.qp.qpn().value();
+  entry->src_qpn = qp.attr.dest_qpn;
+  entry->status = MPRDMA_ABI_WC_SUCCESS;
+  entry->opcode = opcode;
+  entry->flags = 0;
+  entry->vendor_err = 0;
+  entry->timestamp_ns = static_cast<uint64_t>(now.ns());
+  entry->qp_cookie = qp.cookie;
+  entry->pkey_index = 0;
+}
+
 }  // namespace
 
 bool Worker::process_doorbells(Time now) {
@@ -270,27 +288,8 @@ Cq* Worker::cq_of(QpContext& qp, const Completion& completion) {
   return srq->is_xrc() ? srq->cq() : qp.recv_cq;
 }
 
-// True if there was one.
-bool Worker::drain_completions(QpContext& qp) {
-  const uint32_t completed_before = qp.sq.completed;
-  bool any = false;
-  transport::PlainCompletion plain;
-  while (qp.qp.pop_plain(plain)) {
-    any = true;
-    write_plain_completion(qp, plain);
-  }
-  Completion completion;
-  while (qp.qp.poll_completion(completion)) {
-    write_completion(qp, completion);
-    any = true;
-  }
-  if (qp.sq.completed != completed_before) {
-    mprdma_abi_store_release(&qp.sq.dbr->consumer, qp.sq.completed);
-  }
-  return any;
-}
-
-void Worker::write_plain_completion(QpContext& qp, const transport::PlainCompletion& completion) {
+[[gnu::always_inline]] inline void Worker::write_plain_completion(
+    QpContext& qp, const transport::PlainCompletion& completion) {
   auto opcode = static_cast<uint8_t>(completion.opcode);
   if (completion.opcode == transport::WcOpcode::kWrite) {
     opcode = wc_opcode_of_write(qp.sq);
@@ -304,19 +303,47 @@ void Worker::write_plain_completion(QpContext& qp, const transport::PlainComplet
   if (entry == nullptr) {
     qp.completion_lost = true;
   } else {
-    entry->wr_id = completion.wr_id;
-    entry->byte_len = completion.byte_len;
-    entry->imm_or_rkey = 0;
-    entry->qpn = qp.qp.qpn().value();
-    entry->src_qpn = qp.attr.dest_qpn;
-    entry->status = MPRDMA_ABI_WC_SUCCESS;
-    entry->opcode = opcode;
-    entry->flags = 0;
-    entry->vendor_err = 0;
-    entry->timestamp_ns = static_cast<uint64_t>(now_.ns());
-    entry->qp_cookie = qp.cookie;
-    entry->pkey_index = 0;
+    fill_plain(qp, completion.wr_id, completion.byte_len, opcode, now_, entry);
     cq.push(entry, false, false, counters_);
+  }
+  note_completions(cq);
+}
+
+// True if there was one.
+bool Worker::drain_completions(QpContext& qp) {
+  const uint32_t completed_before = qp.sq.completed;
+  bool any = false;
+  transport::PlainCompletion plain;
+  while (qp.qp.pop_plain(plain)) {
+    any = true;
+    write_plain_completion(qp, plain);
+  }
+  transport::PlainReceive receive;
+  while (qp.qp.pop_plain_receive(receive)) {
+    any = true;
+    write_plain_receive(qp, receive);
+  }
+  Completion completion;
+  while (qp.qp.poll_completion(completion)) {
+    write_completion(qp, completion);
+    any = true;
+  }
+  if (qp.sq.completed != completed_before) {
+    mprdma_abi_store_release(&qp.sq.dbr->consumer, qp.sq.completed);
+  }
+  return any;
+}
+
+void Worker::write_plain_receive(QpContext& qp, const transport::PlainReceive& receive) {
+  mprdma_abi_store_release(&qp.rq.dbr->consumer, ++qp.rq.completed);
+  Cq& cq = *qp.recv_cq;
+  mprdma_abi_cqe* const entry = cq.reserve(counters_);
+  if (entry == nullptr) {
+    qp.completion_lost = true;
+  } else {
+    fill_plain(qp, receive.wr_id, receive.byte_len, MPRDMA_ABI_WC_RECV, now_, entry);
+    entry->flags = receive.solicited ? MPRDMA_ABI_CQE_SOLICITED : 0;
+    cq.push(entry, false, receive.solicited, counters_);
   }
   note_completions(cq);
 }

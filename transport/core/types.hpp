@@ -140,6 +140,13 @@ struct PlainCompletion {
   bool emit;  // as in Completion
 };
 
+// A success of a receive of the queue pair's own that a SEND has filled, without immediate and key.
+struct PlainReceive {
+  uint64_t wr_id;
+  uint32_t byte_len;
+  bool solicited;
+};
+
 // Affiliated asynchronous events (IBTA 11.6.3).
 enum class QpEvent : uint8_t {
   kNone,

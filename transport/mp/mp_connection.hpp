@@ -83,13 +83,18 @@ class MpConnection : public ConnectionDefaults {
              requester_.take_plain_ack(now, packet);
     }
     placement->length = packet.payload_len;
-    return receives_packets(core_.state) && is_plain_write(packet.opcode) &&
-           responder_.take_plain_write(now, packet, actions, &placement->to);
+    if (!receives_packets(core_.state)) return false;
+    if (is_plain_write(packet.opcode)) {
+      return responder_.take_plain_write(now, packet, actions, &placement->to);
+    }
+    return packet.opcode == static_cast<uint8_t>(wire::Opcode::kMpSendOnly) &&
+           responder_.take_plain_send(now, packet, actions, &placement->to);
   }
   [[nodiscard]] bool sends_long() const {
     return requester_.sends_long() || responder_.sends_long();
   }
   bool pop_plain(PlainCompletion& out) { return requester_.pop_plain(out); }
+  [[nodiscard]] bool completion_ready() const { return requester_.completion_ready(); }
   [[nodiscard]] bool sends_failed() const { return requester_.failed(); }
   [[nodiscard]] Time next_deadline() const;
   [[nodiscard]] bool busy() const;

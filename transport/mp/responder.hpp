@@ -42,6 +42,7 @@ class Responder {
   RxVerdict on_request(Time now, const wire::Packet& packet, FrameHandle frame, RxActions& actions);
   // responder_plain.cpp: false if nothing was done and on_request() has to be called.
   bool take_plain_write(Time now, const wire::BarePacket& packet, RxActions& actions, uint64_t* to);
+  bool take_plain_send(Time now, const wire::BarePacket& packet, RxActions& actions, uint64_t* to);
   void on_response_ack(Time now, const wire::Packet& ack);
   // The response stream is silent until the peer is heard.
   [[nodiscard]] bool dormant() const {

@@ -1,7 +1,8 @@
-// The responder's common case without detours: the next packet of a WRITE, in order.
+// The responder's common case without detours: the next packet of a WRITE, or a SEND of one packet,
+// in order.
 //
-// Invariant: take_plain_write() either does what on_request() does (responder.cpp) or returns false
-// and does nothing; the caller then calls on_request().
+// Invariant: each function either does what on_request() does (responder.cpp) or returns false and
+// does nothing; the caller then calls on_request().
 #include "transport/mp/responder.hpp"
 
 namespace mprdma::transport {
@@ -48,6 +49,32 @@ bool Responder::take_plain_write(Time now, const wire::BarePacket& packet, RxAct
     message_.offset = offset + length;
     message_.reth = {.va = packet.va, .rkey = Key(packet.rkey), .dma_len = packet.dma_len};
   }
+  receiver_.pass(now, packet.vp, packet.time, actions);
+  return true;
+}
+
+bool Responder::take_plain_send(Time now, const wire::BarePacket& packet, RxActions& actions,
+                                uint64_t* to) {
+  const uint32_t length = packet.payload_len;
+  ReceiveQueue& receives = core_.receives;
+  if (!receiver_.expects(packet.psn) || packet.offset != 0 || length == 0 ||
+      (packet.flags & static_cast<uint8_t>(~wire::BarePacket::kSolicitedEvent)) != 0 ||
+      packet.number != (receive_number_ & kPsnMask) ||
+      message_.operation != wire::Operation::kNone || length > longest_segment(attributes_) ||
+      receives.waiting() == 0) {
+    return false;
+  }
+  const Receive& receive = receives.current();
+  if (receive.num_sge != 1 || length > receive.capacity_bytes) return false;
+  const Sge& sge = receives.current_sges()[0];
+  if (!device_.memory->translate(sge.lkey, core_.receive_pd(), sge.addr, length, kLocalWrite, to)) {
+    return false;
+  }
+  now_ = now;
+  message_ = {};
+  core_.changes |= kCompletionsChanged;
+  receives.complete_plain(length, (packet.flags & wire::BarePacket::kSolicitedEvent) != 0);
+  receiver_.set_msn(++receive_number_);
   receiver_.pass(now, packet.vp, packet.time, actions);
   return true;
 }

@@ -110,6 +110,16 @@ class ReceiveQueue {
     receive.imm = receive.invalidated ? packet.ieth_rkey.value() : packet.immdt;
     finish_current();
   }
+  // complete() of a SEND of one packet, without immediate and key.
+  void complete_plain(uint32_t byte_len, bool solicited) {
+    Receive& receive = current();
+    receive.opcode = WcOpcode::kRecv;
+    receive.byte_len = byte_len;
+    receive.solicited = solicited;
+    receive.has_imm = receive.invalidated = false;
+    receive.imm = 0;
+    finish_current();
+  }
   // The message in the current receive is refused or given up: a completion in error is due.
   // `vendor_err` as in Completion.
   void fail(WcStatus status, uint32_t vendor_err = 0) {
@@ -140,6 +150,20 @@ class ReceiveQueue {
     out.shared = receive.shared;
     if (next_ == receives_.head_index()) ++next_;
     receives_.pop();
+    return true;
+  }
+
+  // The oldest receive has been filled, or refused.
+  [[nodiscard]] bool has_done() const { return !receives_.empty() && receives_.front().done; }
+  // poll() of what PlainReceive can say; false: the completion is another one. Requires has_done().
+  bool pop_plain(PlainReceive& out) {
+    const Receive& receive = receives_.front();
+    if (receive.opcode != WcOpcode::kRecv || receive.status != WcStatus::kSuccess ||
+        receive.has_imm || receive.invalidated || receive.has_grh || receive.shared != nullptr) {
+      return false;
+    }
+    out = {.wr_id = receive.wr_id, .byte_len = receive.byte_len, .solicited = receive.solicited};
+    receives_.drop();
     return true;
   }
 

@@ -58,6 +58,7 @@ Accepted compare(Conditions conditions, uint64_t seeds) {
       sum.writes += host.accepted.writes;
       sum.acks += host.accepted.acks;
       sum.completions += host.accepted.completions;
+      sum.receives += host.accepted.receives;
     }
   }
   return sum;
@@ -73,6 +74,7 @@ TEST(PlainLanes, OverAPerfectWireTellTheStoryOfTheGeneralFunctions) {
   EXPECT_GT(taken.writes, 30u * 100);
   EXPECT_GT(taken.acks, 30u * 30);
   EXPECT_GT(taken.completions, 30u * 100);
+  EXPECT_GT(taken.receives, 30u * 10);
 }
 
 TEST(PlainLanes, OverABadWireTellTheStoryOfTheGeneralFunctions) {

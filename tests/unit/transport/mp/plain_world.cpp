@@ -47,7 +47,8 @@ std::string text(const Completion& c) {
 
 // ---- Host --------------------------------------------------------------------------------------
 
-Host::Host(const Conditions& conditions, bool plain, int side) : plain_(plain) {
+Host::Host(const Conditions& conditions, bool plain, int side)
+    : plain_(plain), breaks_(conditions.breaks) {
   regions_.set({.iova = kBase,
                 .addr = kBase,
                 .length = kMemoryBytes,
@@ -136,9 +137,14 @@ std::optional<Parcel> Host::post_and_send(Time now, const PlainRequest& request)
 
 void Host::post_recv(Time now) {
   const auto slot = static_cast<uint32_t>(next_recv_ % 4);
-  const Sge sge{kBase + kHalf + slot * 8192, 8192, key};
+  const uint32_t room = breaks_ && next_recv_ % 15 == 14 ? 100 : 8192;
+  const uint64_t addr = kBase + kHalf + slot * 8192;
+  const Sge sges[] = {{addr + 7000, 50, key}, {addr, room - 50, key}};
+  const Sge whole{addr, room, key};
   RxActions actions(placements_, released_);
-  const RecvRequest request{.wr_id = next_recv_++, .sges = {&sge, 1}};
+  const bool split = next_recv_ % 4 == 3;
+  const RecvRequest request{.wr_id = next_recv_++,
+                            .sges = split ? std::span(sges) : std::span(&whole, 1)};
   story.push_back("received " +
                   std::to_string(static_cast<int>(qp_->post_recv(now, request, actions))));
   do_actions(actions);
@@ -298,6 +304,18 @@ bool Host::tell_completion() {
     same.byte_len = done.byte_len;
     same.opcode = done.opcode;
     same.emit = done.emit;
+    story.push_back(text(same));
+    return true;
+  }
+  PlainReceive received;
+  if (plain_ && qp_->pop_plain_receive(received)) {
+    ++accepted.receives;
+    Completion same;
+    same.is_recv = true;
+    same.wr_id = received.wr_id;
+    same.byte_len = received.byte_len;
+    same.opcode = WcOpcode::kRecv;
+    same.solicited = received.solicited;
     story.push_back(text(same));
     return true;
   }

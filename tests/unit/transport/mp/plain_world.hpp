@@ -24,7 +24,7 @@ struct Conditions {
   bool lossy = false;    // packets are lost, repeated, marked, late
   bool forged = false;   // fields of some packets hold anything
   bool others = false;   // requests that are not plain
-  bool breaks = false;   // requests for memory that is not open
+  bool breaks = false;   // requests for memory that is not open, receives that are too short
   uint32_t ack_run = 1;  // as in QpAttributes
   uint32_t segment = 0;
   bool narrow = false;    // a window of few packets
@@ -47,9 +47,10 @@ struct Accepted {
   uint64_t at_once = 0;  // posted and sent
   uint64_t owed = 0;     // acknowledgements
   uint64_t kept = 0;     // posted by the same call, without room
-  uint64_t writes = 0;
+  uint64_t writes = 0;   // and SENDs
   uint64_t acks = 0;
   uint64_t completions = 0;
+  uint64_t receives = 0;  // completions of them
 };
 
 // A queue pair and its host. A plain one looks at nothing of the queue pair that take_changes()
@@ -97,6 +98,7 @@ class Host {
   uint8_t* at(uint64_t addr, uint32_t length);
 
   bool plain_;
+  bool breaks_;
   MemoryTable regions_{8};
   HeldPool held_{64};
   QpAttributes attributes_;
