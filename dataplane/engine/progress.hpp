@@ -15,7 +15,8 @@
 //    the next deadline wakes it.
 //  - The port is also armed at once when the application says that it may sleep (idle), when
 //    the last send is finished and no data came with that, as the application may now wait for a
-//    byte in memory, and when it posts, if it waited for memory after its last posts (memory_reader.hpp).
+//    byte in memory, and when it posts, if it waited for memory after its last posts
+//    (memory_reader.hpp).
 //  - Whoever leaves the worker in a state that the sleeping helper does not expect (port not armed,
 //    an earlier deadline) kicks it.
 //
