@@ -130,7 +130,7 @@ class Qp {
     now_ = now;
     return mp->poll_plain(now, out);
   }
-  // Both, of a request that nothing stands before and that one packet carries, in less time still.
+  // post_plain() and poll_plain() in one call, for a request that is next and fits one packet.
   PlainSend send_plain(Time now, const PlainRequest& request, PlainPacket& out) {
     MpConnection* const mp = in_rts();
     if (mp == nullptr) return PlainSend::kNothing;
@@ -146,7 +146,7 @@ class Qp {
     now_ = now;
     return mp->take_plain(now, packet, actions, placement);
   }
-  // take_ack(), of requests.
+  // take_ack() as a bare packet, for the stream of requests only.
   bool take_bare_ack(Time now, wire::BarePacket& ack) {
     MpConnection* const mp = in_rts();
     if (mp == nullptr || !mp->take_bare_ack(now, ack)) return false;

@@ -33,6 +33,7 @@ PortResult DaemonPort::open(const std::string& path) {
   options.role = local::Role::kAdopted;
   options.mac = link->device().mac;
   options.can_corrupt = link->can_corrupt();
+  options.wake = local::Wake::kByMessage;  // mprdmad trusts no client, so it takes no eventfd
   PortResult local = LocalPort::open(options);
   if (!local) return local;
   auto port = std::make_unique<DaemonPort>(
@@ -89,7 +90,7 @@ void DaemonPort::service(Time now) {
   link_->direct().service(now);
 }
 
-bool DaemonPort::await_rx(uint32_t looks, const std::atomic<uint32_t>& enough) {
+Port::Looks DaemonPort::await_rx(uint32_t looks, const std::atomic<uint32_t>& enough) {
   const DirectRings& rings = link_->direct();
   return await(looks, enough, [&] { return local_->arrived() || rings.arrived(); });
 }

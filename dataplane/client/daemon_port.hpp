@@ -39,7 +39,7 @@ class DaemonPort final : public Port {
     link_->direct().flush();
   }
   unsigned rx_burst(RxFrame* frames, unsigned n) override { return local_->rx_burst(frames, n); }
-  bool await_rx(uint32_t looks, const std::atomic<uint32_t>& enough) override;
+  Looks await_rx(uint32_t looks, const std::atomic<uint32_t>& enough) override;
   void rx_release(const uint64_t* cookies, unsigned n) override { local_->rx_release(cookies, n); }
   [[nodiscard]] int notify_fd() const override { return epoll_fd_; }
   bool arm() override;

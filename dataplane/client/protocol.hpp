@@ -266,9 +266,10 @@ static_assert(sizeof(RingRequest) == 24);
 struct RingOffer {
   static constexpr MessageType kType = MessageType::kRingOffer;
   Head head;
-  uint32_t block = 0;      // of the process at the other end
-  uint32_t ring = 0;       // number of the ring, never 0
-  uint32_t same_user = 0;  // 1: the process at the other end runs as the same user
+  uint32_t block = 0;  // of the process at the other end
+  uint32_t ring = 0;   // number of the ring, never 0
+  // 1: the process at the other end runs as the same user, in the same PID namespace.
+  uint32_t same_user = 0;
   uint32_t reserved = 0;
 };
 static_assert(sizeof(RingOffer) == 32);

@@ -15,6 +15,7 @@
 #include "dataplane/port/local_port.hpp"
 #include "dataplane/sys/async_close.hpp"
 #include "dataplane/sys/clock.hpp"
+#include "dataplane/sys/pid_namespace.hpp"
 
 namespace mprdma::dataplane::mprdmad {
 
@@ -173,6 +174,7 @@ void DaemonServer::accept_one(int fd, Time now) {
   }
   client.pid = peer.pid;
   client.uid = peer.uid;
+  client.pid_namespace = pid_namespace(peer.pid);
   watch(client);
   // A regular client has sent its Hello by now.
   if (!client.over) read_some(client, now);

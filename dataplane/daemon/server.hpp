@@ -93,6 +93,7 @@ class DaemonServer {
     int fd = -1;
     pid_t pid = 0;  // 0: in a PID namespace that is not ours
     uid_t uid = 0;
+    uint64_t pid_namespace = 0;
     Time hello_until;
     uint32_t block = client::kNoBlock;  // kNoBlock: has not said Hello
     uint64_t instance = 0;

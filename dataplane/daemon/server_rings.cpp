@@ -11,11 +11,11 @@ namespace mprdma::dataplane::mprdmad {
 
 namespace {
 
-int offer(int to, uint32_t block, uint32_t number, bool same_user, int socket) {
+int offer(int to, uint32_t block, uint32_t number, bool trusted, int socket) {
   auto message = client::new_message<client::RingOffer>(0);
   message.block = block;
   message.ring = number;
-  message.same_user = same_user ? 1 : 0;
+  message.same_user = trusted ? 1 : 0;
   return client::send_message(to, message, socket);
 }
 
@@ -67,8 +67,10 @@ int DaemonServer::make_ring(Connection& client, Connection& peer, Time now) {
   while (++last_ring_ == 0) {
   }
   // If only one of them gets its end, the other end is closed, which it sees.
-  int error = offer(peer.fd, client.block, last_ring_, same_user, sockets[1]);
-  if (error == 0) error = offer(client.fd, peer.block, last_ring_, same_user, sockets[0]);
+  const bool trusted =
+      same_user && client.pid_namespace != 0 && client.pid_namespace == peer.pid_namespace;
+  int error = offer(peer.fd, client.block, last_ring_, trusted, sockets[1]);
+  if (error == 0) error = offer(client.fd, peer.block, last_ring_, trusted, sockets[0]);
   close(sockets[0]);
   close(sockets[1]);
   if (error != 0) return error;

@@ -15,11 +15,11 @@ namespace {
 // more pollers than cores that is who has the answer.
 constexpr uint32_t kEmptyPollsBeforeYield = 128;
 // An application whose polls find nothing spins on its completion queue: after so many in a row a
-// poll looks at the port some times more, which is a fraction of the way out and in again. It then
-// counts for as many as it takes the time of.
+// poll looks at the port some times more, which is a fraction of the way out and in again. So many
+// looks take about as long as a poll, and count as one.
 constexpr uint32_t kPollsBeforeLooks = 2;
 constexpr uint32_t kLooks = 16;
-constexpr uint32_t kLooksCount = 4;
+constexpr uint32_t kLooksPerPoll = 4;
 constexpr Duration kLastCommandWaits = Duration::ms(100);
 // A doorbell that came while the lock was held is served by its holder; so often at most.
 constexpr int kRechecksMax = 4;
@@ -47,17 +47,18 @@ bool Progress::run_if_free() {
   DeferredWakes wakes;
   Time now = clock_now();
   begin_poll(now, worker_.doorbells_pending());
-  const uint64_t bytes_before = worker_.counters().payload_bytes_in;
+  const uint64_t arrivals_before = worker_.data_arrivals();
   bool worked = run_burst(now);
   uint32_t empty = 1;
   if (!worked && empty_polls_ >= kPollsBeforeLooks && !worker_.wants_wire()) {
-    empty = kLooksCount;
-    if (worker_.port().await_rx(kLooks, lock_.wanted())) {
+    const Port::Looks looks = worker_.port().await_rx(kLooks, lock_.wanted());
+    empty += looks.made / kLooksPerPoll;
+    if (looks.arrived) {
       now = clock_now();
       worked = run_burst(now);
     }
   }
-  end_poll(now, worker_.counters().payload_bytes_in != bytes_before);
+  end_poll(now, worker_.data_arrivals() != arrivals_before);
   if (worked) polls_in_vain_since_ = now;
   empty_polls_ = worked ? 0 : empty_polls_ + empty;
   const bool yield = empty_polls_ >= kEmptyPollsBeforeYield;
@@ -114,7 +115,7 @@ void Progress::keep_acks(Duration patience) {
 
 // It has run the worker, and may read memory from now on, or poll again. Not yet, if data came with
 // the end of the last send: there is something to do first. If it reads memory afterwards, the
-// helper finds that out within a beat.
+// helper finds that out within two beats.
 void Progress::end_poll(Time now, bool data_came) {
   const bool finished = polls_since_finish_ == 0;
   // An armed port wakes nobody for what this burst left to be done.

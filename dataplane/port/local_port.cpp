@@ -92,7 +92,8 @@ void LocalPort::await_answer() {
 
 LocalPort::LocalPort(const Options& options, std::unique_ptr<local::OwnRegion> region)
     : own_(std::move(region)),
-      control_(options.path, options.role, own_->fd(), options.socket, options.stranger),
+      control_(options.path, options.role, own_->fd(), options.socket, options.stranger,
+               options.wake),
       mac_(mac_or_random(options.mac)),
       can_corrupt_(options.can_corrupt),
       reads_bare_(options.engine),
@@ -148,7 +149,7 @@ unsigned LocalPort::rx_burst(RxFrame* frames, unsigned n) {
   return taken;
 }
 
-bool LocalPort::await_rx(uint32_t looks, const std::atomic<uint32_t>& enough) {
+Port::Looks LocalPort::await_rx(uint32_t looks, const std::atomic<uint32_t>& enough) {
   return await(looks, enough, [this] { return arrived(); });
 }
 

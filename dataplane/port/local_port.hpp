@@ -58,7 +58,10 @@ class SlotStack {
     slots_[count_++] = static_cast<uint16_t>(slot);
   }
   // Requires: not empty().
-  uint32_t pop() { return slots_[--count_]; }
+  uint32_t pop() {
+    DCHECK(!empty());
+    return slots_[--count_];
+  }
   void clear() { count_ = 0; }
 
  private:
@@ -70,13 +73,13 @@ class SlotStack {
 
 // Port::await_rx() where `arrived` looks.
 template <class Arrived>
-bool await(uint32_t looks, const std::atomic<uint32_t>& enough, Arrived&& arrived) {
-  for (; looks > 0; --looks) {
-    if (arrived()) return true;
-    if (enough.load(std::memory_order_relaxed) != 0) return false;
+Port::Looks await(uint32_t looks, const std::atomic<uint32_t>& enough, Arrived&& arrived) {
+  for (uint32_t made = 0; made < looks; ++made) {
+    if (arrived()) return {made + 1, true};
+    if (enough.load(std::memory_order_relaxed) != 0) return {made + 1, false};
     __builtin_ia32_pause();
   }
-  return false;
+  return {looks, false};
 }
 
 class LocalPort final : public Port {
@@ -92,6 +95,8 @@ class LocalPort final : public Port {
     // Role::kAdopted: the other end is untrusted. Descriptors from it are closed on another thread,
     // and its memory must be allocated already.
     bool stranger = false;
+    // How a peer that we trust is asked to wake us.
+    local::Wake wake = local::Wake::kByEventfd;
   };
 
   // Does not wait for a peer to appear, which is service()'s work. If there is a peer, waits until
@@ -125,7 +130,7 @@ class LocalPort final : public Port {
   void tx_abandon(const TxFrame* frames, unsigned n) override;
   void flush() override;
   unsigned rx_burst(RxFrame* frames, unsigned n) override;
-  bool await_rx(uint32_t looks, const std::atomic<uint32_t>& enough) override;
+  Looks await_rx(uint32_t looks, const std::atomic<uint32_t>& enough) override;
   // rx_burst() will find a frame, or the peer's ring is no good.
   [[nodiscard]] bool arrived() const {
     if (!link_up()) return false;

@@ -13,11 +13,13 @@
 #include <cerrno>
 #include <cstring>
 #include <span>
+#include <string_view>
 #include <utility>
 
 #include "dataplane/port/local_port_message.hpp"
 #include "dataplane/sys/async_close.hpp"
 #include "dataplane/sys/passed_fd.hpp"
+#include "dataplane/sys/pid_namespace.hpp"
 
 namespace mprdma::dataplane::local {
 
@@ -38,10 +40,20 @@ void close_fd(int* fd) {
   *fd = -1;
 }
 
-bool same_user(int socket) {
-  ucred peer{};
+// Who has connected the other end, or made both; all zero: nobody knows.
+ucred other_end(int socket) {
+  ucred peer{.pid = 0, .uid = static_cast<uid_t>(-1), .gid = static_cast<gid_t>(-1)};
   socklen_t length = sizeof peer;
-  return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid();
+  getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length);
+  return peer;
+}
+
+bool is_eventfd(int fd) {
+  std::array<char, 32> target{};
+  const std::string link = "/proc/self/fd/" + std::to_string(fd);
+  const ssize_t length = readlink(link.c_str(), target.data(), target.size());
+  return length > 0 &&
+         std::string_view(target.data(), static_cast<size_t>(length)) == "anon_inode:[eventfd]";
 }
 
 // Requires: the path fits; start() has checked it.
@@ -78,10 +90,12 @@ const char* refusal_text(Refusal refusal) {
 
 }  // namespace
 
-Control::Control(std::string path, Role role, int own_memfd, int connected, bool stranger)
+Control::Control(std::string path, Role role, int own_memfd, int connected, bool stranger,
+                 Wake wake)
     : path_(std::move(path)),
       role_(role),
       stranger_(stranger),
+      wake_(stranger ? Wake::kByMessage : wake),
       own_memfd_(own_memfd),
       given_fd_(connected) {}
 
@@ -108,12 +122,12 @@ Status Control::start() {
     status.text += "; raise `ulimit -n`";
     return status;
   }
-  if (!stranger_) {
-    // Without it we are woken by messages.
+  if (wake_ == Wake::kByEventfd) {
+    // Without one we are woken by messages.
     wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     epoll_event event{};
     event.events = EPOLLIN;
-    if (wake_fd_ >= 0) epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, wake_fd_, &event);
+    if (epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, wake_fd_, &event) != 0) close_fd(&wake_fd_);
   }
   set_text("waiting for a process at the other end of the wire");
   return {};
@@ -258,7 +272,8 @@ void Control::turn_away_others() {
 void Control::adopt(int fd, Time now) {
   epoll_event event{};
   event.events = EPOLLIN | EPOLLRDHUP;
-  if (role_ != Role::kAdopted && !same_user(fd)) {
+  const ucred peer = other_end(fd);
+  if (role_ != Role::kAdopted && peer.uid != geteuid()) {
     send_message(fd, MessageType::kRefused, Refusal::kUser);
     set_text(refusal_text(Refusal::kUser));
     dial_interval_ = kDialIntervalRefused;
@@ -266,8 +281,11 @@ void Control::adopt(int fd, Time now) {
     return;
   }
   // A peer that refused at once has closed the socket already: receive() reads the reason.
+  // Who hands a socket over has looked already.
+  trusts_ =
+      role_ == Role::kAdopted ? !stranger_ : pid_namespace(peer.pid) == pid_namespace(getpid());
   const std::array<int, 2> fds = {wake_fd_, own_memfd_};
-  const std::span<const int> passed = std::span(fds).subspan(wake_fd_ >= 0 ? 0 : 1);
+  const std::span<const int> passed = std::span(fds).subspan(trusts_ && wake_fd_ >= 0 ? 0 : 1);
   const bool greeted = send_message(fd, MessageType::kHello, Refusal::kNone, 0, passed) ||
                        errno == EPIPE || errno == ECONNRESET;
   if (!greeted || epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) != 0) {
@@ -289,7 +307,7 @@ Control::Event Control::receive() {
     const ssize_t count = receive_with_fds(connection_fd(), &message, sizeof message, &passed);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) return {};
     const int memfd = take_last(&passed);
-    const int event_fd = stranger_ ? -1 : take_last(&passed);
+    const int event_fd = trusts_ ? take_last(&passed) : -1;
     close_rest(&passed, [this](int fd) { close_passed(fd); });
     const Event event = on_message(&message, count, memfd, event_fd);
     if (event.kind != Event::Kind::kNone) return event;
@@ -345,11 +363,12 @@ void Control::hang_up(const char* reason) {
   set_text(reason);
 }
 
-// It is written to at any time: one that may block is none.
+// Any thread writes to it at any time, so a descriptor that may block, or raise a signal (a pipe),
+// is not kept.
 void Control::keep_event_fd(int fd) {
   if (fd < 0) return;
   const int flags = fcntl(fd, F_GETFL);
-  if (flags < 0 || (flags & O_NONBLOCK) == 0) return close_passed(fd);
+  if (flags < 0 || (flags & O_NONBLOCK) == 0 || !is_eventfd(fd)) return close_passed(fd);
   connection_->wake_by(fd);
 }
 

@@ -9,11 +9,15 @@
 // Between a process and mprdmad a connected socket is handed over instead of a path: a wire that
 // went down stays down until another socket is handed over.
 //
-// A wake-up is a write to the eventfd that the peer has passed in, or a message of this socket. The
-// other end of a handed-over socket may be untrusted (a client of mprdmad, a process of another
-// user): then it is always a message, because whoever has a descriptor can make it block at any
-// time; a send() with MSG_DONTWAIT never does. Descriptors from such a peer are closed on another
-// thread, and so is the socket, whose queue may hold more of them.
+// A wake-up is a write to the eventfd that the peer has passed in, or a message of this socket: the
+// message also tells the core of a waker to whom the last wake-up was a burden. Whoever has an
+// eventfd can make it block at any time, while a send() with MSG_DONTWAIT never blocks. So only
+// processes that trust each other exchange eventfds: those of one user and one PID namespace, who
+// could as well stop each other.
+//
+// The other end of a handed-over socket may be untrusted (a client of mprdmad, a process of another
+// user or container). Descriptors from it are closed on another thread, and so is the socket, whose
+// queue may hold more of them.
 //
 // Only the port's thread calls this. Nothing here blocks.
 #pragma once
@@ -36,6 +40,9 @@ enum class Role : uint8_t {
   kAdopted,  // neither: the connected socket was given
 };
 
+// How the peer is asked to wake us.
+enum class Wake : uint8_t { kByEventfd, kByMessage };
+
 class Control {
  public:
   // Result of poll(). The caller owns the peer's memfd, if there is one.
@@ -46,7 +53,8 @@ class Control {
 
   // `connected`: the socket of Role::kAdopted, which belongs to this object from here on; its other
   // end is somebody whom the caller trusts, or a `stranger`. Else -1.
-  Control(std::string path, Role role, int own_memfd, int connected = -1, bool stranger = false);
+  Control(std::string path, Role role, int own_memfd, int connected = -1, bool stranger = false,
+          Wake wake = Wake::kByEventfd);
   ~Control();
   Control(const Control&) = delete;
   Control& operator=(const Control&) = delete;
@@ -109,9 +117,11 @@ class Control {
   State state_ = State::kIdle;
   bool refused_ = false;
   bool stranger_;
+  Wake wake_;
+  bool trusts_ = false;  // the peer of this connection, in whose eventfd we write
   int own_memfd_;
   int epoll_fd_ = -1;
-  int wake_fd_ = -1;  // eventfd: a peer that we trust wakes us by it
+  int wake_fd_ = -1;  // eventfd by which a peer that we trust wakes us; -1: there is none
   int lock_fd_ = -1;
   int listen_fd_ = -1;
   std::shared_ptr<WakeSocket> connection_;

@@ -117,12 +117,14 @@ class Port {
   virtual void flush() = 0;
 
   virtual unsigned rx_burst(RxFrame* frames, unsigned n) = 0;
-  // Looks so often at most whether a frame has come, for some tens of nanoseconds each, and not
-  // again once `enough` is not zero. True: rx_burst() will find one. A port that cannot tell at
-  // little cost does not look at all.
-  virtual bool await_rx(uint32_t /*looks*/, const std::atomic<uint32_t>& /*enough*/) {
-    return false;
-  }
+  struct Looks {
+    uint32_t made = 0;
+    bool arrived = false;  // rx_burst() will find a frame
+  };
+  // Looks at most `looks` times whether a frame has come, for some tens of nanoseconds each, and
+  // not again once `enough` is not zero. A port that cannot tell at little cost does not look at
+  // all.
+  virtual Looks await_rx(uint32_t /*looks*/, const std::atomic<uint32_t>& /*enough*/) { return {}; }
   virtual void rx_release(const uint64_t* cookies, unsigned n) = 0;
 
   // A descriptor that becomes readable when frames arrive after arm(), or when the link needs

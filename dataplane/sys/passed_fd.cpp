@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/check.hpp"
+
 namespace mprdma::dataplane {
 
 ssize_t send_with_fds(int socket, const void* bytes, size_t size, std::span<const int> fds) {
@@ -13,6 +15,7 @@ ssize_t send_with_fds(int socket, const void* bytes, size_t size, std::span<cons
   msghdr header{};
   header.msg_iov = &vector;
   header.msg_iovlen = 1;
+  CHECK(fds.size() <= kSentFdsMax);
   if (!fds.empty()) {
     header.msg_control = control.data();
     header.msg_controllen = CMSG_SPACE(fds.size_bytes());

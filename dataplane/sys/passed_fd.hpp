@@ -31,7 +31,7 @@ inline int take_last(PassedFds* passed) {
   return passed->count == 0 ? -1 : passed->fds[--passed->count];
 }
 
-// The others go to close_one(fd).
+// Gives each descriptor that is left to close_one(fd).
 template <class Close>
 void close_rest(PassedFds* passed, Close&& close_one) {
   while (passed->count > 0) close_one(take_last(passed));

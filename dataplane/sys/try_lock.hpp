@@ -29,7 +29,7 @@ class TryLock {
     wanted_.fetch_sub(1, std::memory_order_relaxed);
     return locked;
   }
-  // Not zero: somebody is in lock_soon(), and its holder may give it up early.
+  // Not zero: somebody is in lock_soon(), and the lock's holder may give it up early.
   [[nodiscard]] const std::atomic<uint32_t>& wanted() const { return wanted_; }
   void unlock() { taken_.store(false, std::memory_order_seq_cst); }
 

@@ -63,12 +63,13 @@ class NicPart {
 
   // Called when the link came up: announces the address and asks for neighbours again.
   void on_link_up(Time now);
-  // Do the work that is due. Require: no batch is open. True: there was some.
+  // Whether the functions below have something to do.
   [[nodiscard]] bool neighbours_due(Time now) const {
     return neighbours_.table().next_deadline() <= now;
   }
-  bool serve_neighbours(Time now);
   [[nodiscard]] bool cm_due(Time now) const { return cm_.next_deadline() <= now; }
+  // Do the work that is due. Require: no batch is open. True: there was some.
+  bool serve_neighbours(Time now);
   bool serve_cm(Time now);
   // Called after a command to the CM agent: sends its messages and delivers its events.
   void settle_cm(Time now);

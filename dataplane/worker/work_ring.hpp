@@ -22,7 +22,7 @@ struct WorkRing {
   uint32_t max_inline = 0;
   uint32_t next = 0;           // first slot that the transport has not been given
   uint32_t completed = 0;      // first slot that has not completed
-  bool atomic_writes = false;  // an ATOMIC_WRITE was posted, ever
+  bool atomic_writes = false;  // an ATOMIC_WRITE has ever been posted
 
   explicit WorkRing(const mprdma_abi_queue& queue)
       : ring(reinterpret_cast<void*>(queue.ring)),

@@ -113,6 +113,8 @@ class Worker {
     }
     return bits != 0;
   }
+  // Packets of WRITEs and SENDs that have come: what an application may have waited for.
+  [[nodiscard]] uint64_t data_arrivals() const { return data_arrivals_; }
   // Completions that answered a send request, for the progress engine's heuristics.
   [[nodiscard]] uint64_t send_completions() const { return send_completions_; }
 
@@ -184,6 +186,10 @@ class Worker {
   QpContext* accept_bare(Qpn dest, const Source& from);
   bool addressed_to_us(const wire::FrameAddress& address);
   QpContext* accept(const wire::DecodedFrame& decoded, const Source& from);
+  void note_data(QpContext& qp, Time now) {
+    ++data_arrivals_;
+    qp.answers.on_data(now);
+  }
   void apply_actions(QpContext& qp, TxBatch* answers);
   void place(QpContext& qp, const transport::Placement& placement);
   void place_other(QpContext& qp, const transport::Placement& placement);
@@ -381,6 +387,7 @@ class Worker {
 
   uint64_t ring_changes_seen_ = 0;
   uint32_t busy_qps_ = 0;
+  uint64_t data_arrivals_ = 0;
   uint64_t send_completions_ = 0;
   bool link_up_ = false;
   bool link_seen_ = false;  // the link has been up before

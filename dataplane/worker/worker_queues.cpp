@@ -49,7 +49,7 @@ uint16_t cqe_flags(const Completion& completion) {
                                (completion.solicited ? MPRDMA_ABI_CQE_SOLICITED : 0));
 }
 
-// A success without anything that is particular.
+// Fills the entry of a success, all but its sequence.
 [[gnu::always_inline]] inline void fill_plain(const QpContext& qp, uint64_t wr_id,
                                               uint32_t byte_len, uint8_t opcode, Time now,
                                               mprdma_abi_cqe* entry) {
@@ -136,7 +136,7 @@ bool Worker::process_receives(QpContext& qp, Time now) {
 }
 
 // Reads the next request of the ring. False: it is not a plain one.
-inline bool read_plain(const WorkRing& sq, transport::PlainRequest* request) {
+static bool read_plain(const WorkRing& sq, transport::PlainRequest* request) {
   constexpr uint16_t kOthers = static_cast<uint16_t>(
       ~(MPRDMA_ABI_WQE_SIGNALED | MPRDMA_ABI_WQE_SOLICITED | MPRDMA_ABI_WQE_INLINE));
   mprdma_abi_send_wqe* const slot = mprdma_abi_send_slot(sq.ring, sq.depth, sq.stride, sq.next);
@@ -172,10 +172,11 @@ void Worker::process_plain_sends(QpContext& qp, Time now) {
   }
 }
 
-// Each request goes from its ring into a frame, in one go. False: the others are left to
-// process_sends() and transmit_turn(), whose common case this is.
+// Takes requests from the ring, each into a frame in one go. False: those that are left need
+// process_sends() and transmit_turn().
 bool Worker::send_at_once(QpContext& qp, TxBatch& batch, Time now) {
   WorkRing& sq = qp.sq;
+  if (sq.depth == 0) return false;
   const uint32_t producer = mprdma_abi_load_acquire(&sq.dbr->producer);
   for (unsigned left = kTxPerBurst; sq.next != producer; --left) {
     transport::PlainRequest request;

@@ -86,7 +86,7 @@ bool Worker::receive_bare(const Source& from, const RxFrame& frame, TxBatch& ans
       end_copy();
       counters_.payload_bytes_in += placement.length;
       qp->bytes_in += placement.length;
-      qp->answers.on_data(now);
+      note_data(*qp, now);
     }
     if (actions_.has_owed_ack) [[unlikely]]
       apply_actions(*qp, &batch_of(*qp));
@@ -119,7 +119,7 @@ bool Worker::receive_packet(const Source& from, QpContext* qp, const RxFrame& fr
   if (held) frames_.keep(handle);
   const wire::OpcodeInfo& info = decoded_.packet.info();
   if (info.operation == wire::Operation::kWrite || info.operation == wire::Operation::kSend)
-    qp->answers.on_data(now);
+    note_data(*qp, now);
   // One direction of a queue pair has one way, or its acknowledgements and its responses would
   // overtake one another.
   apply_actions(*qp, &batch_of(*qp));

@@ -54,21 +54,21 @@ bool Worker::run_sends(uint32_t doorbell, Time now) {
   ++counters_.bursts_posts;
   qp->answers.on_post(now);
   TxBatch& batch = batch_of(*qp);
-  const bool alone =
-      qp->qp.decided() && scheduler_.empty() && !qp->parked && qp->changes == 0 && can_send(*qp);
-  bool sent = false;
-  if (alone && qp->path == PathState::kReady && (!qp->owing || try_owed_acks(*qp))) {
-    sent = send_at_once(*qp, batch, now);
+  const bool alone = qp->qp.decided() && scheduler_.empty() && !qp->parked && qp->changes == 0;
+  bool taken = false;
+  if (alone && qp->path == PathState::kReady && can_send_connected(*qp) &&
+      (!qp->owing || try_owed_acks(*qp))) {
+    taken = send_at_once(*qp, batch, now);
   }
-  if (!sent && process_sends(*qp, now)) mprdma_abi_ring_doorbell(doorbells_.get(), doorbell);
-  if (alone) {
+  if (!taken && process_sends(*qp, now)) mprdma_abi_ring_doorbell(doorbells_.get(), doorbell);
+  if (alone && (taken || can_send(*qp))) {
     unsigned budget = kTxPerBurst;
-    if (!sent) transmit_turn(*qp, &budget, now);
-    if (sent || owing_qps_ == nullptr) [[likely]] {
+    if (!taken) transmit_turn(*qp, &budget, now);
+    if (taken || owing_qps_ == nullptr) [[likely]] {
       // The peer waits for the packet, and nobody for the rest.
       batch.commit();
       batch.flush();
-      if (sent) note_changes(*qp);
+      if (taken) note_changes(*qp);
       if (dirty_cqs_ != nullptr) fire_events();
       if (owing_qps_ == nullptr) [[likely]]
         return true;
@@ -125,7 +125,7 @@ TxFrame* Worker::frame_for(uint32_t payload_bytes, TxFrame& next, TxBatch& batch
   return nullptr;
 }
 
-// The header of a payload that is in place, or goes there.
+// The header in front of where the payload is, or will be.
 inline void Worker::write_bare(const wire::BarePacket& header, TxFrame& frame) {
   std::memcpy(frame.payload - wire::BarePacket::kBytes, &header, wire::BarePacket::kBytes);
   frame.header_bytes = wire::BarePacket::kBytes;

@@ -1,11 +1,15 @@
 """Cases of direct rings: what two processes of mprdmad's device exchange without it."""
 
 import os
+import random
 import re
 import signal
 import time
 
+import crowd
 import perftest
+import service
+from daemon import descriptors
 from hosts import Failure, Unavailable, wait_until
 from service import NOBODY
 
@@ -72,6 +76,38 @@ def stopped_peer(wire):
         process.stop()
 
 
+def killed(wire):
+    """Pairs of processes are killed, each process at any time of its life, beside a pair whose
+    traffic is checked. Nothing of the dead is left."""
+    pairs = int(os.environ.get("MPRDMA_KILLED_PAIRS", "12"))
+    deadline = time.monotonic() + 60 + 5 * pairs
+    generator = random.Random(wire.seed)
+    metrics = service.free_port()
+    daemon = wire.start_daemon(deadline, "--metrics", f"127.0.0.1:{metrics}")
+    wait_until(lambda: crowd.answers(metrics), deadline, "metrics")
+    before = descriptors(daemon.pid)
+    wire.note(f"seed {wire.seed}, {2 * pairs} kills")
+    checked, rounds = start_pair(wire), 0
+    for _ in range(pairs):
+        pair = start_pair(wire, ops=1_000_000)
+        generator.shuffle(pair)
+        time.sleep(generator.uniform(0, 0.5))
+        expect(pair[0].status is None, "it has ended by itself")
+        for process in pair:
+            process.kill()
+            wire.processes.remove(process)
+            time.sleep(generator.choice((0, 0, generator.uniform(0, 0.1))))
+        if all(process.status == 0 for process in checked):
+            for process in checked:
+                wire.processes.remove(process)
+            checked, rounds = start_pair(wire), rounds + 1
+        expect(all(process.status in (None, 0) for process in checked), "the others have failed")
+    for process in checked:
+        process.wait(deadline)
+    wire.note(f"{rounds + 1} runs of the others")
+    crowd.nothing_left(wire, daemon, before, metrics, deadline)
+
+
 def other_user(policy, *, used):
     def run(wire):
         if os.geteuid() != 0:
@@ -101,6 +137,7 @@ CASES = [
      rings([], used=False, MPRDMA_FAULT="seed=7,loss=0.01")),
     ("ping-pong over a ring", latency),
     ("stopped peer", stopped_peer),
+    ("killed at any time", killed),
     ("no ring to another user", other_user([], used=False)),
     ("ring to another user", other_user(["--direct-rings", "all"], used=True)),
 ]  # fmt: skip

@@ -140,7 +140,7 @@ struct PlainCompletion {
   bool emit;  // as in Completion
 };
 
-// A success of a receive of the queue pair's own that a SEND has filled, without immediate and key.
+// A receive of the queue pair's own has succeeded, by a SEND without immediate and key.
 struct PlainReceive {
   uint64_t wr_id;
   uint32_t byte_len;

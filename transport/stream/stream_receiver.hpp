@@ -115,7 +115,7 @@ class StreamReceiver {
   [[nodiscard]] Time owed_since() const { return owed_.any ? owed_.since : Time::never(); }
   // The owed acknowledgement leaves; requires owes_ack().
   void take_ack(Time now, wire::Packet& ack);
-  // take_ack() of a bare packet.
+  // take_ack(), as a bare packet.
   void take_bare_ack(Time now, wire::BarePacket& ack);
   // Most packets that one acknowledgement answers.
   void set_ack_run(uint32_t packets) { run_max_ = static_cast<uint8_t>(packets - 1); }

@@ -30,8 +30,8 @@ struct Program {
     host.now = clock_now();
     host.connect(*qp, Host::ip(peer_side), peer.qp->qpn);
   }
-  void post(const Program& peer) {
-    auto& wqe = host.begin_send(*qp, MPRDMA_ABI_WRITE, 1, {{mr->addr(), 8, mr->key}});
+  void post(const Program& peer, uint8_t opcode = MPRDMA_ABI_WRITE) {
+    auto& wqe = host.begin_send(*qp, opcode, 1, {{mr->addr(), 8, mr->key}});
     wqe.remote_addr = peer.mr->addr();
     wqe.rkey = peer.mr->key;
     Host::end_send_silently(*qp);
@@ -75,8 +75,8 @@ class Regime : public ::testing::Test {
       b.progress.poll();
     }
   }
-  static void one(Program& from, Program& to) {
-    from.post(to);
+  static void one(Program& from, Program& to, uint8_t opcode = MPRDMA_ABI_WRITE) {
+    from.post(to, opcode);
     ASSERT_TRUE(testing::until([&] {
       to.progress.poll();
       from.progress.poll();
@@ -100,6 +100,18 @@ TEST_F(Regime, AProgramWhoseLastSendHasFinishedIsWoken) {
   for (int i = 0; i < 10; ++i) {
     const uint64_t before = b.wakes();
     one(a, b);
+    b.post(a);
+    EXPECT_EQ(b.wakes() - before, 1u);
+    b.progress.poll();
+    one(b, a);
+  }
+}
+
+// What a READ brings is the answer that it waited for.
+TEST_F(Regime, AProgramWhoseReadHasFinishedIsWoken) {
+  for (int i = 0; i < 10; ++i) {
+    const uint64_t before = b.wakes();
+    one(a, b, MPRDMA_ABI_READ);
     b.post(a);
     EXPECT_EQ(b.wakes() - before, 1u);
     b.progress.poll();

@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
+#include <iterator>
 #include <memory>
 #include <new>
 #include <set>
@@ -238,10 +240,11 @@ TEST_F(HostilePeerTest, IsWokenByItsEventfdAndByAMessageWithoutOne) {
   EXPECT_TRUE(peer_->wake_message_came());
 }
 
-// A full pipe would hold whoever writes to it for ever.
-TEST_F(HostilePeerTest, ADescriptorThatMayBlockWakesNobody) {
+// Whoever writes to an eventfd that is full may block; whoever writes to a pipe that nobody reads
+// gets a signal.
+TEST_F(HostilePeerTest, ADescriptorThatMayBlockOrIsNoEventfdWakesNobody) {
   int ends[2];
-  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
   attach({}, ends[1]);
   close(ends[1]);
   wake_peer();
@@ -249,6 +252,40 @@ TEST_F(HostilePeerTest, ADescriptorThatMayBlockWakesNobody) {
   char byte = 0;
   EXPECT_EQ(read(ends[0], &byte, 1), 0) << "the port has closed it";
   close(ends[0]);
+
+  peer_ = std::make_unique<HostilePeer>(directory_.wire());
+  ASSERT_TRUE(until([&] {
+    port_->service(now());
+    return !port_->link_up();
+  }));
+  const int blocks = eventfd(0, EFD_CLOEXEC);
+  attach({}, blocks);
+  wake_peer();
+  EXPECT_TRUE(peer_->wake_message_came());
+  close(blocks);
+}
+
+TEST_F(HostilePeerTest, NoDescriptorOfAHelloStaysOpen) {
+  const auto open_descriptors = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+  };
+  const auto before = open_descriptors();
+  const int waker = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  attach({}, waker);
+  peer_->send_hello(waker, waker);  // out of turn: the link goes down
+  ASSERT_TRUE(until([&] {
+    port_->service(now());
+    return !port_->link_up();
+  }));
+  peer_ = std::make_unique<HostilePeer>(directory_.wire());
+  peer_->hello({.seals = 0}, waker);  // refused
+  ASSERT_TRUE(until([&] {
+    port_->service(now());
+    return port_->stats().rx_malformed > 0;
+  }));
+  close(waker);
+  peer_ = std::make_unique<HostilePeer>(directory_.wire());
+  EXPECT_EQ(open_descriptors(), before);
 }
 
 // It could make the descriptor block later. Nor does it get one of ours.

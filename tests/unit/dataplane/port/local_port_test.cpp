@@ -188,16 +188,19 @@ TEST_F(LocalPortPair, NobodyIsWokenWhoDidNotAsk) {
 
 TEST_F(LocalPortPair, AwaitsAFrameForAsLongAsItIsLet) {
   std::atomic<uint32_t> enough = 0;
-  EXPECT_FALSE(b_->await_rx(3, enough));
+  EXPECT_FALSE(b_->await_rx(3, enough).arrived);
+  EXPECT_EQ(b_->await_rx(3, enough).made, 3U);
   std::thread sender([this] { send_patterns(*a_, 0, 1); });
-  EXPECT_TRUE(b_->await_rx(UINT32_MAX, enough));
+  EXPECT_TRUE(b_->await_rx(UINT32_MAX, enough).arrived);
   sender.join();
-  EXPECT_TRUE(b_->await_rx(1, enough)) << "it has not been taken";
+  EXPECT_TRUE(b_->await_rx(1, enough).arrived) << "it has not been taken";
   std::vector<uint64_t> cookies;
   EXPECT_EQ(receive(*b_, &cookies).size(), 1U);
-  EXPECT_FALSE(b_->await_rx(1, enough));
+  EXPECT_FALSE(b_->await_rx(1, enough).arrived);
   enough = 1;
-  EXPECT_FALSE(b_->await_rx(UINT32_MAX, enough)) << "somebody wants the lock";
+  const Port::Looks looks = b_->await_rx(UINT32_MAX, enough);
+  EXPECT_FALSE(looks.arrived);
+  EXPECT_EQ(looks.made, 1U) << "somebody wants the lock";
 }
 
 TEST_F(LocalPortPair, ASenderOutOfFramesIsWokenByTheirReturn) {

@@ -120,10 +120,10 @@ class MemoryPort final : public Port {
     }
     return got;
   }
-  bool await_rx(uint32_t, const std::atomic<uint32_t>&) override {
+  Looks await_rx(uint32_t looks, const std::atomic<uint32_t>&) override {
     if (wire_->on_await) wire_->on_await(side_);
     const std::lock_guard<std::mutex> guard(wire_->mutex);
-    return !wire_->side[side_].incoming.empty();
+    return {looks, !wire_->side[side_].incoming.empty()};
   }
   void rx_release(const uint64_t* cookies, unsigned n) override {
     for (unsigned i = 0; i < n; ++i) delete reinterpret_cast<Bytes*>(cookies[i]);

@@ -56,6 +56,7 @@ Accepted compare(Conditions conditions, uint64_t seeds) {
       sum.kept += host.accepted.kept;
       sum.owed += host.accepted.owed;
       sum.writes += host.accepted.writes;
+      sum.sends += host.accepted.sends;
       sum.acks += host.accepted.acks;
       sum.completions += host.accepted.completions;
       sum.receives += host.accepted.receives;
@@ -75,6 +76,7 @@ TEST(PlainLanes, OverAPerfectWireTellTheStoryOfTheGeneralFunctions) {
   EXPECT_GT(taken.acks, 30u * 30);
   EXPECT_GT(taken.completions, 30u * 100);
   EXPECT_GT(taken.receives, 30u * 10);
+  EXPECT_GT(taken.sends, 30u * 10);
 }
 
 TEST(PlainLanes, OverABadWireTellTheStoryOfTheGeneralFunctions) {

@@ -45,12 +45,13 @@ struct Accepted {
   uint64_t posts = 0;
   uint64_t packets = 0;
   uint64_t at_once = 0;  // posted and sent
-  uint64_t owed = 0;     // acknowledgements
-  uint64_t kept = 0;     // posted by the same call, without room
-  uint64_t writes = 0;   // and SENDs
+  uint64_t kept = 0;     // posted to be sent at once, and not sent for want of room
+  uint64_t owed = 0;     // owed acknowledgements sent
+  uint64_t writes = 0;   // packets of WRITEs taken
+  uint64_t sends = 0;    // SENDs taken
   uint64_t acks = 0;
   uint64_t completions = 0;
-  uint64_t receives = 0;  // completions of them
+  uint64_t receives = 0;  // completions of receives
 };
 
 // A queue pair and its host. A plain one looks at nothing of the queue pair that take_changes()
