@@ -88,7 +88,8 @@ PlainSend Requester::send_plain(Time now, const PlainRequest& request, PlainPack
 
 // begin() of a plain request, whose segment is the present one.
 inline void Requester::begin_plain(Work& work) {
-  sends_.begin_plain(work, sender_.nxt());
+  work.begun = true;
+  work.first = sender_.nxt();
   work.message_number = receive_number_ & kPsnMask;
   if (consumes_receive(work.opcode)) ++receive_number_;
 }

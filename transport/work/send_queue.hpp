@@ -142,11 +142,6 @@ class SendQueue {
   [[nodiscard]] bool may_begin(const Work& work) const;
   // next() begins with the PSN `first`.
   void begin(Psn first);
-  // begin() of a request without an answer, which is next().
-  static void begin_plain(Work& work, Psn first) {
-    work.begun = true;
-    work.first = first;
-  }
   // advance() of the only packet of next().
   void advance_over() { skip_next(); }
   // `packets` more PSNs of next() were sent.

@@ -219,6 +219,13 @@ TEST(Progress, APollLooksAtThePortAfterPollsInVain) {
   pair.b.poke();
   pair.b.channel.progress(pair.b.channel.engine);
   EXPECT_EQ(looks, before) << "it has just posted";
+  for (Process* side : {&pair.a, &pair.b}) {
+    mprdma_abi_cqe cqe;
+    EXPECT_TRUE(eventually([&] {
+      side->poke();
+      return side->cq.poll(&cqe);
+    }));
+  }
 }
 
 TEST(Progress, PassiveTargetNeedsNoPolling) {
