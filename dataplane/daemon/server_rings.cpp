@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "dataplane/daemon/server.hpp"
+#include "dataplane/sys/pid_namespace.hpp"
 
 namespace mprdma::dataplane::mprdmad {
 
@@ -67,8 +68,7 @@ int DaemonServer::make_ring(Connection& client, Connection& peer, Time now) {
   while (++last_ring_ == 0) {
   }
   // If only one of them gets its end, the other end is closed, which it sees.
-  const bool trusted =
-      same_user && client.pid_namespace != 0 && client.pid_namespace == peer.pid_namespace;
+  const bool trusted = same_user && same_pid_namespace(client.pid_namespace, peer.pid_namespace);
   int error = offer(peer.fd, client.block, last_ring_, trusted, sockets[1]);
   if (error == 0) error = offer(client.fd, peer.block, last_ring_, trusted, sockets[0]);
   close(sockets[0]);

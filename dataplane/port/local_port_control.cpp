@@ -282,8 +282,9 @@ void Control::adopt(int fd, Time now) {
   }
   // A peer that refused at once has closed the socket already: receive() reads the reason.
   // Who hands a socket over has looked already.
-  trusts_ =
-      role_ == Role::kAdopted ? !stranger_ : pid_namespace(peer.pid) == pid_namespace(getpid());
+  trusts_ = role_ == Role::kAdopted
+                ? !stranger_
+                : same_pid_namespace(pid_namespace(peer.pid), pid_namespace(getpid()));
   const std::array<int, 2> fds = {wake_fd_, own_memfd_};
   const std::span<const int> passed = std::span(fds).subspan(trusts_ && wake_fd_ >= 0 ? 0 : 1);
   const bool greeted = send_message(fd, MessageType::kHello, Refusal::kNone, 0, passed) ||

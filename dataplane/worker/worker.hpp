@@ -311,6 +311,8 @@ class Worker {
   void write_completion(QpContext& qp, const transport::Completion& completion);
   void write_plain_completion(QpContext& qp, const transport::PlainCompletion& completion);
   void write_plain_receive(QpContext& qp, const transport::PlainReceive& receive);
+  void push_success(QpContext& qp, Cq& cq, uint64_t wr_id, uint32_t byte_len, uint8_t opcode,
+                    bool solicited);
   void note_completions(Cq& cq);
   void drain_events(QpContext& qp);
   void fire_events();

@@ -49,24 +49,6 @@ uint16_t cqe_flags(const Completion& completion) {
                                (completion.solicited ? MPRDMA_ABI_CQE_SOLICITED : 0));
 }
 
-// Fills the entry of a success, all but its sequence.
-[[gnu::always_inline]] inline void fill_plain(const QpContext& qp, uint64_t wr_id,
-                                              uint32_t byte_len, uint8_t opcode, Time now,
-                                              mprdma_abi_cqe* entry) {
-  entry->wr_id = wr_id;
-  entry->byte_len = byte_len;
-  entry->imm_or_rkey = 0;
-  entry->qpn = qp.qp.qpn().value();
-  entry->src_qpn = qp.attr.dest_qpn;
-  entry->status = MPRDMA_ABI_WC_SUCCESS;
-  entry->opcode = opcode;
-  entry->flags = 0;
-  entry->vendor_err = 0;
-  entry->timestamp_ns = static_cast<uint64_t>(now.ns());
-  entry->qp_cookie = qp.cookie;
-  entry->pkey_index = 0;
-}
-
 }  // namespace
 
 bool Worker::process_doorbells(Time now) {
@@ -289,25 +271,40 @@ Cq* Worker::cq_of(QpContext& qp, const Completion& completion) {
   return srq->is_xrc() ? srq->cq() : qp.recv_cq;
 }
 
-[[gnu::always_inline]] inline void Worker::write_plain_completion(
-    QpContext& qp, const transport::PlainCompletion& completion) {
-  auto opcode = static_cast<uint8_t>(completion.opcode);
-  if (completion.opcode == transport::WcOpcode::kWrite) {
-    opcode = wc_opcode_of_write(qp.sq);
-  }
-  ++qp.sq.completed;
-  ++send_completions_;
-  if (!completion.emit) return;
-  mprdma_abi_store_release(&qp.sq.dbr->consumer, qp.sq.completed);
-  Cq& cq = *qp.send_cq;
+// Hands a success out that has nothing but its length.
+[[gnu::always_inline]] inline void Worker::push_success(QpContext& qp, Cq& cq, uint64_t wr_id,
+                                                        uint32_t byte_len, uint8_t opcode,
+                                                        bool solicited) {
   mprdma_abi_cqe* const entry = cq.reserve(counters_);
   if (entry == nullptr) {
     qp.completion_lost = true;
   } else {
-    fill_plain(qp, completion.wr_id, completion.byte_len, opcode, now_, entry);
-    cq.push(entry, false, false, counters_);
+    entry->wr_id = wr_id;
+    entry->byte_len = byte_len;
+    entry->imm_or_rkey = 0;
+    entry->qpn = qp.qp.qpn().value();
+    entry->src_qpn = qp.attr.dest_qpn;
+    entry->status = MPRDMA_ABI_WC_SUCCESS;
+    entry->opcode = opcode;
+    entry->flags = solicited ? MPRDMA_ABI_CQE_SOLICITED : 0;
+    entry->vendor_err = 0;
+    entry->timestamp_ns = static_cast<uint64_t>(now_.ns());
+    entry->qp_cookie = qp.cookie;
+    entry->pkey_index = 0;
+    cq.push(entry, false, solicited, counters_);
   }
   note_completions(cq);
+}
+
+[[gnu::always_inline]] inline void Worker::write_plain_completion(
+    QpContext& qp, const transport::PlainCompletion& completion) {
+  auto opcode = static_cast<uint8_t>(completion.opcode);
+  if (completion.opcode == transport::WcOpcode::kWrite) opcode = wc_opcode_of_write(qp.sq);
+  ++qp.sq.completed;
+  ++send_completions_;
+  if (!completion.emit) return;
+  mprdma_abi_store_release(&qp.sq.dbr->consumer, qp.sq.completed);
+  push_success(qp, *qp.send_cq, completion.wr_id, completion.byte_len, opcode, false);
 }
 
 // True if there was one.
@@ -337,16 +334,8 @@ bool Worker::drain_completions(QpContext& qp) {
 
 void Worker::write_plain_receive(QpContext& qp, const transport::PlainReceive& receive) {
   mprdma_abi_store_release(&qp.rq.dbr->consumer, ++qp.rq.completed);
-  Cq& cq = *qp.recv_cq;
-  mprdma_abi_cqe* const entry = cq.reserve(counters_);
-  if (entry == nullptr) {
-    qp.completion_lost = true;
-  } else {
-    fill_plain(qp, receive.wr_id, receive.byte_len, MPRDMA_ABI_WC_RECV, now_, entry);
-    entry->flags = receive.solicited ? MPRDMA_ABI_CQE_SOLICITED : 0;
-    cq.push(entry, false, receive.solicited, counters_);
-  }
-  note_completions(cq);
+  push_success(qp, *qp.recv_cq, receive.wr_id, receive.byte_len, MPRDMA_ABI_WC_RECV,
+               receive.solicited);
 }
 
 void Worker::note_completions(Cq& cq) {

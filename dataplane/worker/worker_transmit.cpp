@@ -8,7 +8,6 @@
 namespace mprdma::dataplane {
 
 bool Worker::transmit(Time now) {
-  burst_was_full_ = false;
   if (!parked_.empty()) unpark_some();
   if (scheduler_.empty()) return false;
   unsigned budget = kTxPerBurst;

@@ -95,27 +95,18 @@ TEST_F(Regime, APolledPingPongWakesNobody) {
   EXPECT_EQ(a.wakes() + b.wakes() - before, 0u);
 }
 
-// It may read memory from then on, without another verb.
+// It may read memory from then on, without another verb. What a READ brings is the answer that it
+// waited for.
 TEST_F(Regime, AProgramWhoseLastSendHasFinishedIsWoken) {
-  for (int i = 0; i < 10; ++i) {
-    const uint64_t before = b.wakes();
-    one(a, b);
-    b.post(a);
-    EXPECT_EQ(b.wakes() - before, 1u);
-    b.progress.poll();
-    one(b, a);
-  }
-}
-
-// What a READ brings is the answer that it waited for.
-TEST_F(Regime, AProgramWhoseReadHasFinishedIsWoken) {
-  for (int i = 0; i < 10; ++i) {
-    const uint64_t before = b.wakes();
-    one(a, b, MPRDMA_ABI_READ);
-    b.post(a);
-    EXPECT_EQ(b.wakes() - before, 1u);
-    b.progress.poll();
-    one(b, a);
+  for (const uint8_t opcode : {MPRDMA_ABI_WRITE, MPRDMA_ABI_READ}) {
+    for (int i = 0; i < 10; ++i) {
+      const uint64_t before = b.wakes();
+      one(a, b, opcode);
+      b.post(a);
+      EXPECT_EQ(b.wakes() - before, 1u) << "opcode " << int{opcode};
+      b.progress.poll();
+      one(b, a);
+    }
   }
 }
 
