@@ -210,7 +210,7 @@ class Worker {
   void note_changes(QpContext& qp);
   Turn transmit_connected(QpContext& qp, TxBatch& batch, unsigned* budget, Time now);
   static void write_bare(const wire::BarePacket& header, TxFrame& frame);
-  void send_plain(QpContext& qp, TxFrame& frame);
+  void fill_plain_frame(QpContext& qp, TxFrame& frame);
   Turn drop_pathless(QpContext& qp, unsigned* budget, Time now);
   void write_headers(const QpContext& qp, const wire::FrameTemplate& outer,
                      const wire::Packet& header, bool bare, TxFrame& frame);

@@ -173,7 +173,7 @@ bool Worker::send_at_once(QpContext& qp, TxBatch& batch, Time now) {
       batch.put_back();
       return false;
     }
-    send_plain(qp, *frame);
+    fill_plain_frame(qp, *frame);
   }
   return true;
 }

@@ -97,7 +97,7 @@ Worker::Turn Worker::transmit_connected(QpContext& qp, TxBatch& batch, unsigned*
     }
     if (batch.bare() && qp.qp.poll_plain(now, tx_plain_)) {
       frame = frame_for(tx_plain_.header.payload_len, *frame, batch);
-      if (frame != nullptr) send_plain(qp, *frame);
+      if (frame != nullptr) fill_plain_frame(qp, *frame);
       --*budget;
       if (!tx_plain_.more) return Turn::kDone;
       continue;
@@ -133,7 +133,7 @@ inline void Worker::write_bare(const wire::BarePacket& header, TxFrame& frame) {
 }
 
 // tx_plain_ goes into the frame.
-void Worker::send_plain(QpContext& qp, TxFrame& frame) {
+void Worker::fill_plain_frame(QpContext& qp, TxFrame& frame) {
   const wire::BarePacket& header = tx_plain_.header;
   CHECK(header.payload_len + kFrameTailroom <= frame.capacity);
   if (header.payload_len > 0) {
