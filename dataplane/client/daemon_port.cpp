@@ -92,7 +92,7 @@ void DaemonPort::service(Time now) {
 
 Port::Looks DaemonPort::await_rx(uint32_t looks, const std::atomic<uint32_t>& enough) {
   const DirectRings& rings = link_->direct();
-  return await(looks, enough, [&] { return local_->arrived() || rings.arrived(); });
+  return look_for_frames(looks, enough, [&] { return local_->arrived() || rings.arrived(); });
 }
 
 bool DaemonPort::arm() {

@@ -150,7 +150,7 @@ unsigned LocalPort::rx_burst(RxFrame* frames, unsigned n) {
 }
 
 Port::Looks LocalPort::await_rx(uint32_t looks, const std::atomic<uint32_t>& enough) {
-  return await(looks, enough, [this] { return arrived(); });
+  return look_for_frames(looks, enough, [this] { return arrived(); });
 }
 
 // How many frames the peer has announced, as far as we know, and we have not taken.

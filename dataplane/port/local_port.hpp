@@ -71,9 +71,10 @@ class SlotStack {
 
 }  // namespace local
 
-// Port::await_rx() where `arrived` looks.
+// Port::await_rx() of a port on which arrived() is a look.
 template <class Arrived>
-Port::Looks await(uint32_t looks, const std::atomic<uint32_t>& enough, Arrived&& arrived) {
+Port::Looks look_for_frames(uint32_t looks, const std::atomic<uint32_t>& enough,
+                            Arrived&& arrived) {
   for (uint32_t made = 0; made < looks; ++made) {
     if (arrived()) return {made + 1, true};
     if (enough.load(std::memory_order_relaxed) != 0) return {made + 1, false};

@@ -40,7 +40,7 @@ void close_fd(int* fd) {
   *fd = -1;
 }
 
-// Who has connected the other end, or made both; all zero: nobody knows.
+// Who has connected the other end, or made both; pid 0: it is not to be seen.
 ucred other_end(int socket) {
   ucred peer{.pid = 0, .uid = static_cast<uid_t>(-1), .gid = static_cast<gid_t>(-1)};
   socklen_t length = sizeof peer;
@@ -280,13 +280,13 @@ void Control::adopt(int fd, Time now) {
     close_fd(&fd);
     return;
   }
-  // A peer that refused at once has closed the socket already: receive() reads the reason.
-  // Who hands a socket over has looked already.
+  // Whoever hands a socket over has judged its other end.
   trusts_ = role_ == Role::kAdopted
                 ? !stranger_
                 : same_pid_namespace(pid_namespace(peer.pid), pid_namespace(getpid()));
   const std::array<int, 2> fds = {wake_fd_, own_memfd_};
   const std::span<const int> passed = std::span(fds).subspan(trusts_ && wake_fd_ >= 0 ? 0 : 1);
+  // A peer that refused at once has closed the socket already: receive() reads the reason.
   const bool greeted = send_message(fd, MessageType::kHello, Refusal::kNone, 0, passed) ||
                        errno == EPIPE || errno == ECONNRESET;
   if (!greeted || epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) != 0) {

@@ -185,9 +185,11 @@ TEST_F(DirectRingsTest, ComesUpAtBothEndsAndWakesWhoSleeps) {
   service();
   ASSERT_TRUE(b.rings.arm());
   ASSERT_FALSE(b.woken());
+  EXPECT_FALSE(b.rings.arrived());
   send(a.rings.ring_to(kB));
   a.rings.flush();
   EXPECT_TRUE(b.woken());
+  EXPECT_TRUE(b.rings.arrived());
   EXPECT_FALSE(b.rings.arm()) << "a frame waits";
 }
 
