@@ -43,8 +43,8 @@ MUTANTS = [
     mutant(
         "old-duplicate-executed",
         "stream/stream_receiver.hpp",
-        "if (ahead < 0 || (ahead > 0 && received_.test(packet.psn.value()))) {",
-        "if (ahead > 0 && received_.test(packet.psn.value())) {",
+        "if (ahead == 0 && !refused() && !has_head()) [[likely]] {",
+        "if (ahead <= 0 && !refused() && !has_head()) [[likely]] {",
         "a late duplicate is placed and completed twice",
         RECEIVER,
     ),
