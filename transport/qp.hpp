@@ -141,14 +141,24 @@ class Qp {
   // `placement`, then the owed acknowledgement of `actions` is to be sent, if there is one.
   bool take_plain(Time now, const wire::BarePacket& packet, RxActions& actions,
                   PlainPlacement* placement) {
-    MpConnection* const mp = in_rts();
+    MpConnection* const mp = receiving();
     if (mp == nullptr || !core_.heard_peer) return false;
     now_ = now;
     return mp->take_plain(now, packet, actions, placement);
   }
+  // Whether take_plain() will take packets of WRITEs, and where each payload goes, as long as they
+  // are taken in this order before anything else changes. False: not these, or not now.
+  bool begin_plan(uint32_t psn, PlannedWrites& plan) {
+    const MpConnection* const mp = receiving();
+    return mp != nullptr && core_.heard_peer && mp->begin_plan(psn, plan);
+  }
+  // Requires: begin_plan() has allowed the first one.
+  bool plan_plain_write(const wire::BarePacket& packet, PlannedWrites& plan, uint64_t* to) {
+    return receiving()->plan_plain_write(packet, plan, to);
+  }
   // take_ack() as a bare packet, for the stream of requests only.
   bool take_bare_ack(Time now, wire::BarePacket& ack) {
-    MpConnection* const mp = in_rts();
+    MpConnection* const mp = receiving();
     if (mp == nullptr || !mp->take_bare_ack(now, ack)) return false;
     now_ = now;
     return true;
@@ -161,7 +171,7 @@ class Qp {
 
   // poll_completion(), of a receive.
   bool pop_plain_receive(PlainReceive& out) {
-    MpConnection* const mp = in_rts();
+    MpConnection* const mp = receiving();
     return mp != nullptr && core_.receives.has_done() && !mp->completion_ready() &&
            core_.receives.pop_plain(out);
   }
@@ -203,8 +213,14 @@ class Qp {
 
  private:
   // The connection, if it is one of the mode mp and in RTS, without a trace; else nullptr.
+  // nullptr: the common case does not hold.
   [[nodiscard]] MpConnection* in_rts() {
     const bool plain = core_.state == QpState::kRts && !traced();
+    return plain ? std::get_if<MpConnection>(&connection_) : nullptr;
+  }
+  // As in_rts(), for what a queue pair does that only receives, too: many never enter RTS.
+  [[nodiscard]] MpConnection* receiving() {
+    const bool plain = (core_.state == QpState::kRts || core_.state == QpState::kRtr) && !traced();
     return plain ? std::get_if<MpConnection>(&connection_) : nullptr;
   }
   void make_connection();

@@ -90,6 +90,13 @@ class MpConnection : public ConnectionDefaults {
     return packet.opcode == static_cast<uint8_t>(wire::Opcode::kMpSendOnly) &&
            responder_.take_plain_send(now, packet, actions, &placement->to);
   }
+  bool begin_plan(uint32_t psn, PlannedWrites& plan) const {
+    return !pace_.controlled() && !responder_.dormant() && receives_packets(core_.state) &&
+           responder_.begin_plan(psn, plan);
+  }
+  bool plan_plain_write(const wire::BarePacket& packet, PlannedWrites& plan, uint64_t* to) const {
+    return is_plain_write(packet.opcode) && responder_.plan_plain_write(packet, plan, to);
+  }
   [[nodiscard]] bool sends_long() const {
     return requester_.sends_long() || responder_.sends_long();
   }

@@ -43,6 +43,9 @@ class Responder {
   // responder_plain.cpp: false if nothing was done and on_request() has to be called.
   bool take_plain_write(Time now, const wire::BarePacket& packet, RxActions& actions, uint64_t* to);
   bool take_plain_send(Time now, const wire::BarePacket& packet, RxActions& actions, uint64_t* to);
+  // What take_plain_write() will do with packets of which none has been taken yet.
+  bool begin_plan(uint32_t psn, PlannedWrites& plan) const;
+  bool plan_plain_write(const wire::BarePacket& packet, PlannedWrites& plan, uint64_t* to) const;
   void on_response_ack(Time now, const wire::Packet& ack);
   // The response stream is silent until the peer is heard.
   [[nodiscard]] bool dormant() const {
@@ -108,6 +111,8 @@ class Responder {
     }
   };
 
+  bool continues_plain(const wire::BarePacket& packet, IncomingMessage& message,
+                       uint64_t* to) const;
   PlacementVerdict place(const wire::Packet& packet, FrameHandle frame, RxActions& actions) const;
   ExecuteResult execute(const wire::Packet& packet, FrameHandle frame, bool placed,
                         RxActions& actions);

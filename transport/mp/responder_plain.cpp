@@ -7,22 +7,24 @@
 
 namespace mprdma::transport {
 
-bool Responder::take_plain_write(Time now, const wire::BarePacket& packet, RxActions& actions,
-                                 uint64_t* to) {
+// Tells whether the packet is the next one of a WRITE, if `message` is what has come of it. If so,
+// *to is where the payload goes, and `message` is what has come then.
+[[gnu::always_inline]] inline bool Responder::continues_plain(const wire::BarePacket& packet,
+                                                              IncomingMessage& message,
+                                                              uint64_t* to) const {
   const auto opcode = static_cast<wire::Opcode>(packet.opcode);
   const bool only = opcode == wire::Opcode::kMpWriteOnly;
   const bool starts = only || opcode == wire::Opcode::kMpWriteFirst;
   const uint32_t offset = packet.offset;
   const uint32_t length = packet.payload_len;
-  if (!receiver_.expects(packet.psn) || packet.number >> 24 != 0 || packet.flags != 0 ||
-      (attributes_.access & kRemoteWrite) == 0) {
+  if (packet.number >> 24 != 0 || packet.flags != 0 || (attributes_.access & kRemoteWrite) == 0) {
     return false;
   }
   if (starts) {
-    if (message_.operation != wire::Operation::kNone || offset != 0) return false;
-  } else if (message_.operation != wire::Operation::kWrite || offset != message_.offset ||
-             packet.va != message_.reth.va || Key(packet.rkey) != message_.reth.rkey ||
-             packet.dma_len != message_.reth.dma_len) {
+    if (message.operation != wire::Operation::kNone || offset != 0) return false;
+  } else if (message.operation != wire::Operation::kWrite || offset != message.offset ||
+             packet.va != message.reth.va || Key(packet.rkey) != message.reth.rkey ||
+             packet.dma_len != message.reth.dma_len) {
     return false;
   }
   if (packet.dma_len > kMaxMessageBytes || offset > packet.dma_len || length == 0 ||
@@ -41,15 +43,35 @@ bool Responder::take_plain_write(Time now, const wire::BarePacket& packet, RxAct
     return false;
   }
   *to = base + offset;
-  now_ = now;
   if (ends) {
-    message_.operation = wire::Operation::kNone;
+    message.operation = wire::Operation::kNone;
   } else {
-    message_.operation = wire::Operation::kWrite;
-    message_.offset = offset + length;
-    message_.reth = {.va = packet.va, .rkey = Key(packet.rkey), .dma_len = packet.dma_len};
+    message.operation = wire::Operation::kWrite;
+    message.offset = offset + length;
+    message.reth = {.va = packet.va, .rkey = Key(packet.rkey), .dma_len = packet.dma_len};
   }
+  return true;
+}
+
+bool Responder::take_plain_write(Time now, const wire::BarePacket& packet, RxActions& actions,
+                                 uint64_t* to) {
+  if (!receiver_.expects(packet.psn) || !continues_plain(packet, message_, to)) return false;
+  now_ = now;
   receiver_.pass(now, packet.vp, packet.time, actions);
+  return true;
+}
+
+bool Responder::begin_plan(uint32_t psn, PlannedWrites& plan) const {
+  if (!receiver_.expects(psn)) return false;
+  plan.next = Psn(psn);
+  plan.message = message_;
+  return true;
+}
+
+bool Responder::plan_plain_write(const wire::BarePacket& packet, PlannedWrites& plan,
+                                 uint64_t* to) const {
+  if (packet.psn != plan.next.value() || !continues_plain(packet, plan.message, to)) return false;
+  ++plan.next;
   return true;
 }
 

@@ -17,6 +17,12 @@ struct IncomingMessage {
   wire::Reth reth;                                     // range of a WRITE
 };
 
+// WRITE packets that are to be taken soon, in order: the state that they lead to.
+struct PlannedWrites {
+  Psn next;
+  IncomingMessage message;
+};
+
 // Tells whether the peer's key opens the whole `range` for `access` (kRemote*).
 inline bool open_remote(const QpCore& core, uint32_t pd, const wire::Reth& range, uint32_t access,
                         uint64_t* addr) {

@@ -56,6 +56,7 @@ Accepted compare(Conditions conditions, uint64_t seeds) {
       sum.kept += host.accepted.kept;
       sum.owed += host.accepted.owed;
       sum.writes += host.accepted.writes;
+      sum.planned += host.accepted.planned;
       sum.sends += host.accepted.sends;
       sum.acks += host.accepted.acks;
       sum.completions += host.accepted.completions;
@@ -73,6 +74,7 @@ TEST(PlainLanes, OverAPerfectWireTellTheStoryOfTheGeneralFunctions) {
   EXPECT_GT(taken.kept, 30u);
   EXPECT_GT(taken.owed, 30u * 20);
   EXPECT_GT(taken.writes, 30u * 100);
+  EXPECT_GT(taken.planned, 30u * 10);
   EXPECT_GT(taken.acks, 30u * 30);
   EXPECT_GT(taken.completions, 30u * 100);
   EXPECT_GT(taken.receives, 30u * 10);
@@ -83,6 +85,16 @@ TEST(PlainLanes, OverABadWireTellTheStoryOfTheGeneralFunctions) {
   const Accepted taken = compare({.lossy = true}, 30);
   EXPECT_GT(taken.packets, 30u * 20);
   EXPECT_GT(taken.writes, 30u * 20);
+}
+
+// As the receiver of `ib_write_bw` is.
+TEST(PlainLanes, OfAQueuePairInRtrTellTheStoryOfTheGeneralFunctions) {
+  const Accepted taken = compare({.one_way = true}, 30);
+  EXPECT_GT(taken.writes, 30u * 50);
+  EXPECT_GT(taken.sends, 30u * 5);
+  EXPECT_GT(taken.receives, 30u * 5);
+  EXPECT_GT(taken.owed, 30u * 10);
+  compare({.lossy = true, .others = true, .breaks = true, .one_way = true}, 30);
 }
 
 TEST(PlainLanes, AmongOtherRequestsTellTheStoryOfTheGeneralFunctions) {

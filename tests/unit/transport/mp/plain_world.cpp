@@ -70,6 +70,7 @@ Host::Host(const Conditions& conditions, bool plain, int side)
   qp_->set_attributes(attributes_);
   RxActions actions(placements_, released_);
   for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
+    if (state == QpState::kRts && conditions.one_way && side == 1) break;
     EXPECT_TRUE(qp_->set_state(Time(), state, actions));
   }
   for (int i = 0; i < 24; ++i) post_recv(Time());
@@ -202,6 +203,7 @@ bool Host::poll_general(Time now, Parcel& out) {
 void Host::receive(Time now, const Parcel& parcel) {
   RxActions actions(placements_, released_);
   if (plain_ && take_plain(now, parcel, actions)) return do_actions(actions);
+  plan_stands_ = false;
   wire::Packet packet = parcel.header;
   if (parcel.bare && !parcel.raw.load(sizeof(parcel.raw) + parcel.payload.size(), packet)) return;
   const FrameHandle frame = ++last_frame_;
@@ -211,12 +213,31 @@ void Host::receive(Time now, const Parcel& parcel) {
   if (verdict == RxVerdict::kDone) frames_.erase(frame);
 }
 
+// Foresees a packet of a WRITE: alone, and behind those that came before it and were foreseen, too.
+bool Host::plan(const Parcel& parcel, uint64_t* to) {
+  PlannedWrites alone;
+  uint64_t there = 0;
+  const bool foreseen =
+      qp_->begin_plan(parcel.raw.psn, alone) && qp_->plan_plain_write(parcel.raw, alone, to);
+  if (plan_stands_) {
+    accepted.planned += foreseen;
+    EXPECT_EQ(qp_->plan_plain_write(parcel.raw, plan_, &there), foreseen);
+    EXPECT_EQ(foreseen ? there : 0, foreseen ? *to : 0);
+  }
+  plan_ = alone;
+  return plan_stands_ = foreseen;
+}
+
 bool Host::take_plain(Time now, const Parcel& parcel, RxActions& actions) {
   PlainPlacement placement;
-  if (!parcel.bare || parcel.payload.size() != parcel.raw.payload_len ||
-      !qp_->take_plain(now, parcel.raw, actions, &placement)) {
-    return false;
-  }
+  if (!parcel.bare || parcel.payload.size() != parcel.raw.payload_len) return false;
+  uint64_t to = 0;
+  const bool foreseen = plan(parcel, &to);
+  const bool taken = qp_->take_plain(now, parcel.raw, actions, &placement);
+  const bool is_write = wire::opcode_info(parcel.raw.opcode).operation == wire::Operation::kWrite;
+  EXPECT_EQ(foreseen, taken && is_write);
+  if (!taken) return false;
+  EXPECT_EQ(foreseen ? placement.to : 0, to);
   const bool send = parcel.raw.opcode == static_cast<uint8_t>(wire::Opcode::kMpSendOnly);
   ++(send ? accepted.sends : placement.length > 0 ? accepted.writes : accepted.acks);
   EXPECT_TRUE(actions.placements.empty() && actions.released.empty() && !actions.has_ack);
@@ -257,6 +278,7 @@ void Host::place(const Placement& p) {
 }
 
 void Host::on_time(Time now) {
+  plan_stands_ = false;
   if (deadline_ > now) return;
   deadline_ = qp_->next_deadline();
   if (deadline_ > now) return;
@@ -362,6 +384,7 @@ void World::act(int side) {
   --acts_left_;
   acts_at_[static_cast<size_t>(side)] = now_ + draw_us(prng_.chance(1, 12) ? 3000 : 30);
   if (prng_.chance(1, 2)) host.post_recv(now_);
+  if (conditions_.one_way && side == 1) return;
   if (conditions_.segment != 0 && prng_.chance(1, 10)) {
     host.set_segment(prng_.chance(1, 2) ? conditions_.segment : 0);
   }

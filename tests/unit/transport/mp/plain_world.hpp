@@ -29,6 +29,7 @@ struct Conditions {
   uint32_t segment = 0;
   bool narrow = false;    // a window of few packets
   bool one_path = false;  // packets need a window, and no credits
+  bool one_way = false;   // the second queue pair only receives, and stays in RTR
   Psn first{100};
 };
 
@@ -48,6 +49,7 @@ struct Accepted {
   uint64_t kept = 0;     // posted to be sent at once, and not sent for want of room
   uint64_t owed = 0;     // owed acknowledgements sent
   uint64_t writes = 0;   // packets of WRITEs taken
+  uint64_t planned = 0;  // of these, foreseen before the packet in front was taken
   uint64_t sends = 0;    // SENDs taken
   uint64_t acks = 0;
   uint64_t completions = 0;
@@ -89,6 +91,7 @@ class Host {
  private:
   bool wants_to_send();
   bool take_plain(Time now, const Parcel& parcel, RxActions& actions);
+  bool plan(const Parcel& parcel, uint64_t* to);
   bool poll_plain(Time now, Parcel& out);
   bool poll_general(Time now, Parcel& out);
   Parcel parcel_of(const PlainPacket& packet);
@@ -109,6 +112,8 @@ class Host {
   bool may_have_event_ = false;
   Time deadline_ = Time::never();
   std::vector<Parcel> answers_;
+  PlannedWrites plan_;  // of the packets to come
+  bool plan_stands_ = false;
   std::map<FrameHandle, std::vector<uint8_t>> frames_;
   FrameHandle last_frame_ = 0;
   uint64_t next_recv_ = 1'000'000;
