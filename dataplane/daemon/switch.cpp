@@ -234,7 +234,7 @@ bool Switch::put(Station& to, const HeaderCopy& copy, uint32_t header_bytes, con
 bool Switch::put_whole(Station& to, const unsigned char* bytes, uint32_t length) {
   HeaderCopy copy;
   copy.take(bytes, length);
-  return put(to, copy, copy.copied, RxFrame{bytes, length, 0, false});
+  return put(to, copy, copy.copied, RxFrame{bytes, length, 0, FrameForm::kFrame});
 }
 
 void Switch::put_to_clients(Station& from, const HeaderCopy& copy, uint32_t header_bytes,

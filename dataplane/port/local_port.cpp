@@ -11,6 +11,7 @@
 
 #include "base/check.hpp"
 #include "dataplane/port/atomic_counters.hpp"
+#include "dataplane/port/lent_payload.hpp"
 #include "dataplane/sys/async_close.hpp"
 #include "dataplane/sys/clock.hpp"
 #include "wire/bare_packet.hpp"
@@ -98,14 +99,38 @@ LocalPort::LocalPort(const Options& options, std::unique_ptr<local::OwnRegion> r
       can_corrupt_(options.can_corrupt),
       reads_bare_(options.engine),
       stranger_(options.stranger),
+      lends_(options.lends && options.engine && !options.stranger),
       slot_state_(own_->geometry().all_slots(), SlotState::kFree),
+      lender_(own_->geometry().all_slots(), 0),
       free_slots_(own_->geometry().slots),
       free_large_(own_->geometry().large_slots),
       tx_mask_(own_->geometry().entries() - 1) {
+  if (lends_) show_memory();
   reset_own_rings();
 }
 
 LocalPort::~LocalPort() = default;
+
+// Tells a peer how to find out whether it may read our memory: a word that only we know.
+void LocalPort::show_memory() {
+  MemoryOwner& memory = own_->header().memory;
+  if (getrandom(&memory.value, sizeof memory.value, 0) != sizeof memory.value) return;
+  memory.address = reinterpret_cast<uint64_t>(&memory.value);
+  memory.pid = static_cast<uint64_t>(getpid());
+}
+
+// Requires a peer. If its memory can be read, it may lend us payloads.
+void LocalPort::look_at_memory() {
+  if (!lends_ || !peer_reads_bare_ || !control_.trusts_peer()) return;
+  const MemoryOwner memory = peer_.region->header().memory;  // a private copy
+  if (peer_memory_.open(memory)) own_->header().pulls.store(1, std::memory_order_relaxed);
+}
+
+bool LocalPort::pull(std::span<const iovec> to, std::span<const iovec> from, size_t bytes) {
+  if (peer_memory_.read(to, from, bytes)) return true;
+  own_->header().pulls.store(0, std::memory_order_relaxed);
+  return false;
+}
 
 PortInfo LocalPort::info() const {
   PortInfo info;
@@ -158,15 +183,25 @@ uint16_t LocalPort::rx_waiting() const {
   return static_cast<uint16_t>(Descriptor::unpack(rx_newest_).sequence - rx_taken_);
 }
 
+// True if a packet of such a form and length may come here. form() is not 0.
+inline bool LocalPort::may_be_bare(const Descriptor& descriptor) const {
+  if (descriptor.form() == static_cast<uint32_t>(FrameForm::kBare)) [[likely]] {
+    return reads_bare_ && descriptor.length >= wire::BarePacket::kBytes;
+  }
+  return descriptor.form() == static_cast<uint32_t>(FrameForm::kLent) && lends_ &&
+         descriptor.length == wire::BarePacket::kBytes + LentPayload::kBytes &&
+         descriptor.first_byte() % sizeof(uint64_t) == 0;
+}
+
 // Borrows one frame, if the peer had a right to send it.
 bool LocalPort::take(Descriptor descriptor, RxFrame* frame) {
   const Geometry& geometry = peer_.region->geometry();
   const bool known = descriptor.slot < peer_.borrowed.size() && !peer_.borrowed[descriptor.slot];
-  const bool bare = (descriptor.offset & Descriptor::kBare) != 0;
-  const uint32_t offset = descriptor.offset & ~uint32_t{Descriptor::kBare};
-  if (!known || (bare && !reads_bare_) ||
-      descriptor.length < (bare ? wire::BarePacket::kBytes : local::kEthernetHeaderBytes) ||
-      offset + descriptor.length > geometry.stride_of(descriptor.slot)) {
+  const uint32_t form = descriptor.form();
+  const uint32_t offset = descriptor.first_byte();
+  if (!known || (form != 0 && !may_be_bare(descriptor)) ||
+      descriptor.length < local::kEthernetHeaderBytes ||
+      offset + descriptor.length > geometry.stride_of(descriptor.slot)) [[unlikely]] {
     count(counters_.rx_malformed);
     if (known) give_back(descriptor.slot);
     return false;
@@ -175,7 +210,7 @@ bool LocalPort::take(Descriptor descriptor, RxFrame* frame) {
   ++peer_.borrowed_count;
   frame->data = peer_.region->frame(descriptor.slot) + offset;
   frame->length = descriptor.length;
-  frame->bare = bare;
+  frame->form = static_cast<FrameForm>(form);
   frame->cookie = uint64_t{peer_.generation} << 32 | descriptor.slot;
   __builtin_prefetch(frame->data);
   __builtin_prefetch(frame->data + 64);
@@ -333,6 +368,7 @@ void LocalPort::attach(int memfd) {
   rx_taken_ = 0;
   tx_returns_taken_ = 0;
   last_wakeup_ = 0;
+  look_at_memory();
   count(counters_.link_ups);
   up_.store(true, std::memory_order_relaxed);
 }
@@ -345,6 +381,7 @@ void LocalPort::detach() {
   if (peer_.borrowed_count > 0) departed_.push_back(std::move(peer_));
   peer_ = Peer{};
   peer_reads_bare_ = false;
+  peer_memory_.close();
   reset_own_rings();
 }
 
@@ -352,6 +389,7 @@ void LocalPort::detach() {
 // stay its own.
 void LocalPort::reset_own_rings() {
   own_->header().newest.store(0, std::memory_order_relaxed);
+  own_->header().pulls.store(0, std::memory_order_relaxed);
   own_->header().returned.store(0, std::memory_order_release);
   tx_newest_ = 0;
   tx_sequence_ = 0;
@@ -363,7 +401,9 @@ void LocalPort::reset_own_rings() {
   free_slots_.clear();
   free_large_.clear();
   for (uint32_t slot = static_cast<uint32_t>(slot_state_.size()); slot-- > 0;) {
-    if (slot_state_[slot] == SlotState::kInFlight) count(counters_.tx_dropped);
+    // Who has left may still be reading.
+    if (slot_state_[slot] == SlotState::kLent) take_back_slot(slot);
+    if (in_flight(slot_state_[slot])) count(counters_.tx_dropped);
     if (slot_state_[slot] != SlotState::kReserved) free_slot(slot);
   }
 }

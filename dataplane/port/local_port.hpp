@@ -98,6 +98,8 @@ class LocalPort final : public Port {
     bool stranger = false;
     // How a peer that we trust is asked to wake us.
     local::Wake wake = local::Wake::kByEventfd;
+    // An engine and a peer that we trust read each other's payloads where they are.
+    bool lends = true;
   };
 
   // Does not wait for a peer to appear, which is service()'s work. If there is a peer, waits until
@@ -127,6 +129,12 @@ class LocalPort final : public Port {
   [[nodiscard]] bool takes_bare() const override { return peer_reads_bare_; }
   [[nodiscard]] uint32_t large_payload() const override;
   unsigned tx_reserve_large(TxFrame* frames, unsigned n) override;
+  [[nodiscard]] bool takes_lent() const override {
+    return peer_reads_bare_ && lends_ &&
+           peer_.region->header().pulls.load(std::memory_order_relaxed) != 0;
+  }
+  void take_back(uint32_t lender) override;
+  bool pull(std::span<const iovec> to, std::span<const iovec> from, size_t bytes) override;
   void tx_commit(const TxFrame* frames, unsigned n) override;
   void tx_abandon(const TxFrame* frames, unsigned n) override;
   void flush() override;
@@ -148,7 +156,13 @@ class LocalPort final : public Port {
   [[nodiscard]] PortCounters stats() const override;
 
  private:
-  enum class SlotState : uint8_t { kFree, kReserved, kInFlight };
+  enum class SlotState : uint8_t {
+    kFree,
+    kReserved,
+    kInFlight,
+    kLent,  // in flight, with a lent payload
+  };
+  static bool in_flight(SlotState state) { return state >= SlotState::kInFlight; }
 
   // A peer's region and the state of its slots.
   struct Peer {
@@ -171,6 +185,7 @@ class LocalPort final : public Port {
   unsigned reserve(local::SlotStack& from, uint32_t stride, TxFrame* frames, unsigned n);
   void free_slot(uint32_t slot);
   bool take(local::Descriptor descriptor, RxFrame* frame);
+  [[nodiscard]] bool may_be_bare(const local::Descriptor& descriptor) const;
   [[nodiscard]] uint16_t rx_waiting() const;
   void give_back(uint32_t slot);
   void release_departed(uint64_t cookie);
@@ -178,6 +193,9 @@ class LocalPort final : public Port {
   void attach(int memfd);
   void detach();
   void reset_own_rings();
+  void show_memory();
+  void look_at_memory();
+  void take_back_slot(uint32_t slot);
 
   std::unique_ptr<local::OwnRegion> own_;
   local::Control control_;
@@ -186,6 +204,8 @@ class LocalPort final : public Port {
   bool reads_bare_;
   bool peer_reads_bare_ = false;
   bool stranger_;
+  bool lends_;  // we show our memory to the peer, and read its
+  PeerMemory peer_memory_;
   Peer peer_;
   std::vector<Peer> departed_;  // regions of former peers from which frames are still borrowed
   std::atomic<bool> up_ = false;
@@ -198,6 +218,8 @@ class LocalPort final : public Port {
 
   // Sending.
   std::vector<SlotState> slot_state_;
+  std::vector<uint32_t> lender_;  // by slot, SlotState::kLent: TxFrame::lender
+  uint64_t last_ticket_ = 0;      // of a lent payload
   local::SlotStack free_slots_;
   local::SlotStack free_large_;
   uint32_t tx_mask_;        // of a position in our TX ring

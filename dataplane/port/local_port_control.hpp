@@ -79,6 +79,8 @@ class Control {
 
   // Connected, but the other end has neither accepted nor refused yet.
   [[nodiscard]] bool agreeing() const { return state_ == State::kHandshake; }
+  // The peer of this connection: of our user and PID namespace, or somebody who was given.
+  [[nodiscard]] bool trusts_peer() const { return trusts_; }
   [[nodiscard]] bool adopted() const { return role_ == Role::kAdopted; }
   // Role::kAdopted: the other end is gone, and no other peer can connect.
   [[nodiscard]] bool over() const {

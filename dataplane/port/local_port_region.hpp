@@ -32,6 +32,7 @@
 #include <memory>
 
 #include "dataplane/port/port.hpp"
+#include "dataplane/sys/peer_memory.hpp"
 #include "wire/constants.hpp"
 
 namespace mprdma::dataplane::local {
@@ -67,17 +68,22 @@ inline constexpr size_t kSharingBytes = 128;
 
 // Describes a frame in flight in one word, so that it is read and written whole.
 struct Descriptor {
-  static constexpr uint16_t kBare = 1 << 15;
+  static constexpr uint32_t kFormShift = 14;
 
   uint16_t slot;
   uint16_t length;    // bytes of the frame
-  uint16_t offset;    // of its first byte in the slot; kBare: a bare packet
+  uint16_t offset;    // of its first byte in the slot; in the highest two bits its FrameForm
   uint16_t sequence;  // number of frames sent, including this one, modulo 2^16
 
   static constexpr Descriptor unpack(uint64_t word) {
     return {static_cast<uint16_t>(word), static_cast<uint16_t>(word >> 16),
             static_cast<uint16_t>(word >> 32), static_cast<uint16_t>(word >> 48)};
   }
+  static constexpr uint16_t pack_offset(uint32_t offset, FrameForm form) {
+    return static_cast<uint16_t>(offset | uint32_t{static_cast<uint8_t>(form)} << kFormShift);
+  }
+  [[nodiscard]] constexpr uint32_t form() const { return offset >> kFormShift; }
+  [[nodiscard]] constexpr uint32_t first_byte() const { return offset & ((1U << kFormShift) - 1); }
   [[nodiscard]] constexpr uint64_t pack() const {
     return uint64_t{slot} | uint64_t{length} << 16 | uint64_t{offset} << 32 |
            uint64_t{sequence} << 48;
@@ -104,6 +110,11 @@ struct RegionHeader {
   // 0: awake. Otherwise a serial number, new at every arm(), shifted left by one; bit 0: returned
   // frames also wake the owner, which has none left to send with.
   alignas(kSharingBytes) std::atomic<uint32_t> need_wakeup;
+  // Not 0: the owner reads lent payloads (lent_payload.hpp) in the peer's memory. It found out by
+  // `memory` of the peer's region, which is all 0 if the owner lends nothing to this peer, and in
+  // the regions of versions before that.
+  alignas(kSharingBytes) std::atomic<uint32_t> pulls;
+  MemoryOwner memory;
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 static_assert(std::atomic<uint32_t>::is_always_lock_free);

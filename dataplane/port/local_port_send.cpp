@@ -3,6 +3,7 @@
 
 #include "base/check.hpp"
 #include "dataplane/port/atomic_counters.hpp"
+#include "dataplane/port/lent_payload.hpp"
 #include "dataplane/port/local_port.hpp"
 
 namespace mprdma::dataplane {
@@ -76,7 +77,8 @@ void LocalPort::tx_commit(const TxFrame* frames, unsigned n) {
     const TxFrame& frame = frames[i];
     const auto slot = static_cast<uint16_t>(frame.cookie);
     DCHECK(slot_state_[slot] == SlotState::kReserved);
-    if (frame.bare && !peer_reads_bare_) [[unlikely]] {  // of a burst for a peer that is gone
+    if (frame.form != FrameForm::kFrame && !peer_reads_bare_)
+        [[unlikely]] {  // of a burst for a peer that is gone
       free_slot(slot);
       ++dropped;
       continue;
@@ -84,10 +86,14 @@ void LocalPort::tx_commit(const TxFrame* frames, unsigned n) {
     DCHECK(frame.frame_bytes > 0 && frame.header_bytes <= kFrameHeadroom);
     DCHECK(frame.frame_bytes <= frame.header_bytes + frame.capacity);
     slot_state_[slot] = SlotState::kInFlight;
-    const uint32_t offset =
-        (kFrameHeadroom - frame.header_bytes) | (frame.bare ? Descriptor::kBare : 0U);
+    if (frame.form == FrameForm::kLent) [[unlikely]] {
+      slot_state_[slot] = SlotState::kLent;
+      lender_[slot] = frame.lender;
+      LentPayload::set_ticket(frame.payload - LentPayload::kBytes, ++last_ticket_);
+    }
+    const uint32_t offset = kFrameHeadroom - frame.header_bytes;
     const Descriptor descriptor{slot, static_cast<uint16_t>(frame.frame_bytes),
-                                static_cast<uint16_t>(offset),
+                                Descriptor::pack_offset(offset, frame.form),
                                 static_cast<uint16_t>(tx_sequence_ + 1)};
     tx_newest_ = descriptor.pack();
     ring[tx_sequence_ & tx_mask_].store(tx_newest_, std::memory_order_relaxed);
@@ -99,6 +105,18 @@ void LocalPort::tx_commit(const TxFrame* frames, unsigned n) {
   count(counters_.tx_bytes, bytes);
   if (dropped > 0) [[unlikely]]
     count(counters_.tx_dropped, dropped);
+}
+
+void LocalPort::take_back(uint32_t lender) {
+  for (uint32_t slot = 0; slot < lender_.size(); ++slot) {
+    if (slot_state_[slot] == SlotState::kLent && lender_[slot] == lender) take_back_slot(slot);
+  }
+  // Whatever the application writes into that memory from here on comes after it.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+
+void LocalPort::take_back_slot(uint32_t slot) {
+  LentPayload::set_ticket(own_->frame(slot) + kFrameHeadroom - LentPayload::kBytes, 0);
 }
 
 void LocalPort::tx_abandon(const TxFrame* frames, unsigned n) {
@@ -148,7 +166,7 @@ void LocalPort::reap_returned() {
   for (uint16_t i = 0; i < waiting; ++i) {
     const uint16_t slot =
         ring[static_cast<uint16_t>(tx_returns_taken_ + i) & mask].load(std::memory_order_relaxed);
-    if (slot < slot_state_.size() && slot_state_[slot] == SlotState::kInFlight) {
+    if (slot < slot_state_.size() && in_flight(slot_state_[slot])) {
       free_slot(slot);
     } else {
       count(counters_.rx_malformed);

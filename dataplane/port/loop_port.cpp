@@ -55,7 +55,7 @@ unsigned LoopPort::rx_burst(RxFrame* frames, unsigned n) {
   while (got < n && !queue_.empty()) {
     const Queued queued = queue_.pop();
     frames[got++] = {payload_of(queued.slot) - queued.header_bytes, queued.frame_bytes, queued.slot,
-                     false};
+                     FrameForm::kFrame};
     ++stats_.rx_frames;
     stats_.rx_bytes += queued.frame_bytes;
   }

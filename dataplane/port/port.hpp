@@ -8,8 +8,8 @@
 //  - One thread at a time calls a port (the holder of the worker's lock). stats(), link_up(),
 //    link_text() and notify_fd() may be called by any thread.
 //  - Calls take bursts, so that one virtual call serves up to kBurst packets.
-//  - No call blocks, allocates or makes a system call, but for service(), arm(), and the wake-up
-//    of a sleeping peer in flush().
+//  - No call blocks, allocates or makes a system call, but for service(), arm(), pull(), and the
+//    wake-up of a sleeping peer in flush().
 //  - While the link is down frames can be reserved and committed as ever; they are dropped and
 //    counted, as a network card does without a carrier.
 //  - Whatever the process at the other end does (dies, writes garbage, stops reading) ends in a
@@ -18,9 +18,13 @@
 //    headers are copied before they are parsed (wire/packet.hpp), payload is only ever copied.
 #pragma once
 
+#include <sys/uio.h>
+
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "base/counters.hpp"
 #include "base/units.hpp"
@@ -34,6 +38,12 @@ inline constexpr unsigned kFrameHeadroom = 128;
 // Bytes free after the largest payload: pad and ICRC.
 inline constexpr unsigned kFrameTailroom = 8;
 
+enum class FrameForm : uint8_t {
+  kFrame = 0,  // from the Ethernet header to the ICRC
+  kBare = 2,   // a bare packet (wire/bare_packet.hpp)
+  kLent = 3,   // a bare packet, behind whose header stands a LentPayload (lent_payload.hpp)
+};
+
 struct TxFrame {
   unsigned char* payload;  // 64-byte aligned; kFrameHeadroom writable bytes before it
   uint32_t capacity;       // writable bytes from payload on, tailroom included
@@ -41,15 +51,16 @@ struct TxFrame {
   // [payload - header_bytes, payload - header_bytes + frame_bytes).
   uint32_t header_bytes;
   uint32_t frame_bytes;
-  uint64_t cookie;    // the port's own
-  bool bare = false;  // the engine wrote a bare packet; requires Port::takes_bare()
+  uint64_t cookie;                     // the port's own
+  FrameForm form = FrameForm::kFrame;  // others require Port::takes_bare(), Port::takes_lent()
+  uint32_t lender = 0;                 // kLent: by which its payload is taken back
 };
 
 struct RxFrame {
   const unsigned char* data;  // first byte of the Ethernet header, or of the bare packet
   uint32_t length;
   uint64_t cookie;  // names the frame in rx_release
-  bool bare;        // wire/bare_packet.hpp; only ports that take such packets bring them
+  FrameForm form;   // only ports that take bare packets bring others than frames
 };
 
 struct PortInfo {
@@ -108,6 +119,18 @@ class Port {
   [[nodiscard]] virtual uint32_t large_payload() const { return 0; }
   // As tx_reserve(), of large frames.
   virtual unsigned tx_reserve_large(TxFrame*, unsigned) { return 0; }
+
+  // ---- Payloads that are read from the sender's memory (lent_payload.hpp)
+  // True while the other end reads them.
+  [[nodiscard]] virtual bool takes_lent() const { return false; }
+  // Takes all payloads back that this lender has on the way.
+  virtual void take_back(uint32_t /*lender*/) {}
+  // Reads `bytes` bytes of the other end's memory, in a system call. False: some are missing, and
+  // no more are lent to us, as soon as the other end sees it.
+  virtual bool pull(std::span<const iovec> /*to*/, std::span<const iovec> /*from*/,
+                    size_t /*bytes*/) {
+    return false;
+  }
 
   // Sends frames in this order. Never fails, because a reserved frame can always be sent.
   virtual void tx_commit(const TxFrame* frames, unsigned n) = 0;

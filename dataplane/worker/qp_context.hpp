@@ -119,6 +119,9 @@ struct QpContext {
   uint64_t bytes_in = 0;
   uint64_t bytes_retransmitted = 0;
 
+  // A packet may be on its way whose payload is lent.
+  bool lends = false;
+
   // Requests waited long enough for a link that has never come up.
   bool goes_without_link = false;
 

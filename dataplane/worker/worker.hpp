@@ -5,6 +5,7 @@
 // allocates nothing in run(); time is an argument. Implemented in
 //   worker.cpp           the loop, and only the loop
 //   worker_receive.cpp   frame -> decode -> queue pair -> placements
+//   worker_pull.cpp      payloads that are read from the sender's memory
 //   worker_transmit.cpp  scheduler -> packet -> frame; acknowledgements
 //   worker_queues.cpp    doorbells, work requests in, completions out
 //   worker_datagrams.cpp what is different about UD: addresses of packets, groups, the GRH
@@ -22,6 +23,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "abi/mprdma_abi.h"
@@ -40,6 +42,7 @@
 #include "dataplane/worker/mcast_table.hpp"
 #include "dataplane/worker/mr_table.hpp"
 #include "dataplane/worker/nic_part.hpp"
+#include "dataplane/worker/pull_buffers.hpp"
 #include "dataplane/worker/qp_context.hpp"
 #include "dataplane/worker/qp_table.hpp"
 #include "dataplane/worker/scheduler.hpp"
@@ -183,6 +186,7 @@ class Worker {
   bool receive_bare(const Source& from, const RxFrame& frame, TxBatch& answers, Time now);
   bool receive_packet(const Source& from, QpContext* qp, const RxFrame& frame, TxBatch& answers,
                       Time now);
+  void finish_plain(QpContext& qp);
   QpContext* accept_bare(Qpn dest, const Source& from);
   bool addressed_to_us(const wire::FrameAddress& address);
   QpContext* accept(const wire::DecodedFrame& decoded, const Source& from);
@@ -198,6 +202,15 @@ class Worker {
   void release(Port* port, uint64_t cookie);
   void flush_released();
 
+  // worker_pull.cpp
+  struct PullRun;
+  unsigned receive_lent(const Source& from, std::span<const RxFrame> frames, TxBatch& answers,
+                        Time now);
+  bool plan_pull(QpContext& qp, const RxFrame& frame, PullRun& run);
+  void pull_run(QpContext& qp, Port& port, std::span<const RxFrame> frames, PullRun& run, Time now);
+  bool receive_pulled(const Source& from, QpContext& qp, const RxFrame& frame, TxBatch& answers,
+                      Time now);
+
   // worker_transmit.cpp
   // How a queue pair's turn ended.
   enum class Turn : uint8_t {
@@ -211,6 +224,8 @@ class Worker {
   Turn transmit_connected(QpContext& qp, TxBatch& batch, unsigned* budget, Time now);
   static void write_bare(const wire::BarePacket& header, TxFrame& frame);
   void fill_plain_frame(QpContext& qp, TxFrame& frame);
+  void fill_lent_frame(QpContext& qp, TxFrame& frame);
+  void take_back(QpContext& qp);
   Turn drop_pathless(QpContext& qp, unsigned* budget, Time now);
   void write_headers(const QpContext& qp, const wire::FrameTemplate& outer,
                      const wire::Packet& header, bool bare, TxFrame& frame);
@@ -356,6 +371,7 @@ class Worker {
   NicPart nic_part_;
   transport::HeldPool held_;
   FrameTable frames_;
+  PullBuffers pull_buffers_;
   TimingWheel wheel_;     // of queue pairs
   TimingWheel cq_wheel_;  // of completion queues whose event waits
   Scheduler<QpContext> scheduler_;

@@ -350,6 +350,7 @@ void Worker::write_completion(QpContext& qp, const Completion& completion) {
   if (!completion.is_recv) {
     ++qp.sq.completed;
     ++send_completions_;
+    if (completion.status != transport::WcStatus::kSuccess) take_back(qp);
   }
   if (!completion.emit) return;
   // The slot is freed before the entry appears, because the poller of the entry may post at once.

@@ -20,9 +20,14 @@ unsigned Worker::receive(const Source& from, TxBatch& answers, Time now) {
   const unsigned n = port.rx_burst(frames, kBurst);
   if (n == 0) return 0;
   counters_.frames_in += n;
-  for (unsigned i = 0; i < n; ++i) {
-    if (i + 1 < n) __builtin_prefetch(frames[i + 1].data);
-    if (!receive_frame(from, frames[i], answers, now)) release(&port, frames[i].cookie);
+  const RxFrame* const end = frames + n;
+  for (const RxFrame* frame = frames; frame != end; ++frame) {
+    if (frame + 1 != end) __builtin_prefetch(frame[1].data);
+    if (frame->form == FrameForm::kLent) [[unlikely]] {
+      frame += receive_lent(from, {frame, end}, answers, now) - 1;
+    } else if (!receive_frame(from, *frame, answers, now)) {
+      release(&port, frame->cookie);
+    }
   }
   flush_released();
   rx_frame_ = nullptr;
@@ -31,7 +36,7 @@ unsigned Worker::receive(const Source& from, TxBatch& answers, Time now) {
 
 // True if the transport holds the frame. False: the caller gives it back.
 bool Worker::receive_frame(const Source& from, const RxFrame& frame, TxBatch& answers, Time now) {
-  if (frame.bare) return receive_bare(from, frame, answers, now);
+  if (frame.form == FrameForm::kBare) return receive_bare(from, frame, answers, now);
   const bool check_icrc = from.port == port_.get() && port_info_.can_corrupt;
   const std::span<const unsigned char> bytes(frame.data, frame.length);
   // Reads a byte that the peer may still change, once: it only selects the branch.
@@ -88,9 +93,7 @@ bool Worker::receive_bare(const Source& from, const RxFrame& frame, TxBatch& ans
       qp->bytes_in += placement.length;
       note_data(*qp, now);
     }
-    if (actions_.has_owed_ack) [[unlikely]]
-      apply_actions(*qp, &batch_of(*qp));
-    mark_changed(*qp);
+    finish_plain(*qp);
     return false;
   }
   if (!packet.load(frame.length, decoded_.packet)) {
@@ -100,6 +103,13 @@ bool Worker::receive_bare(const Source& from, const RxFrame& frame, TxBatch& ans
   rx_frame_ = nullptr;
   decoded_.payload_offset = wire::BarePacket::kBytes;
   return receive_packet(from, qp, frame, answers, now);
+}
+
+// What Qp::take_plain() leaves to do once the payload is in place.
+void Worker::finish_plain(QpContext& qp) {
+  if (actions_.has_owed_ack) [[unlikely]]
+    apply_actions(qp, &batch_of(qp));
+  mark_changed(qp);
 }
 
 // A packet in decoded_, for a queue pair that accepts it. As receive_frame().
@@ -258,6 +268,7 @@ bool Worker::memory_there(void* host, uint64_t addr, uint64_t bytes, bool writes
 void Worker::release_held(transport::FrameHandle handle) {
   const BorrowedFrame& frame = frames_[handle];
   release(frame.port, frame.cookie);
+  if (pull_buffers_.owns(frame.payload)) pull_buffers_.give_back(frame.payload);
   frames_.give_back(handle);
 }
 

@@ -39,8 +39,10 @@ void Worker::want_ring(QpContext& qp, Time now) {
   qp.ring_due = true;
 }
 
+// Called, too, when a queue pair is reset or destroyed, or gets another peer.
 void Worker::leave_ring(QpContext& qp) {
   unpark(qp);
+  take_back(qp);
   if (qp.ring != nullptr) --qp.ring->users;
   qp.ring = nullptr;
   qp.ring_until = Time::never();

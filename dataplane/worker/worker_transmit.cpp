@@ -1,11 +1,23 @@
 // Scheduler -> packet -> frame; acknowledgements.
 #include <cstring>
 
+#include "dataplane/port/lent_payload.hpp"
 #include "dataplane/sys/memory_fault.hpp"
 #include "dataplane/worker/worker.hpp"
 #include "wire/bare_packet.hpp"
 
 namespace mprdma::dataplane {
+
+namespace {
+
+// Of a packet that Qp::poll_plain() gave: new, of one piece. Of a WRITE, because the receiver knows
+// at once where it goes.
+bool may_lend(const wire::BarePacket& packet) {
+  return packet.payload_len >= kLendMin &&
+         wire::opcode_info(packet.opcode).operation == wire::Operation::kWrite;
+}
+
+}  // namespace
 
 bool Worker::transmit(Time now) {
   if (!parked_.empty()) unpark_some();
@@ -96,8 +108,12 @@ Worker::Turn Worker::transmit_connected(QpContext& qp, TxBatch& batch, unsigned*
       return Turn::kRefused;
     }
     if (batch.bare() && qp.qp.poll_plain(now, tx_plain_)) {
-      frame = frame_for(tx_plain_.header.payload_len, *frame, batch);
-      if (frame != nullptr) fill_plain_frame(qp, *frame);
+      if (batch.takes_lent() && may_lend(tx_plain_.header)) {
+        fill_lent_frame(qp, *frame);
+      } else {
+        frame = frame_for(tx_plain_.header.payload_len, *frame, batch);
+        if (frame != nullptr) fill_plain_frame(qp, *frame);
+      }
       --*budget;
       if (!tx_plain_.more) return Turn::kDone;
       continue;
@@ -129,7 +145,7 @@ inline void Worker::write_bare(const wire::BarePacket& header, TxFrame& frame) {
   std::memcpy(frame.payload - wire::BarePacket::kBytes, &header, wire::BarePacket::kBytes);
   frame.header_bytes = wire::BarePacket::kBytes;
   frame.frame_bytes = static_cast<uint32_t>(wire::BarePacket::kBytes) + header.payload_len;
-  frame.bare = true;
+  frame.form = FrameForm::kBare;
 }
 
 // tx_plain_ goes into the frame.
@@ -145,6 +161,28 @@ void Worker::fill_plain_frame(QpContext& qp, TxFrame& frame) {
   counters_.payload_bytes_out += header.payload_len;
   qp.bytes_out += header.payload_len;
   ++counters_.frames_out;
+}
+
+// tx_plain_ goes into the frame, without its payload.
+void Worker::fill_lent_frame(QpContext& qp, TxFrame& frame) {
+  const wire::BarePacket& header = tx_plain_.header;
+  unsigned char* const lent = frame.payload - LentPayload::kBytes;
+  std::memcpy(lent, &tx_plain_.from, sizeof(tx_plain_.from));
+  std::memcpy(lent - wire::BarePacket::kBytes, &header, wire::BarePacket::kBytes);
+  frame.header_bytes = frame.frame_bytes = wire::BarePacket::kBytes + LentPayload::kBytes;
+  frame.form = FrameForm::kLent;
+  frame.lender = qp.qp.qpn().value();
+  qp.lends = true;
+  counters_.payload_bytes_lent += header.payload_len;
+  qp.bytes_out += header.payload_len;
+  ++counters_.frames_out;
+}
+
+// The application may use the memory of its requests anew: nobody reads it from here on.
+void Worker::take_back(QpContext& qp) {
+  if (!qp.lends) return;
+  qp.lends = false;
+  (qp.ring != nullptr ? *qp.ring->port : *port_).take_back(qp.qp.qpn().value());
 }
 
 // Nobody answers at the peer's address: what is sent is dropped, so that the transport's timers see
@@ -165,14 +203,14 @@ void Worker::write_headers(const QpContext& qp, const wire::FrameTemplate& outer
     wire::BarePacket::store(header, frame.payload - wire::BarePacket::kBytes);
     frame.header_bytes = wire::BarePacket::kBytes;
     frame.frame_bytes = static_cast<uint32_t>(wire::BarePacket::kBytes) + header.payload_len;
-    frame.bare = true;
+    frame.form = FrameForm::kBare;
     return;
   }
   const size_t header_bytes = outer.encode(header, frame.payload);
   frame.header_bytes = static_cast<uint32_t>(header_bytes);
   frame.frame_bytes = static_cast<uint32_t>(wire::finish_frame(
       frame.payload - header_bytes, header_bytes, header.payload_len, with_icrc(qp)));
-  frame.bare = false;
+  frame.form = FrameForm::kFrame;
 }
 
 void Worker::copy_payload(const QpContext& qp, const transport::TxPacket& packet,

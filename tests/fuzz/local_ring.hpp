@@ -1,8 +1,8 @@
 // The property that every peer of a LocalPort has to satisfy, shared by the fuzzer and its smoke
-// test. The input is a programme: which of the two sides is an engine, what the peer writes into
-// its shared memory and says on the socket, and what the port's owner calls in between. Whatever it
-// is, frames that arrive lie within the peer's memory, none is lent twice, none of our own is
-// handed out twice, and all that does not fit is counted.
+// test. The input is a programme: which of the two sides is an engine, whether they trust each
+// other, what the peer writes into its shared memory and says on the socket, and what the port's
+// owner calls in between. Whatever it is, frames that arrive lie within the peer's memory, none is
+// lent twice, none of our own is handed out twice, and all that does not fit is counted.
 #pragma once
 
 #include <fcntl.h>
@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/check.hpp"
+#include "dataplane/port/lent_payload.hpp"
 #include "dataplane/port/local_port.hpp"
 #include "wire/bare_packet.hpp"
 
@@ -33,9 +34,10 @@ class RingProgramme {
 
   explicit RingProgramme(std::span<const unsigned char> bytes) : bytes_(bytes) {
     int sockets[2];
-    const unsigned char engines = byte();
-    const bool engine_reads = (engines & 1) != 0;
-    if ((engines & 2) != 0) geometry_ = dataplane::local::Geometry::of_engine(kSlots);
+    const unsigned char kind = byte();
+    const bool engine_reads = (kind & 1) != 0;
+    stranger_ = (kind & 4) != 0;
+    if ((kind & 2) != 0) geometry_ = dataplane::local::Geometry::of_engine(kSlots);
     CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets) == 0);
     peer_ = sockets[1];
     make_region();
@@ -43,7 +45,7 @@ class RingProgramme {
     options.slots = kSlots;
     options.role = dataplane::local::Role::kAdopted;
     options.socket = sockets[0];
-    options.stranger = true;
+    options.stranger = stranger_;
     options.engine = engine_reads;
     auto result = dataplane::LocalPort::open(options);
     CHECK(bool(result));
@@ -65,9 +67,9 @@ class RingProgramme {
     while (at_ < bytes_.size()) {
       const unsigned char step = byte();
       if (step % 2 == 0) {
-        peer_step(step / 2 % 10);
+        peer_step(step / 2 % 11);
       } else {
-        owner_step(step / 2 % 8);
+        owner_step(step / 2 % 10);
       }
     }
     while (!lent_.empty()) release(1);
@@ -81,6 +83,7 @@ class RingProgramme {
 
  private:
   static constexpr uint32_t kSlots = dataplane::local::kSlotsMin;
+  static constexpr uint32_t kLender = 7;
 
   // ---- The programme; zeros behind its end.
   unsigned char byte() { return at_ < bytes_.size() ? bytes_[at_++] : 0; }
@@ -107,6 +110,8 @@ class RingProgramme {
         geometry_.large_stride,
         geometry_.large_slots > 0 ? dataplane::local::kReadsBare : 0};
     std::memcpy(region_, &identity, sizeof identity);
+    header().memory = {static_cast<uint64_t>(getpid()),
+                       reinterpret_cast<uint64_t>(&header().memory.value), 0x5ec2e7};
     CHECK(fcntl(memory_, F_ADD_SEALS,
                 F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | F_SEAL_FUTURE_WRITE) == 0);
   }
@@ -159,6 +164,8 @@ class RingProgramme {
         return header().need_wakeup.store(static_cast<uint32_t>(word()));
       case 8:
         return say();
+      case 9:
+        return header().pulls.store(byte());
       default:
         return punch();
     }
@@ -170,7 +177,13 @@ class RingProgramme {
     dataplane::local::Descriptor d = dataplane::local::Descriptor::unpack(random);
     d.slot &= 2 * kSlots - 1;
     d.length &= 511;
-    d.offset &= 127 | dataplane::local::Descriptor::kBare;
+    const auto form = static_cast<dataplane::FrameForm>(d.form());
+    uint32_t offset = d.offset & 127;
+    if (form == dataplane::FrameForm::kLent && byte() % 4 != 0) {
+      offset -= offset % 8;
+      d.length = wire::BarePacket::kBytes + dataplane::LentPayload::kBytes;
+    }
+    d.offset = dataplane::local::Descriptor::pack_offset(offset, form);
     d.sequence = static_cast<uint16_t>(sent_ + 1);
     ring()[sent_ % geometry_.entries()].store(d.pack());
     ++sent_;
@@ -217,6 +230,10 @@ class RingProgramme {
       case 6:
         if (port_->arm()) port_->disarm();
         return;
+      case 7:
+        return port_->take_back(kLender);
+      case 8:
+        return pull();
       default:
         now_ += Duration::ms(10);
         return port_->service(now_);
@@ -228,8 +245,15 @@ class RingProgramme {
     const unsigned count = port_->rx_burst(frames.data(), most);
     CHECK(count <= most);
     for (unsigned i = 0; i < count; ++i) {
-      CHECK(frames[i].length >=
-            (frames[i].bare ? wire::BarePacket::kBytes : dataplane::local::kEthernetHeaderBytes));
+      CHECK(frames[i].length >= (frames[i].form != dataplane::FrameForm::kFrame
+                                     ? wire::BarePacket::kBytes
+                                     : dataplane::local::kEthernetHeaderBytes));
+      if (frames[i].form == dataplane::FrameForm::kLent) {
+        CHECK(!stranger_ &&
+              frames[i].length == wire::BarePacket::kBytes + dataplane::LentPayload::kBytes);
+        const unsigned char* const at = frames[i].data + wire::BarePacket::kBytes;
+        sum_ += dataplane::LentPayload::load(at).still_stands(at) ? 1 : 0;
+      }
       CHECK(frames[i].length <= std::max(geometry_.stride, geometry_.large_stride));
       // Read to its last byte: it is in memory that there is.
       unsigned sum = 0;
@@ -261,13 +285,31 @@ class RingProgramme {
       std::memset(frames[i].payload, 0x5a, 64);
       frames[i].header_bytes = 0;
       frames[i].frame_bytes = 64;
-      frames[i].bare = port_->takes_bare();
+      frames[i].lender = 0;
+      frames[i].form =
+          port_->takes_bare() ? dataplane::FrameForm::kBare : dataplane::FrameForm::kFrame;
+      if (port_->takes_lent() && byte() % 2 == 0) {
+        frames[i].form = dataplane::FrameForm::kLent;
+        frames[i].header_bytes = 64;
+        frames[i].lender = kLender;
+      }
     }
     if (byte() % 8 == 0 && reserved_.size() < 64) {
       reserved_.insert(reserved_.end(), frames.begin(), frames.begin() + count);
       return;
     }
     port_->tx_commit(frames.data(), count);
+  }
+
+  // From an address that is there, or of the peer's choice.
+  void pull() {
+    std::array<unsigned char, 16> bytes{};
+    const iovec to{bytes.data(), bytes.size()};
+    const bool there = byte() % 4 != 0;
+    const iovec from{there ? region_ : reinterpret_cast<void*>(word()), bytes.size()};
+    const bool done = port_->pull({&to, 1}, {&from, 1}, bytes.size());
+    CHECK(!done || !stranger_);
+    CHECK(!done || !there || std::memcmp(bytes.data(), region_, sizeof(uint64_t)) == 0);
   }
 
   void abandon() {
@@ -277,6 +319,7 @@ class RingProgramme {
 
   std::span<const unsigned char> bytes_;
   size_t at_ = 0;
+  bool stranger_ = false;
   dataplane::local::Geometry geometry_{kSlots, dataplane::local::kStrideMin};
   int peer_ = -1;
   int memory_ = -1;

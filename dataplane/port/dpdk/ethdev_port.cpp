@@ -362,7 +362,7 @@ bool EthdevPort::to_frame(rte_mbuf* mbuf, RxFrame* frame) {
   frame->data = rte_pktmbuf_mtod(mbuf, const unsigned char*);
   frame->length = mbuf->data_len;
   frame->cookie = reinterpret_cast<uintptr_t>(mbuf);
-  frame->bare = false;
+  frame->form = FrameForm::kFrame;
   __builtin_prefetch(frame->data);
   __builtin_prefetch(frame->data + 64);
   return true;

@@ -1,10 +1,12 @@
 // What two engines exchange over a LocalPort, and nobody else: bare packets and large frames.
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <cstring>
 #include <memory>
 #include <vector>
 
+#include "dataplane/port/lent_payload.hpp"
 #include "dataplane/port/local_port.hpp"
 #include "tests/unit/dataplane/port/port_test_support.hpp"
 #include "wire/bare_packet.hpp"
@@ -69,16 +71,16 @@ TEST_F(TwoEnds, EnginesExchangeBareAndLargeFramesInOrderAndWhole) {
     constexpr uint32_t kHeader = wire::BarePacket::kBytes;
     // Reserved in one order, sent in another.
     fill(&large[1], kHeader, kHeader + wire::kMaxSegment, 1);
-    large[1].bare = true;
+    large[1].form = FrameForm::kBare;
     fill(&small[0], kHeader, kHeader, 2);
-    small[0].bare = true;
+    small[0].form = FrameForm::kBare;
     fill(&small[1], kFrameHeadroom, 4096, 3);
     fill(&large[0], kFrameHeadroom, kFrameHeadroom + wire::kMaxSegment + kFrameTailroom, 4);
     for (const TxFrame& frame : {large[1], small[0], small[1], large[0]}) send(*from, frame);
     RxFrame frames[kBurst];
     ASSERT_EQ(to.rx_burst(frames, kBurst), 4u);
-    EXPECT_TRUE(frames[0].bare && frames[1].bare);
-    EXPECT_FALSE(frames[2].bare || frames[3].bare);
+    EXPECT_TRUE(frames[0].form == FrameForm::kBare && frames[1].form == FrameForm::kBare);
+    EXPECT_TRUE(frames[2].form == FrameForm::kFrame && frames[3].form == FrameForm::kFrame);
     EXPECT_TRUE(holds(frames[0], large[1].frame_bytes, 1));
     EXPECT_TRUE(holds(frames[1], small[0].frame_bytes, 2));
     EXPECT_TRUE(holds(frames[2], small[1].frame_bytes, 3));
@@ -100,7 +102,7 @@ TEST_F(TwoEnds, AnEngineAndAnotherPeerExchangeNeitherBareNorLargeFrames) {
   for (int i = 0; i < 1'000; ++i) {
     ASSERT_EQ(a_->tx_reserve(&frame, 1), 1u);
     fill(&frame, 48, 48, 1);
-    frame.bare = true;
+    frame.form = FrameForm::kBare;
     send(*a_, frame);
   }
   RxFrame frames[kBurst];
@@ -121,7 +123,7 @@ TEST_F(TwoEnds, LargeFramesRunOutWithoutSmallOnesAndComeBack) {
   uint32_t sent = 0;
   for (; a_->tx_reserve_large(&frame, 1) == 1; ++sent) {
     fill(&frame, 48, 10'000, static_cast<unsigned char>(sent));
-    frame.bare = true;
+    frame.form = FrameForm::kBare;
     send(*a_, frame);
   }
   EXPECT_EQ(sent, kLargeSlots);
@@ -157,11 +159,11 @@ TEST_F(TwoEnds, LargeFramesOfADeadPeerStayReadableAndOursComeBack) {
   TxFrame frame{};
   ASSERT_EQ(a_->tx_reserve_large(&frame, 1), 1u);
   fill(&frame, 48, 12'000, 0x77);
-  frame.bare = true;
+  frame.form = FrameForm::kBare;
   send(*a_, frame);
   ASSERT_EQ(b_->tx_reserve_large(&frame, 1), 1u);
   fill(&frame, 48, 12'000, 0x88);
-  frame.bare = true;
+  frame.form = FrameForm::kBare;
   send(*b_, frame);
   RxFrame received{};
   ASSERT_EQ(b_->rx_burst(&received, 1), 1u);
@@ -183,6 +185,143 @@ TEST_F(TwoEnds, LargeFramesOfADeadPeerStayReadableAndOursComeBack) {
   std::vector<TxFrame> all(kLargeSlots);
   for (TxFrame& one : all) ASSERT_EQ(b_->tx_reserve_large(&one, 1), 1u);
   for (const TxFrame& one : all) b_->tx_abandon(&one, 1);
+}
+
+// ---- Lent payloads
+
+class Lent : public TwoEnds {
+ protected:
+  static constexpr uint32_t kFrameBytes = wire::BarePacket::kBytes + LentPayload::kBytes;
+
+  static void lend(Port& port, const void* payload, uint32_t lender) {
+    TxFrame frame{};
+    ASSERT_EQ(port.tx_reserve(&frame, 1), 1u);
+    fill(&frame, kFrameBytes, kFrameBytes, 1);
+    const auto address = reinterpret_cast<uint64_t>(payload);
+    std::memcpy(frame.payload - LentPayload::kBytes, &address, sizeof address);
+    frame.form = FrameForm::kLent;
+    frame.lender = lender;
+    send(port, frame);
+  }
+  static const unsigned char* lent_at(const RxFrame& frame) {
+    return frame.data + wire::BarePacket::kBytes;
+  }
+  static LentPayload lent_of(const RxFrame& frame) { return LentPayload::load(lent_at(frame)); }
+  static bool pull(Port& port, void* to, uint64_t from, size_t bytes) {
+    const iovec local{to, bytes};
+    const iovec remote{reinterpret_cast<void*>(from), bytes};
+    return port.pull({&local, 1}, {&remote, 1}, bytes);
+  }
+};
+
+TEST_F(Lent, EnginesReadEachOthersPayloads) {
+  connect(true, true);
+  const std::vector<unsigned char> payload(20'000, 0x42);
+  for (Port* from : {a_.get(), b_.get()}) {
+    Port& to = from == a_.get() ? *b_ : *a_;
+    ASSERT_TRUE(from->takes_lent());
+    lend(*from, payload.data(), 5);
+    RxFrame frame{};
+    ASSERT_EQ(to.rx_burst(&frame, 1), 1u);
+    EXPECT_EQ(frame.form, FrameForm::kLent);
+    EXPECT_EQ(frame.length, kFrameBytes);
+    std::vector<unsigned char> read(payload.size());
+    EXPECT_TRUE(pull(to, read.data(), lent_of(frame).address, read.size()));
+    EXPECT_TRUE(read == payload);
+    to.rx_release(&frame.cookie, 1);
+    EXPECT_EQ(testing::send_patterns(*from, 0, 1), 1u);
+    ASSERT_EQ(to.rx_burst(&frame, 1), 1u);
+    EXPECT_EQ(frame.form, FrameForm::kFrame);
+    to.rx_release(&frame.cookie, 1);
+  }
+}
+
+TEST_F(Lent, APayloadIsTakenBackFromOneLenderAndNobodyElse) {
+  connect(true, true);
+  const std::vector<unsigned char> payload(10'000);
+  for (const uint32_t lender : {5u, 6u, 5u}) lend(*a_, payload.data(), lender);
+  EXPECT_EQ(testing::send_patterns(*a_, 0, 1), 1u);
+  RxFrame frames[4];
+  ASSERT_EQ(b_->rx_burst(frames, 4), 4u);
+  const LentPayload before[] = {lent_of(frames[0]), lent_of(frames[1]), lent_of(frames[2])};
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(before[i].still_stands(lent_at(frames[i])));
+  a_->take_back(5);
+  EXPECT_FALSE(before[0].still_stands(lent_at(frames[0])));
+  EXPECT_TRUE(before[1].still_stands(lent_at(frames[1])));
+  EXPECT_FALSE(before[2].still_stands(lent_at(frames[2])));
+  EXPECT_FALSE(lent_of(frames[0]).still_stands(lent_at(frames[0]))) << "looked at afterwards";
+  for (const RxFrame& frame : frames) b_->rx_release(&frame.cookie, 1);
+  // The same frames, used for something else, are left alone.
+  b_->flush();
+  for (int i = 0; i < 1'000; ++i) {
+    TxFrame frame{};
+    ASSERT_EQ(a_->tx_reserve(&frame, 1), 1u);
+    fill(&frame, kFrameBytes, kFrameBytes, 0x66);
+    send(*a_, frame);
+    a_->take_back(5);
+    RxFrame received{};
+    ASSERT_EQ(b_->rx_burst(&received, 1), 1u);
+    EXPECT_TRUE(holds(received, kFrameBytes, 0x66));
+    b_->rx_release(&received.cookie, 1);
+    b_->flush();
+  }
+}
+
+TEST_F(Lent, APeerThatLeavesIsLentNothingAnyMore) {
+  connect(true, true);
+  const std::vector<unsigned char> payload(10'000);
+  lend(*a_, payload.data(), 5);
+  RxFrame frame{};
+  ASSERT_EQ(b_->rx_burst(&frame, 1), 1u);
+  const LentPayload lent = lent_of(frame);
+  static_cast<LocalPort&>(*b_).hang_up();
+  ASSERT_TRUE(until([&] {
+    a_->service(now());
+    return !a_->link_up();
+  }));
+  EXPECT_FALSE(a_->takes_lent());
+  EXPECT_FALSE(lent.still_stands(lent_at(frame)));
+  b_->rx_release(&frame.cookie, 1);
+}
+
+TEST_F(Lent, WhoeverCannotReadIsLentNoMore) {
+  connect(true, true);
+  unsigned char byte = 0;
+  EXPECT_FALSE(pull(*b_, &byte, 0, 1));
+  EXPECT_FALSE(a_->takes_lent());
+  EXPECT_TRUE(b_->takes_lent()) << "the other way";
+  const unsigned char there = 1;
+  EXPECT_FALSE(pull(*b_, &byte, reinterpret_cast<uint64_t>(&there), 1)) << "from here on";
+}
+
+TEST_F(Lent, OnlyEnginesThatTrustEachOtherLend) {
+  connect(true, false);
+  EXPECT_FALSE(a_->takes_lent() || b_->takes_lent());
+  a_.reset();
+  b_.reset();
+  for (const bool lends : {true, false}) {
+    int sockets[2];
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets), 0);
+    const auto open_end = [&](int socket, bool stranger) {
+      return LocalPort::open({.path = {},
+                              .slots = 256,
+                              .role = local::Role::kAdopted,
+                              .socket = socket,
+                              .engine = true,
+                              .stranger = stranger,
+                              .lends = lends})
+          .port;
+    };
+    a_ = open_end(sockets[0], lends);
+    b_ = open_end(sockets[1], false);
+    ASSERT_TRUE(until([&] {
+      a_->service(now());
+      b_->service(now());
+      return a_->link_up() && b_->link_up();
+    }));
+    EXPECT_TRUE(a_->takes_bare() && b_->takes_bare());
+    EXPECT_FALSE(a_->takes_lent() || b_->takes_lent());
+  }
 }
 
 }  // namespace

@@ -395,17 +395,23 @@ TEST_F(HostilePeerTest, FramesReturnedTwiceOrNeverSentAreIgnored) {
 
 constexpr HostilePeer::Claim kEngineClaim{
     .large_slots = 16, .large_stride = local::kLargeStride, .flags = local::kReadsBare};
-constexpr uint16_t kBare = Descriptor::kBare;
+constexpr uint16_t bare(uint32_t offset) {
+  return Descriptor::pack_offset(offset, FrameForm::kBare);
+}
+constexpr uint16_t lent(uint32_t offset) {
+  return Descriptor::pack_offset(offset, FrameForm::kLent);
+}
 
 TEST_F(HostilePeerTest, BareFramesForOneWhoDoesNotReadThemAreCountedDrops) {
   attach(kEngineClaim);
   EXPECT_EQ(port_->large_payload(), 0u) << "we have none";
-  peer_->put(0, {.slot = 1, .length = 100, .offset = kBare | 64, .sequence = 0});
+  peer_->put(0, {.slot = 1, .length = 100, .offset = bare(64), .sequence = 0});
   peer_->put(1, {.slot = 2, .length = 100, .offset = 64, .sequence = 0});
+  peer_->put(2, {.slot = 3, .length = 64, .offset = lent(64), .sequence = 0});
   RxFrame frames[kBurst];
   ASSERT_EQ(port_->rx_burst(frames, kBurst), 1u);
-  EXPECT_FALSE(frames[0].bare);
-  EXPECT_EQ(port_->stats().rx_malformed, 1u);
+  EXPECT_EQ(frames[0].form, FrameForm::kFrame);
+  EXPECT_EQ(port_->stats().rx_malformed, 2u);
   port_->rx_release(&frames[0].cookie, 1);
   expect_next_peer_works();
 }
@@ -421,24 +427,27 @@ TEST_F(HostilePeerTest, BadDescriptorsOfLargeAndBareFramesAreCountedDrops) {
   attach(kEngineClaim);
   constexpr auto kAll = static_cast<uint16_t>(local::kLargeStride);
   const Descriptor bad[] = {
-      {.slot = 272, .length = 100, .offset = 64, .sequence = 0},          // no such slot
-      {.slot = 256, .length = kAll, .offset = 1, .sequence = 0},          // beyond its end
-      {.slot = 257, .length = kAll, .offset = kBare | 1, .sequence = 0},  // the same, bare
+      {.slot = 272, .length = 100, .offset = 64, .sequence = 0},        // no such slot
+      {.slot = 256, .length = kAll, .offset = 1, .sequence = 0},        // beyond its end
+      {.slot = 257, .length = kAll, .offset = bare(1), .sequence = 0},  // the same, bare
       {.slot = 258, .length = 0xffff, .offset = 0, .sequence = 0},
-      {.slot = 259, .length = 1, .offset = kBare | 20000, .sequence = 0},
-      {.slot = 3, .length = 8192, .offset = 0, .sequence = 0},         // a small slot
-      {.slot = 4, .length = 47, .offset = kBare | 80, .sequence = 0},  // less than its header
+      {.slot = 259, .length = 1, .offset = bare(16000), .sequence = 0},
+      {.slot = 3, .length = 8192, .offset = 0, .sequence = 0},           // a small slot
+      {.slot = 4, .length = 47, .offset = bare(80), .sequence = 0},      // less than its header
+      {.slot = 6, .length = 65, .offset = lent(64), .sequence = 0},      // more than a lent one has
+      {.slot = 7, .length = 64, .offset = lent(65), .sequence = 0},      // not aligned
+      {.slot = 8, .length = 64, .offset = 1 << 14 | 64, .sequence = 0},  // of no form
   };
   uint16_t position = 0;
   for (const Descriptor& descriptor : bad) peer_->put(position++, descriptor);
   peer_->put(position++, {.slot = 271, .length = kAll, .offset = 0, .sequence = 0});
-  peer_->put(position++, {.slot = 5, .length = 48, .offset = kBare | 80, .sequence = 0});
+  peer_->put(position++, {.slot = 5, .length = 48, .offset = bare(80), .sequence = 0});
   RxFrame frames[kBurst];
   ASSERT_EQ(port_->rx_burst(frames, kBurst), 2u);
   EXPECT_EQ(frames[0].length, kAll);
-  EXPECT_FALSE(frames[0].bare);
+  EXPECT_EQ(frames[0].form, FrameForm::kFrame);
   EXPECT_EQ(frames[1].length, 48u);
-  EXPECT_TRUE(frames[1].bare);
+  EXPECT_EQ(frames[1].form, FrameForm::kBare);
   EXPECT_EQ(port_->stats().rx_malformed, std::size(bad));
   EXPECT_TRUE(port_->link_up());
   for (const RxFrame& frame : {frames[0], frames[1]}) port_->rx_release(&frame.cookie, 1);

@@ -115,7 +115,7 @@ class MemoryPort final : public Port {
       incoming.pop_front();
       Bytes* raw = frame.release();
       frames[got++] = {raw->data(), static_cast<uint32_t>(raw->size()),
-                       reinterpret_cast<uint64_t>(raw), false};
+                       reinterpret_cast<uint64_t>(raw), FrameForm::kFrame};
       ++borrowed;
     }
     return got;

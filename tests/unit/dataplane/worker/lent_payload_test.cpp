@@ -1,0 +1,296 @@
+// Payloads that the receiver reads in the sender's memory: in order, whole, and never after the
+// application has been told that its request is over.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include "dataplane/port/lent_payload.hpp"
+#include "dataplane/port/local_port.hpp"
+#include "tests/unit/dataplane/engine/engine_host.hpp"
+#include "tests/unit/dataplane/port/port_test_support.hpp"
+
+namespace mprdma::dataplane {
+namespace {
+
+using testing::Host;
+using testing::HostCq;
+using testing::HostMr;
+using testing::HostQp;
+
+constexpr uint32_t kSegment = wire::kMaxSegment;
+
+// A registered page range that can be taken away and given back.
+class Pages {
+ public:
+  Pages(Host& host, size_t bytes)
+      : bytes_(bytes),
+        at_(static_cast<unsigned char*>(
+            mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {
+    EXPECT_NE(at_, MAP_FAILED);
+    std::iota(at_, at_ + bytes, static_cast<unsigned char>(1));
+    mprdma_abi_reg_mr in{addr(), bytes, addr(), host.pd, Host::kAllRights, 0, 0};
+    mprdma_abi_reg_mr_out out{};
+    EXPECT_EQ(host.execute(MPRDMA_ABI_REG_MR, in, &out), 0);
+    key = out.rkey;
+  }
+  ~Pages() { munmap(at_, bytes_); }
+  Pages(const Pages&) = delete;
+  Pages& operator=(const Pages&) = delete;
+  void allow(bool access) {
+    EXPECT_EQ(mprotect(at_, bytes_, access ? PROT_READ | PROT_WRITE : PROT_NONE), 0);
+  }
+  unsigned char* data() { return at_; }
+  [[nodiscard]] uint64_t addr() const { return reinterpret_cast<uint64_t>(at_); }
+
+  uint32_t key = 0;
+
+ private:
+  size_t bytes_;
+  unsigned char* at_;
+};
+
+class LentPayloads : public ::testing::Test {
+ protected:
+  static constexpr size_t kMemory = 1 << 18;
+
+  static std::unique_ptr<Port> open_end(const std::string& path) {
+    PortResult result = LocalPort::open({.path = path, .slots = 256, .engine = true});
+    EXPECT_TRUE(result) << result.status.text;
+    return std::move(result.port);
+  }
+  static void negotiate(WorkerConfig& config) { config.agree_modes = true; }
+
+  void SetUp() override {
+    ASSERT_TRUE(run_until([&] { return a.worker->link_up() && b.worker->link_up(); }));
+    connect();
+    ASSERT_TRUE(a.worker->port().takes_lent() && b.worker->port().takes_lent());
+  }
+  // Another pair of queue pairs, which agree and hear each other.
+  void connect() {
+    posted = completed = 0;
+    qp_a = a.make_qp(*cq_a);
+    qp_b = b.make_qp(*cq_b);
+    move_to_rts(a, *qp_a, 1, *qp_b);
+    move_to_rts(b, *qp_b, 0, *qp_a);
+    write(64, 0, kMemory - 64);
+    ASSERT_TRUE(completes(1));
+    for (int i = 0; i < 100; ++i) step();
+  }
+  static void move_to_rts(Host& host, const HostQp& qp, int peer_side, const HostQp& peer) {
+    mprdma_abi_qp_attr attr = Host::attributes(Host::ip(peer_side), peer.qpn);
+    attr.mask |= MPRDMA_ABI_QP_MIN_RNR_TIMER;
+    attr.min_rnr_timer = 1;  // 10 us
+    attr.timeout = 14;
+    ASSERT_EQ(host.move_to(qp, MPRDMA_ABI_QPS_INIT), 0);
+    ASSERT_EQ(host.modify(qp, attr), 0);
+    ASSERT_EQ(host.move_to(qp, MPRDMA_ABI_QPS_RTR), 0);
+    ASSERT_EQ(host.move_to(qp, MPRDMA_ABI_QPS_RTS), 0);
+  }
+
+  void pass() {
+    a.now = b.now = a.now + Duration::us(10);
+    a.worker->service(testing::now(), a.now);
+    b.worker->service(testing::now(), b.now);
+  }
+  void step() {
+    pass();
+    a.worker->run(a.now);
+    b.worker->run(b.now);
+  }
+  template <class Condition>
+  bool run_until(Condition&& condition) {
+    for (int i = 0; i < 20'000; ++i) {
+      if (condition()) return true;
+      step();
+    }
+    return false;
+  }
+  // A WRITE from a to b.
+  void write(uint32_t bytes, size_t from, size_t to) {
+    auto& wqe = a.begin_send(*qp_a, MPRDMA_ABI_WRITE, ++posted,
+                             {{source.addr() + from, bytes, source.key}});
+    wqe.remote_addr = mr_b->addr() + to;
+    wqe.rkey = mr_b->key;
+    a.end_send(*qp_a);
+  }
+  // Completions of a until there are so many in all; each is a success.
+  bool completes(uint64_t n) {
+    return run_until([&] {
+      for (mprdma_abi_cqe cqe; cq_a->poll(&cqe); ++completed) {
+        EXPECT_EQ(cqe.status, MPRDMA_ABI_WC_SUCCESS);
+        EXPECT_EQ(cqe.wr_id, completed + 1);
+      }
+      return completed >= n;
+    });
+  }
+  bool same(size_t from, size_t to, size_t bytes) {
+    return std::memcmp(source.data() + from, mr_b->bytes.data() + to, bytes) == 0;
+  }
+  // b has received nothing more than `bytes` since.
+  [[nodiscard]] uint64_t received() const { return b.worker->counters().payload_bytes_in; }
+  [[nodiscard]] EngineCounters counters() const { return b.worker->counters(); }
+
+  testing::WireDirectory directory;
+  Host a{open_end(directory.wire()), 0, Time::from_ns(1'000'000), negotiate};
+  Host b{open_end(directory.wire()), 1, Time::from_ns(1'000'000), negotiate};
+  std::unique_ptr<HostCq> cq_a = a.make_cq(), cq_b = b.make_cq();
+  std::unique_ptr<HostQp> qp_a, qp_b;
+  std::vector<std::unique_ptr<HostQp>> former;  // whose rings the engines may still use
+  Pages source{a, kMemory};
+  std::unique_ptr<HostMr> mr_b = b.make_mr(kMemory);
+  uint64_t posted = 0;
+  uint64_t completed = 0;
+};
+
+TEST_F(LentPayloads, OfWritesArriveInOneSystemCallForMany) {
+  const uint64_t before = counters().payload_bytes_pulled;
+  const uint64_t pulls = counters().pulls;
+  write(2 * kSegment + 10'000, 7, 3);
+  write(kSegment, 100'000, 100'001);
+  ASSERT_TRUE(completes(3));
+  EXPECT_TRUE(same(7, 3, 2 * kSegment + 10'000));
+  EXPECT_TRUE(same(100'000, 100'001, kSegment));
+  EXPECT_EQ(mr_b->bytes[2], 0);
+  EXPECT_EQ(mr_b->bytes[3 + 2 * kSegment + 10'000], 0);
+  EXPECT_EQ(counters().payload_bytes_pulled - before, 3 * kSegment + 10'000);
+  EXPECT_EQ(counters().pulls - pulls, 1u);
+  EXPECT_EQ(a.worker->counters().payload_bytes_lent, 3 * kSegment + 10'000);
+  write(kLendMin - 1, 0, 0);
+  ASSERT_TRUE(completes(4));
+  EXPECT_EQ(counters().pulls - pulls, 1u) << "a short one is copied";
+}
+
+// The last request that wrote a byte decides, however requests overlap.
+TEST_F(LentPayloads, OfWritesThatOverlapArriveAsIfOneByOne) {
+  std::vector<unsigned char> expected(mr_b->bytes);
+  const uint32_t bytes = kSegment;
+  uint32_t random = 1;
+  for (int round = 0; round < 40; ++round) {
+    const uint64_t pulls = counters().pulls;
+    for (int i = 0; i < 6; ++i) {
+      random = random * 1'103'515'245 + 12'345;
+      const size_t from = random >> 16;
+      // Whole lines, and some bytes, apart; often the same place.
+      const size_t to = i % 3 == 0 ? 0 : (random >> 12) % (bytes / 64) * 64 + (random >> 8) % 3;
+      write(bytes, from, to);
+      std::memcpy(expected.data() + to, source.data() + from, bytes);
+    }
+    ASSERT_TRUE(completes(posted));
+    ASSERT_TRUE(mr_b->bytes == expected) << "round " << round;
+    ASSERT_GT(counters().pulls, pulls);
+  }
+}
+
+TEST_F(LentPayloads, ThatCannotBeReadComeInFrames) {
+  write(kSegment, 0, 0);
+  pass();
+  a.worker->run(a.now);
+  source.allow(false);
+  b.worker->run(b.now);
+  source.allow(true);
+  EXPECT_EQ(counters().drop_not_pulled, 1u);
+  const uint64_t lent = a.worker->counters().payload_bytes_lent;
+  write(3 * kSegment, 5, kSegment);
+  ASSERT_TRUE(completes(3));
+  EXPECT_TRUE(same(0, 0, kSegment));
+  EXPECT_TRUE(same(5, kSegment, 3 * kSegment));
+  EXPECT_FALSE(a.worker->port().takes_lent());
+  // Frames that a had reserved before are the last ones to lend.
+  write(3 * kSegment, 9, 0);
+  ASSERT_TRUE(completes(4));
+  EXPECT_LE(a.worker->counters().payload_bytes_lent - lent, uint64_t{kBurst} * kSegment);
+}
+
+// The application may use its memory anew once it is told that the request has failed.
+TEST_F(LentPayloads, OfARequestThatWasFlushedAreNotTaken) {
+  struct Ending {
+    const char* name;
+    std::function<void()> end;
+  };
+  const Ending endings[] = {
+      {"ERR", [this] { EXPECT_EQ(a.move_to(*qp_a, MPRDMA_ABI_QPS_ERR), 0); }},
+      {"RESET", [this] { EXPECT_EQ(a.move_to(*qp_a, MPRDMA_ABI_QPS_RESET), 0); }},
+      {"destroyed", [this] {
+         mprdma_abi_handle in{qp_a->handle, 0};
+         EXPECT_EQ(a.execute(MPRDMA_ABI_DESTROY_QP, in), 0);
+       }}};
+  for (const Ending& ending : endings) {
+    SCOPED_TRACE(ending.name);
+    const uint64_t before = received();
+    const uint64_t dropped = counters().drop_not_pulled;
+    for (int i = 0; i < 3; ++i) write(kSegment, 0, 0);
+    pass();
+    a.worker->run(a.now);
+    ending.end();
+    pass();
+    b.worker->run(b.now);
+    EXPECT_EQ(received(), before);
+    EXPECT_EQ(counters().drop_not_pulled - dropped, 3u);
+    for (mprdma_abi_cqe cqe; cq_a->poll(&cqe);) {
+    }
+    former.push_back(std::move(qp_a));
+    former.push_back(std::move(qp_b));
+    connect();
+  }
+}
+
+// As before, of a packet that is not in turn.
+TEST_F(LentPayloads, OfAFlushedRequestBehindARefusedOneAreNotTaken) {
+  a.begin_send(*qp_a, MPRDMA_ABI_SEND, ++posted, {{source.addr(), 8, source.key}});
+  a.end_send(*qp_a);
+  write(kSegment, 0, 0);
+  pass();
+  a.worker->run(a.now);
+  EXPECT_EQ(a.move_to(*qp_a, MPRDMA_ABI_QPS_ERR), 0);
+  const uint64_t before = received();
+  pass();
+  b.worker->run(b.now);
+  EXPECT_EQ(counters().drop_not_pulled, 1u);
+  EXPECT_EQ(b.worker->frames_borrowed(), 1u) << "the SEND, which waits for its receive";
+  EXPECT_EQ(received(), before);
+}
+
+// Behind a SEND for which there is no receive yet.
+TEST_F(LentPayloads, ThatComeOutOfTurnAreTakenInTurn) {
+  a.begin_send(*qp_a, MPRDMA_ABI_SEND, ++posted, {{source.addr(), 8, source.key}});
+  a.end_send(*qp_a);
+  write(kSegment, 0, 0);
+  write(2 * kSegment, 11, kSegment);
+  for (int i = 0; i < 20; ++i) step();
+  EXPECT_GT(b.worker->frames_borrowed(), 0u);
+  b.post_recv(*qp_b, 1, {{mr_b->addr() + 200'000, 8, mr_b->key}});
+  ASSERT_TRUE(completes(4));
+  EXPECT_TRUE(same(0, 0, kSegment));
+  EXPECT_TRUE(same(11, kSegment, 2 * kSegment));
+  EXPECT_TRUE(same(0, 200'000, 8));
+  EXPECT_EQ(b.worker->frames_borrowed(), 0u);
+  // As often as there are buffers, and more: none is lost.
+  for (int i = 0; i < 100; ++i) {
+    a.begin_send(*qp_a, MPRDMA_ABI_SEND, ++posted, {{source.addr(), 8, source.key}});
+    a.end_send(*qp_a);
+    write(kSegment, 0, 0);
+    step();
+    b.post_recv(*qp_b, 1, {{mr_b->addr() + 200'000, 8, mr_b->key}});
+    ASSERT_TRUE(completes(posted)) << i;
+    mprdma_abi_cqe cqe{};
+    while (cq_b->poll(&cqe)) EXPECT_EQ(cqe.status, MPRDMA_ABI_WC_SUCCESS);
+  }
+  EXPECT_EQ(counters().drop_not_pulled, 0u);
+}
+
+TEST_F(LentPayloads, ForAKeyThatDoesNotFitAreRefused) {
+  auto& wqe = a.begin_send(*qp_a, MPRDMA_ABI_WRITE, 2, {{source.addr(), kSegment, source.key}});
+  wqe.remote_addr = mr_b->addr();
+  wqe.rkey = mr_b->key + 1;
+  a.end_send(*qp_a);
+  mprdma_abi_cqe cqe{};
+  ASSERT_TRUE(run_until([&] { return cq_a->poll(&cqe); }));
+  EXPECT_EQ(cqe.status, MPRDMA_ABI_WC_REM_ACCESS_ERR);
+  EXPECT_FALSE(same(64, 64, kSegment - 64));
+}
+
+}  // namespace
+}  // namespace mprdma::dataplane
