@@ -156,6 +156,13 @@ class Qp {
   bool plan_plain_write(const wire::BarePacket& packet, PlannedWrites& plan, uint64_t* to) {
     return receiving()->plan_plain_write(packet, plan, to);
   }
+  // take_plain() of a planned packet. Requires: all packets of the plan are taken so, in order, and
+  // nothing else happens before the last one is.
+  void take_planned(Time now, const wire::BarePacket& packet, const PlannedWrites& plan,
+                    RxActions& actions) {
+    now_ = now;
+    receiving()->take_planned(now, packet, plan, actions);
+  }
   // take_ack() as a bare packet, for the stream of requests only.
   bool take_bare_ack(Time now, wire::BarePacket& ack) {
     MpConnection* const mp = receiving();

@@ -86,8 +86,8 @@ unsigned Worker::receive_lent(const Source& from, std::span<const RxFrame> frame
   if (qp->mode_due) [[unlikely]]
     choose_ring(*qp);
   if (!qp->pair.wants_packet(true) && qp->qp.begin_plan(first.psn, run.plan)) {
-    while (run.count < std::min<size_t>(frames.size(), kRunMax) && frames[run.count].form == FrameForm::kLent &&
-           plan_pull(*qp, frames[run.count], run)) {
+    while (run.count < std::min<size_t>(frames.size(), kRunMax) &&
+           frames[run.count].form == FrameForm::kLent && plan_pull(*qp, frames[run.count], run)) {
     }
   }
   if (run.count == 0) {
@@ -127,34 +127,35 @@ bool Worker::plan_pull(QpContext& qp, const RxFrame& frame, PullRun& run) {
   return true;
 }
 
-// Reads the payloads, and takes the packets up to the first one that was taken back.
+// Reads the payloads, and takes the packets, or none of them if one was taken back.
 void Worker::pull_run(QpContext& qp, Port& port, std::span<const RxFrame> frames, PullRun& run,
                       Time now) {
   ++counters_.pulls;
-  unsigned taken = 0;
-  if (port.pull(run.local.all(), run.remote.all(), run.bytes)) {
-    for (; taken < run.count; ++taken) {
-      const PullRun::Entry& entry = run.entries[taken];
-      if (!entry.lent.still_stands(lent_of(frames[taken]))) break;
-      if (entry.ends) {
-        begin_copy(entry.end() - kTailBytes, kTailBytes, qp.qp.qpn());
-        std::atomic_thread_fence(std::memory_order_release);
-        copy_tail_last(reinterpret_cast<unsigned char*>(entry.end() - kTailBytes),
-                       run.tails[taken].data(), kTailBytes);
-        end_copy();
-      }
-      transport::PlainPlacement placement;
-      // False: on-demand memory has gone away meanwhile.
-      if (!qp.qp.take_plain(now, entry.packet, actions_, &placement)) break;
-      DCHECK(placement.to == entry.to);
-      counters_.payload_bytes_in += placement.length;
-      counters_.payload_bytes_pulled += placement.length;
-      qp.bytes_in += placement.length;
-      note_data(qp, now);
-      finish_plain(qp);
-    }
+  bool all = port.pull(run.local.all(), run.remote.all(), run.bytes);
+  for (unsigned i = 0; i < run.count && all; ++i) {
+    all = run.entries[i].lent.still_stands(lent_of(frames[i]));
   }
-  counters_.drop_not_pulled += run.count - taken;
+  if (!all) {
+    counters_.drop_not_pulled += run.count;
+    return;
+  }
+  std::atomic_thread_fence(std::memory_order_release);
+  for (unsigned i = 0; i < run.count; ++i) {
+    const PullRun::Entry& entry = run.entries[i];
+    if (entry.ends) {
+      begin_copy(entry.end() - kTailBytes, kTailBytes, qp.qp.qpn());
+      copy_tail_last(reinterpret_cast<unsigned char*>(entry.end() - kTailBytes),
+                     run.tails[i].data(), kTailBytes);
+      end_copy();
+    }
+    qp.qp.take_planned(now, entry.packet, run.plan, actions_);
+    finish_plain(qp);
+  }
+  counters_.payload_bytes_in += run.bytes;
+  counters_.payload_bytes_pulled += run.bytes;
+  qp.bytes_in += run.bytes;
+  data_arrivals_ += run.count - 1;
+  note_data(qp, now);
 }
 
 // A packet that goes the general way. True if the transport holds it.

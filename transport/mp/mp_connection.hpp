@@ -97,6 +97,10 @@ class MpConnection : public ConnectionDefaults {
   bool plan_plain_write(const wire::BarePacket& packet, PlannedWrites& plan, uint64_t* to) const {
     return is_plain_write(packet.opcode) && responder_.plan_plain_write(packet, plan, to);
   }
+  void take_planned(Time now, const wire::BarePacket& packet, const PlannedWrites& plan,
+                    RxActions& actions) {
+    responder_.take_planned(now, packet, plan, actions);
+  }
   [[nodiscard]] bool sends_long() const {
     return requester_.sends_long() || responder_.sends_long();
   }

@@ -46,6 +46,12 @@ class Responder {
   // What take_plain_write() will do with packets of which none has been taken yet.
   bool begin_plan(uint32_t psn, PlannedWrites& plan) const;
   bool plan_plain_write(const wire::BarePacket& packet, PlannedWrites& plan, uint64_t* to) const;
+  void take_planned(Time now, const wire::BarePacket& packet, const PlannedWrites& plan,
+                    RxActions& actions) {
+    now_ = now;
+    message_ = plan.message;
+    receiver_.pass(now, packet.vp, packet.time, actions);
+  }
   void on_response_ack(Time now, const wire::Packet& ack);
   // The response stream is silent until the peer is heard.
   [[nodiscard]] bool dormant() const {
