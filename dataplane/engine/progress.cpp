@@ -18,8 +18,8 @@ constexpr uint32_t kEmptyPollsBeforeYield = 128;
 // poll looks at the port some times more, which is a fraction of the way out and in again. So many
 // looks take about as long as a poll, and count as one.
 constexpr uint32_t kPollsBeforeLooks = 2;
-constexpr uint32_t kLooks = 16;
-constexpr uint32_t kLooksPerPoll = 4;
+constexpr uint32_t kLooks = 48;
+constexpr uint32_t kLooksPerPoll = 12;
 constexpr Duration kLastCommandWaits = Duration::ms(100);
 // A doorbell that came while the lock was held is served by its holder; so often at most.
 constexpr int kRechecksMax = 4;

@@ -54,7 +54,8 @@ PortResult LocalPort::open(const Options& options) {
     return PortResult::failure(EINVAL, "slots=" + std::to_string(options.slots) +
                                            " is not a power of two from 256 to 4096");
   }
-  auto region = local::OwnRegion::create(geometry, options.engine ? local::kReadsBare : 0);
+  auto region = local::OwnRegion::create(
+      geometry, options.engine ? local::kReadsBare | local::kReadsBeside : 0);
   if (region == nullptr) {
     const int error = errno;
     if (options.socket >= 0) close(options.socket);
@@ -149,7 +150,7 @@ unsigned LocalPort::rx_burst(RxFrame* frames, unsigned n) {
   if (!link_up()) return 0;
   uint16_t waiting = rx_waiting();
   if (waiting < n) {
-    rx_newest_ = peer_.region->header().newest.load(std::memory_order_acquire);
+    rx_newest_ = peer_.region->header().newest.descriptor.load(std::memory_order_acquire);
     waiting = rx_waiting();
     if (waiting == 0) return 0;
   }
@@ -160,12 +161,19 @@ unsigned LocalPort::rx_burst(RxFrame* frames, unsigned n) {
   const std::atomic<uint64_t>* ring = peer_.region->tx_ring();
   unsigned taken = 0;
   uint64_t bytes = 0;
+  if (waiting == 2 && n >= 2 && (rx_newest_ & Descriptor::kBeside) != 0 &&
+      take_beside(frames, &taken)) {
+    waiting = 0;
+    for (unsigned i = 0; i < taken; ++i) bytes += frames[i].length;
+  }
   while (waiting > 0 && taken < n && bytes < local::kBurstBytes) {
     const uint64_t word =
         waiting == 1 ? rx_newest_ : ring[rx_taken_ & rx_mask_].load(std::memory_order_relaxed);
     ++rx_taken_;
     --waiting;
     if (!take(Descriptor::unpack(word), &frames[taken])) continue;
+    __builtin_prefetch(frames[taken].data);
+    __builtin_prefetch(frames[taken].data + 64);
     bytes += frames[taken].length;
     ++taken;
   }
@@ -212,9 +220,33 @@ bool LocalPort::take(Descriptor descriptor, RxFrame* frame) {
   frame->length = descriptor.length;
   frame->form = static_cast<FrameForm>(form);
   frame->cookie = uint64_t{peer_.generation} << 32 | descriptor.slot;
-  __builtin_prefetch(frame->data);
-  __builtin_prefetch(frame->data + 64);
   return true;
+}
+
+// Takes the two frames that wait, if they still stand in the header. False: they do not.
+bool LocalPort::take_beside(RxFrame* frames, unsigned* taken) {
+  const local::RegionHeader& header = peer_.region->header();
+  local::BesideCopy copies[2];
+  const uint64_t before = header.before.load(copies[0]);
+  header.newest.load(copies[1]);
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (header.newest.descriptor.load(std::memory_order_relaxed) != rx_newest_) return false;
+  take_copy(before, copies[0], frames, taken);
+  take_copy(rx_newest_, copies[1], frames, taken);
+  rx_taken_ = static_cast<uint16_t>(rx_taken_ + 2);
+  return true;
+}
+
+// A frame that was read already. It stays readable until it is released, as all others do.
+void LocalPort::take_copy(uint64_t word, const local::BesideCopy& copy, RxFrame* frames,
+                          unsigned* taken) {
+  const Descriptor descriptor = Descriptor::unpack(word);
+  RxFrame& frame = frames[*taken];
+  if (!take(descriptor, &frame)) return;
+  ++*taken;
+  if (descriptor.length > local::kBesideBytes || descriptor.slot >= peer_.beside.size()) return;
+  peer_.beside[descriptor.slot] = copy;
+  frame.data = reinterpret_cast<const unsigned char*>(peer_.beside[descriptor.slot].data());
 }
 
 // Writes one entry of the return ring. flush() publishes it, once for a burst: the peer reads that
@@ -270,7 +302,7 @@ bool LocalPort::arm() {
                                    std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   const local::RegionHeader& peer = peer_.region->header();
-  rx_newest_ = peer.newest.load(std::memory_order_acquire);
+  rx_newest_ = peer.newest.descriptor.load(std::memory_order_acquire);
   const bool some = tx_starved_ || tx_starved_for_data_;
   const bool returned =
       starved() &&
@@ -320,7 +352,7 @@ void LocalPort::service(Time now) {
 
 // Looks at the peer's ring.
 bool LocalPort::frames_wait() {
-  rx_newest_ = peer_.region->header().newest.load(std::memory_order_acquire);
+  rx_newest_ = peer_.region->header().newest.descriptor.load(std::memory_order_acquire);
   return rx_waiting() > 0;
 }
 
@@ -360,9 +392,11 @@ void LocalPort::attach(int memfd) {
   generation_ = generation_ + 1 == 0 ? 1 : generation_ + 1;
   peer_.borrowed.assign(region->geometry().all_slots(), 0);
   peer_.borrowed_count = 0;
+  peer_.beside.resize(reads_bare_ ? region->geometry().slots : 0);
   peer_.generation = generation_;
   peer_.region = std::move(region);
   peer_reads_bare_ = (peer_.region->flags() & local::kReadsBare) != 0;
+  peer_reads_beside_ = (peer_.region->flags() & local::kReadsBeside) != 0;
   rx_mask_ = peer_.region->geometry().entries() - 1;
   rx_newest_ = 0;
   rx_taken_ = 0;
@@ -380,7 +414,7 @@ void LocalPort::detach() {
   count(counters_.link_downs);
   if (peer_.borrowed_count > 0) departed_.push_back(std::move(peer_));
   peer_ = Peer{};
-  peer_reads_bare_ = false;
+  peer_reads_bare_ = peer_reads_beside_ = false;
   peer_memory_.close();
   reset_own_rings();
 }
@@ -388,12 +422,11 @@ void LocalPort::detach() {
 // Before a peer can see our memory: it finds cursors at zero. Frames that the engine has reserved
 // stay its own.
 void LocalPort::reset_own_rings() {
-  own_->header().newest.store(0, std::memory_order_relaxed);
+  own_->header().newest.descriptor.store(0, std::memory_order_relaxed);
   own_->header().pulls.store(0, std::memory_order_relaxed);
   own_->header().returned.store(0, std::memory_order_release);
-  tx_newest_ = 0;
+  tx_newest_ = tx_announced_ = 0;
   tx_sequence_ = 0;
-  tx_published_ = true;
   starve_no_more();
   reap_above_ = local::kReapEvery;
   rx_returned_ = 0;

@@ -33,6 +33,7 @@
 
 #include "dataplane/port/port.hpp"
 #include "dataplane/sys/peer_memory.hpp"
+#include "wire/bare_packet.hpp"
 #include "wire/constants.hpp"
 
 namespace mprdma::dataplane::local {
@@ -42,6 +43,8 @@ inline constexpr uint32_t kRegionVersion = 2;
 
 // Identity::flags: the owner reads bare packets (wire/bare_packet.hpp), in frames of either kind.
 inline constexpr uint32_t kReadsBare = 1 << 0;
+// Identity::flags: the owner reads short bare packets in RegionHeader.
+inline constexpr uint32_t kReadsBeside = 1 << 1;
 
 inline constexpr uint32_t kSlotsMin = 256;
 inline constexpr uint32_t kSlotsMax = 4096;
@@ -69,10 +72,12 @@ inline constexpr size_t kSharingBytes = 128;
 // Describes a frame in flight in one word, so that it is read and written whole.
 struct Descriptor {
   static constexpr uint32_t kFormShift = 14;
+  // Of a packed descriptor, in RegionHeader::newest only.
+  static constexpr uint64_t kBeside = uint64_t{1} << 45;
 
   uint16_t slot;
   uint16_t length;    // bytes of the frame
-  uint16_t offset;    // of its first byte in the slot; in the highest two bits its FrameForm
+  uint16_t offset;    // of its first byte in the slot (bits 0..11); its FrameForm (14, 15)
   uint16_t sequence;  // number of frames sent, including this one, modulo 2^16
 
   static constexpr Descriptor unpack(uint64_t word) {
@@ -83,7 +88,7 @@ struct Descriptor {
     return static_cast<uint16_t>(offset | uint32_t{static_cast<uint8_t>(form)} << kFormShift);
   }
   [[nodiscard]] constexpr uint32_t form() const { return offset >> kFormShift; }
-  [[nodiscard]] constexpr uint32_t first_byte() const { return offset & ((1U << kFormShift) - 1); }
+  [[nodiscard]] constexpr uint32_t first_byte() const { return offset & 0xfff; }
   [[nodiscard]] constexpr uint64_t pack() const {
     return uint64_t{slot} | uint64_t{length} << 16 | uint64_t{offset} << 32 |
            uint64_t{sequence} << 48;
@@ -100,11 +105,34 @@ struct Identity {
   uint32_t flags;
 };
 
+inline constexpr size_t kBesideBytes = 56;
+using BesideCopy = std::array<uint64_t, kBesideBytes / sizeof(uint64_t)>;
+
+// A short bare packet (a bare header and at most 8 bytes), with a descriptor in front: one line.
+struct BesideLine {
+  std::atomic<uint64_t> descriptor;
+  std::array<std::atomic<uint64_t>, std::tuple_size_v<BesideCopy>> frame;
+
+  void store(const BesideCopy& copy) {
+    for (size_t i = 0; i < copy.size(); ++i) frame[i].store(copy[i], std::memory_order_relaxed);
+  }
+  // Returns the descriptor.
+  uint64_t load(BesideCopy& copy) const {
+    for (size_t i = 0; i < copy.size(); ++i) copy[i] = frame[i].load(std::memory_order_relaxed);
+    return descriptor.load(std::memory_order_relaxed);
+  }
+};
+
 struct RegionHeader {
   Identity identity;
   // The newest descriptor of the TX ring. Its sequence is the ring's producer cursor; a reader
   // that finds exactly one new frame needs no look at the ring, which is a cache miss less.
-  alignas(kSharingBytes) std::atomic<uint64_t> newest;
+  // With Descriptor::kBeside, its frame stands behind it, and the frame before it, with its
+  // descriptor, in `before`: an answer and the acknowledgement that leaves with it go from one core
+  // to the other in two lines, not five. The owner takes the bit away before it writes there; a
+  // reader that finds `newest` unchanged behind its copy has a whole one.
+  alignas(kSharingBytes) BesideLine newest;
+  BesideLine before;
   // Producer cursor of the return ring, modulo 2^16.
   alignas(kSharingBytes) std::atomic<uint32_t> returned;
   // 0: awake. Otherwise a serial number, new at every arm(), shifted left by one; bit 0: returned
@@ -120,6 +148,7 @@ static_assert(std::atomic<uint64_t>::is_always_lock_free);
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
 static_assert(std::atomic<uint16_t>::is_always_lock_free && sizeof(std::atomic<uint16_t>) == 2);
 static_assert(sizeof(RegionHeader) <= 4096);
+static_assert(sizeof(BesideLine) == 64 && kBesideBytes >= wire::BarePacket::kBytes + 8);
 
 struct Geometry {
   uint32_t slots = kSlotsDefault;

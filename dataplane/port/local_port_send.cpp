@@ -1,5 +1,7 @@
 // Sending: reservations, descriptors, frames that come back.
 #include <algorithm>
+#include <cstring>
+#include <utility>
 
 #include "base/check.hpp"
 #include "dataplane/port/atomic_counters.hpp"
@@ -9,6 +11,17 @@
 namespace mprdma::dataplane {
 
 using local::Descriptor;
+
+namespace {
+
+// Of a packed descriptor: a packet that fits beside it.
+bool is_short(uint64_t word) {
+  const Descriptor descriptor = Descriptor::unpack(word);
+  return descriptor.length <= local::kBesideBytes &&
+         descriptor.form() == static_cast<uint32_t>(FrameForm::kBare);
+}
+
+}  // namespace
 
 unsigned LocalPort::tx_reserve(TxFrame* frames, unsigned n) {
   n = std::min(n, kBurst);
@@ -100,7 +113,6 @@ void LocalPort::tx_commit(const TxFrame* frames, unsigned n) {
     ++tx_sequence_;
     bytes += frame.frame_bytes;
   }
-  tx_published_ = tx_published_ && n == 0;
   count(counters_.tx_frames, n - dropped);
   count(counters_.tx_bytes, bytes);
   if (dropped > 0) [[unlikely]]
@@ -132,12 +144,37 @@ void LocalPort::free_slot(uint32_t slot) {
   (own_->geometry().is_large(slot) ? free_large_ : free_slots_).push(slot);
 }
 
+// Stores the last two frames in the header, if both are short. `announced`: the descriptor before
+// them, which is published. Returns what to publish.
+uint64_t LocalPort::put_beside(uint64_t announced) {
+  const uint64_t before =
+      own_->tx_ring()[(tx_sequence_ - 2U) & tx_mask_].load(std::memory_order_relaxed);
+  if (!is_short(before) || !is_short(tx_newest_)) return tx_newest_;
+  local::RegionHeader& header = own_->header();
+  header.newest.descriptor.store(announced, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);
+  header.before.store(copy_of(before));
+  header.before.descriptor.store(before, std::memory_order_relaxed);
+  header.newest.store(copy_of(tx_newest_));
+  return tx_newest_ | Descriptor::kBeside;
+}
+
+local::BesideCopy LocalPort::copy_of(uint64_t word) const {
+  const Descriptor descriptor = Descriptor::unpack(word);
+  local::BesideCopy copy;
+  std::memcpy(copy.data(), own_->frame(descriptor.slot) + descriptor.first_byte(), sizeof copy);
+  return copy;
+}
+
 void LocalPort::flush() {
-  if (!link_up() || (tx_published_ && returns_announced_)) return;
-  const bool frames_published = !tx_published_;
-  if (frames_published) {
-    own_->header().newest.store(tx_newest_, std::memory_order_release);
-    tx_published_ = true;
+  const bool frames_wait = tx_newest_ != tx_announced_;
+  if (!link_up() || (!frames_wait && returns_announced_)) return;
+  if (frames_wait) {
+    const uint64_t announced = std::exchange(tx_announced_, tx_newest_);
+    const auto frames =
+        static_cast<uint16_t>(tx_sequence_ - Descriptor::unpack(announced).sequence);
+    const uint64_t word = frames == 2 && peer_reads_beside_ ? put_beside(announced) : tx_newest_;
+    own_->header().newest.descriptor.store(word, std::memory_order_release);
   }
   if (!returns_announced_) {
     own_->header().returned.store(rx_returned_, std::memory_order_release);
@@ -146,7 +183,7 @@ void LocalPort::flush() {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   const uint32_t wakeup = peer_.region->header().need_wakeup.load(std::memory_order_relaxed);
   if (wakeup == 0 || wakeup == last_wakeup_) return;
-  if (!frames_published && (wakeup & 1) == 0) return;
+  if (!frames_wait && (wakeup & 1) == 0) return;
   last_wakeup_ = wakeup;
   control_.wake_peer();
   count(counters_.wakeups_sent);

@@ -67,7 +67,7 @@ class RingProgramme {
     while (at_ < bytes_.size()) {
       const unsigned char step = byte();
       if (step % 2 == 0) {
-        peer_step(step / 2 % 11);
+        peer_step(step / 2 % 12);
       } else {
         owner_step(step / 2 % 10);
       }
@@ -166,6 +166,8 @@ class RingProgramme {
         return say();
       case 9:
         return header().pulls.store(byte());
+      case 10:
+        return put_together();
       default:
         return punch();
     }
@@ -187,13 +189,22 @@ class RingProgramme {
     d.sequence = static_cast<uint16_t>(sent_ + 1);
     ring()[sent_ % geometry_.entries()].store(d.pack());
     ++sent_;
-    header().newest.store(d.pack());
+    header().newest.descriptor.store(d.pack());
+  }
+
+  // Two frames, said to stand in the header, too.
+  void put_together() {
+    put();
+    header().before.descriptor.store(byte() % 4 == 0 ? word() : header().newest.descriptor.load());
+    put();
+    header().newest.frame[byte() % 7].store(word());
+    header().newest.descriptor.fetch_or(dataplane::local::Descriptor::kBeside);
   }
 
   void jump() {
     const unsigned char far = byte();
     if (far < 128) {
-      header().newest.store(word());
+      header().newest.descriptor.store(word());
     } else {
       header().returned.store(static_cast<uint32_t>(returned_ + far));
     }

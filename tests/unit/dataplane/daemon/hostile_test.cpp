@@ -191,7 +191,7 @@ TEST_F(SwitchHostileTest, CursorsThatJumpEndTheirOwnPort) {
   ASSERT_NE(region, nullptr);
   const Greeting greeting;
   ASSERT_EQ(client::send_bytes(client.port_fd, &greeting, sizeof greeting, region->fd()), 0);
-  region->header().newest.store(local::Descriptor{0, 100, 0, 30000}.pack());
+  region->header().newest.descriptor.store(local::Descriptor{0, 100, 0, 30000}.pack());
   EXPECT_TRUE(client.ended(daemon));
   EXPECT_TRUE(daemon.run([&] { return daemon.loop->server().clients() == 2; }));
   EXPECT_EQ(daemon.loop->server().counters().nic_clients_misbehaved, 1u);

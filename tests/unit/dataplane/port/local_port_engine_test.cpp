@@ -2,8 +2,14 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <initializer_list>
+#include <iterator>
 #include <memory>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "dataplane/port/lent_payload.hpp"
@@ -185,6 +191,146 @@ TEST_F(TwoEnds, LargeFramesOfADeadPeerStayReadableAndOursComeBack) {
   std::vector<TxFrame> all(kLargeSlots);
   for (TxFrame& one : all) ASSERT_EQ(b_->tx_reserve_large(&one, 1), 1u);
   for (const TxFrame& one : all) b_->tx_abandon(&one, 1);
+}
+
+// ---- Two short packets that leave together
+
+class Beside : public TwoEnds {
+ protected:
+  static constexpr uint32_t kShort = local::kBesideBytes;
+
+  // Bare packets, each of one value, that leave in one flush.
+  static void send_together(Port& port, std::initializer_list<std::pair<uint32_t, int>> packets) {
+    for (const auto& [bytes, value] : packets) {
+      TxFrame frame{};
+      ASSERT_EQ(port.tx_reserve(&frame, 1), 1u);
+      fill(&frame, wire::BarePacket::kBytes, bytes, static_cast<unsigned char>(value));
+      std::memset(frame.payload, value, bytes - wire::BarePacket::kBytes);
+      frame.form = FrameForm::kBare;
+      port.tx_commit(&frame, 1);
+    }
+    port.flush();
+  }
+  // Whole lines of the sender's memory hold other values than the frames: what was read was read
+  // elsewhere.
+  static void expect(const RxFrame& frame, uint32_t bytes, int value) {
+    EXPECT_EQ(frame.form, FrameForm::kBare);
+    EXPECT_TRUE(holds(frame, bytes, static_cast<unsigned char>(value))) << value;
+  }
+};
+
+TEST_F(Beside, ArriveWholeHoweverManyLeftBeforeTheyAreRead) {
+  connect(true, true);
+  RxFrame frames[kBurst];
+  const auto take = [&](std::initializer_list<std::pair<uint32_t, int>> packets) {
+    ASSERT_EQ(b_->rx_burst(frames, kBurst), packets.size());
+    unsigned i = 0;
+    for (const auto& [bytes, value] : packets) expect(frames[i++], bytes, value);
+    for (i = 0; i < packets.size(); ++i) b_->rx_release(&frames[i].cookie, 1);
+    b_->flush();
+  };
+  for (int i = 0; i < 300; ++i) {  // more often than there are slots
+    send_together(*a_, {{48, 1}, {kShort, 2}});
+    take({{48, 1}, {kShort, 2}});
+  }
+  send_together(*a_, {{48, 3}, {50, 4}});
+  send_together(*a_, {{48, 5}, {kShort, 6}});
+  take({{48, 3}, {50, 4}, {48, 5}, {kShort, 6}});
+  send_together(*a_, {{48, 7}, {kShort, 8}});
+  send_together(*a_, {{48, 9}});
+  take({{48, 7}, {kShort, 8}, {48, 9}});
+  send_together(*a_, {{48, 10}, {kShort + 1, 11}});
+  take({{48, 10}, {kShort + 1, 11}});
+  send_together(*a_, {{48, 12}, {48, 13}, {48, 14}});
+  take({{48, 12}, {48, 13}, {48, 14}});
+  send_together(*a_, {{48, 15}, {kShort, 16}});
+  ASSERT_EQ(b_->rx_burst(frames, 1), 1u) << "one by one";
+  expect(frames[0], 48, 15);
+  ASSERT_EQ(b_->rx_burst(&frames[1], 1), 1u);
+  expect(frames[1], kShort, 16);
+  for (unsigned i = 0; i < 2; ++i) b_->rx_release(&frames[i].cookie, 1);
+  EXPECT_EQ(b_->stats().rx_malformed, 0u);
+}
+
+TEST_F(Beside, StayReadableUntilTheyAreReleased) {
+  connect(true, true);
+  send_together(*a_, {{48, 1}, {kShort, 2}});
+  RxFrame held[2];
+  ASSERT_EQ(b_->rx_burst(held, 2), 2u);
+  RxFrame frames[2];
+  for (int i = 0; i < 300; ++i) {
+    send_together(*a_, {{48, 3}, {kShort, 4}});
+    ASSERT_EQ(b_->rx_burst(frames, 2), 2u);
+    for (const RxFrame& frame : frames) b_->rx_release(&frame.cookie, 1);
+    b_->flush();
+  }
+  expect(held[0], 48, 1);
+  expect(held[1], kShort, 2);
+  a_.reset();
+  ASSERT_TRUE(until([&] {
+    b_->service(now());
+    return !b_->link_up();
+  }));
+  a_ = open(true, local::Role::kListen);
+  ASSERT_TRUE(until([&] {
+    a_->service(now());
+    b_->service(now());
+    return a_->link_up() && b_->link_up();
+  }));
+  send_together(*a_, {{48, 5}, {kShort, 6}});
+  ASSERT_EQ(b_->rx_burst(frames, 2), 2u);
+  expect(held[0], 48, 1);
+  expect(held[1], kShort, 2);
+  for (const RxFrame& frame : {held[0], held[1], frames[0], frames[1]}) {
+    b_->rx_release(&frame.cookie, 1);
+  }
+  b_->service(now());
+}
+
+// Two pairs leave one soon after the other, while another thread reads: no packet is torn, lost or
+// read twice.
+TEST_F(Beside, AreNeverTorn) {
+  connect(true, true);
+  constexpr uint32_t kPackets = 200'000;
+  std::atomic<uint64_t> read = 0;
+  std::thread sender([&] {
+    const auto send_pair = [&](uint32_t first) {
+      TxFrame pair[2];
+      while (a_->tx_reserve(pair, 2) < 2) {
+      }
+      for (uint32_t i = 0; i < 2; ++i) {
+        uint64_t words[kShort / 8];
+        std::fill(std::begin(words), std::end(words), first + i);
+        std::memcpy(pair[i].payload - wire::BarePacket::kBytes, words, sizeof words);
+        pair[i].header_bytes = wire::BarePacket::kBytes;
+        pair[i].frame_bytes = kShort;
+        pair[i].form = FrameForm::kBare;
+      }
+      a_->tx_commit(pair, 2);
+      a_->flush();
+    };
+    for (uint32_t sent = 0; sent < kPackets; sent += 4) {
+      while (read < sent) {
+      }
+      send_pair(sent);
+      for (uint32_t pause = sent / 4 % 64; pause > 0; --pause) __builtin_ia32_pause();
+      send_pair(sent + 2);
+    }
+  });
+  uint64_t wrong = 0;
+  for (uint64_t expected = 0; expected < kPackets; read = expected) {
+    RxFrame frames[kBurst];
+    const unsigned taken = b_->rx_burst(frames, kBurst);
+    for (unsigned i = 0; i < taken; ++i, ++expected) {
+      uint64_t words[kShort / 8];
+      std::memcpy(words, frames[i].data, sizeof words);
+      for (const uint64_t word : words) wrong += word != expected ? 1 : 0;
+      b_->rx_release(&frames[i].cookie, 1);
+    }
+    b_->flush();
+  }
+  sender.join();
+  EXPECT_EQ(wrong, 0u);
 }
 
 // ---- Lent payloads

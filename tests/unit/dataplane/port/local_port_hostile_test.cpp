@@ -106,7 +106,7 @@ class HostilePeer {
     auto* ring = reinterpret_cast<std::atomic<uint64_t>*>(region_ + Geometry::tx_ring_offset());
     descriptor.sequence = static_cast<uint16_t>(position + 1);
     ring[position % geometry_.entries()].store(descriptor.pack());
-    header().newest.store(descriptor.pack());
+    header().newest.descriptor.store(descriptor.pack());
   }
   [[nodiscard]] std::atomic<uint16_t>* return_ring() const {
     return reinterpret_cast<std::atomic<uint16_t>*>(region_ + geometry_.return_ring_offset());
@@ -353,7 +353,7 @@ TEST_F(HostilePeerTest, BadDescriptorsAreCountedAndGoodOnesBetweenThemArrive) {
 
 TEST_F(HostilePeerTest, ACursorThatJumpsTakesTheLinkDown) {
   attach();
-  peer_->header().newest.store(Descriptor{0, 64, 0, 257}.pack());
+  peer_->header().newest.descriptor.store(Descriptor{0, 64, 0, 257}.pack());
   RxFrame frames[kBurst];
   EXPECT_EQ(port_->rx_burst(frames, kBurst), 0u);
   EXPECT_FALSE(port_->link_up());
@@ -454,6 +454,46 @@ TEST_F(HostilePeerTest, BadDescriptorsOfLargeAndBareFramesAreCountedDrops) {
   expect_next_peer_works();
 }
 
+TEST_F(HostilePeerTest, BadDescriptorsOfPacketsInTheHeaderAreCountedDrops) {
+  peer_.reset();
+  port_.reset();
+  port_ = LocalPort::open({.path = directory_.wire(), .slots = 256, .engine = true}).port;
+  ASSERT_NE(port_, nullptr);
+  port_->service(now());
+  peer_ = std::make_unique<HostilePeer>(directory_.wire());
+  attach(kEngineClaim);
+  const auto put_both = [&](uint16_t position, Descriptor before, Descriptor newest) {
+    newest.sequence = static_cast<uint16_t>(position + 2);
+    peer_->header().before.descriptor = before.pack();
+    peer_->header().newest.descriptor = newest.pack() | Descriptor::kBeside;
+  };
+  RxFrame frames[kBurst];
+  // No such slot; the same slot twice.
+  put_both(0, {.slot = 300, .length = 48, .offset = bare(80), .sequence = 1},
+           {.slot = 9, .length = 48, .offset = bare(80), .sequence = 0});
+  ASSERT_EQ(port_->rx_burst(frames, kBurst), 1u);
+  EXPECT_EQ(port_->stats().rx_malformed, 1u);
+  put_both(2, {.slot = 9, .length = 48, .offset = bare(80), .sequence = 1},
+           {.slot = 10, .length = 48, .offset = bare(80), .sequence = 0});
+  ASSERT_EQ(port_->rx_burst(&frames[1], kBurst - 1), 1u);
+  EXPECT_EQ(port_->stats().rx_malformed, 2u);
+  // Longer than what stands there: read where it is.
+  for (auto* line : {&peer_->header().before, &peer_->header().newest}) {
+    for (auto& words : line->frame) words = ~uint64_t{0};
+  }
+  put_both(4, {.slot = 11, .length = 4000, .offset = 64, .sequence = 1},
+           {.slot = 256, .length = 10'000, .offset = bare(80), .sequence = 0});
+  ASSERT_EQ(port_->rx_burst(&frames[2], kBurst - 2), 2u);
+  for (const RxFrame* frame = &frames[2]; frame != &frames[4]; ++frame) {
+    unsigned sum = 0;
+    for (uint32_t i = 0; i < frame->length; ++i) sum += frame->data[i];
+    EXPECT_EQ(sum, 0u);
+  }
+  for (unsigned i = 0; i < 4; ++i) port_->rx_release(&frames[i].cookie, 1);
+  EXPECT_TRUE(port_->link_up());
+  expect_next_peer_works();
+}
+
 TEST_F(HostilePeerTest, NoGarbageInTheRegionDoesHarm) {
   attach();
   Prng prng(42);
@@ -477,7 +517,7 @@ TEST_F(HostilePeerTest, NoGarbageInTheRegionDoesHarm) {
       peer_->return_ring()[returned++ % 256].store(static_cast<uint16_t>(prng.next_u64() & 511));
     }
     peer_->header().returned.store(returned);
-    if (prng.below(256) == 0) peer_->header().newest.store(prng.next_u64());
+    if (prng.below(256) == 0) peer_->header().newest.descriptor.store(prng.next_u64());
     if (prng.below(256) == 0) peer_->header().returned.store(static_cast<uint32_t>(position) * 77);
     RxFrame frames[kBurst];
     uint64_t sum = 0;
