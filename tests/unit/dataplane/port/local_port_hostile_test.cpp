@@ -4,7 +4,6 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -17,148 +16,18 @@
 #include <string>
 
 #include "base/prng.hpp"
-#include "dataplane/open_port.hpp"
-#include "dataplane/port/local_port.hpp"
-#include "dataplane/sys/passed_fd.hpp"
-#include "tests/unit/dataplane/port/port_test_support.hpp"
+#include "tests/unit/dataplane/port/hostile_peer.hpp"
 
 namespace mprdma::dataplane {
 namespace {
 
 using local::Descriptor;
 using local::Geometry;
-using local::RegionHeader;
+using testing::HostilePeer;
+using testing::HostilePeerTest;
+using testing::kGoodSeals;
 using testing::now;
 using testing::until;
-
-constexpr int kGoodSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | F_SEAL_FUTURE_WRITE;
-
-// Speaks the control protocol by hand and writes what it likes into its region.
-class HostilePeer {
- public:
-  struct Claim {
-    uint64_t magic = local::kRegionMagic;
-    uint32_t version = local::kRegionVersion;
-    uint32_t slots = 256;
-    uint32_t stride = local::kStrideDefault;
-    int seals = kGoodSeals;
-    size_t file_bytes = 0;  // 0: as the geometry says
-    uint32_t large_slots = 0;
-    uint32_t large_stride = 0;
-    uint32_t flags = 0;
-    [[nodiscard]] Geometry geometry() const { return {slots, stride, large_slots, large_stride}; }
-  };
-
-  explicit HostilePeer(const std::string& path) {
-    socket_ = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-    EXPECT_EQ(::connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-  }
-  explicit HostilePeer(int connected) : socket_(connected) {}
-  ~HostilePeer() {
-    if (region_ != nullptr) munmap(region_, bytes_);
-    close(socket_);
-  }
-  HostilePeer(const HostilePeer&) = delete;
-  HostilePeer& operator=(const HostilePeer&) = delete;
-
-  // `waker`: what it passes in as the eventfd that wakes it, if anything.
-  void hello(const Claim& claim, int waker = -1) {
-    geometry_ = claim.geometry();
-    bytes_ = claim.file_bytes != 0 ? claim.file_bytes : geometry_.bytes();
-    const int fd = memfd_create("hostile", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    ASSERT_EQ(ftruncate(fd, static_cast<off_t>(bytes_)), 0);
-    region_ = static_cast<unsigned char*>(
-        mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
-    ASSERT_NE(region_, MAP_FAILED);
-    std::memset(region_, 0, bytes_);  // a stranger's memory has to be there
-    const local::Identity identity{claim.magic,       claim.version,      claim.slots, claim.stride,
-                                   claim.large_slots, claim.large_stride, claim.flags};
-    std::memcpy(region_, &identity, std::min(bytes_, sizeof identity));
-    ASSERT_EQ(fcntl(fd, F_ADD_SEALS, claim.seals), 0);
-    send_hello(fd, waker);
-    close(fd);
-  }
-
-  void send_hello(int fd, int waker = -1) {
-    const uint32_t message[4] = {0x4c503031, 1, 0, 0};
-    const int fds[2] = {waker, fd};
-    send_with_fds(socket_, message, sizeof message, std::span(fds).subspan(waker >= 0 ? 0 : 1));
-  }
-
-  void send_bytes(const void* bytes, size_t count, int fd) {
-    send_with_fds(socket_, bytes, count, std::span(&fd, 1));
-  }
-
-  // A wake-up came as a message. Others are passed over.
-  bool wake_message_came() {
-    uint32_t message[4] = {};
-    while (recv(socket_, message, sizeof message, MSG_DONTWAIT) == sizeof message) {
-      if (message[1] == 2) return true;
-    }
-    return false;
-  }
-
-  [[nodiscard]] RegionHeader& header() const { return *reinterpret_cast<RegionHeader*>(region_); }
-  void put(uint16_t position, Descriptor descriptor) {
-    auto* ring = reinterpret_cast<std::atomic<uint64_t>*>(region_ + Geometry::tx_ring_offset());
-    descriptor.sequence = static_cast<uint16_t>(position + 1);
-    ring[position % geometry_.entries()].store(descriptor.pack());
-    header().newest.descriptor.store(descriptor.pack());
-  }
-  [[nodiscard]] std::atomic<uint16_t>* return_ring() const {
-    return reinterpret_cast<std::atomic<uint16_t>*>(region_ + geometry_.return_ring_offset());
-  }
-
- private:
-  int socket_ = -1;
-  Geometry geometry_;
-  size_t bytes_ = 0;
-  unsigned char* region_ = nullptr;
-};
-
-class HostilePeerTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    port_ = open_port("local:" + directory_.wire() + ",slots=256").port;
-    ASSERT_NE(port_, nullptr);
-    port_->service(now());
-    peer_ = std::make_unique<HostilePeer>(directory_.wire());
-  }
-  void attach(const HostilePeer::Claim& claim = {}, int waker = -1) {
-    peer_->hello(claim, waker);
-    ASSERT_TRUE(until([&] {
-      port_->service(now());
-      return port_->link_up();
-    }));
-  }
-  // The peer sleeps, and is sent a frame.
-  void wake_peer() {
-    peer_->header().need_wakeup = 2;
-    EXPECT_EQ(testing::send_patterns(*port_, 0, 1), 1U);
-  }
-  // After every attack a well-behaved process can have the wire.
-  void expect_next_peer_works() {
-    peer_.reset();
-    auto next = open_port("local:" + directory_.wire()).port;
-    EXPECT_TRUE(until([&] {
-      port_->service(now());
-      next->service(now());
-      return port_->link_up() && next->link_up();
-    }));
-    EXPECT_EQ(testing::send_patterns(*next, 5, 1), 1u);
-    RxFrame frame{};
-    ASSERT_EQ(port_->rx_burst(&frame, 1), 1u);
-    EXPECT_EQ(testing::read_pattern(frame), 5u);
-    port_->rx_release(&frame.cookie, 1);
-  }
-
-  testing::WireDirectory directory_;
-  std::unique_ptr<Port> port_;
-  std::unique_ptr<HostilePeer> peer_;
-};
 
 TEST_F(HostilePeerTest, ARegionThatIsNotWhatItClaimsIsRefused) {
   using Claim = HostilePeer::Claim;
@@ -388,109 +257,6 @@ TEST_F(HostilePeerTest, FramesReturnedTwiceOrNeverSentAreIgnored) {
   peer_->header().returned.store(6 + 257);
   EXPECT_EQ(port_->tx_reserve(frames, 1), 0u);
   EXPECT_FALSE(port_->link_up());
-  expect_next_peer_works();
-}
-
-// ---- A peer that claims to be an engine
-
-constexpr HostilePeer::Claim kEngineClaim{
-    .large_slots = 16, .large_stride = local::kLargeStride, .flags = local::kReadsBare};
-constexpr uint16_t bare(uint32_t offset) {
-  return Descriptor::pack_offset(offset, FrameForm::kBare);
-}
-constexpr uint16_t lent(uint32_t offset) {
-  return Descriptor::pack_offset(offset, FrameForm::kLent);
-}
-
-TEST_F(HostilePeerTest, BareFramesForOneWhoDoesNotReadThemAreCountedDrops) {
-  attach(kEngineClaim);
-  EXPECT_EQ(port_->large_payload(), 0u) << "we have none";
-  peer_->put(0, {.slot = 1, .length = 100, .offset = bare(64), .sequence = 0});
-  peer_->put(1, {.slot = 2, .length = 100, .offset = 64, .sequence = 0});
-  peer_->put(2, {.slot = 3, .length = 64, .offset = lent(64), .sequence = 0});
-  RxFrame frames[kBurst];
-  ASSERT_EQ(port_->rx_burst(frames, kBurst), 1u);
-  EXPECT_EQ(frames[0].form, FrameForm::kFrame);
-  EXPECT_EQ(port_->stats().rx_malformed, 2u);
-  port_->rx_release(&frames[0].cookie, 1);
-  expect_next_peer_works();
-}
-
-TEST_F(HostilePeerTest, BadDescriptorsOfLargeAndBareFramesAreCountedDrops) {
-  // The port is an engine's.
-  peer_.reset();
-  port_.reset();
-  port_ = LocalPort::open({.path = directory_.wire(), .slots = 256, .engine = true}).port;
-  ASSERT_NE(port_, nullptr);
-  port_->service(now());
-  peer_ = std::make_unique<HostilePeer>(directory_.wire());
-  attach(kEngineClaim);
-  constexpr auto kAll = static_cast<uint16_t>(local::kLargeStride);
-  const Descriptor bad[] = {
-      {.slot = 272, .length = 100, .offset = 64, .sequence = 0},        // no such slot
-      {.slot = 256, .length = kAll, .offset = 1, .sequence = 0},        // beyond its end
-      {.slot = 257, .length = kAll, .offset = bare(1), .sequence = 0},  // the same, bare
-      {.slot = 258, .length = 0xffff, .offset = 0, .sequence = 0},
-      {.slot = 259, .length = 1, .offset = bare(16000), .sequence = 0},
-      {.slot = 3, .length = 8192, .offset = 0, .sequence = 0},           // a small slot
-      {.slot = 4, .length = 47, .offset = bare(80), .sequence = 0},      // less than its header
-      {.slot = 6, .length = 65, .offset = lent(64), .sequence = 0},      // more than a lent one has
-      {.slot = 7, .length = 64, .offset = lent(65), .sequence = 0},      // not aligned
-      {.slot = 8, .length = 64, .offset = 1 << 14 | 64, .sequence = 0},  // of no form
-  };
-  uint16_t position = 0;
-  for (const Descriptor& descriptor : bad) peer_->put(position++, descriptor);
-  peer_->put(position++, {.slot = 271, .length = kAll, .offset = 0, .sequence = 0});
-  peer_->put(position++, {.slot = 5, .length = 48, .offset = bare(80), .sequence = 0});
-  RxFrame frames[kBurst];
-  ASSERT_EQ(port_->rx_burst(frames, kBurst), 2u);
-  EXPECT_EQ(frames[0].length, kAll);
-  EXPECT_EQ(frames[0].form, FrameForm::kFrame);
-  EXPECT_EQ(frames[1].length, 48u);
-  EXPECT_EQ(frames[1].form, FrameForm::kBare);
-  EXPECT_EQ(port_->stats().rx_malformed, std::size(bad));
-  EXPECT_TRUE(port_->link_up());
-  for (const RxFrame& frame : {frames[0], frames[1]}) port_->rx_release(&frame.cookie, 1);
-  expect_next_peer_works();
-}
-
-TEST_F(HostilePeerTest, BadDescriptorsOfPacketsInTheHeaderAreCountedDrops) {
-  peer_.reset();
-  port_.reset();
-  port_ = LocalPort::open({.path = directory_.wire(), .slots = 256, .engine = true}).port;
-  ASSERT_NE(port_, nullptr);
-  port_->service(now());
-  peer_ = std::make_unique<HostilePeer>(directory_.wire());
-  attach(kEngineClaim);
-  const auto put_both = [&](uint16_t position, Descriptor before, Descriptor newest) {
-    newest.sequence = static_cast<uint16_t>(position + 2);
-    peer_->header().before.descriptor = before.pack();
-    peer_->header().newest.descriptor = newest.pack() | Descriptor::kBeside;
-  };
-  RxFrame frames[kBurst];
-  // No such slot; the same slot twice.
-  put_both(0, {.slot = 300, .length = 48, .offset = bare(80), .sequence = 1},
-           {.slot = 9, .length = 48, .offset = bare(80), .sequence = 0});
-  ASSERT_EQ(port_->rx_burst(frames, kBurst), 1u);
-  EXPECT_EQ(port_->stats().rx_malformed, 1u);
-  put_both(2, {.slot = 9, .length = 48, .offset = bare(80), .sequence = 1},
-           {.slot = 10, .length = 48, .offset = bare(80), .sequence = 0});
-  ASSERT_EQ(port_->rx_burst(&frames[1], kBurst - 1), 1u);
-  EXPECT_EQ(port_->stats().rx_malformed, 2u);
-  // Longer than what stands there: read where it is.
-  for (auto* line : {&peer_->header().before, &peer_->header().newest}) {
-    for (auto& words : line->frame) words = ~uint64_t{0};
-  }
-  put_both(4, {.slot = 11, .length = 4000, .offset = 64, .sequence = 1},
-           {.slot = 256, .length = 10'000, .offset = bare(80), .sequence = 0});
-  ASSERT_EQ(port_->rx_burst(&frames[2], kBurst - 2), 2u);
-  for (const RxFrame* frame = &frames[2]; frame != &frames[4]; ++frame) {
-    unsigned sum = 0;
-    for (uint32_t i = 0; i < frame->length; ++i) sum += frame->data[i];
-    EXPECT_EQ(sum, 0u);
-  }
-  for (unsigned i = 0; i < 4; ++i) port_->rx_release(&frames[i].cookie, 1);
-  EXPECT_TRUE(port_->link_up());
   expect_next_peer_works();
 }
 
