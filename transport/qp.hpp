@@ -113,9 +113,10 @@ class Qp {
   // What has changed for the host since it last asked.
   QpChanges take_changes() { return std::exchange(core_.changes, QpChanges{0}); }
 
-  // ---- The common case of a connection in RTS, for a host whose wire takes bare packets. Each
-  // function does what the general one does, in less time, or returns false and does nothing: then
-  // the general one has to be called. take_changes() holds for them, too.
+  // ---- The common case of a connection in RTS (what receives: also in RTR), for a host whose wire
+  // takes bare packets. Each function does what the general one does, in less time, or returns
+  // false and does nothing: then the general one has to be called. take_changes() holds for them,
+  // too.
   // post_send().
   bool post_plain(Time now, const PlainRequest& request) {
     MpConnection* const mp = in_rts();
@@ -220,7 +221,6 @@ class Qp {
 
  private:
   // The connection, if it is one of the mode mp and in RTS, without a trace; else nullptr.
-  // nullptr: the common case does not hold.
   [[nodiscard]] MpConnection* in_rts() {
     const bool plain = core_.state == QpState::kRts && !traced();
     return plain ? std::get_if<MpConnection>(&connection_) : nullptr;

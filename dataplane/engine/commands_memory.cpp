@@ -127,6 +127,8 @@ int Commands::rereg_mr(const mprdma_abi_client* client, const Call& call) {
     const int error = probe_memory(region.addr, region.length, true);
     if (error != 0) return error;
   }
+  const MemoryRegion& before = *worker_.mrs().find(Key(in.handle));
+  worker_.take_back_memory(before.addr, before.length);
   worker_.mrs().change(region, later);
   --pds_[it->second.pd].users;
   ++pd->users;
@@ -144,6 +146,8 @@ int Commands::dereg_mr(const mprdma_abi_client* client, const Call& call) {
     if ((in.reserved & MPRDMA_ABI_DEREG_UNBINDS) == 0) return EBUSY;
     worker_.mrs().memory().unbind_windows_of(key);
   }
+  const MemoryRegion& region = *worker_.mrs().find(key);
+  worker_.take_back_memory(region.addr, region.length);
   worker_.mrs().remove(key);
   --pds_[it->second.pd].users;
   mrs_.erase(it);

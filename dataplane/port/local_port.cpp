@@ -36,6 +36,11 @@ constexpr Duration kLeftFramesLast = Duration::ms(100);
 // Comings and goings that one service() follows: who dials without end must not hold it for ever.
 constexpr int kEventsPerService = 8;
 
+uint64_t random_word() {
+  uint64_t word = 0;
+  return getrandom(&word, sizeof word, 0) == sizeof word ? word : 0;
+}
+
 std::array<unsigned char, 6> mac_or_random(std::array<unsigned char, 6> mac) {
   if (mac != std::array<unsigned char, 6>{}) return mac;
   // Short reads do not happen at this size; a failure leaves a valid, if common, address.
@@ -101,36 +106,38 @@ LocalPort::LocalPort(const Options& options, std::unique_ptr<local::OwnRegion> r
       reads_bare_(options.engine),
       stranger_(options.stranger),
       lends_(options.lends && options.engine && !options.stranger),
+      mark_(random_word()),
       slot_state_(own_->geometry().all_slots(), SlotState::kFree),
       lender_(own_->geometry().all_slots(), 0),
       free_slots_(own_->geometry().slots),
       free_large_(own_->geometry().large_slots),
       tx_mask_(own_->geometry().entries() - 1) {
-  if (lends_) show_memory();
   reset_own_rings();
 }
 
 LocalPort::~LocalPort() = default;
 
-// Tells a peer how to find out whether it may read our memory: a word that only we know.
-void LocalPort::show_memory() {
-  MemoryOwner& memory = own_->header().memory;
-  if (getrandom(&memory.value, sizeof memory.value, 0) != sizeof memory.value) return;
-  memory.address = reinterpret_cast<uint64_t>(&memory.value);
-  memory.pid = static_cast<uint64_t>(getpid());
+// Once a peer is there: shows our mark to one that we trust, and looks for its own, which may come
+// later than the peer.
+void LocalPort::agree_to_lend() {
+  if (!lends_ || !takes_bare() || !control_.trusts_peer()) return;
+  local::RegionHeader& own = own_->header();
+  if (!shows_memory_) {
+    own.mark_value.store(mark_, std::memory_order_relaxed);
+    own.mark_address.store(reinterpret_cast<uint64_t>(&mark_), std::memory_order_release);
+    shows_memory_ = true;
+  }
+  const local::RegionHeader& peer = peer_.region->header();
+  const uint64_t address = peer.mark_address.load(std::memory_order_acquire);
+  if (looked_at_memory_ || address == 0) return;
+  looked_at_memory_ = true;
+  const MemoryMark mark{address, peer.mark_value.load(std::memory_order_relaxed)};
+  if (peer_memory_.open(control_.peer_pid(), mark)) own.pulls.store(1, std::memory_order_relaxed);
 }
 
-// Requires a peer. If its memory can be read, it may lend us payloads.
-void LocalPort::look_at_memory() {
-  if (!lends_ || !peer_reads_bare_ || !control_.trusts_peer()) return;
-  const MemoryOwner memory = peer_.region->header().memory;  // a private copy
-  if (peer_memory_.open(memory)) own_->header().pulls.store(1, std::memory_order_relaxed);
-}
-
-bool LocalPort::pull(std::span<const iovec> to, std::span<const iovec> from, size_t bytes) {
-  if (peer_memory_.read(to, from, bytes)) return true;
+void LocalPort::pull_no_more() {
+  peer_memory_.close();
   own_->header().pulls.store(0, std::memory_order_relaxed);
-  return false;
 }
 
 PortInfo LocalPort::info() const {
@@ -328,6 +335,7 @@ void LocalPort::service(Time now) {
     control_.hang_up(violation_);
     detach();
   }
+  if (link_up()) agree_to_lend();
   std::erase_if(departed_, [](const Peer& peer) { return peer.borrowed_count == 0; });
   if (departed_.size() >= kDepartedMax && peer_.region == nullptr) return;
   if (peer_left_) {
@@ -395,14 +403,15 @@ void LocalPort::attach(int memfd) {
   peer_.beside.resize(reads_bare_ ? region->geometry().slots : 0);
   peer_.generation = generation_;
   peer_.region = std::move(region);
-  peer_reads_bare_ = (peer_.region->flags() & local::kReadsBare) != 0;
+  const bool reads_bare = (peer_.region->flags() & local::kReadsBare) != 0;
+  peer_takes_ = reads_bare ? FrameForm::kLent : FrameForm::kFrame;
   peer_reads_beside_ = (peer_.region->flags() & local::kReadsBeside) != 0;
   rx_mask_ = peer_.region->geometry().entries() - 1;
   rx_newest_ = 0;
   rx_taken_ = 0;
   tx_returns_taken_ = 0;
   last_wakeup_ = 0;
-  look_at_memory();
+  agree_to_lend();
   count(counters_.link_ups);
   up_.store(true, std::memory_order_relaxed);
 }
@@ -414,7 +423,8 @@ void LocalPort::detach() {
   count(counters_.link_downs);
   if (peer_.borrowed_count > 0) departed_.push_back(std::move(peer_));
   peer_ = Peer{};
-  peer_reads_bare_ = peer_reads_beside_ = false;
+  peer_takes_ = FrameForm::kFrame;
+  peer_reads_beside_ = false;
   peer_memory_.close();
   reset_own_rings();
 }
@@ -424,6 +434,8 @@ void LocalPort::detach() {
 void LocalPort::reset_own_rings() {
   own_->header().newest.descriptor.store(0, std::memory_order_relaxed);
   own_->header().pulls.store(0, std::memory_order_relaxed);
+  own_->header().mark_address.store(0, std::memory_order_relaxed);
+  shows_memory_ = looked_at_memory_ = false;
   own_->header().returned.store(0, std::memory_order_release);
   tx_newest_ = tx_announced_ = 0;
   tx_sequence_ = 0;
@@ -435,9 +447,9 @@ void LocalPort::reset_own_rings() {
   free_large_.clear();
   for (uint32_t slot = static_cast<uint32_t>(slot_state_.size()); slot-- > 0;) {
     // Who has left may still be reading.
-    if (slot_state_[slot] == SlotState::kLent) take_back_slot(slot);
+    if (is_lent(slot_state_[slot])) LentPayload::set_ticket(lent_at(slot), 0);
     if (in_flight(slot_state_[slot])) count(counters_.tx_dropped);
-    if (slot_state_[slot] != SlotState::kReserved) free_slot(slot);
+    if (!is_reserved(slot_state_[slot])) free_slot(slot);
   }
 }
 

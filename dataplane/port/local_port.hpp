@@ -34,6 +34,7 @@
 #include "dataplane/port/local_port_region.hpp"
 #include "dataplane/port/port.hpp"
 #include "dataplane/port/port_result.hpp"
+#include "dataplane/sys/peer_memory.hpp"
 
 namespace mprdma::dataplane {
 
@@ -126,15 +127,19 @@ class LocalPort final : public Port {
 
   unsigned tx_reserve(TxFrame* frames, unsigned n) override;
   bool tx_tight() override;
-  [[nodiscard]] bool takes_bare() const override { return peer_reads_bare_; }
+  [[nodiscard]] bool takes_bare() const override { return peer_takes_ != FrameForm::kFrame; }
   [[nodiscard]] uint32_t large_payload() const override;
   unsigned tx_reserve_large(TxFrame* frames, unsigned n) override;
   [[nodiscard]] bool takes_lent() const override {
-    return peer_reads_bare_ && lends_ &&
-           peer_.region->header().pulls.load(std::memory_order_relaxed) != 0;
+    return shows_memory_ && peer_.region->header().pulls.load(std::memory_order_relaxed) != 0;
   }
+  void lend(TxFrame* frame, uint64_t address, uint32_t lender) override;
   void take_back(uint32_t lender) override;
-  bool pull(std::span<const iovec> to, std::span<const iovec> from, size_t bytes) override;
+  void take_back_memory(uint64_t address, uint64_t bytes) override;
+  bool pull(std::span<const iovec> to, std::span<const iovec> from, size_t bytes) override {
+    return peer_memory_.read(to, from, bytes);
+  }
+  void pull_no_more() override;
   void tx_commit(const TxFrame* frames, unsigned n) override;
   void tx_abandon(const TxFrame* frames, unsigned n) override;
   void flush() override;
@@ -160,10 +165,17 @@ class LocalPort final : public Port {
   enum class SlotState : uint8_t {
     kFree,
     kReserved,
+    kReservedLent,  // filled, with a lent payload
     kInFlight,
     kLent,  // in flight, with a lent payload
   };
   static bool in_flight(SlotState state) { return state >= SlotState::kInFlight; }
+  static bool is_reserved(SlotState state) {
+    return state == SlotState::kReserved || state == SlotState::kReservedLent;
+  }
+  static bool is_lent(SlotState state) {
+    return state == SlotState::kReservedLent || state == SlotState::kLent;
+  }
 
   // A peer's region and the state of its slots.
   struct Peer {
@@ -199,19 +211,23 @@ class LocalPort final : public Port {
   void attach(int memfd);
   void detach();
   void reset_own_rings();
-  void show_memory();
-  void look_at_memory();
-  void take_back_slot(uint32_t slot);
+  void agree_to_lend();
+  template <class Which>
+  void take_back_if(Which&& which);
+  [[nodiscard]] unsigned char* lent_at(uint32_t slot) const;
 
   std::unique_ptr<local::OwnRegion> own_;
   local::Control control_;
   std::array<unsigned char, 6> mac_;
   bool can_corrupt_;
   bool reads_bare_;
-  bool peer_reads_bare_ = false;
+  FrameForm peer_takes_ = FrameForm::kFrame;  // the highest of the forms that it may be sent
   bool peer_reads_beside_ = false;
   bool stranger_;
-  bool lends_;  // we show our memory to the peer, and read its
+  bool lends_;                 // what we are made for: payloads stay where they are
+  bool shows_memory_ = false;  // to this peer
+  bool looked_at_memory_ = false;
+  const uint64_t mark_;  // stands in our memory, for peers that we trust to recognise it by
   PeerMemory peer_memory_;
   Peer peer_;
   std::vector<Peer> departed_;  // regions of former peers from which frames are still borrowed
@@ -225,7 +241,7 @@ class LocalPort final : public Port {
 
   // Sending.
   std::vector<SlotState> slot_state_;
-  std::vector<uint32_t> lender_;  // by slot, SlotState::kLent: TxFrame::lender
+  std::vector<uint32_t> lender_;  // by slot, is_lent(): as in lend()
   uint64_t last_ticket_ = 0;      // of a lent payload
   local::SlotStack free_slots_;
   local::SlotStack free_large_;

@@ -64,6 +64,12 @@ sockaddr_un address_of(const std::string& path) {
   return address;
 }
 
+// Whether the kernel tells who has sent a message.
+void hear_pids(int socket, bool hear) {
+  const int value = hear ? 1 : 0;
+  setsockopt(socket, SOL_SOCKET, SO_PASSCRED, &value, sizeof value);
+}
+
 int new_socket() {
   return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 }
@@ -287,8 +293,11 @@ void Control::adopt(int fd, Time now) {
   const std::array<int, 2> fds = {wake_fd_, own_memfd_};
   const std::span<const int> passed = std::span(fds).subspan(trusts_ && wake_fd_ >= 0 ? 0 : 1);
   // A peer that refused at once has closed the socket already: receive() reads the reason.
-  const bool greeted = send_message(fd, MessageType::kHello, Refusal::kNone, 0, passed) ||
+  const bool greeted = send_message(fd, MessageType::kHello, Refusal::kNone, 0, passed, trusts_) ||
                        errno == EPIPE || errno == ECONNRESET;
+  // Until the peer's Hello is here.
+  if (trusts_) hear_pids(fd, true);
+  peer_pid_ = 0;
   if (!greeted || epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) != 0) {
     close_fd(&fd);
     return;
@@ -307,10 +316,16 @@ Control::Event Control::receive() {
     PassedFds passed;
     const ssize_t count = receive_with_fds(connection_fd(), &message, sizeof message, &passed);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) return {};
+    const pid_t sender = passed.sender;
     const int memfd = take_last(&passed);
     const int event_fd = trusts_ ? take_last(&passed) : -1;
     close_rest(&passed, [this](int fd) { close_passed(fd); });
+    const bool greeting = state_ == State::kHandshake;
     const Event event = on_message(&message, count, memfd, event_fd);
+    if (greeting && state_ == State::kUp && trusts_) {
+      hear_pids(connection_fd(), false);
+      peer_pid_ = sender;
+    }
     if (event.kind != Event::Kind::kNone) return event;
   }
   return {};

@@ -22,6 +22,8 @@
 // Only the port's thread calls this. Nothing here blocks.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -81,6 +83,8 @@ class Control {
   [[nodiscard]] bool agreeing() const { return state_ == State::kHandshake; }
   // The peer of this connection: of our user and PID namespace, or somebody who was given.
   [[nodiscard]] bool trusts_peer() const { return trusts_; }
+  // The number of that process here, as the kernel says; 0: it is not known, or not trusted.
+  [[nodiscard]] pid_t peer_pid() const { return peer_pid_; }
   [[nodiscard]] bool adopted() const { return role_ == Role::kAdopted; }
   // Role::kAdopted: the other end is gone, and no other peer can connect.
   [[nodiscard]] bool over() const {
@@ -121,6 +125,7 @@ class Control {
   bool stranger_;
   Wake wake_;
   bool trusts_ = false;  // the peer of this connection, in whose eventfd we write
+  pid_t peer_pid_ = 0;
   int own_memfd_;
   int epoll_fd_ = -1;
   int wake_fd_ = -1;  // eventfd by which a peer that we trust wakes us; -1: there is none

@@ -25,11 +25,12 @@ struct Message {
 };
 
 // Never blocks, never signals. A peer that does not read its socket loses wake-ups of which many
-// wait already. `fds`: descriptors to attach.
+// wait already. `fds`: descriptors to attach; `tells_pid` as in send_with_fds().
 inline bool send_message(int socket, MessageType type, Refusal refusal = Refusal::kNone,
-                         uint32_t waker_core = 0, std::span<const int> fds = {}) {
+                         uint32_t waker_core = 0, std::span<const int> fds = {},
+                         bool tells_pid = false) {
   const Message message{kMessageMagic, type, refusal, waker_core};
-  return send_with_fds(socket, &message, sizeof message, fds) == sizeof message;
+  return send_with_fds(socket, &message, sizeof message, fds, tells_pid) == sizeof message;
 }
 
 }  // namespace mprdma::dataplane::local

@@ -6,7 +6,7 @@
 // writing), which would be filled with the reader's memory, or could not be filled. So a region
 // without the seals is refused.
 //
-//   0                 RegionHeader: identity, geometry, the three words that the owner publishes
+//   0                 RegionHeader: identity, geometry, the words that the owner publishes
 //   4096              TX ring: descriptors (Descriptor) of the owner's frames
 //   then              return ring: kEntriesMax slot numbers of the *peer's* frames, given back;
 //                     used modulo the entries of the peer's TX ring
@@ -32,7 +32,6 @@
 #include <memory>
 
 #include "dataplane/port/port.hpp"
-#include "dataplane/sys/peer_memory.hpp"
 #include "wire/bare_packet.hpp"
 #include "wire/constants.hpp"
 
@@ -138,11 +137,13 @@ struct RegionHeader {
   // 0: awake. Otherwise a serial number, new at every arm(), shifted left by one; bit 0: returned
   // frames also wake the owner, which has none left to send with.
   alignas(kSharingBytes) std::atomic<uint32_t> need_wakeup;
-  // Not 0: the owner reads lent payloads (lent_payload.hpp) in the peer's memory. It found out by
-  // `memory` of the peer's region, which is all 0 if the owner lends nothing to this peer, and in
-  // the regions of versions before that.
+  // Not 0: the owner reads lent payloads (lent_payload.hpp) in the peer's memory, which it has
+  // recognised by the mark in the peer's region.
   alignas(kSharingBytes) std::atomic<uint32_t> pulls;
-  MemoryOwner memory;
+  // Address and value of the owner's MemoryMark; the value is there before the address. Address 0:
+  // the owner lends this peer nothing, or not yet. So it is in regions of versions before.
+  std::atomic<uint64_t> mark_address;
+  std::atomic<uint64_t> mark_value;
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 static_assert(std::atomic<uint32_t>::is_always_lock_free);

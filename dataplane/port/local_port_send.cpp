@@ -89,9 +89,10 @@ void LocalPort::tx_commit(const TxFrame* frames, unsigned n) {
   for (unsigned i = 0; i < n; ++i) {
     const TxFrame& frame = frames[i];
     const auto slot = static_cast<uint16_t>(frame.cookie);
-    DCHECK(slot_state_[slot] == SlotState::kReserved);
-    if (frame.form != FrameForm::kFrame && !peer_reads_bare_)
-        [[unlikely]] {  // of a burst for a peer that is gone
+    DCHECK(is_reserved(slot_state_[slot]));
+    // Of a burst for a peer that is gone.
+    if (frame.form > peer_takes_ || (frame.form == FrameForm::kLent && !takes_lent()))
+        [[unlikely]] {
       free_slot(slot);
       ++dropped;
       continue;
@@ -99,11 +100,8 @@ void LocalPort::tx_commit(const TxFrame* frames, unsigned n) {
     DCHECK(frame.frame_bytes > 0 && frame.header_bytes <= kFrameHeadroom);
     DCHECK(frame.frame_bytes <= frame.header_bytes + frame.capacity);
     slot_state_[slot] = SlotState::kInFlight;
-    if (frame.form == FrameForm::kLent) [[unlikely]] {
+    if (frame.form == FrameForm::kLent) [[unlikely]]
       slot_state_[slot] = SlotState::kLent;
-      lender_[slot] = frame.lender;
-      LentPayload::set_ticket(frame.payload - LentPayload::kBytes, ++last_ticket_);
-    }
     const uint32_t offset = kFrameHeadroom - frame.header_bytes;
     const Descriptor descriptor{slot, static_cast<uint16_t>(frame.frame_bytes),
                                 Descriptor::pack_offset(offset, frame.form),
@@ -119,22 +117,41 @@ void LocalPort::tx_commit(const TxFrame* frames, unsigned n) {
     count(counters_.tx_dropped, dropped);
 }
 
-void LocalPort::take_back(uint32_t lender) {
+unsigned char* LocalPort::lent_at(uint32_t slot) const {
+  return own_->frame(slot) + kFrameHeadroom - LentPayload::kBytes;
+}
+
+void LocalPort::lend(TxFrame* frame, uint64_t address, uint32_t lender) {
+  const auto slot = static_cast<uint16_t>(frame->cookie);
+  DCHECK(slot_state_[slot] == SlotState::kReserved);
+  slot_state_[slot] = SlotState::kReservedLent;
+  lender_[slot] = lender;
+  LentPayload::store(lent_at(slot), address, ++last_ticket_);
+}
+
+template <class Which>
+void LocalPort::take_back_if(Which&& which) {
+  if (last_ticket_ == 0) return;
   for (uint32_t slot = 0; slot < lender_.size(); ++slot) {
-    if (slot_state_[slot] == SlotState::kLent && lender_[slot] == lender) take_back_slot(slot);
+    if (is_lent(slot_state_[slot]) && which(slot)) LentPayload::set_ticket(lent_at(slot), 0);
   }
   // Whatever the application writes into that memory from here on comes after it.
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
-void LocalPort::take_back_slot(uint32_t slot) {
-  LentPayload::set_ticket(own_->frame(slot) + kFrameHeadroom - LentPayload::kBytes, 0);
+void LocalPort::take_back(uint32_t lender) {
+  take_back_if([&](uint32_t slot) { return lender_[slot] == lender; });
+}
+
+void LocalPort::take_back_memory(uint64_t address, uint64_t bytes) {
+  take_back_if(
+      [&](uint32_t slot) { return LentPayload::load(lent_at(slot)).address - address < bytes; });
 }
 
 void LocalPort::tx_abandon(const TxFrame* frames, unsigned n) {
   for (unsigned i = n; i-- > 0;) {
     const auto slot = static_cast<uint16_t>(frames[i].cookie);
-    DCHECK(slot_state_[slot] == SlotState::kReserved);
+    DCHECK(is_reserved(slot_state_[slot]));
     free_slot(slot);
   }
 }

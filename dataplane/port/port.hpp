@@ -53,7 +53,6 @@ struct TxFrame {
   uint32_t frame_bytes;
   uint64_t cookie;                     // the port's own
   FrameForm form = FrameForm::kFrame;  // others require Port::takes_bare(), Port::takes_lent()
-  uint32_t lender = 0;                 // kLent: by which its payload is taken back
 };
 
 struct RxFrame {
@@ -120,17 +119,23 @@ class Port {
   // As tx_reserve(), of large frames.
   virtual unsigned tx_reserve_large(TxFrame*, unsigned) { return 0; }
 
-  // ---- Payloads that are read from the sender's memory (lent_payload.hpp)
+  // ---- Payloads that are read in the sender's memory (lent_payload.hpp)
   // True while the other end reads them.
   [[nodiscard]] virtual bool takes_lent() const { return false; }
-  // Takes all payloads back that this lender has on the way.
+  // Puts the address of a payload in front of frame->payload, in a reserved frame. From here on it
+  // can be taken back by its lender, a number, or its address. Requires: takes_lent().
+  virtual void lend(TxFrame* /*frame*/, uint64_t /*address*/, uint32_t /*lender*/) {}
+  // Takes back what this lender has lent: what has not been taken yet will not be.
   virtual void take_back(uint32_t /*lender*/) {}
-  // Reads `bytes` bytes of the other end's memory, in a system call. False: some are missing, and
-  // no more are lent to us, as soon as the other end sees it.
+  // Takes back the payloads that begin in this range of memory.
+  virtual void take_back_memory(uint64_t /*address*/, uint64_t /*bytes*/) {}
+  // Reads `bytes` bytes of the other end's memory, in a system call. False: some are missing.
   virtual bool pull(std::span<const iovec> /*to*/, std::span<const iovec> /*from*/,
                     size_t /*bytes*/) {
     return false;
   }
+  // Nothing is lent to us any more, as soon as the other end sees it.
+  virtual void pull_no_more() {}
 
   // Sends frames in this order. Never fails, because a reserved frame can always be sent.
   virtual void tx_commit(const TxFrame* frames, unsigned n) = 0;

@@ -65,8 +65,7 @@ class TxBatch {
   // Port::takes_bare(), as of the last reservation. (A port drops bare packets for a peer that does
   // not take them.)
   [[nodiscard]] bool bare() const { return bare_; }
-  // Port::takes_lent(), likewise.
-  [[nodiscard]] bool takes_lent() const { return takes_lent_; }
+  [[nodiscard]] Port& port() { return *port_; }
 
   // The port itself publishes what was committed.
   void flush() { port_->flush(); }
@@ -109,7 +108,6 @@ class TxBatch {
     full_ = reserved_ == 0;
     if (full_) return nullptr;
     bare_ = port_->takes_bare();
-    takes_lent_ = port_->takes_lent();
     used_ = 1;
     return &frames_[0];
   }
@@ -124,7 +122,6 @@ class TxBatch {
   bool full_for_data_ = false;
   bool unpublished_ = false;  // frames were committed since the last commit()
   bool bare_ = false;
-  bool takes_lent_ = false;
   Large large_ = Large::kNone;
   TxFrame large_frame_;
   std::array<TxFrame, kBurst> frames_;

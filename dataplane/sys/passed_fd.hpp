@@ -11,8 +11,10 @@
 namespace mprdma::dataplane {
 
 // As send(), with these descriptors attached, kSentFdsMax at most. They stay the caller's.
+// `tells_pid`: the kernel confirms the sender's number to a receiver that has SO_PASSCRED.
 inline constexpr size_t kSentFdsMax = 2;
-ssize_t send_with_fds(int socket, const void* bytes, size_t size, std::span<const int> fds);
+ssize_t send_with_fds(int socket, const void* bytes, size_t size, std::span<const int> fds,
+                      bool tells_pid = false);
 
 // As many as a message can carry (SCM_MAX_FD of the kernel): a descriptor that finds no room would
 // be closed within recvmsg(), where closing may block.
@@ -21,6 +23,7 @@ inline constexpr size_t kPassedFdsMax = 253;
 struct PassedFds {
   std::array<int, kPassedFdsMax> fds;
   size_t count = 0;
+  pid_t sender = 0;  // confirmed by the kernel, in our PID namespace; 0: not told, or not there
 };
 
 // As recv(). Descriptors that came along are in *passed, close-on-exec and the caller's to close.

@@ -1,29 +1,33 @@
 #include "dataplane/sys/peer_memory.hpp"
 
-#include <limits>
+#include <algorithm>
+#include <array>
+
+#include "base/check.hpp"
 
 namespace mprdma::dataplane {
 
-bool PeerMemory::open(const MemoryOwner& owner) {
+bool PeerMemory::open(pid_t pid, const MemoryMark& mark) {
   close();
-  if (owner.pid == 0 || owner.pid > static_cast<uint64_t>(std::numeric_limits<pid_t>::max())) {
-    return false;
-  }
-  pid_ = static_cast<pid_t>(owner.pid);
-  uint64_t value = 0;
-  const iovec to{&value, sizeof value};
-  const iovec from{reinterpret_cast<void*>(owner.address), sizeof value};
-  if (!read({&to, 1}, {&from, 1}, sizeof value)) return false;
-  if (value != owner.value) close();
+  if (pid <= 0 || mark.address == 0) return false;
+  pid_ = pid;
+  mark_ = mark;
+  if (!read({}, {}, 0)) close();
   return is_open();
 }
 
 bool PeerMemory::read(std::span<const iovec> to, std::span<const iovec> from, size_t bytes) {
+  CHECK(to.size() <= kPiecesMax && from.size() <= kPiecesMax);
   if (!is_open()) return false;
-  const ssize_t got = process_vm_readv(pid_, to.data(), to.size(), from.data(), from.size(), 0);
-  if (got >= 0 && static_cast<size_t>(got) == bytes) return true;
-  close();
-  return false;
+  uint64_t value = 0;
+  std::array<iovec, kPiecesMax + 1> local;
+  std::array<iovec, kPiecesMax + 1> remote;
+  *std::copy(to.begin(), to.end(), local.begin()) = {&value, sizeof value};
+  *std::copy(from.begin(), from.end(), remote.begin()) = {reinterpret_cast<void*>(mark_.address),
+                                                          sizeof value};
+  const ssize_t got =
+      process_vm_readv(pid_, local.data(), to.size() + 1, remote.data(), from.size() + 1, 0);
+  return got >= 0 && static_cast<size_t>(got) == bytes + sizeof value && value == mark_.value;
 }
 
 }  // namespace mprdma::dataplane

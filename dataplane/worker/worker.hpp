@@ -148,6 +148,8 @@ class Worker {
   void add_client(const mprdma_abi_client* client) { clients_.push_back(client); }
   void remove_client(const mprdma_abi_client* client);
   void forget_cq(Cq* cq);
+  // Called before memory is deregistered: no peer takes payloads there any more.
+  void take_back_memory(uint64_t address, uint64_t bytes);
 
   // ---- Getters
   [[nodiscard]] Port& port() { return *port_; }
@@ -224,7 +226,7 @@ class Worker {
   Turn transmit_connected(QpContext& qp, TxBatch& batch, unsigned* budget, Time now);
   static void write_bare(const wire::BarePacket& header, TxFrame& frame);
   void fill_plain_frame(QpContext& qp, TxFrame& frame);
-  void fill_lent_frame(QpContext& qp, TxFrame& frame);
+  void fill_lent_frame(QpContext& qp, Port& port, TxFrame& frame);
   void take_back(QpContext& qp);
   Turn drop_pathless(QpContext& qp, unsigned* budget, Time now);
   void write_headers(const QpContext& qp, const wire::FrameTemplate& outer,

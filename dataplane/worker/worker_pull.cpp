@@ -13,6 +13,7 @@
 #include "base/check.hpp"
 #include "dataplane/port/lent_payload.hpp"
 #include "dataplane/sys/memory_fault.hpp"
+#include "dataplane/sys/peer_memory.hpp"
 #include "dataplane/worker/copy_to_memory.hpp"
 #include "dataplane/worker/worker.hpp"
 #include "wire/bare_packet.hpp"
@@ -23,7 +24,7 @@ namespace {
 
 constexpr unsigned kRunMax = 16;     // packets of one system call
 constexpr uint32_t kTailBytes = 64;  // of a message, stored last
-static_assert(kTailBytes < kLendMin);
+static_assert(kTailBytes < kLendMin && 2 * kRunMax <= PeerMemory::kPiecesMax);
 
 const unsigned char* lent_of(const RxFrame& frame) {
   return frame.data + wire::BarePacket::kBytes;
@@ -109,6 +110,7 @@ bool Worker::plan_pull(QpContext& qp, const RxFrame& frame, PullRun& run) {
     return false;
   }
   entry.lent = LentPayload::load(lent_of(frame));
+  if (entry.lent.ticket == 0) return false;
   entry.ends = run.plan.message.operation == wire::Operation::kNone;
   for (unsigned i = 0; i < run.count; ++i) {
     const PullRun::Entry& before = run.entries[i];
@@ -131,11 +133,14 @@ bool Worker::plan_pull(QpContext& qp, const RxFrame& frame, PullRun& run) {
 void Worker::pull_run(QpContext& qp, Port& port, std::span<const RxFrame> frames, PullRun& run,
                       Time now) {
   ++counters_.pulls;
-  bool all = port.pull(run.local.all(), run.remote.all(), run.bytes);
-  for (unsigned i = 0; i < run.count && all; ++i) {
-    all = run.entries[i].lent.still_stands(lent_of(frames[i]));
+  const bool read = port.pull(run.local.all(), run.remote.all(), run.bytes);
+  bool stand = true;
+  for (unsigned i = 0; i < run.count && stand; ++i) {
+    stand = run.entries[i].lent.still_stands(lent_of(frames[i]));
   }
-  if (!all) {
+  if (!read || !stand) {
+    // Memory that was taken back may be gone; otherwise the next payload will be no better.
+    if (stand) port.pull_no_more();
     counters_.drop_not_pulled += run.count;
     return;
   }
@@ -169,13 +174,18 @@ bool Worker::receive_pulled(const Source& from, QpContext& qp, const RxFrame& fr
     ++wire_drops_[wire::DropReason::kBadLength];
     return false;
   }
-  unsigned char* const buffer = pull_buffers_.take();
+  unsigned char* const buffer = lent.ticket != 0 ? pull_buffers_.take() : nullptr;
+  if (buffer == nullptr) {
+    ++counters_.drop_not_pulled;
+    return false;
+  }
   const iovec to{buffer, packet.payload_len};
   const iovec theirs{reinterpret_cast<void*>(lent.address), packet.payload_len};
-  if (buffer != nullptr) ++counters_.pulls;
+  ++counters_.pulls;
+  const bool read = from.port->pull({&to, 1}, {&theirs, 1}, packet.payload_len);
+  const bool stands = lent.still_stands(lent_of(frame));
   bool held = false;
-  if (buffer != nullptr && from.port->pull({&to, 1}, {&theirs, 1}, packet.payload_len) &&
-      lent.still_stands(lent_of(frame))) {
+  if (read && stands) {
     counters_.payload_bytes_pulled += packet.payload_len;
     rx_frame_ = nullptr;
     decoded_.payload_offset = 0;
@@ -183,9 +193,10 @@ bool Worker::receive_pulled(const Source& from, QpContext& qp, const RxFrame& fr
     pulled.data = buffer;
     held = receive_packet(from, &qp, pulled, answers, now);
   } else {
+    if (stands) from.port->pull_no_more();
     ++counters_.drop_not_pulled;
   }
-  if (buffer != nullptr && !held) pull_buffers_.give_back(buffer);
+  if (!held) pull_buffers_.give_back(buffer);
   return held;
 }
 

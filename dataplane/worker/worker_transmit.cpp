@@ -108,8 +108,8 @@ Worker::Turn Worker::transmit_connected(QpContext& qp, TxBatch& batch, unsigned*
       return Turn::kRefused;
     }
     if (batch.bare() && qp.qp.poll_plain(now, tx_plain_)) {
-      if (batch.takes_lent() && may_lend(tx_plain_.header)) {
-        fill_lent_frame(qp, *frame);
+      if (may_lend(tx_plain_.header) && batch.port().takes_lent()) {
+        fill_lent_frame(qp, batch.port(), *frame);
       } else {
         frame = frame_for(tx_plain_.header.payload_len, *frame, batch);
         if (frame != nullptr) fill_plain_frame(qp, *frame);
@@ -164,25 +164,32 @@ void Worker::fill_plain_frame(QpContext& qp, TxFrame& frame) {
 }
 
 // tx_plain_ goes into the frame, without its payload.
-void Worker::fill_lent_frame(QpContext& qp, TxFrame& frame) {
+void Worker::fill_lent_frame(QpContext& qp, Port& port, TxFrame& frame) {
   const wire::BarePacket& header = tx_plain_.header;
-  unsigned char* const lent = frame.payload - LentPayload::kBytes;
-  std::memcpy(lent, &tx_plain_.from, sizeof(tx_plain_.from));
-  std::memcpy(lent - wire::BarePacket::kBytes, &header, wire::BarePacket::kBytes);
+  port.lend(&frame, tx_plain_.from, qp.qp.qpn().value());
+  std::memcpy(frame.payload - LentPayload::kBytes - wire::BarePacket::kBytes, &header,
+              wire::BarePacket::kBytes);
   frame.header_bytes = frame.frame_bytes = wire::BarePacket::kBytes + LentPayload::kBytes;
   frame.form = FrameForm::kLent;
-  frame.lender = qp.qp.qpn().value();
   qp.lends = true;
   counters_.payload_bytes_lent += header.payload_len;
   qp.bytes_out += header.payload_len;
   ++counters_.frames_out;
 }
 
-// The application may use the memory of its requests anew: nobody reads it from here on.
+// The application may use the memory of its requests anew: what the peer has not taken by now, it
+// will not take.
 void Worker::take_back(QpContext& qp) {
   if (!qp.lends) return;
   qp.lends = false;
   (qp.ring != nullptr ? *qp.ring->port : *port_).take_back(qp.qp.qpn().value());
+}
+
+// The same, of memory that is about to be registered no more. The packets are lost, and repeated.
+void Worker::take_back_memory(uint64_t address, uint64_t bytes) {
+  port_->take_back_memory(address, bytes);
+  if (daemon_ == nullptr) return;
+  for (DirectRing* ring : daemon_->rings()) ring->port->take_back_memory(address, bytes);
 }
 
 // Nobody answers at the peer's address: what is sent is dropped, so that the transport's timers see

@@ -20,6 +20,7 @@
 #include "base/check.hpp"
 #include "dataplane/port/lent_payload.hpp"
 #include "dataplane/port/local_port.hpp"
+#include "dataplane/sys/passed_fd.hpp"
 #include "wire/bare_packet.hpp"
 
 namespace mprdma::test {
@@ -110,27 +111,16 @@ class RingProgramme {
         geometry_.large_stride,
         geometry_.large_slots > 0 ? dataplane::local::kReadsBare : 0};
     std::memcpy(region_, &identity, sizeof identity);
-    header().memory = {static_cast<uint64_t>(getpid()),
-                       reinterpret_cast<uint64_t>(&header().memory.value), 0x5ec2e7};
+    header().mark_value = 0x5ec2e7;
+    header().mark_address = reinterpret_cast<uint64_t>(&header().mark_value);
     CHECK(fcntl(memory_, F_ADD_SEALS,
                 F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | F_SEAL_FUTURE_WRITE) == 0);
   }
 
   void greet() {
-    uint32_t message[4] = {0x4c503031, 1, 0, 0};
-    iovec vector{message, sizeof message};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-    msghdr header{};
-    header.msg_iov = &vector;
-    header.msg_iovlen = 1;
-    header.msg_control = control;
-    header.msg_controllen = sizeof control;
-    cmsghdr* rights = CMSG_FIRSTHDR(&header);
-    rights->cmsg_level = SOL_SOCKET;
-    rights->cmsg_type = SCM_RIGHTS;
-    rights->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(rights), &memory_, sizeof(int));
-    CHECK(sendmsg(peer_, &header, MSG_NOSIGNAL) == sizeof message);
+    const uint32_t message[4] = {0x4c503031, 1, 0, 0};
+    CHECK(dataplane::send_with_fds(peer_, message, sizeof message, std::span(&memory_, 1), true) ==
+          sizeof message);
   }
 
   // ---- What the peer does
@@ -242,7 +232,8 @@ class RingProgramme {
         if (port_->arm()) port_->disarm();
         return;
       case 7:
-        return port_->take_back(kLender);
+        byte() % 2 == 0 ? port_->take_back(kLender) : port_->take_back_memory(byte(), byte());
+        return;
       case 8:
         return pull();
       default:
@@ -296,13 +287,12 @@ class RingProgramme {
       std::memset(frames[i].payload, 0x5a, 64);
       frames[i].header_bytes = 0;
       frames[i].frame_bytes = 64;
-      frames[i].lender = 0;
       frames[i].form =
           port_->takes_bare() ? dataplane::FrameForm::kBare : dataplane::FrameForm::kFrame;
       if (port_->takes_lent() && byte() % 2 == 0) {
         frames[i].form = dataplane::FrameForm::kLent;
         frames[i].header_bytes = 64;
-        frames[i].lender = kLender;
+        port_->lend(&frames[i], byte(), kLender);
       }
     }
     if (byte() % 8 == 0 && reserved_.size() < 64) {
@@ -320,6 +310,7 @@ class RingProgramme {
     const iovec from{there ? region_ : reinterpret_cast<void*>(word()), bytes.size()};
     const bool done = port_->pull({&to, 1}, {&from, 1}, bytes.size());
     CHECK(!done || !stranger_);
+    if (byte() % 8 == 0) port_->pull_no_more();
     CHECK(!done || !there || std::memcmp(bytes.data(), region_, sizeof(uint64_t)) == 0);
   }
 

@@ -116,5 +116,21 @@ TEST_F(HostileEngineTest, BadDescriptorsOfPacketsInTheHeaderAreCountedDrops) {
   expect_next_peer_works();
 }
 
+// It may be the mark of any process.
+TEST_F(HostileEngineTest, APeerThatDoesNotHaveTheMarkThatItShowsIsNotRead) {
+  attach_to_engine();
+  const uint64_t word = 1;
+  peer_->header().mark_value = word + 1;
+  peer_->header().mark_address = reinterpret_cast<uint64_t>(&word);
+  port_->service(now());
+  uint64_t copy = 0;
+  const iovec to{&copy, sizeof copy};
+  const iovec from{const_cast<uint64_t*>(&word), sizeof copy};
+  EXPECT_FALSE(port_->pull({&to, 1}, {&from, 1}, sizeof copy));
+  peer_->header().pulls = 1;
+  EXPECT_TRUE(port_->takes_lent()) << "it may read us, if the kernel lets it";
+  expect_next_peer_works();
+}
+
 }  // namespace
 }  // namespace mprdma::dataplane

@@ -16,43 +16,47 @@ class PeerMemoryTest : public ::testing::Test {
     const iovec from{reinterpret_cast<void*>(address), sizeof word};
     return memory.read({&to, 1}, {&from, 1}, sizeof word) && word == value;
   }
-  const uint64_t value = 0x1234;
   // This process plays the peer.
-  const MemoryOwner owner{static_cast<uint64_t>(getpid()), reinterpret_cast<uint64_t>(&value),
-                          value};
+  uint64_t value = 0x1234;
+  const MemoryMark mark{reinterpret_cast<uint64_t>(&value), value};
   PeerMemory memory;
 };
 
 TEST_F(PeerMemoryTest, IsReadAfterItsOwnerHasBeenRecognised) {
-  EXPECT_FALSE(read(owner.address)) << "not yet";
-  ASSERT_TRUE(memory.open(owner));
-  EXPECT_TRUE(read(owner.address));
+  EXPECT_FALSE(read(mark.address)) << "not yet";
+  ASSERT_TRUE(memory.open(getpid(), mark));
+  EXPECT_TRUE(read(mark.address));
   memory.close();
-  EXPECT_FALSE(read(owner.address));
+  EXPECT_FALSE(read(mark.address));
 }
 
 TEST_F(PeerMemoryTest, OfAnotherProcessIsNotRead) {
-  std::array<MemoryOwner, 5> others;
-  others.fill(owner);
-  others[0].pid = 0;
-  others[1].pid = 1ULL << 40 | owner.pid;  // no process number
-  others[2].pid = 0x3fffffff;              // above what Linux hands out
-  others[3].address = 0;
-  others[4].value = value + 1;  // the number means another process here
-  for (const MemoryOwner& other : others) {
-    EXPECT_FALSE(memory.open(other));
-    EXPECT_FALSE(memory.is_open());
-    EXPECT_FALSE(read(owner.address));
-  }
+  constexpr pid_t kNobody = 0x3fffffff;  // above what Linux hands out
+  for (const pid_t pid : {0, -1, kNobody}) EXPECT_FALSE(memory.open(pid, mark));
+  EXPECT_FALSE(memory.open(getpid(), {0, value}));
+  EXPECT_FALSE(memory.open(getpid(), {mark.address, value + 1})) << "not the process of this mark";
+  EXPECT_FALSE(memory.is_open());
+  EXPECT_FALSE(read(mark.address));
 }
 
-TEST_F(PeerMemoryTest, IsNotReadAnyMoreOnceItWasNotThere) {
-  ASSERT_TRUE(memory.open(owner));
+TEST_F(PeerMemoryTest, OfWhichAPartIsNotThereIsNotReadWhole) {
+  ASSERT_TRUE(memory.open(getpid(), mark));
   std::array<uint64_t, 2> words{};
   const iovec to{words.data(), sizeof words};
-  const std::array from{iovec{reinterpret_cast<void*>(owner.address), 8}, iovec{nullptr, 8}};
-  EXPECT_FALSE(memory.read({&to, 1}, from, sizeof words)) << "half of it";
-  EXPECT_FALSE(read(owner.address));
+  const std::array from{iovec{reinterpret_cast<void*>(mark.address), 8}, iovec{nullptr, 8}};
+  EXPECT_FALSE(memory.read({&to, 1}, from, sizeof words));
+  EXPECT_TRUE(read(mark.address)) << "the rest is";
+}
+
+// The number means another process by now, or another program.
+TEST_F(PeerMemoryTest, WithoutItsMarkIsNotReadAnyMore) {
+  ASSERT_TRUE(memory.open(getpid(), mark));
+  const uint64_t other = value;
+  value = 0;
+  uint64_t word = 0;
+  const iovec to{&word, sizeof word};
+  const iovec from{const_cast<uint64_t*>(&other), sizeof word};
+  EXPECT_FALSE(memory.read({&to, 1}, {&from, 1}, sizeof word));
 }
 
 }  // namespace

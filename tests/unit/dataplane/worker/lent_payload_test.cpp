@@ -66,7 +66,8 @@ class LentPayloads : public ::testing::Test {
   void SetUp() override {
     ASSERT_TRUE(run_until([&] { return a.worker->link_up() && b.worker->link_up(); }));
     connect();
-    ASSERT_TRUE(a.worker->port().takes_lent() && b.worker->port().takes_lent());
+    ASSERT_TRUE(
+        run_until([&] { return a.worker->port().takes_lent() && b.worker->port().takes_lent(); }));
   }
   // Another pair of queue pairs, which agree and hear each other.
   void connect() {
@@ -251,6 +252,53 @@ TEST_F(LentPayloads, OfAFlushedRequestBehindARefusedOneAreNotTaken) {
   EXPECT_EQ(counters().drop_not_pulled, 1u);
   EXPECT_EQ(b.worker->frames_borrowed(), 1u) << "the SEND, which waits for its receive";
   EXPECT_EQ(received(), before);
+}
+
+TEST_F(LentPayloads, OfARequestThatFailsWhileItIsSentAreNotTaken) {
+  auto& wqe = a.begin_send(*qp_a, MPRDMA_ABI_WRITE, 2,
+                           {{source.addr() + kMemory - 2 * kSegment, 3 * kSegment, source.key}});
+  wqe.remote_addr = mr_b->addr();
+  wqe.rkey = mr_b->key;
+  a.end_send(*qp_a);
+  const uint64_t before = received();
+  pass();
+  a.worker->run(a.now);
+  ASSERT_GT(a.worker->counters().payload_bytes_lent, 0u) << "its first packets have left";
+  mprdma_abi_cqe cqe{};
+  ASSERT_TRUE(cq_a->poll(&cqe));
+  EXPECT_EQ(cqe.status, MPRDMA_ABI_WC_LOC_PROT_ERR);
+  pass();
+  b.worker->run(b.now);
+  EXPECT_EQ(received(), before);
+}
+
+TEST_F(LentPayloads, OfMemoryThatIsRegisteredNoMoreAreNotTaken) {
+  write(kSegment, 0, 0);
+  pass();
+  a.worker->run(a.now);
+  const mprdma_abi_handle in{source.key, 0};
+  ASSERT_EQ(a.execute(MPRDMA_ABI_DEREG_MR, in), 0);
+  source.allow(false);
+  const uint64_t before = received();
+  mprdma_abi_cqe cqe{};
+  ASSERT_TRUE(run_until([&] { return cq_a->poll(&cqe); }));
+  EXPECT_EQ(cqe.status, MPRDMA_ABI_WC_LOC_PROT_ERR);
+  EXPECT_EQ(received(), before);
+  EXPECT_TRUE(a.worker->port().takes_lent()) << "nothing else is wrong";
+}
+
+TEST_F(LentPayloads, AreReadNoMoreOnceTheyAreTakenBack) {
+  write(kSegment, 0, 0);
+  pass();
+  a.worker->run(a.now);
+  EXPECT_EQ(a.move_to(*qp_a, MPRDMA_ABI_QPS_ERR), 0);
+  source.allow(false);
+  const uint64_t pulls = counters().pulls;
+  pass();
+  b.worker->run(b.now);
+  EXPECT_EQ(counters().drop_not_pulled, 1u);
+  EXPECT_EQ(counters().pulls, pulls);
+  EXPECT_TRUE(a.worker->port().takes_lent()) << "others go on";
 }
 
 // Behind a SEND for which there is no receive yet.
