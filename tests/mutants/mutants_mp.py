@@ -150,4 +150,12 @@ MUTANTS = [
         "a stale or forged acknowledgement decides how the peer places",
         killer="unit",
     ),
+    mutant(
+        "planned-writes-need-no-order",
+        "mp/responder_plain.cpp",
+        "  if (packet.psn != plan.next.value() || !continues_plain(",
+        "  if (!continues_plain(",
+        "a WRITE behind a lost one is acknowledged as if that had come",
+        killer="unit",
+    ),
 ]
