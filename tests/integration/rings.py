@@ -1,6 +1,7 @@
 """Cases of direct rings: what two processes of mprdmad's device exchange without it."""
 
 import os
+import pathlib
 import random
 import re
 import signal
@@ -35,15 +36,29 @@ def start_pair(wire, as_user=None, ops=2000):
             wire.start(1, [program, "--client", path, *traffic])]  # fmt: skip
 
 
+def pulled(pair):
+    """Bytes that the two have read in each other's memory."""
+    counted = re.findall(r"payload_bytes_pulled (\d+)", "".join(p.output() for p in pair))
+    return sum(map(int, counted))
+
+
+def may_pull():
+    """Processes of one user may read each other's memory here."""
+    scope = pathlib.Path("/proc/sys/kernel/yama/ptrace_scope")
+    return os.geteuid() == 0 or not scope.exists() or scope.read_text().strip() == "0"
+
+
 def rings(policy, *, used, **variables):
-    """Contents are checked, and who carried the frames."""
+    """Contents are checked, and who carried the frames and the long payloads."""
 
     def run(wire):
         deadline = time.monotonic() + 120
         wire.extra.update(variables, MPRDMA_COUNTERS="1")
         daemon = wire.start_daemon(deadline, *policy)
-        for process in start_pair(wire):
+        pair = start_pair(wire)
+        for process in pair:
             process.wait(deadline)
+        expect((pulled(pair) > 0) == (used and may_pull()), f"{pulled(pair)} bytes were read")
         counted = counters_of(daemon, deadline)
         frames, made = counted.get("nic_frames_in", 0), counted.get("nic_rings_made", 0)
         expect((made > 0) == used, f"{made} rings were made")
@@ -126,6 +141,7 @@ def other_user(policy, *, used):
         wait_until(lambda: all(p.status == 0 for p in pair), deadline, "their end")
         counted = counters_of(daemon, deadline)
         expect((counted.get("nic_rings_made", 0) > 0) == used, f"rings: {counted}")
+        expect(pulled(pair) == 0, "memory of another user was read")
 
     return run
 
