@@ -83,6 +83,7 @@ class Commands {
   int alloc_pd(const mprdma_abi_client* client, const Call& call);
   int free_pd(const mprdma_abi_client* client, const Call& call);
   int reg_mr(const mprdma_abi_client* client, const Call& call);
+  void take_back(Key key);
   int dereg_mr(const mprdma_abi_client* client, const Call& call);
   int rereg_mr(const mprdma_abi_client* client, const Call& call);
   int alloc_mw(const mprdma_abi_client* client, const Call& call);

@@ -127,13 +127,19 @@ int Commands::rereg_mr(const mprdma_abi_client* client, const Call& call) {
     const int error = probe_memory(region.addr, region.length, true);
     if (error != 0) return error;
   }
-  const MemoryRegion& before = *worker_.mrs().find(Key(in.handle));
-  worker_.take_back_memory(before.addr, before.length);
+  if (moves || changes_pd) take_back(Key(in.handle));
   worker_.mrs().change(region, later);
   --pds_[it->second.pd].users;
   ++pd->users;
   it->second = {client, region.pd, later};
   return write_output(call, reg_mr_out(region.key));
+}
+
+// Called before a region is no longer what it was. What other regions have lent at these addresses
+// comes back, too, and is sent again.
+void Commands::take_back(Key key) {
+  const MemoryRegion& region = *worker_.mrs().find(key);
+  if (region.kind == MemoryKind::kRegion) worker_.take_back_memory(region.addr, region.length);
 }
 
 int Commands::dereg_mr(const mprdma_abi_client* client, const Call& call) {
@@ -146,8 +152,7 @@ int Commands::dereg_mr(const mprdma_abi_client* client, const Call& call) {
     if ((in.reserved & MPRDMA_ABI_DEREG_UNBINDS) == 0) return EBUSY;
     worker_.mrs().memory().unbind_windows_of(key);
   }
-  const MemoryRegion& region = *worker_.mrs().find(key);
-  worker_.take_back_memory(region.addr, region.length);
+  take_back(key);
   worker_.mrs().remove(key);
   --pds_[it->second.pd].users;
   mrs_.erase(it);

@@ -293,8 +293,11 @@ void Control::adopt(int fd, Time now) {
   const std::array<int, 2> fds = {wake_fd_, own_memfd_};
   const std::span<const int> passed = std::span(fds).subspan(trusts_ && wake_fd_ >= 0 ? 0 : 1);
   // A peer that refused at once has closed the socket already: receive() reads the reason.
-  const bool greeted = send_message(fd, MessageType::kHello, Refusal::kNone, 0, passed, trusts_) ||
-                       errno == EPIPE || errno == ECONNRESET;
+  // The kernel refuses to tell a number if this process has a user or group without a name.
+  const bool greeted =
+      (trusts_ && send_message(fd, MessageType::kHello, Refusal::kNone, 0, passed, true)) ||
+      send_message(fd, MessageType::kHello, Refusal::kNone, 0, passed) || errno == EPIPE ||
+      errno == ECONNRESET;
   // Until the peer's Hello is here.
   if (trusts_) hear_pids(fd, true);
   peer_pid_ = 0;

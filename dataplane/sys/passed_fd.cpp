@@ -67,7 +67,7 @@ ssize_t receive_with_fds(int socket, void* bytes, size_t size, PassedFds* passed
     }
     if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
     const size_t fds = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (size_t i = 0; i < fds; ++i) {
+    for (size_t i = 0; i < fds && passed->count < kPassedFdsMax; ++i) {
       std::memcpy(&passed->fds[passed->count++], CMSG_DATA(c) + i * sizeof(int), sizeof(int));
     }
   }

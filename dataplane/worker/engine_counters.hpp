@@ -26,7 +26,7 @@ namespace mprdma::dataplane {
   X(payload_bytes_out, "bytes copied from registered memory to frames")                       \
   X(payload_bytes_lent, "bytes left in registered memory for the peer to read")               \
   X(payload_bytes_pulled, "bytes read in the peer's memory; payload_bytes_in has them too")   \
-  X(pulls, "system calls that read the peer's memory")                                        \
+  X(pulls, "times that the peer's memory was read")                                           \
   X(drop_not_pulled, "packets whose payload was not there, was taken back, or found no room") \
   X(drop_wrong_mac, "frames for another Ethernet address")                                    \
   X(drop_wrong_destination, "packets for an IP address that is not ours")                     \

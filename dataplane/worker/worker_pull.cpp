@@ -105,13 +105,14 @@ unsigned Worker::receive_lent(const Source& from, std::span<const RxFrame> frame
 bool Worker::plan_pull(QpContext& qp, const RxFrame& frame, PullRun& run) {
   PullRun::Entry& entry = run.entries[run.count];
   std::memcpy(&entry.packet, frame.data, sizeof(entry.packet));
+  entry.lent = LentPayload::load(lent_of(frame));
+  // With it, the plan becomes the run's; without it, the run's is as it was.
+  transport::PlannedWrites plan = run.plan;
   if (Qpn(entry.packet.dest_qpn) != qp.qp.qpn() || entry.packet.payload_len < kLendMin ||
-      !qp.qp.plan_plain_write(entry.packet, run.plan, &entry.to)) {
+      entry.lent.ticket == 0 || !qp.qp.plan_plain_write(entry.packet, plan, &entry.to)) {
     return false;
   }
-  entry.lent = LentPayload::load(lent_of(frame));
-  if (entry.lent.ticket == 0) return false;
-  entry.ends = run.plan.message.operation == wire::Operation::kNone;
+  entry.ends = plan.message.operation == wire::Operation::kNone;
   for (unsigned i = 0; i < run.count; ++i) {
     const PullRun::Entry& before = run.entries[i];
     if (before.ends && entry.to < before.end() &&
@@ -119,6 +120,7 @@ bool Worker::plan_pull(QpContext& qp, const RxFrame& frame, PullRun& run) {
       return false;
     }
   }
+  run.plan = plan;
   run.local.add(entry.to, entry.body());
   if (entry.ends) {
     run.local.add(reinterpret_cast<uint64_t>(run.tails[run.count].data()), kTailBytes);
