@@ -224,7 +224,7 @@ class LocalPort final : public Port {
   FrameForm peer_takes_ = FrameForm::kFrame;  // the highest of the forms that it may be sent
   bool peer_reads_beside_ = false;
   bool stranger_;
-  bool lends_;                 // what we are made for: payloads stay where they are
+  bool lends_;                 // Options::lends, of an engine, towards a peer that is no stranger
   bool shows_memory_ = false;  // to this peer
   bool looked_at_memory_ = false;
   const uint64_t mark_;  // stands in our memory, for peers that we trust to recognise it by

@@ -81,7 +81,7 @@ class Control {
 
   // Connected, but the other end has neither accepted nor refused yet.
   [[nodiscard]] bool agreeing() const { return state_ == State::kHandshake; }
-  // The peer of this connection: of our user and PID namespace, or somebody who was given.
+  // The peer of this connection has our user and PID namespace; Role::kAdopted: it is no stranger.
   [[nodiscard]] bool trusts_peer() const { return trusts_; }
   // The number of that process here, as the kernel says; 0: it is not known, or not trusted.
   [[nodiscard]] pid_t peer_pid() const { return peer_pid_; }

@@ -12,6 +12,7 @@ inline constexpr uint32_t kMessageMagic = 0x4c503031;  // "LP01"; changes with t
 
 // kHello carries the sender's memfd as its last descriptor, and before it, to a peer that the
 // sender trusts, the eventfd that wakes the sender; earlier versions send and keep the memfd alone.
+// To such a peer the kernel also tells the sender's process number (SCM_CREDENTIALS).
 enum class MessageType : uint32_t { kHello = 1, kWake = 2, kRefused = 3 };
 enum class Refusal : uint32_t { kNone = 0, kBusy = 1, kUser = 2, kRegion = 3 };
 

@@ -129,7 +129,8 @@ class Port {
   virtual void take_back(uint32_t /*lender*/) {}
   // Takes back the payloads that begin in this range of memory.
   virtual void take_back_memory(uint64_t /*address*/, uint64_t /*bytes*/) {}
-  // Reads `bytes` bytes of the other end's memory, in a system call. False: some are missing.
+  // Reads `bytes` bytes of the other end's memory, in a system call. False: some are missing. `to`
+  // and `from` have PeerMemory::kPiecesMax pieces at most (sys/peer_memory.hpp), and as many bytes.
   virtual bool pull(std::span<const iovec> /*to*/, std::span<const iovec> /*from*/,
                     size_t /*bytes*/) {
     return false;

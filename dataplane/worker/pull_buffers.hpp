@@ -30,7 +30,6 @@ class PullBuffers {
   [[nodiscard]] bool owns(const unsigned char* address) const {
     return address >= memory_.get() && address < memory_.get() + size_t{kCount} * kBytes;
   }
-  [[nodiscard]] uint32_t in_use() const { return kCount - free_count_; }
 
  private:
   static constexpr uint32_t kCount = 64;

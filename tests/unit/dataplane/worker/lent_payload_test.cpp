@@ -287,8 +287,8 @@ TEST_F(LentPayloads, OfMemoryThatIsRegisteredNoMoreAreNotTaken) {
   EXPECT_TRUE(a.worker->port().takes_lent()) << "nothing else is wrong";
 }
 
-// Another region there goes away: its memory is what counts, so the rest is taken before, and the
-// whole arrives in the end.
+// Another region is deregistered that covers the second of four packets. That packet is lost, and
+// the request succeeds.
 TEST_F(LentPayloads, OfWhichAPartIsTakenBackArriveAllTheSame) {
   mprdma_abi_reg_mr in{
       source.addr() + kSegment, kSegment, source.addr() + kSegment, a.pd, Host::kAllRights, 0, 0};
