@@ -183,6 +183,11 @@ class Qp {
     return mp != nullptr && core_.receives.has_done() && !mp->completion_ready() &&
            core_.receives.pop_plain(out);
   }
+  // False: poll_completion() has nothing.
+  [[nodiscard]] bool may_complete() {
+    const MpConnection* const mp = in_rts();
+    return mp == nullptr || mp->completion_ready() || core_.receives.has_done();
+  }
 
   // False: no packet that it sends now has a payload longer than the path MTU.
   [[nodiscard]] bool sends_long() const {

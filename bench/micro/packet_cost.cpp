@@ -9,7 +9,8 @@
 //   write-4k     WRITEs of 4096 bytes, one packet each, posted one by one
 //   write-64k    WRITEs of 64 KiB
 //   read-64k     READs of 64 KiB
-//   ping-pong    8 bytes there, 8 bytes back; a message is one of them
+//   ping-pong    8 bytes there, 8 bytes back, the acknowledgement beside the answer, as between two
+//                applications that poll; a message is one of them
 //
 // Prints the number of messages and data packets. Under callgrind, only what the functions named
 // sender_* and receiver_* call is collected (bench/packet_cost gives the options).
@@ -116,13 +117,15 @@ void stream(Pair& pair, const Case& what, uint64_t messages) {
 void ping_pong(Pair& pair, uint64_t messages) {
   WorkerEnd* from = &pair.a;
   WorkerEnd* to = &pair.b;
+  constexpr Duration kPatience = Duration::us(3);
+  pair.a.keep_acks(kPatience);
+  pair.b.keep_acks(kPatience);
   for (uint64_t i = 0; i < messages; ++i) {
     pair.pass(Duration::us(1));
     sender_post(from, MPRDMA_ABI_WRITE, 8);
     sender_send(from);
     receiver_run(to);
-    sender_run(from);
-    sender_poll(from);
+    sender_poll(to);
     std::swap(from, to);
   }
 }

@@ -112,6 +112,7 @@ class WorkerEnd {
     }
     return found;
   }
+  void keep_acks(Duration patience) { worker_->set_ack_patience(patience); }
   void service() { worker_->service(now); }
   [[nodiscard]] bool link_up() const { return worker_->link_up(); }
   [[nodiscard]] bool busy() const { return worker_->busy(); }

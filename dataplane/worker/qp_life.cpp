@@ -252,7 +252,8 @@ void Worker::reschedule(QpContext& qp) {
     changes |= qp.qp.take_changes();
     fail_if_cq_lost(qp);
     if (qp.backlog) mprdma_abi_ring_doorbell(doorbells_.get(), slot_of(qp.qp.qpn()));
-    if (qp.qp.sends_outstanding() == 0) changes |= transport::kOthersChanged;
+    if (!qp.waiting_since.is_never()) changes |= transport::kOthersChanged;
+    if (qp.qp.sends_outstanding() == 0) changes |= transport::kBusyChanged;
   }
   if (qp.qp.owes_ack() && !qp.owing) {
     qp.owing = true;
@@ -260,6 +261,7 @@ void Worker::reschedule(QpContext& qp) {
     owing_qps_ = &qp;
   }
   if ((changes & transport::kOthersChanged) != 0) reschedule_others(qp);
+  if ((changes & transport::kBusyChanged) != 0) note_busy(qp);
   if ((changes & transport::kSendingChanged) != 0 && qp.qp.wants_to_send() && can_send(qp)) {
     scheduler_.push(qp);
   }
@@ -272,6 +274,9 @@ void Worker::reschedule_others(QpContext& qp) {
   fail_if_cq_lost(qp);
   if (qp.ring_due) choose_ring(qp);
   note_waiting(qp);
+}
+
+void Worker::note_busy(QpContext& qp) {
   const bool busy = qp.qp.busy();
   if (busy != qp.busy) {
     qp.busy = busy;

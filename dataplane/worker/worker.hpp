@@ -338,6 +338,7 @@ class Worker {
   static const transport::SharedReceives* find_xrc_srq(void* host, uint32_t xrcd, uint32_t srqn);
   void reschedule(QpContext& qp);
   void reschedule_others(QpContext& qp);
+  void note_busy(QpContext& qp);
   void set_timer(QpContext& qp);
   void fail(QpContext& qp);
   void fail_if_cq_lost(QpContext& qp);

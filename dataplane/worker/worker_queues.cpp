@@ -322,7 +322,7 @@ bool Worker::drain_completions(QpContext& qp) {
     write_plain_receive(qp, receive);
   }
   Completion completion;
-  while (qp.qp.poll_completion(completion)) {
+  while (qp.qp.may_complete() && qp.qp.poll_completion(completion)) {
     write_completion(qp, completion);
     any = true;
   }

@@ -166,9 +166,10 @@ void World::check_changes(Node& node, uint32_t q) {
   expect(named(transport::kDeadlineChanged) || now.deadline >= before.deadline || runs,
          "n{} qp{}: a deadline {} ns earlier without a word", node.number, q,
          (before.deadline - now.deadline).count_ns());
-  expect(named(transport::kOthersChanged) || (now.state == before.state && now.busy <= before.busy),
-         "n{} qp{}: is in state {}, busy {}, without a word", node.number, q,
-         static_cast<int>(now.state), now.busy);
+  expect(named(transport::kBusyChanged) || now.busy <= before.busy,
+         "n{} qp{}: is busy without a word", node.number, q);
+  expect(named(transport::kOthersChanged) || now.state == before.state,
+         "n{} qp{}: is in state {} without a word", node.number, q, static_cast<int>(now.state));
 }
 
 // ---- Attributes --------------------------------------------------------------------------------

@@ -164,8 +164,9 @@ using QpChanges = uint8_t;
 inline constexpr QpChanges kCompletionsChanged = 1 << 0;  // poll_completion() may have one
 inline constexpr QpChanges kSendingChanged = 1 << 1;      // wants_to_send() may have become true
 inline constexpr QpChanges kDeadlineChanged = 1 << 2;     // next_deadline() may be earlier
-inline constexpr QpChanges kOthersChanged = 1 << 3;       // poll_event(), busy(), state(), ...
-inline constexpr QpChanges kAllChanged = 0xf;
+inline constexpr QpChanges kBusyChanged = 1 << 3;         // busy() may have become true
+inline constexpr QpChanges kOthersChanged = 1 << 4;       // poll_event(), state(), ...
+inline constexpr QpChanges kAllChanged = 0x1f;
 
 // A frame that the host lent: opaque to the transport, which returns it in RxActions::released.
 using FrameHandle = uint64_t;

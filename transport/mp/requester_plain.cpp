@@ -75,7 +75,8 @@ PlainSend Requester::send_plain(Time now, const PlainRequest& request, PlainPack
     core_.changes |= first ? kAllChanged : kSendingChanged;
     return PlainSend::kPosted;
   }
-  core_.changes |= first ? kAllChanged : sender_.idle() ? kDeadlineChanged : 0;
+  core_.changes |= first ? kBusyChanged : 0;
+  core_.changes |= sender_.idle() ? kDeadlineChanged : 0;
   begin_plain(*work);
   const wire::Opcode opcode =
       request.opcode == WorkOpcode::kWrite ? wire::Opcode::kMpWriteOnly : wire::Opcode::kMpSendOnly;
