@@ -11,11 +11,11 @@
 #include <new>
 
 #include "dataplane/engine/all_counters.hpp"
-#include "dataplane/engine/no_cancellation.hpp"
 #include "dataplane/open_port.hpp"
 #include "dataplane/port/fault_port.hpp"
 #include "dataplane/port/frame_size.hpp"
 #include "dataplane/sys/memory_fault.hpp"
+#include "dataplane/sys/no_cancellation.hpp"
 #include "dataplane/worker/qp_params.hpp"
 
 namespace mprdma::dataplane {
@@ -82,7 +82,8 @@ Engine::Engine(const Config& config, std::unique_ptr<Port> port, uint64_t seed,
       trace_(std::move(trace)),
       worker_(worker_config(config, seed, trace_.get()), std::move(port), clock_now()),
       commands_(worker_),
-      progress_(worker_, config.away_max, config.real_time, trace_.get()) {}
+      progress_(worker_, config.away_max, config.real_time, trace_.get()),
+      port_calls_system_(worker_.port().info().calls_system) {}
 
 Engine::~Engine() {
   progress_.stop();
@@ -273,14 +274,14 @@ int Engine::execute_entry(void* engine, uint32_t command, const void* in, size_t
 }
 
 void Engine::progress_entry(void* engine) {
-  const NoCancellation whole;
   Engine& self = *static_cast<EngineClient*>(engine)->engine;
+  const NoCancellation whole(self.port_calls_system_);
   if (!self.dead_.load(std::memory_order_relaxed)) self.progress_.poll();
 }
 
 void Engine::send_entry(void* engine, uint32_t doorbell) {
-  const NoCancellation whole;
   Engine& self = *static_cast<EngineClient*>(engine)->engine;
+  const NoCancellation whole(self.port_calls_system_);
   if (!self.dead_.load(std::memory_order_relaxed)) self.progress_.send(doorbell);
 }
 

@@ -79,6 +79,7 @@ class Engine : private TopSource {
   Commands commands_;
   Progress progress_;
   std::vector<std::unique_ptr<EngineClient>> clients_;
+  const bool port_calls_system_;  // PortInfo
   std::atomic<bool> dead_{false};
   std::unique_ptr<TopServer> top_;
 };

@@ -12,7 +12,7 @@
 #include <mutex>
 
 #include "dataplane/engine/engine.hpp"
-#include "dataplane/engine/no_cancellation.hpp"
+#include "dataplane/sys/no_cancellation.hpp"
 #include "dataplane/sys/runtime_directory.hpp"
 
 namespace {

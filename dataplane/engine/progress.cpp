@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "abi/mprdma_ring.h"
+#include "dataplane/sys/no_cancellation.hpp"
 
 namespace mprdma::dataplane {
 
@@ -36,7 +37,9 @@ constexpr Duration kPollerKeepsAck = Duration::us(3);
 }  // namespace
 
 void Progress::poll() {
-  const uint64_t polls = polls_.fetch_add(1, std::memory_order_relaxed);
+  // Two threads may count one poll for two: it is the difference between none and some that counts.
+  const uint64_t polls = polls_.load(std::memory_order_relaxed);
+  polls_.store(polls + 1, std::memory_order_relaxed);
   if (run_if_free() || polls % kEmptyPollsBeforeYield != 0) return;
   sched_yield();
 }
@@ -151,6 +154,7 @@ void Progress::idle() {
 }
 
 void Progress::kick() {
+  const NoCancellation whole;
   const uint64_t one = 1;
   if (kick_fd_ >= 0) (void)!write(kick_fd_, &one, sizeof(one));
 }

@@ -6,6 +6,7 @@
 #include "dataplane/port/local_port_message.hpp"
 #include "dataplane/sys/async_close.hpp"
 #include "dataplane/sys/clock.hpp"
+#include "dataplane/sys/no_cancellation.hpp"
 
 namespace mprdma::dataplane {
 
@@ -37,6 +38,7 @@ void WakeSocket::close_after_fork() {
 }
 
 void WakeSocket::send_wake() {
+  const NoCancellation whole;
   const Time start = clock_now();
   const bool costly = costly_.load(std::memory_order_relaxed);
   if (event_fd_ >= 0 && !costly) {
@@ -58,6 +60,7 @@ bool DeferredWakes::defer(const std::shared_ptr<WakeSocket>& socket) {
 }
 
 void DeferredWakes::send_all() {
+  const NoCancellation whole;  // the last one that holds a socket closes it
   while (count_ > 0) {
     std::shared_ptr<WakeSocket>& socket = due_[--count_];
     socket->send_wake();

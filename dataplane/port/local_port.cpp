@@ -148,6 +148,7 @@ PortInfo LocalPort::info() const {
   info.rx_frames = lender.slots - kFramesLeftToPeer;
   info.rx_large_frames = lender.large_slots;
   info.can_corrupt = can_corrupt_;
+  info.calls_system = false;
   return info;
 }
 

@@ -11,6 +11,8 @@
 #include <ctime>
 #include <string>
 
+#include "dataplane/sys/no_cancellation.hpp"
+
 namespace mprdma::dataplane {
 
 namespace {
@@ -86,6 +88,7 @@ void move_to_core(int core) {
 }
 
 void short_sleep() {
+  const NoCancellation whole;
   const int slack = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
   if (slack > 1) prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
   const timespec pause{0, static_cast<long>(kShortSleep.count_ns())};

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "dataplane/sys/no_cancellation.hpp"
+
 namespace mprdma::dataplane {
 
 int CmClients::open(const mprdma_abi_client* client, const mprdma_abi_cm_open& open) {
@@ -50,6 +52,7 @@ void CmClients::on_resolved(const wire::IpAddress& to, const wire::MacAddress* m
 }
 
 void CmClients::deliver(const CmAgent::ClientEvent& event) {
+  const NoCancellation whole;
   for (const Client& client : clients_) {
     if (client.number == event.client) client.open.on_event(client.open.context, &event.event);
   }

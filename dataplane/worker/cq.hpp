@@ -17,6 +17,7 @@
 #include "abi/mprdma_ring.h"
 #include "base/timing_wheel.hpp"
 #include "base/units.hpp"
+#include "dataplane/sys/no_cancellation.hpp"
 #include "dataplane/worker/engine_counters.hpp"
 
 namespace mprdma::dataplane {
@@ -25,6 +26,7 @@ namespace mprdma::dataplane {
 inline void raise_event(const mprdma_abi_client* client, mprdma_abi_event_type type,
                         uint64_t cookie, uint32_t arm_serial = 0) {
   if (client == nullptr || client->on_event == nullptr) return;
+  const NoCancellation whole;
   mprdma_abi_event event{};
   event.type = type;
   event.arm_serial = arm_serial;

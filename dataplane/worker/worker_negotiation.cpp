@@ -6,6 +6,7 @@
 
 #include "abi/mprdma_ring.h"
 #include "dataplane/qpn.hpp"
+#include "dataplane/sys/no_cancellation.hpp"
 #include "dataplane/worker/qp_params.hpp"
 #include "dataplane/worker/worker.hpp"
 #include "wire/print.hpp"
@@ -282,6 +283,7 @@ void Worker::note_packet_mode(QpContext& qp, bool mp, Time now, TxBatch& answers
 void Worker::warn_of_wrong_mode(const QpContext& qp, bool mp) {
   if (warned_wrong_mode_) return;
   warned_wrong_mode_ = true;
+  const NoCancellation whole;
   std::array<char, wire::kTextBytes> gid;
   const std::string_view peer = wire::to_string(qp.peer_ip(), gid);
   const std::string_view mode = wire::to_string(qp.pair.mode());

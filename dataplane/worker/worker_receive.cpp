@@ -5,6 +5,7 @@
 
 #include "dataplane/sys/check_memory.hpp"
 #include "dataplane/sys/memory_fault.hpp"
+#include "dataplane/sys/no_cancellation.hpp"
 #include "dataplane/worker/copy_to_memory.hpp"
 #include "dataplane/worker/worker.hpp"
 #include "wire/bare_packet.hpp"
@@ -253,7 +254,9 @@ void Worker::place_other(QpContext& qp, const transport::Placement& placement) {
 // must not end the process.
 bool Worker::memory_there(void* host, uint64_t addr, uint64_t bytes, bool writes) {
   Worker& worker = *static_cast<Worker*>(host);
-  if (!worker.mrs_.is_on_demand(addr, bytes) || probe_memory(addr, bytes, writes) == 0) return true;
+  if (!worker.mrs_.is_on_demand(addr, bytes)) return true;
+  const NoCancellation whole;
+  if (probe_memory(addr, bytes, writes) == 0) return true;
   ++worker.counters_.memory_absent;
   if (worker.warned_memory_absent_) return false;
   worker.warned_memory_absent_ = true;

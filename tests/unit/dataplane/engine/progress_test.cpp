@@ -18,6 +18,7 @@
 #include "tests/support/eventually.hpp"
 #include "tests/unit/dataplane/engine/engine_host.hpp"
 #include "tests/unit/dataplane/engine/scripted_daemon.hpp"
+#include "tests/unit/dataplane/port/port_test_support.hpp"
 
 namespace mprdma::dataplane {
 namespace {
@@ -30,22 +31,25 @@ using testing::MemoryWire;
 
 // A process: an engine with its helper, and one connected client.
 struct Process {
-  Process(const std::shared_ptr<MemoryWire>& wire, int side,
-          Duration away_max = Config{}.away_max) {
+  Process(const std::shared_ptr<MemoryWire>& wire, int side, Duration away_max = Config{}.away_max)
+      : Process(std::make_unique<MemoryPort>(wire, side, derived_mac(testing::Host::ip(side))),
+                side, away_max) {}
+  Process(std::unique_ptr<Port> port, int side, Duration away_max = Config{}.away_max) {
     Config config;
     config.away_max = away_max;
     config.ipv4 = testing::Host::ip(side);
     config.mac = derived_mac(config.ipv4);
     const Status status =
-        Engine::create_over(config, std::make_unique<MemoryPort>(wire, side, config.mac),
-                            static_cast<uint64_t>(side) + 1, &engine);
+        Engine::create_over(config, std::move(port), static_cast<uint64_t>(side) + 1, &engine);
     EXPECT_TRUE(status.ok()) << status.text;
     mprdma_abi_client client{};
     client.abi_major = MPRDMA_ABI_MAJOR;
+    client.abi_minor = MPRDMA_ABI_MINOR;
     client.context = this;
     client.on_event = [](void* context, const mprdma_abi_event* event) {
       auto* self = static_cast<Process*>(context);
       if (event->type == MPRDMA_ABI_EVENT_COMPLETION) self->events.fetch_add(1);
+      pthread_testcancel();  // a provider writes to a pipe
     };
     engine->connect(client, &channel);
     execute(MPRDMA_ABI_ALLOC_PD, mprdma_abi_handle{}, &pd);
@@ -397,6 +401,53 @@ TEST(Progress, ThreadThatIsCancelledLeavesTheEngineUsable) {
     pair.a.engine.reset();  // before the memory that its last packets are about
     pair.b.engine.reset();
   }
+}
+
+// Two processes on a wire of shared memory, on which posts and polls are not protected as a whole.
+struct SharedMemoryPair {
+  SharedMemoryPair() {
+    a.connect(1, b.qp.qpn);
+    b.connect(0, a.qp.qpn);
+  }
+  uint64_t rounds = 0;
+  testing::LinkedPorts ports;
+  Process a{std::move(ports.a), 0};
+  Process b{std::move(ports.b), 1};
+};
+
+// With a cancellation pending, which the first cancellation point carries out: a post that wakes
+// the peer's engine, polls until the completion, which raises an event, and polls in vain until
+// they nap.
+void* use_verbs_with_a_cancellation_pending(void* shared_memory_pair) {
+  auto& pair = *static_cast<SharedMemoryPair*>(shared_memory_pair);
+  Process& a = pair.a;
+  pthread_cancel(pthread_self());
+  for (uint32_t serial = 1; serial <= 20; ++serial) {
+    mprdma_abi_store_release(&a.cq.dbr.arm, serial << 2 | MPRDMA_ABI_ARM_NEXT);
+    a.post_write(pair.b, 64, 0);
+    a.channel.send(a.channel.engine, a.qp.doorbell);
+    mprdma_abi_cqe cqe;
+    while (!a.cq.poll(&cqe)) a.channel.progress(a.channel.engine);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(15);
+    while (std::chrono::steady_clock::now() < end) a.channel.progress(a.channel.engine);
+    a.channel.idle(a.channel.engine);
+    ++pair.rounds;
+  }
+  pthread_testcancel();
+  return nullptr;
+}
+
+TEST(Progress, NothingInAPostOrAPollIsACancellationPoint) {
+  SharedMemoryPair pair;
+  pthread_t thread;
+  ASSERT_EQ(pthread_create(&thread, nullptr, &use_verbs_with_a_cancellation_pending, &pair), 0);
+  void* result = nullptr;
+  pthread_join(thread, &result);
+  EXPECT_EQ(result, PTHREAD_CANCELED);
+  EXPECT_EQ(pair.rounds, 20u);
+  EXPECT_GT(pair.a.events.load(), 0u);
+  pair.a.engine.reset();  // before the memory that its last packets are about
+  pair.b.engine.reset();
 }
 
 // Unmapping registered memory is the application's fault on every RDMA system, but it must not die
