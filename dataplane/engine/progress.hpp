@@ -191,6 +191,7 @@ class Progress {
   std::optional<ThreadClass> thread_class_;
   bool app_waits_in_memory_ = false;  // waits_in_memory() at the end of its last turn
   bool notified_ = false;
+  bool kicked_ = false;
   uint32_t wakes_unread_ = 0;         // since the last service
   uint32_t idle_seen_by_helper_ = 0;  // idle_requests_ at its last turn
   bool side_job_due_ = false;

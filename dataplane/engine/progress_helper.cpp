@@ -97,6 +97,7 @@ void Progress::helper_main() {
   thread_class_.emplace(clock_now(), real_time_);
   while (!stopping_.load(std::memory_order_relaxed)) {
     const Duration pause = !app_drives() && helper_lock() ? helper_turn() : kBeat;
+    kicked_ = false;
     wait(pause);
     if (side_job_due_) run_side_job();
   }
@@ -105,9 +106,10 @@ void Progress::helper_main() {
 // The application has polled a moment ago, and nothing is to be done beside: a look without the
 // lock, so that no poll finds it taken.
 bool Progress::app_drives() const {
+  if (notified_ || kicked_) return false;
   const Time now = clock_now();
   const Time last_poll = Time::from_ns(last_poll_ns_.load(std::memory_order_relaxed));
-  return now - last_poll < kPolling && now - last_service_ < kService && !notified_ &&
+  return now - last_poll < kPolling && now - last_service_ < kService &&
          idle_requests_.load(std::memory_order_relaxed) == idle_seen_by_helper_;
 }
 
@@ -153,8 +155,13 @@ Duration Progress::helper_turn() {
     return give_up_for_a_beat(now, wakes);
   }
   const bool quiet = armed_ && !due && worker_.port().notify_fd() >= 0;
-  if (!quiet && !take_over(&now, wakes)) return give_up_for_a_beat(now, wakes);
-  const Duration pause = prepare_sleep(now);
+  // An application that reads memory sees at once what came, and posts: it needs the lock.
+  const bool hurries = called && waits_in_memory() && !worker_.wants_wire();
+  Duration pause = hurries ? prepare_sleep(now) : Duration::zero();
+  if (pause == Duration::zero()) {
+    if (!quiet && !take_over(&now, wakes)) return give_up_for_a_beat(now, wakes);
+    pause = prepare_sleep(now);
+  }
   app_waits_in_memory_ = waits_in_memory();
   helper_wakes_at_ = now + pause;
   lock_.unlock();
@@ -276,6 +283,7 @@ void Progress::wait(Duration pause) {
     } else {
       uint64_t ignored = 0;
       (void)!read(kick_fd_, &ignored, sizeof(ignored));
+      kicked_ = true;
     }
   }
 }
