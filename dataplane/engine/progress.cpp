@@ -7,6 +7,7 @@
 
 #include "abi/mprdma_ring.h"
 #include "dataplane/sys/no_cancellation.hpp"
+#include "dataplane/sys/stage.hpp"
 
 namespace mprdma::dataplane {
 
@@ -68,6 +69,7 @@ bool Progress::run_if_free() {
   const bool in_vain = now - polls_in_vain_since_ >= kNapAfter;
   if (yield) empty_polls_ = 0;
   leave(now, wakes);
+  if (worked) stamp(Stage::kPollLeft);
   if (!yield) return true;
   if (in_vain) {
     short_sleep();
@@ -78,15 +80,18 @@ bool Progress::run_if_free() {
 }
 
 void Progress::send(uint32_t doorbell) {
+  stamp(Stage::kPosted);
   if (commands_waiting_.load(std::memory_order_relaxed) > 0 || !lock_.lock_soon()) {
     return send_later(doorbell);
   }
+  stamp(Stage::kPostLocked);
   DeferredWakes wakes;
   const Time now = clock_now();
   begin_poll(now, true);
   empty_polls_ = 0;
   polls_in_vain_since_ = now;
   run_sends(doorbell, now);
+  stamp(Stage::kSent);
   if (++sends_in_a_row_ >= kSendsBetweenBursts) run_burst(now);
   end_poll(now, false);
   leave(now, wakes);

@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "dataplane/engine/progress.hpp"
+#include "dataplane/sys/stage.hpp"
 #include "dataplane/sys/thread_class.hpp"
 
 namespace mprdma::dataplane {
@@ -129,6 +130,7 @@ void Progress::helper_lock_again() {
 
 // With the lock held, and given up on return. How long to sleep.
 Duration Progress::helper_turn() {
+  stamp(Stage::kHelperLocked);
   DeferredWakes wakes;
   Time now = clock_now();
   helper_wakes_at_ = Time();
@@ -272,6 +274,7 @@ void Progress::wait(Duration pause) {
   alarm_->ring_by(now, now + pause);
   std::array<epoll_event, 4> room;
   const std::span<epoll_event> ready = events_->wait(room);
+  stamp(Stage::kWoken);
   thread_class_->slept_until(clock_now(), app_waits_in_memory_);
   for (const epoll_event& event : ready) {
     if (event.data.u64 == kTagPort) {

@@ -7,6 +7,7 @@
 #include "dataplane/sys/async_close.hpp"
 #include "dataplane/sys/clock.hpp"
 #include "dataplane/sys/no_cancellation.hpp"
+#include "dataplane/sys/stage.hpp"
 
 namespace mprdma::dataplane {
 
@@ -41,6 +42,7 @@ void WakeSocket::send_wake() {
   const NoCancellation whole;
   const Time start = clock_now();
   const bool costly = costly_.load(std::memory_order_relaxed);
+  stamp(Stage::kWakes);
   if (event_fd_ >= 0 && !costly) {
     const uint64_t one = 1;
     (void)!write(event_fd_, &one, sizeof one);

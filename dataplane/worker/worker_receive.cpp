@@ -6,6 +6,7 @@
 #include "dataplane/sys/check_memory.hpp"
 #include "dataplane/sys/memory_fault.hpp"
 #include "dataplane/sys/no_cancellation.hpp"
+#include "dataplane/sys/stage.hpp"
 #include "dataplane/worker/copy_to_memory.hpp"
 #include "dataplane/worker/worker.hpp"
 #include "wire/bare_packet.hpp"
@@ -20,6 +21,7 @@ unsigned Worker::receive(const Source& from, TxBatch& answers, Time now) {
   Port& port = *from.port;
   const unsigned n = port.rx_burst(frames, kBurst);
   if (n == 0) return 0;
+  stamp(Stage::kTaken);
   counters_.frames_in += n;
   const RxFrame* const end = frames + n;
   for (const RxFrame* frame = frames; frame != end; ++frame) {
@@ -90,6 +92,7 @@ bool Worker::receive_bare(const Source& from, const RxFrame& frame, TxBatch& ans
       copy_tail_last(reinterpret_cast<unsigned char*>(placement.to),
                      frame.data + wire::BarePacket::kBytes, placement.length);
       end_copy();
+      stamp(Stage::kPlaced);
       counters_.payload_bytes_in += placement.length;
       qp->bytes_in += placement.length;
       note_data(*qp, now);

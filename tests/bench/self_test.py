@@ -27,6 +27,7 @@ from hosts import Failure  # noqa: E402
 from report import Report  # noqa: E402
 
 peers = SourceFileLoader("peers", str(ROOT / "bench/peers")).load_module()
+stages = SourceFileLoader("stages", str(ROOT / "bench/stages")).load_module()
 
 EACH = (
     "goodput_vs_limit", "goodput_vs_ucx_shm", "goodput_vs_tcp", "rate_vs_ucx_shm", "rate_vs_tcp",
@@ -196,6 +197,30 @@ class RoundsTest(unittest.TestCase):
             arguments = mock.Mock(rounds=1, seed=7)
             peers.report_of(arguments, "release", of_all(1.0)).write(file)
             self.assertIn('"direct.rate / UCX\'s fastest"', file.read_text())
+
+
+class StagesTest(unittest.TestCase):
+    """bench/stages puts the stamps of two processes together."""
+
+    def test_message_by_message(self):
+        stamps = [
+            (10, "2", "taken"),  # of a message whose post is not known
+            (100, "1", "posted"), (110, "1", "sent"), (300, "2", "taken"), (310, "1", "sent"),
+            (500, "2", "posted"), (540, "2", "sent"), (800, "1", "taken"),
+            (900, "1", "posted"),
+            (950, "1", "posted"),  # by the same side: no answer
+            (1000, "2", "posted"),
+        ]  # fmt: skip
+        number, rows = stages.medians(stages.messages(stamps))
+        self.assertEqual(number, 3)
+        self.assertEqual(rows, [
+            ("sender", "sent", 0.025, 2 / 3),  # 10 and 40 ns, the first time of each
+            ("receiver", "taken", 0.25, 2 / 3), ("receiver", "answers", 0.4, 1.0),
+        ])  # fmt: skip
+
+    def test_no_stamps(self):
+        with tempfile.TemporaryDirectory() as directory, self.assertRaisesRegex(Failure, "stages"):
+            stages.read(pathlib.Path(directory))
 
 
 if __name__ == "__main__":
