@@ -82,9 +82,7 @@ const IcrcFold kFold = widest_icrc_fold();
 
 uint32_t icrc_update(uint32_t crc, std::span<const unsigned char> bytes) {
   if (bytes.size() < kIcrcFoldMin || kFold == IcrcFold::kNone) return update_by_tables(crc, bytes);
-  IcrcRemainder rest;
-  const size_t folded = icrc_fold(kFold, crc, bytes, &rest);
-  return update_by_tables(update_by_tables(0, rest.bytes), bytes.subspan(folded));
+  return icrc_fold(kFold, crc, bytes);
 }
 
 void icrc_mask(unsigned char* network_header, bool is_ipv6) {

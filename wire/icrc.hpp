@@ -12,8 +12,8 @@
 //   store_icrc(end, icrc_final(crc));
 //
 // The running value is the plain reflected register. A processor with carry-less multiplication
-// uses it for all but short pieces (icrc_clmul.hpp); tables, which the compiler builds, do the
-// rest.
+// uses it for all but the shortest pieces (icrc_clmul.hpp); tables, which the compiler builds, do
+// the rest.
 #pragma once
 
 #include <cstddef>
