@@ -257,13 +257,13 @@ void LocalPort::take_copy(uint64_t word, const local::BesideCopy& copy, RxFrame*
   frame.data = reinterpret_cast<const unsigned char*>(peer_.beside[descriptor.slot].data());
 }
 
-// Writes one entry of the return ring. flush() publishes it, once for a burst: the peer reads that
-// line at its reservations.
+// Writes one entry of the return ring. flush() publishes some at a time: the peer reads that line at
+// its reservations.
 void LocalPort::give_back(uint32_t slot) {
   own_->return_ring()[rx_returned_ & rx_mask_].store(static_cast<uint16_t>(slot),
                                                      std::memory_order_relaxed);
   ++rx_returned_;
-  returns_announced_ = false;
+  ++returns_waiting_;
 }
 
 void LocalPort::rx_release(const uint64_t* cookies, unsigned n) {
@@ -303,7 +303,7 @@ void LocalPort::protocol_violation(const char* text) {
 bool LocalPort::arm() {
   // The control socket alone wakes while the link is down.
   if (!link_up()) return violation_ == nullptr;
-  flush();
+  publish(true);
   arm_serial_ = (arm_serial_ + 1) & 0x7fffffff;
   if (arm_serial_ == 0) arm_serial_ = 1;
   own_->header().need_wakeup.store(arm_serial_ << 1 | (starved() ? 1U : 0U),
@@ -331,7 +331,7 @@ void LocalPort::disarm() {
 // ---- Peers come and go
 
 void LocalPort::service(Time now) {
-  flush();
+  publish(true);
   if (violation_ != nullptr) {
     control_.hang_up(violation_);
     detach();
@@ -372,7 +372,7 @@ void LocalPort::adopt(int socket) {
 }
 
 void LocalPort::hang_up() {
-  flush();
+  publish(true);
   control_.hang_up("this process has closed the link");
   // Our memory stays as it is: the peer may be looking at it still.
   up_.store(false, std::memory_order_relaxed);
@@ -443,7 +443,7 @@ void LocalPort::reset_own_rings() {
   starve_no_more();
   reap_above_ = local::kReapEvery;
   rx_returned_ = 0;
-  returns_announced_ = true;
+  returns_waiting_ = 0;
   free_slots_.clear();
   free_large_.clear();
   for (uint32_t slot = static_cast<uint32_t>(slot_state_.size()); slot-- > 0;) {

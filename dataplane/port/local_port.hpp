@@ -201,6 +201,7 @@ class LocalPort final : public Port {
   bool take(local::Descriptor descriptor, RxFrame* frame);
   bool take_beside(RxFrame* frames, unsigned* taken);
   void take_copy(uint64_t word, const local::BesideCopy& copy, RxFrame* frames, unsigned* taken);
+  void publish(bool returns);
   [[gnu::noinline]] uint64_t put_beside(uint64_t announced);
   [[nodiscard]] local::BesideCopy copy_of(uint64_t word) const;
   [[nodiscard]] bool may_be_bare(const local::Descriptor& descriptor) const;
@@ -261,7 +262,7 @@ class LocalPort final : public Port {
   uint16_t rx_taken_ = 0;   // cursor into the peer's TX ring
   uint32_t rx_mask_ = 0;    // of a position in that ring, and in our ring of returns
   uint16_t rx_returned_ = 0;
-  bool returns_announced_ = true;  // no frame was given back since the last flush()
+  uint32_t returns_waiting_ = 0;  // frames given back that the peer was not told of
 
   // Waking.
   uint32_t arm_serial_ = 0;

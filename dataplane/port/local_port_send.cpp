@@ -184,8 +184,15 @@ local::BesideCopy LocalPort::copy_of(uint64_t word) const {
 }
 
 void LocalPort::flush() {
+  // A peer that has all its frames back but for a few does not wait for these.
+  const bool peer_waits = peer_.borrowed_count > 0 || returns_waiting_ > local::kReturnsKept;
+  publish(peer_waits);
+}
+
+// Frames that wait, and what was given back: with them, or alone, if `returns` says so.
+void LocalPort::publish(bool returns) {
   const bool frames_wait = tx_newest_ != tx_announced_;
-  if (!link_up() || (!frames_wait && returns_announced_)) return;
+  if (!link_up() || (!frames_wait && !(returns && returns_waiting_ > 0))) return;
   if (frames_wait) {
     const uint64_t announced = std::exchange(tx_announced_, tx_newest_);
     const auto frames =
@@ -193,9 +200,9 @@ void LocalPort::flush() {
     const uint64_t word = frames == 2 && peer_reads_beside_ ? put_beside(announced) : tx_newest_;
     own_->header().newest.descriptor.store(word, std::memory_order_release);
   }
-  if (!returns_announced_) {
+  if (returns_waiting_ > 0) {
     own_->header().returned.store(rx_returned_, std::memory_order_release);
-    returns_announced_ = true;
+    returns_waiting_ = 0;
   }
   std::atomic_thread_fence(std::memory_order_seq_cst);
   const uint32_t wakeup = peer_.region->header().need_wakeup.load(std::memory_order_relaxed);
