@@ -14,6 +14,7 @@
 #include "dataplane/port/lent_payload.hpp"
 #include "dataplane/sys/async_close.hpp"
 #include "dataplane/sys/clock.hpp"
+#include "dataplane/sys/prefetch.hpp"
 #include "wire/bare_packet.hpp"
 
 namespace mprdma::dataplane {
@@ -234,11 +235,17 @@ bool LocalPort::take(Descriptor descriptor, RxFrame* frame) {
 // Takes the two frames that wait, if they still stand in the header. False: they do not.
 bool LocalPort::take_beside(RxFrame* frames, unsigned* taken) {
   const local::RegionHeader& header = peer_.region->header();
+  const uint64_t before = header.before.descriptor.load(std::memory_order_acquire);
+  const uint32_t distance =
+      Descriptor::unpack(rx_newest_).sequence - Descriptor::unpack(before).sequence;
+  if (static_cast<uint16_t>(distance) != 1) return false;
   local::BesideCopy copies[2];
-  const uint64_t before = header.before.load(copies[0]);
+  header.before.load(copies[0]);
   header.newest.load(copies[1]);
   std::atomic_thread_fence(std::memory_order_acquire);
-  if (header.newest.descriptor.load(std::memory_order_relaxed) != rx_newest_) return false;
+  if (header.before.descriptor.load(std::memory_order_relaxed) != before) return false;
+  // The answer to them goes there.
+  prefetch_to_write(&own_->header().before);
   take_copy(before, copies[0], frames, taken);
   take_copy(rx_newest_, copies[1], frames, taken);
   rx_taken_ = static_cast<uint16_t>(rx_taken_ + 2);
@@ -257,8 +264,8 @@ void LocalPort::take_copy(uint64_t word, const local::BesideCopy& copy, RxFrame*
   frame.data = reinterpret_cast<const unsigned char*>(peer_.beside[descriptor.slot].data());
 }
 
-// Writes one entry of the return ring. flush() publishes some at a time: the peer reads that line at
-// its reservations.
+// Writes one entry of the return ring. flush() publishes some at a time: the peer reads that line
+// at its reservations.
 void LocalPort::give_back(uint32_t slot) {
   own_->return_ring()[rx_returned_ & rx_mask_].store(static_cast<uint16_t>(slot),
                                                      std::memory_order_relaxed);

@@ -202,7 +202,7 @@ class LocalPort final : public Port {
   bool take_beside(RxFrame* frames, unsigned* taken);
   void take_copy(uint64_t word, const local::BesideCopy& copy, RxFrame* frames, unsigned* taken);
   void publish(bool returns);
-  [[gnu::noinline]] uint64_t put_beside(uint64_t announced);
+  [[gnu::noinline]] uint64_t put_beside();
   [[nodiscard]] local::BesideCopy copy_of(uint64_t word) const;
   [[nodiscard]] bool may_be_bare(const local::Descriptor& descriptor) const;
   [[nodiscard]] uint16_t rx_waiting() const;

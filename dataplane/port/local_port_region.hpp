@@ -42,8 +42,9 @@ inline constexpr uint32_t kRegionVersion = 2;
 
 // Identity::flags: the owner reads bare packets (wire/bare_packet.hpp), in frames of either kind.
 inline constexpr uint32_t kReadsBare = 1 << 0;
-// Identity::flags: the owner reads short bare packets in RegionHeader.
-inline constexpr uint32_t kReadsBeside = 1 << 1;
+// Identity::flags: the owner reads short bare packets in RegionHeader. (Bit 1 meant another way to
+// do so, and stays unused.)
+inline constexpr uint32_t kReadsBeside = 1 << 2;
 
 inline constexpr uint32_t kSlotsMin = 256;
 inline constexpr uint32_t kSlotsMax = 4096;
@@ -121,10 +122,8 @@ struct BesideLine {
   void store(const BesideCopy& copy) {
     for (size_t i = 0; i < copy.size(); ++i) frame[i].store(copy[i], std::memory_order_relaxed);
   }
-  // Returns the descriptor.
-  uint64_t load(BesideCopy& copy) const {
+  void load(BesideCopy& copy) const {
     for (size_t i = 0; i < copy.size(); ++i) copy[i] = frame[i].load(std::memory_order_relaxed);
-    return descriptor.load(std::memory_order_relaxed);
   }
 };
 
@@ -134,8 +133,9 @@ struct RegionHeader {
   // that finds exactly one new frame needs no look at the ring, which is a cache miss less.
   // With Descriptor::kBeside, its frame stands behind it, and the frame before it, with its
   // descriptor, in `before`: an answer and the acknowledgement that leaves with it go from one core
-  // to the other in two lines, not five. The owner takes the bit away before it writes there; a
-  // reader that finds `newest` unchanged behind its copy has a whole one.
+  // to the other in two lines, not five. The owner stores the descriptor of `before` first, so that
+  // a reader whose copy lies between two looks at the right one has a whole copy. (`newest`, at
+  // which the reader looks all the time, is written once, at the end.)
   alignas(kSharingBytes) BesideLine newest;
   BesideLine before;
   // Producer cursor of the return ring, modulo 2^16.

@@ -161,17 +161,15 @@ void LocalPort::free_slot(uint32_t slot) {
   (own_->geometry().is_large(slot) ? free_large_ : free_slots_).push(slot);
 }
 
-// Stores the last two frames in the header, if both are short. `announced`: the descriptor before
-// them, which is published. Returns what to publish.
-uint64_t LocalPort::put_beside(uint64_t announced) {
+// Stores the last two frames in the header, if both are short. Returns what to publish.
+uint64_t LocalPort::put_beside() {
   const uint64_t before =
       own_->tx_ring()[(tx_sequence_ - 2U) & tx_mask_].load(std::memory_order_relaxed);
   if (!is_short(before) || !is_short(tx_newest_)) return tx_newest_;
   local::RegionHeader& header = own_->header();
-  header.newest.descriptor.store(announced, std::memory_order_relaxed);
+  header.before.descriptor.store(before, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_release);
   header.before.store(copy_of(before));
-  header.before.descriptor.store(before, std::memory_order_relaxed);
   header.newest.store(copy_of(tx_newest_));
   return tx_newest_ | Descriptor::kBeside;
 }
@@ -197,7 +195,7 @@ void LocalPort::publish(bool returns) {
     const uint64_t announced = std::exchange(tx_announced_, tx_newest_);
     const auto frames =
         static_cast<uint16_t>(tx_sequence_ - Descriptor::unpack(announced).sequence);
-    const uint64_t word = frames == 2 && peer_reads_beside_ ? put_beside(announced) : tx_newest_;
+    const uint64_t word = frames == 2 && peer_reads_beside_ ? put_beside() : tx_newest_;
     own_->header().newest.descriptor.store(word, std::memory_order_release);
   }
   if (returns_waiting_ > 0) {

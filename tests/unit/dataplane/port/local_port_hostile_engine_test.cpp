@@ -85,17 +85,18 @@ TEST_F(HostileEngineTest, BadDescriptorsOfLargeAndBareFramesAreCountedDrops) {
 TEST_F(HostileEngineTest, BadDescriptorsOfPacketsInTheHeaderAreCountedDrops) {
   attach_to_engine();
   const auto put_both = [&](uint16_t position, Descriptor before, Descriptor newest) {
+    before.sequence = static_cast<uint16_t>(position + 1);
     newest.sequence = static_cast<uint16_t>(position + 2);
     peer_->header().before.descriptor = before.pack();
     peer_->header().newest.descriptor = newest.pack() | Descriptor::kBeside;
   };
   RxFrame frames[kBurst];
   // No such slot; the same slot twice.
-  put_both(0, {.slot = 300, .length = 48, .offset = bare(80), .sequence = 1},
+  put_both(0, {.slot = 300, .length = 48, .offset = bare(80), .sequence = 0},
            {.slot = 9, .length = 48, .offset = bare(80), .sequence = 0});
   ASSERT_EQ(port_->rx_burst(frames, kBurst), 1u);
   EXPECT_EQ(port_->stats().rx_malformed, 1u);
-  put_both(2, {.slot = 9, .length = 48, .offset = bare(80), .sequence = 1},
+  put_both(2, {.slot = 9, .length = 48, .offset = bare(80), .sequence = 0},
            {.slot = 10, .length = 48, .offset = bare(80), .sequence = 0});
   ASSERT_EQ(port_->rx_burst(&frames[1], kBurst - 1), 1u);
   EXPECT_EQ(port_->stats().rx_malformed, 2u);
@@ -103,7 +104,7 @@ TEST_F(HostileEngineTest, BadDescriptorsOfPacketsInTheHeaderAreCountedDrops) {
   for (auto* line : {&peer_->header().before, &peer_->header().newest}) {
     for (auto& words : line->frame) words = ~uint64_t{0};
   }
-  put_both(4, {.slot = 11, .length = 4000, .offset = 64, .sequence = 1},
+  put_both(4, {.slot = 11, .length = 4000, .offset = 64, .sequence = 0},
            {.slot = 256, .length = 10'000, .offset = bare(80), .sequence = 0});
   ASSERT_EQ(port_->rx_burst(&frames[2], kBurst - 2), 2u);
   for (const RxFrame* frame = &frames[2]; frame != &frames[4]; ++frame) {
