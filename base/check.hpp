@@ -9,7 +9,8 @@
 namespace mprdma {
 
 // Prints to standard error and aborts. Out of line, so that a CHECK costs one compare and branch.
-[[noreturn]] void check_failed(const char* file, int line, const char* expression);
+// noexcept: a thread that is cancelled while it prints ends the process, too.
+[[noreturn]] void check_failed(const char* file, int line, const char* expression) noexcept;
 
 }  // namespace mprdma
 

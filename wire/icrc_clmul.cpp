@@ -77,7 +77,7 @@ MPRDMA_CLMUL Start begin(uint32_t crc, std::span<const unsigned char> bytes) {
   const size_t odd = bytes.size() % 16;
   const __m128i reg = _mm_cvtsi32_si128(static_cast<int>(crc));
   if (odd == 0) return {reg, 0};
-  // The last `odd` of 16 bytes become the first ones; 0x80 stands for a zero.
+  // The first `odd` bytes move to the end, behind zeros; 0x80 stands for one.
   alignas(16) static constexpr unsigned char kMoves[32] = {
       0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80,
       0x80, 0x80, 0x80, 0x80, 0x80, 0,    1,    2,    3,    4,    5,

@@ -38,7 +38,7 @@ constexpr Duration kPollerKeepsAck = Duration::us(3);
 }  // namespace
 
 void Progress::poll() {
-  // Two threads may count one poll for two: it is the difference between none and some that counts.
+  // Polls of two threads at once may count as one.
   const uint64_t polls = polls_.load(std::memory_order_relaxed);
   polls_.store(polls + 1, std::memory_order_relaxed);
   if (run_if_free() || polls % kEmptyPollsBeforeYield != 0) return;

@@ -98,7 +98,6 @@ void Progress::helper_main() {
   thread_class_.emplace(clock_now(), real_time_);
   while (!stopping_.load(std::memory_order_relaxed)) {
     const Duration pause = !app_drives() && helper_lock() ? helper_turn() : kBeat;
-    kicked_ = false;
     wait(pause);
     if (side_job_due_) run_side_job();
   }
@@ -135,6 +134,7 @@ Duration Progress::helper_turn() {
   Time now = clock_now();
   helper_wakes_at_ = Time();
   helper_beats_ = false;
+  kicked_ = false;
   idle_seen_by_helper_ = idle_requests_.load(std::memory_order_relaxed);
   ++worker_.counters().helper_wakeups;
   // What came is taken before anything else: somebody may be reading memory.
@@ -142,6 +142,7 @@ Duration Progress::helper_turn() {
   if (called) {
     disarm();
     keep_acks(app_is_idle() ? Duration::zero() : kHelperKeepsAck);
+    ++worker_.counters().bursts_helper;
     // What woke us was a frame, and no message for the service, which reads the wake-ups later.
     if (run_burst(now) && ++wakes_unread_ < kWakesUnreadMax) notified_ = false;
   }

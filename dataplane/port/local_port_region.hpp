@@ -67,9 +67,9 @@ inline constexpr uint32_t kSlotsPerLarge = 8;
 inline constexpr uint64_t kBurstBytes = 128 << 10;
 
 // So many frames that were given back wait for the next frame that leaves, or until the port is
-// armed, if they are the last ones: few beside those that a sender has (kSlotsMin, or an eighth of
-// that of large ones), so that it never waits for them. To tell it of each costs a line that both
-// cores write and a full fence, for every message of a ping-pong.
+// armed or served, if they are the last ones: few beside those that a sender has (kSlotsMin, or an
+// eighth of that of large ones), so that it never waits for them. To tell it of each costs a line
+// that both cores write and a full fence, for every message of a ping-pong.
 inline constexpr uint32_t kReturnsKept = 15;
 
 // Two cache lines: adjacent-line prefetch pairs them.

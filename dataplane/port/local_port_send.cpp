@@ -182,8 +182,9 @@ local::BesideCopy LocalPort::copy_of(uint64_t word) const {
 }
 
 void LocalPort::flush() {
-  // A peer that has all its frames back but for a few does not wait for these.
-  const bool peer_waits = peer_.borrowed_count > 0 || returns_waiting_ > local::kReturnsKept;
+  // A peer that lacks nothing but a few frames does not wait for these.
+  const bool peer_waits =
+      peer_.borrowed_count > 0 || rx_waiting() > 0 || returns_waiting_ > local::kReturnsKept;
   publish(peer_waits);
 }
 

@@ -69,7 +69,7 @@ struct PortInfo {
   uint32_t rx_large_frames = 0;  // how many of them may be large ones (Port::large_payload)
   uint64_t link_mbps = 0;        // 0: unknown
   bool can_corrupt = true;       // false (a memory ring): ICRC is neither filled nor checked
-  bool calls_system = true;      // false: no system call for a packet, but those that wake a peer
+  bool calls_system = true;      // false: no cancellation point for a packet, but in a wake-up
 };
 
 // One list makes the struct, the printed names and the page in docs/operations.md.

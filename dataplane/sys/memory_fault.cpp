@@ -5,6 +5,8 @@
 #include <csignal>
 #include <cstddef>
 
+#include "dataplane/sys/no_cancellation.hpp"
+
 namespace mprdma::dataplane {
 
 namespace {
@@ -81,6 +83,7 @@ void on_fault(int signal, siginfo_t* info, void* context) {
   const auto fault = reinterpret_cast<uint64_t>(info->si_addr);
   volatile CopyUnderWay& copy = detail::t_copy_under_way;
   if (copy.bytes > 0 && !was_sent(signal, info) && fault - copy.addr < copy.bytes) {
+    const NoCancellation whole;
     report(fault);
     copy.bytes = 0;
   }

@@ -5,10 +5,10 @@
 // thread would leave a lock taken.
 //
 // The entries of the engine hold one of these. To take and to drop it are two locked instructions,
-// which also wait for every store before them, so posts and polls do without on ports that make no
-// system call for a packet; whatever makes one there holds one of its own: wake-ups, kicks, naps,
-// events and warnings. That is enough for a thread whose cancellation is deferred; with the other
-// type POSIX lets it call no verb.
+// which also wait for every store before them, so posts and polls do without on ports that have no
+// cancellation point for a packet; whatever is one there holds one of its own: wake-ups, kicks,
+// naps, events and warnings. That is enough for a thread whose cancellation is deferred; with the
+// other type POSIX lets it call no verb.
 #pragma once
 
 #include <pthread.h>

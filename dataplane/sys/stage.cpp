@@ -3,7 +3,6 @@
 #ifdef MPRDMA_WITH_STAGES
 
 #include <unistd.h>
-#include <x86intrin.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -33,7 +32,7 @@ class Stamps {
  public:
   static constexpr size_t kStamps = 1 << 20;  // a power of two
 
-  Stamps() : ring_(std::make_unique<Stamp[]>(kStamps)), first_ticks_(__rdtsc()) {}
+  Stamps() : ring_(std::make_unique<Stamp[]>(kStamps)), first_ticks_(__builtin_ia32_rdtsc()) {}
   ~Stamps() {
     const char* directory = std::getenv("MPRDMA_STAGES");
     if (directory == nullptr || count_ == 0) return;
@@ -42,7 +41,7 @@ class Stamps {
     FILE* const out = std::fopen(name.c_str(), "we");
     if (out == nullptr) return;
     const Time end = clock_now();
-    const uint64_t end_ticks = __rdtsc();
+    const uint64_t end_ticks = __builtin_ia32_rdtsc();
     const double ns_of_tick = static_cast<double>((end - start_).count_ns()) /
                               static_cast<double>(end_ticks - first_ticks_);
     for (size_t i = count_ > kStamps ? count_ - kStamps : 0; i < count_; ++i) {
@@ -56,7 +55,10 @@ class Stamps {
   Stamps(const Stamps&) = delete;
   Stamps& operator=(const Stamps&) = delete;
 
-  void add(Stage stage) { ring_[count_++ & (kStamps - 1)] = {__rdtsc(), stage}; }
+  void add(Stage stage) {
+    if (ring_ == nullptr) return;  // the process ends, and this object has
+    ring_[count_++ & (kStamps - 1)] = {__builtin_ia32_rdtsc(), stage};
+  }
 
  private:
   std::unique_ptr<Stamp[]> ring_;

@@ -2,8 +2,9 @@
 // short message goes is seen in no counter, and a profiler shows what runs, not what waits.
 //
 // Each thread keeps its own stamps, by the time stamp counter, which the cores of a machine share;
-// a stamp costs some 10 ns. Threads that end, and the process's end, write them into the directory
-// that MPRDMA_STAGES names; bench/stages puts those of two processes together.
+// a stamp costs some 10 ns. A thread that ends, and the main thread at the end of the process,
+// writes them into the directory that MPRDMA_STAGES names; bench/stages puts those of two processes
+// together.
 #pragma once
 
 #include <cstdint>

@@ -252,8 +252,10 @@ void Worker::reschedule(QpContext& qp) {
     changes |= qp.qp.take_changes();
     fail_if_cq_lost(qp);
     if (qp.backlog) mprdma_abi_ring_doorbell(doorbells_.get(), slot_of(qp.qp.qpn()));
-    if (!qp.waiting_since.is_never()) changes |= transport::kOthersChanged;
-    if (qp.qp.sends_outstanding() == 0) changes |= transport::kBusyChanged;
+    const bool last = qp.qp.sends_outstanding() == 0;
+    if (last) changes |= transport::kBusyChanged;
+    // It may take another way now, and does not wait for this one any more.
+    if ((last && qp.ring_due) || !qp.waiting_since.is_never()) changes |= transport::kOthersChanged;
   }
   if (qp.qp.owes_ack() && !qp.owing) {
     qp.owing = true;

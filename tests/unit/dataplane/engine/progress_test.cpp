@@ -3,7 +3,6 @@
 #include "dataplane/engine/progress.hpp"
 
 #include <gtest/gtest.h>
-#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 
@@ -16,132 +15,15 @@
 #include "abi/mprdma_ring.h"
 #include "dataplane/engine/engine.hpp"
 #include "tests/support/eventually.hpp"
-#include "tests/unit/dataplane/engine/engine_host.hpp"
+#include "tests/unit/dataplane/engine/process_host.hpp"
 #include "tests/unit/dataplane/engine/scripted_daemon.hpp"
-#include "tests/unit/dataplane/port/port_test_support.hpp"
 
 namespace mprdma::dataplane {
 namespace {
 
-using testing::HostCq;
-using testing::HostMr;
-using testing::HostQp;
-using testing::MemoryPort;
 using testing::MemoryWire;
-
-// A process: an engine with its helper, and one connected client.
-struct Process {
-  Process(const std::shared_ptr<MemoryWire>& wire, int side, Duration away_max = Config{}.away_max)
-      : Process(std::make_unique<MemoryPort>(wire, side, derived_mac(testing::Host::ip(side))),
-                side, away_max) {}
-  Process(std::unique_ptr<Port> port, int side, Duration away_max = Config{}.away_max) {
-    Config config;
-    config.away_max = away_max;
-    config.ipv4 = testing::Host::ip(side);
-    config.mac = derived_mac(config.ipv4);
-    const Status status =
-        Engine::create_over(config, std::move(port), static_cast<uint64_t>(side) + 1, &engine);
-    EXPECT_TRUE(status.ok()) << status.text;
-    mprdma_abi_client client{};
-    client.abi_major = MPRDMA_ABI_MAJOR;
-    client.abi_minor = MPRDMA_ABI_MINOR;
-    client.context = this;
-    client.on_event = [](void* context, const mprdma_abi_event* event) {
-      auto* self = static_cast<Process*>(context);
-      if (event->type == MPRDMA_ABI_EVENT_COMPLETION) self->events.fetch_add(1);
-      pthread_testcancel();  // a provider writes to a pipe
-    };
-    engine->connect(client, &channel);
-    execute(MPRDMA_ABI_ALLOC_PD, mprdma_abi_handle{}, &pd);
-    const mprdma_abi_create_cq create{reinterpret_cast<uint64_t>(cq.ring.data()),
-                                      reinterpret_cast<uint64_t>(&cq.dbr), 1, cq.depth, 0};
-    mprdma_abi_handle handle{};
-    execute(MPRDMA_ABI_CREATE_CQ, create, &handle);
-    cq.handle = handle.handle;
-    mr.bytes.resize(1 << 16);
-    const mprdma_abi_reg_mr reg{
-        mr.addr(), mr.bytes.size(), mr.addr(), pd.handle, testing::Host::kAllRights, 0, 0};
-    mprdma_abi_reg_mr_out keys{};
-    execute(MPRDMA_ABI_REG_MR, reg, &keys);
-    mr.key = keys.rkey;
-    create_qp();
-  }
-
-  template <class In, class Out>
-  void execute(uint32_t command, const In& in, Out* out) {
-    EXPECT_EQ(channel.execute(channel.engine, command, &in, sizeof(in), out, sizeof(*out)), 0);
-  }
-
-  void create_qp() {
-    mprdma_abi_create_qp in{};
-    in.type = MPRDMA_ABI_QP_RC;
-    in.pd = pd.handle;
-    in.send_cq = in.recv_cq = cq.handle;
-    in.cookie = 1;
-    in.sq = {reinterpret_cast<uint64_t>(qp.sq_memory.data()),
-             reinterpret_cast<uint64_t>(&qp.sq),
-             HostQp::kDepth,
-             HostQp::kSendStride,
-             HostQp::kMaxSge,
-             HostQp::kMaxInline};
-    in.rq = {reinterpret_cast<uint64_t>(qp.rq_memory.data()),
-             reinterpret_cast<uint64_t>(&qp.rq),
-             HostQp::kDepth,
-             HostQp::kRecvStride,
-             HostQp::kMaxSge,
-             0};
-    mprdma_abi_create_qp_out out{};
-    execute(MPRDMA_ABI_CREATE_QP, in, &out);
-    qp.handle = out.handle;
-    qp.qpn = out.qpn;
-    qp.doorbell = out.doorbell;
-  }
-
-  void connect(int peer_side, uint32_t peer_qpn) {
-    mprdma_abi_modify_qp in{};
-    in.handle = qp.handle;
-    in.attr = testing::Host::attributes(testing::Host::ip(peer_side), peer_qpn);
-    in.attr.timeout = 14;
-    in.attr.mask |= MPRDMA_ABI_QP_STATE;
-    for (const uint32_t state : {MPRDMA_ABI_QPS_INIT, MPRDMA_ABI_QPS_RTR, MPRDMA_ABI_QPS_RTS}) {
-      in.attr.state = state;
-      uint64_t none = 0;
-      execute(MPRDMA_ABI_MODIFY_QP, in, &none);
-    }
-  }
-
-  void post_write(Process& peer, uint32_t bytes, uint64_t to_offset) {
-    post_write_to(peer.mr.addr() + to_offset, peer.mr.key, bytes);
-  }
-  void post_write_to(uint64_t addr, uint32_t rkey, uint32_t bytes) {
-    mprdma_abi_send_wqe* wqe = qp.send_slot();
-    *wqe = mprdma_abi_send_wqe{};
-    wqe->opcode = MPRDMA_ABI_WRITE;
-    wqe->flags = MPRDMA_ABI_WQE_SIGNALED;
-    wqe->num_sge = 1;
-    wqe->remote_addr = addr;
-    wqe->rkey = rkey;
-    *reinterpret_cast<mprdma_abi_sge*>(wqe + 1) = {mr.addr(), bytes, mr.key};
-    mprdma_abi_store_release(&qp.sq.producer, qp.sq.producer + 1);
-    mprdma_abi_ring_doorbell(channel.doorbells, qp.doorbell);
-  }
-  // Acts as a provider does after a doorbell.
-  void poke() {
-    channel.progress(channel.engine);
-    if (mprdma_abi_doorbell_waits(channel.doorbells, qp.doorbell) != 0 &&
-        mprdma_abi_engine_sleeps(channel.doorbells) != 0) {
-      channel.kick(channel.engine);
-    }
-  }
-
-  std::unique_ptr<Engine> engine;
-  mprdma_abi_channel channel{};
-  mprdma_abi_handle pd{};
-  HostCq cq{64};
-  HostMr mr;
-  HostQp qp;
-  std::atomic<uint64_t> events{0};
-};
+using testing::Pair;
+using testing::Process;
 
 // The outcome of a WRITE that is posted after mprdmad went away, observed for a given time.
 struct Absence {
@@ -170,16 +52,6 @@ struct Absence {
   std::shared_ptr<MemoryWire> wire;
   std::optional<Process> a;
   std::optional<Process> b;
-};
-
-struct Pair {
-  Pair() : wire(std::make_shared<MemoryWire>()), a(wire, 0), b(wire, 1) {
-    a.connect(1, b.qp.qpn);
-    b.connect(0, a.qp.qpn);
-  }
-  std::shared_ptr<MemoryWire> wire;
-  Process a;
-  Process b;
 };
 
 TEST(Progress, RetryTimersStandStillWhileTheDaemonIsAway) {
@@ -366,88 +238,6 @@ TEST(Progress, DoorbellsOfTwoThreadsAreNotLost) {
   two.join();
   EXPECT_EQ(first, kRequests);
   EXPECT_EQ(second, kRequests);
-}
-
-struct BusyPair : Pair {
-  std::atomic<int> posts{0};
-};
-
-void* post_and_poll_for_ever(void* busy_pair) {
-  auto& pair = *static_cast<BusyPair*>(busy_pair);
-  for (;; pair.posts.fetch_add(1)) {
-    pair.a.post_write(pair.b, 64, 0);
-    pair.a.poke();
-    mprdma_abi_cqe cqe;
-    while (!pair.a.cq.poll(&cqe)) {
-      pair.a.channel.progress(pair.a.channel.engine);
-      pthread_testcancel();
-    }
-  }
-}
-
-// The engine wakes others by writing, which is a cancellation point; a cancelled thread leaves no
-// lock behind. Each round has a thread of its own, cancelled at a random place.
-TEST(Progress, ThreadThatIsCancelledLeavesTheEngineUsable) {
-  for (int round = 0; round < 100; ++round) {
-    BusyPair pair;
-    pthread_t thread;
-    ASSERT_EQ(pthread_create(&thread, nullptr, &post_and_poll_for_ever, &pair), 0);
-    ASSERT_TRUE(eventually([&] { return pair.posts.load() >= round; }));
-    pthread_cancel(thread);
-    pthread_join(thread, nullptr);
-    mprdma_abi_handle pd{};
-    pair.a.execute(MPRDMA_ABI_ALLOC_PD, mprdma_abi_handle{}, &pd);  // waits for the lock
-    EXPECT_NE(pd.handle, 0u);
-    pair.a.engine.reset();  // before the memory that its last packets are about
-    pair.b.engine.reset();
-  }
-}
-
-// Two processes on a wire of shared memory, on which posts and polls are not protected as a whole.
-struct SharedMemoryPair {
-  SharedMemoryPair() {
-    a.connect(1, b.qp.qpn);
-    b.connect(0, a.qp.qpn);
-  }
-  uint64_t rounds = 0;
-  testing::LinkedPorts ports;
-  Process a{std::move(ports.a), 0};
-  Process b{std::move(ports.b), 1};
-};
-
-// With a cancellation pending, which the first cancellation point carries out: a post that wakes
-// the peer's engine, polls until the completion, which raises an event, and polls in vain until
-// they nap.
-void* use_verbs_with_a_cancellation_pending(void* shared_memory_pair) {
-  auto& pair = *static_cast<SharedMemoryPair*>(shared_memory_pair);
-  Process& a = pair.a;
-  pthread_cancel(pthread_self());
-  for (uint32_t serial = 1; serial <= 20; ++serial) {
-    mprdma_abi_store_release(&a.cq.dbr.arm, serial << 2 | MPRDMA_ABI_ARM_NEXT);
-    a.post_write(pair.b, 64, 0);
-    a.channel.send(a.channel.engine, a.qp.doorbell);
-    mprdma_abi_cqe cqe;
-    while (!a.cq.poll(&cqe)) a.channel.progress(a.channel.engine);
-    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(15);
-    while (std::chrono::steady_clock::now() < end) a.channel.progress(a.channel.engine);
-    a.channel.idle(a.channel.engine);
-    ++pair.rounds;
-  }
-  pthread_testcancel();
-  return nullptr;
-}
-
-TEST(Progress, NothingInAPostOrAPollIsACancellationPoint) {
-  SharedMemoryPair pair;
-  pthread_t thread;
-  ASSERT_EQ(pthread_create(&thread, nullptr, &use_verbs_with_a_cancellation_pending, &pair), 0);
-  void* result = nullptr;
-  pthread_join(thread, &result);
-  EXPECT_EQ(result, PTHREAD_CANCELED);
-  EXPECT_EQ(pair.rounds, 20u);
-  EXPECT_GT(pair.a.events.load(), 0u);
-  pair.a.engine.reset();  // before the memory that its last packets are about
-  pair.b.engine.reset();
 }
 
 // Unmapping registered memory is the application's fault on every RDMA system, but it must not die
