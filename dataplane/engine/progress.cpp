@@ -13,9 +13,6 @@ namespace mprdma::dataplane {
 
 namespace {
 
-// After so many polls in a row that found nothing the processor goes to whoever else wants it: with
-// more pollers than cores that is who has the answer.
-constexpr uint32_t kEmptyPollsBeforeYield = 128;
 // An application whose polls find nothing spins on its completion queue: after so many in a row a
 // poll looks at the port some times more, which is a fraction of the way out and in again. So many
 // looks take about as long as a poll, and count as one.
@@ -41,7 +38,7 @@ void Progress::poll() {
   // Polls of two threads at once may count as one.
   const uint64_t polls = polls_.load(std::memory_order_relaxed);
   polls_.store(polls + 1, std::memory_order_relaxed);
-  if (run_if_free() || polls % kEmptyPollsBeforeYield != 0) return;
+  if (run_if_free() || polls % YieldPace::kPollsMax != 0) return;
   sched_yield();
 }
 
@@ -53,6 +50,7 @@ bool Progress::run_if_free() {
   begin_poll(now, worker_.doorbells_pending());
   const uint64_t arrivals_before = worker_.data_arrivals();
   bool worked = run_burst(now);
+  yield_pace_.on_poll(worked, now);
   uint32_t empty = 1;
   if (!worked && empty_polls_ >= kPollsBeforeLooks && !worker_.wants_wire()) {
     const Port::Looks looks = worker_.port().await_rx(kLooks, lock_.wanted());
@@ -65,9 +63,12 @@ bool Progress::run_if_free() {
   end_poll(now, worker_.data_arrivals() != arrivals_before);
   if (worked) polls_in_vain_since_ = now;
   empty_polls_ = worked ? 0 : empty_polls_ + empty;
-  const bool yield = empty_polls_ >= kEmptyPollsBeforeYield;
+  const bool yield = empty_polls_ >= yield_pace_.polls();
   const bool in_vain = now - polls_in_vain_since_ >= kNapAfter;
-  if (yield) empty_polls_ = 0;
+  if (yield) {
+    empty_polls_ = 0;
+    yield_pace_.on_yield(now);
+  }
   leave(now, wakes);
   if (worked) stamp(Stage::kPollLeft);
   if (!yield) return true;

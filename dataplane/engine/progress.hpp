@@ -34,6 +34,7 @@
 #include "dataplane/engine/memory_reader.hpp"
 #include "dataplane/engine/trace_ring.hpp"
 #include "dataplane/engine/transport_clock.hpp"
+#include "dataplane/engine/yield_pace.hpp"
 #include "dataplane/port/deferred_wakes.hpp"
 #include "dataplane/sys/alarm.hpp"
 #include "dataplane/sys/clock.hpp"
@@ -178,6 +179,7 @@ class Progress {
   Time helper_wakes_at_;         // epoch: it is awake
   bool helper_beats_ = false;    // it looks every kBeat instead, without the lock at times
   uint32_t empty_polls_ = 0;
+  YieldPace yield_pace_;
   Time polls_in_vain_since_;
   uint32_t polls_since_finish_ = UINT32_MAX / 2;  // since nothing of ours was outstanding any more
   Time last_poll_;

@@ -1,0 +1,51 @@
+#include "dataplane/engine/yield_pace.hpp"
+
+#include <gtest/gtest.h>
+
+namespace mprdma::dataplane {
+namespace {
+
+class YieldPaceTest : public ::testing::Test {
+ protected:
+  // A yield, and the first poll after it.
+  void yield(Duration away, bool worked) {
+    pace.on_yield(now);
+    now = now + away;
+    pace.on_poll(worked, now);
+  }
+
+  YieldPace pace;
+  Time now = Time::from_ns(1'000'000);
+};
+
+TEST_F(YieldPaceTest, APeerOnThisCoreGetsItSooner) {
+  EXPECT_EQ(pace.polls(), YieldPace::kPollsMax);
+  yield(Duration::us(3), true);
+  EXPECT_EQ(pace.polls(), YieldPace::kPollsMax / 2);
+  for (int i = 0; i < 10; ++i) yield(Duration::us(3), true);
+  EXPECT_EQ(pace.polls(), YieldPace::kPollsMin);
+  // Only the first poll after a yield tells.
+  pace.on_poll(false, now);
+  pace.on_poll(true, now + Duration::us(3));
+  EXPECT_EQ(pace.polls(), YieldPace::kPollsMin);
+}
+
+TEST_F(YieldPaceTest, YieldsThatBringNoAnswerTakeItBack) {
+  const auto soon = [&] {
+    for (int i = 0; i < 10; ++i) yield(Duration::us(3), true);
+  };
+  soon();
+  yield(Duration::us(3), false);
+  EXPECT_EQ(pace.polls(), YieldPace::kPollsMin * 2);
+  soon();
+  yield(Duration::ms(3), true);  // a busy loop had the core for its slice
+  EXPECT_EQ(pace.polls(), YieldPace::kPollsMin * 2);
+  soon();
+  yield(Duration::ns(300), true);  // nobody had it
+  EXPECT_EQ(pace.polls(), YieldPace::kPollsMin * 2);
+  for (int i = 0; i < 10; ++i) yield(Duration::us(3), false);
+  EXPECT_EQ(pace.polls(), YieldPace::kPollsMax);
+}
+
+}  // namespace
+}  // namespace mprdma::dataplane
