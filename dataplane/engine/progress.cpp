@@ -49,8 +49,9 @@ bool Progress::run_if_free() {
   Time now = clock_now();
   begin_poll(now, worker_.doorbells_pending());
   const uint64_t arrivals_before = worker_.data_arrivals();
+  const uint64_t frames_before = worker_.counters().frames_in;
   bool worked = run_burst(now);
-  yield_pace_.on_poll(worked, now);
+  yield_pace_.on_poll(worker_.counters().frames_in != frames_before, now);
   uint32_t empty = 1;
   if (!worked && empty_polls_ >= kPollsBeforeLooks && !worker_.wants_wire()) {
     const Port::Looks looks = worker_.port().await_rx(kLooks, lock_.wanted());
@@ -67,7 +68,7 @@ bool Progress::run_if_free() {
   const bool in_vain = now - polls_in_vain_since_ >= kNapAfter;
   if (yield) {
     empty_polls_ = 0;
-    yield_pace_.on_yield(now);
+    yield_pace_.on_yield(clock_now());
   }
   leave(now, wakes);
   if (worked) stamp(Stage::kPollLeft);

@@ -6,6 +6,9 @@
 // yield without an answer, or with one after a long time (somebody else had the core) or after none
 // (nobody had it), takes that back.
 //
+// Of an engine, not of a thread: where several poll, one ends the yield of another, mostly too soon
+// to count.
+//
 // Pure; called with the lock of Progress held.
 #pragma once
 
@@ -28,11 +31,11 @@ class YieldPace {
   [[nodiscard]] uint32_t polls() const { return polls_; }
   // The thread yields, or sleeps for a moment.
   void on_yield(Time now) { yielded_at_ = now; }
-  // A poll begins; `worked`: it has found something.
-  void on_poll(bool worked, Time now) {
+  // A poll begins; `answer`: frames were there.
+  void on_poll(bool answer, Time now) {
     if (yielded_at_.is_never()) return;
     const Duration away = now - std::exchange(yielded_at_, Time::never());
-    const bool peer = worked && away >= kPeerTakesMin && away <= kPeerTakesMax;
+    const bool peer = answer && away >= kPeerTakesMin && away <= kPeerTakesMax;
     polls_ = peer ? std::max(polls_ / 2, kPollsMin) : std::min(polls_ * 2, kPollsMax);
   }
 

@@ -409,6 +409,8 @@ void LocalPort::attach(int memfd) {
   peer_.borrowed.assign(region->geometry().all_slots(), 0);
   peer_.borrowed_count = 0;
   peer_.beside.resize(reads_bare_ ? region->geometry().slots : 0);
+  const uint32_t large = region->geometry().large_slots;
+  returns_kept_ = large == 0 ? local::kReturnsKept : std::min(local::kReturnsKept, large / 2);
   peer_.generation = generation_;
   peer_.region = std::move(region);
   const bool reads_bare = (peer_.region->flags() & local::kReadsBare) != 0;

@@ -262,7 +262,8 @@ class LocalPort final : public Port {
   uint16_t rx_taken_ = 0;   // cursor into the peer's TX ring
   uint32_t rx_mask_ = 0;    // of a position in that ring, and in our ring of returns
   uint16_t rx_returned_ = 0;
-  uint32_t returns_waiting_ = 0;  // frames given back that the peer was not told of
+  uint32_t returns_waiting_ = 0;                 // frames given back that the peer was not told of
+  uint32_t returns_kept_ = local::kReturnsKept;  // of this peer, at most
 
   // Waking.
   uint32_t arm_serial_ = 0;

@@ -184,7 +184,7 @@ local::BesideCopy LocalPort::copy_of(uint64_t word) const {
 void LocalPort::flush() {
   // A peer that lacks nothing but a few frames does not wait for these.
   const bool peer_waits =
-      peer_.borrowed_count > 0 || rx_waiting() > 0 || returns_waiting_ > local::kReturnsKept;
+      peer_.borrowed_count > 0 || rx_waiting() > 0 || returns_waiting_ > returns_kept_;
   publish(peer_waits);
 }
 

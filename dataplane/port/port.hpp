@@ -142,8 +142,9 @@ class Port {
   // Sends frames in this order. Never fails, because a reserved frame can always be sent.
   virtual void tx_commit(const TxFrame* frames, unsigned n) = 0;
   virtual void tx_abandon(const TxFrame* frames, unsigned n) = 0;
-  // End of a burst: publishes what was committed; wakes a peer that sleeps until frames come, or
-  // until it gets frames back to send with.
+  // End of a burst: publishes what was committed, and frames that were given back, but for a few,
+  // which the peer can do without; wakes a peer that sleeps until frames come, or until it gets
+  // frames back to send with.
   virtual void flush() = 0;
 
   virtual unsigned rx_burst(RxFrame* frames, unsigned n) = 0;

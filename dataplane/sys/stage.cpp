@@ -28,12 +28,15 @@ struct Stamp {
 
 // The last kStamps of a thread, written when it ends: a line for each, "<stage> <nanoseconds>" of
 // CLOCK_MONOTONIC.
+thread_local bool t_ended = false;  // its stamps are written
+
 class Stamps {
  public:
   static constexpr size_t kStamps = 1 << 20;  // a power of two
 
   Stamps() : ring_(std::make_unique<Stamp[]>(kStamps)), first_ticks_(__builtin_ia32_rdtsc()) {}
   ~Stamps() {
+    t_ended = true;
     const char* directory = std::getenv("MPRDMA_STAGES");
     if (directory == nullptr || count_ == 0) return;
     const std::string name =
@@ -55,10 +58,7 @@ class Stamps {
   Stamps(const Stamps&) = delete;
   Stamps& operator=(const Stamps&) = delete;
 
-  void add(Stage stage) {
-    if (ring_ == nullptr) return;  // the process ends, and this object has
-    ring_[count_++ & (kStamps - 1)] = {__builtin_ia32_rdtsc(), stage};
-  }
+  void add(Stage stage) { ring_[count_++ & (kStamps - 1)] = {__builtin_ia32_rdtsc(), stage}; }
 
  private:
   std::unique_ptr<Stamp[]> ring_;
@@ -70,6 +70,7 @@ class Stamps {
 }  // namespace
 
 void stamp(Stage stage) {
+  if (t_ended) return;
   static thread_local Stamps stamps;
   stamps.add(stage);
 }

@@ -8,10 +8,10 @@ namespace {
 class YieldPaceTest : public ::testing::Test {
  protected:
   // A yield, and the first poll after it.
-  void yield(Duration away, bool worked) {
+  void yield(Duration away, bool answer) {
     pace.on_yield(now);
     now = now + away;
-    pace.on_poll(worked, now);
+    pace.on_poll(answer, now);
   }
 
   YieldPace pace;

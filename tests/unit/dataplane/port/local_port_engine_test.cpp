@@ -216,6 +216,41 @@ TEST_F(Beside, ArriveWholeHoweverManyLeftBeforeTheyAreRead) {
   EXPECT_EQ(b_->stats().rx_malformed, 0u);
 }
 
+// An idle reader keeps a few frames to itself; the peer gets them with the next frame that leaves,
+// when the reader sleeps, or when there are more.
+TEST_F(Beside, TheLastFramesThatAreGivenBackLeaveWithSomething) {
+  connect(true, true);
+  RxFrame frames[kBurst];
+  const auto give_back = [&](uint32_t count) {
+    for (uint32_t i = 0; i < count; ++i) send_together(*a_, {{48, 1}});
+    ASSERT_EQ(b_->rx_burst(frames, kBurst), count);
+    for (uint32_t i = 0; i < count; ++i) b_->rx_release(&frames[i].cookie, 1);
+    b_->flush();
+  };
+  // How many of its 256 frames the sender can have, none of which it holds afterwards.
+  const auto free_frames = [&] {
+    std::vector<TxFrame> taken(256);
+    unsigned count = 0;
+    while (unsigned got = a_->tx_reserve(&taken[count], 1)) count += got;
+    a_->tx_abandon(taken.data(), count);
+    return count;
+  };
+  give_back(local::kReturnsKept);
+  EXPECT_EQ(free_frames(), 256 - local::kReturnsKept);
+  send_together(*b_, {{48, 2}});
+  EXPECT_EQ(free_frames(), 256u) << "with a frame";
+  give_back(local::kReturnsKept + 1);
+  EXPECT_EQ(free_frames(), 256u) << "more than a few";
+  give_back(1);
+  EXPECT_EQ(free_frames(), 255u);
+  ASSERT_TRUE(b_->arm());
+  EXPECT_EQ(free_frames(), 256u) << "before it sleeps";
+  b_->disarm();
+  give_back(1);
+  b_->service(now());
+  EXPECT_EQ(free_frames(), 256u) << "in its service";
+}
+
 TEST_F(Beside, StayReadableUntilTheyAreReleased) {
   connect(true, true);
   send_together(*a_, {{48, 1}, {kShort, 2}}, true);

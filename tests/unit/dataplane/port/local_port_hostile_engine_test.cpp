@@ -117,6 +117,29 @@ TEST_F(HostileEngineTest, BadDescriptorsOfPacketsInTheHeaderAreCountedDrops) {
   expect_next_peer_works();
 }
 
+// Who finds the pair of `newest` while the next one is being written reads ring and slots.
+TEST_F(HostileEngineTest, APairThatIsBeingOverwrittenIsNotRead) {
+  attach_to_engine();
+  const Descriptor before{.slot = 9, .length = 48, .offset = bare(80), .sequence = 1};
+  const Descriptor newest{.slot = 10, .length = 48, .offset = bare(80), .sequence = 2};
+  peer_->put(0, before);
+  peer_->put(1, newest);
+  for (auto* line : {&peer_->header().before, &peer_->header().newest}) {
+    for (auto& words : line->frame) words = ~uint64_t{0};
+  }
+  Descriptor next = before;
+  next.sequence = 3;
+  peer_->header().before.descriptor = next.pack();
+  peer_->header().newest.descriptor = newest.pack() | Descriptor::kBeside;
+  RxFrame frames[kBurst];
+  ASSERT_EQ(port_->rx_burst(frames, kBurst), 2u);
+  for (const RxFrame& frame : {frames[0], frames[1]}) {
+    EXPECT_EQ(frame.data[0], 0u) << "of the slot";
+    port_->rx_release(&frame.cookie, 1);
+  }
+  EXPECT_EQ(port_->stats().rx_malformed, 0u);
+}
+
 // It may be the mark of any process.
 TEST_F(HostileEngineTest, APeerThatDoesNotHaveTheMarkThatItShowsIsNotRead) {
   attach_to_engine();
