@@ -58,6 +58,23 @@ struct HostQp {
   mprdma_abi_send_wqe* send_slot() {
     return mprdma_abi_send_slot(sq_memory.data(), kDepth, kSendStride, sq.producer);
   }
+  // As the engine is told of them.
+  [[nodiscard]] mprdma_abi_queue sends() {
+    return {reinterpret_cast<uint64_t>(sq_memory.data()),
+            reinterpret_cast<uint64_t>(&sq),
+            kDepth,
+            kSendStride,
+            kMaxSge,
+            kMaxInline};
+  }
+  [[nodiscard]] mprdma_abi_queue receives() {
+    return {reinterpret_cast<uint64_t>(rq_memory.data()),
+            reinterpret_cast<uint64_t>(&rq),
+            kDepth,
+            kRecvStride,
+            kMaxSge,
+            0};
+  }
   mprdma_abi_recv_wqe* recv_slot() {
     return mprdma_abi_recv_slot(rq_memory.data(), kDepth, kRecvStride, rq.producer);
   }
@@ -188,18 +205,8 @@ class Host {
     in.pd = pd;
     in.send_cq = in.recv_cq = cq.handle;
     in.cookie = reinterpret_cast<uint64_t>(&qp);
-    in.sq = {reinterpret_cast<uint64_t>(qp.sq_memory.data()),
-             reinterpret_cast<uint64_t>(&qp.sq),
-             HostQp::kDepth,
-             HostQp::kSendStride,
-             HostQp::kMaxSge,
-             HostQp::kMaxInline};
-    in.rq = {reinterpret_cast<uint64_t>(qp.rq_memory.data()),
-             reinterpret_cast<uint64_t>(&qp.rq),
-             HostQp::kDepth,
-             HostQp::kRecvStride,
-             HostQp::kMaxSge,
-             0};
+    in.sq = qp.sends();
+    in.rq = qp.receives();
     return in;
   }
 

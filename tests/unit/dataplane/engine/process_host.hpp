@@ -63,18 +63,8 @@ struct Process {
     in.pd = pd.handle;
     in.send_cq = in.recv_cq = cq.handle;
     in.cookie = 1;
-    in.sq = {reinterpret_cast<uint64_t>(qp.sq_memory.data()),
-             reinterpret_cast<uint64_t>(&qp.sq),
-             HostQp::kDepth,
-             HostQp::kSendStride,
-             HostQp::kMaxSge,
-             HostQp::kMaxInline};
-    in.rq = {reinterpret_cast<uint64_t>(qp.rq_memory.data()),
-             reinterpret_cast<uint64_t>(&qp.rq),
-             HostQp::kDepth,
-             HostQp::kRecvStride,
-             HostQp::kMaxSge,
-             0};
+    in.sq = qp.sends();
+    in.rq = qp.receives();
     mprdma_abi_create_qp_out out{};
     execute(MPRDMA_ABI_CREATE_QP, in, &out);
     qp.handle = out.handle;

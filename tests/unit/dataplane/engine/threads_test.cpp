@@ -77,12 +77,7 @@ class Threads : public ::testing::Test {
     in.send_cq = in.recv_cq = cq;
     in.srq = srq;
     in.transport.mode = MPRDMA_ABI_MODE_MP;
-    in.sq = {reinterpret_cast<uint64_t>(qp.sq_memory.data()),
-             reinterpret_cast<uint64_t>(&qp.sq),
-             HostQp::kDepth,
-             HostQp::kSendStride,
-             HostQp::kMaxSge,
-             HostQp::kMaxInline};
+    in.sq = qp.sends();
     mprdma_abi_create_qp_out out{};
     EXPECT_EQ(execute(MPRDMA_ABI_CREATE_QP, in, &out), 0);
     qp.handle = out.handle;
