@@ -36,6 +36,11 @@ class WindowBitmap {
     }
   }
 
+  // Sets what `other` has set.
+  constexpr void add(const WindowBitmap& other) {
+    for (uint32_t i = 0; i < kWords; ++i) words_[i] |= other.words_[i];
+  }
+
   constexpr uint32_t count() const {
     uint32_t total = 0;
     for (const uint64_t word : words_) total += static_cast<uint32_t>(std::popcount(word));

@@ -71,6 +71,10 @@ concept GivesBack = requires(A a, const A& c) {
   { c.owed() } -> std::same_as<Fixed16>;
 };
 template <class A>
+concept Recovers = requires(A a) {
+  a.recover();
+};
+template <class A>
 concept NamesGiveBack = requires {
   &A::give_back;
 }
@@ -81,6 +85,7 @@ concept NamesGiveBack = requires {
 template <class A>
 inline constexpr bool kHearsAsNamed = (HearsSlowPaths<A> || !requires { &A::on_slow_path; }) &&
                                       (HearsUnusedAcks<A> || !requires { &A::on_unused_ack; }) &&
+                                      (Recovers<A> || !requires { &A::recover; }) &&
                                       (GivesBack<A> || !NamesGiveBack<A>);
 
 // An algorithm is a pure class in a file of its own: no clock, no packets, no allocation, integers
@@ -107,6 +112,7 @@ inline constexpr bool kHearsAsNamed = (HearsSlowPaths<A> || !requires { &A::on_s
 //   on_slow_path(sample)  in place of on_ack(): the path is too slow; without it on_ack() is told
 //   on_unused_ack()       an acknowledgement found nothing to send
 //   give_back()           the application has packets again after on_unused_ack()
+//   recover()             the application has packets again, and congestion was long ago
 //   owed()                most that give_back() would add, packets
 template <class A>
 concept Algorithm = std::constructible_from<A, const Setup&> && kHearsAsNamed<A> &&

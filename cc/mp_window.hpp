@@ -12,6 +12,7 @@
 //   the application has packets again         w += what is owed, to the initial window [deviation]
 //   timeout                 w  = min(w/2, initial)  [deviation]
 //   restart                 w  = initial
+//   the same, congestion was long ago         w  = max(w, initial)  [deviation]
 //
 // The owed window does not survive congestion: a decrease that would pass below 1 reduces it.
 #pragma once
@@ -57,6 +58,7 @@ class MpWindow : public AlgorithmDefaults {
     if (window_ < initial_) window_ = std::min(initial_, window_ + owed_);
     owed_ = Fixed16();
   }
+  void recover() { window_ = std::max(window_, initial_); }
   void on_timeout(Time) {
     window_ = std::max(kOne, std::min(window_.half(), initial_));
     owed_ = Fixed16();

@@ -53,6 +53,12 @@ class Window {
     });
   }
 
+  void recover() {
+    dispatch([](auto& control) {
+      if constexpr (Recovers<std::decay_t<decltype(control)>>) control.recover();
+    });
+  }
+
   // Whole packets that may be in flight, at least 1.
   [[nodiscard]] uint32_t packets() const { return exact_.floor(); }
   [[nodiscard]] Fixed16 exact() const { return exact_; }

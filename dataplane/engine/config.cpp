@@ -35,8 +35,10 @@ bool parse_placement(const std::string& text, Params* params) {
 
 bool parse_paths(const std::string& text, Params* params) {
   if (text != "1" && text != "all") return false;
-  params->path_policy =
-      text == "1" ? transport::PathPolicy::kSingle : transport::PathPolicy::kAckClocked;
+  const bool paper = params->recovery == transport::Recovery::kPaper;
+  params->path_policy = text == "1" ? transport::PathPolicy::kSingle
+                        : paper     ? Params::mp_paper().path_policy
+                                    : Params::mp().path_policy;
   params->settle();
   return true;
 }

@@ -26,7 +26,7 @@ struct Deviation {
 };
 
 // Every deviation that has a switch (docs/algorithms.md).
-constexpr std::array<Deviation, 14> kDeviations = {{
+constexpr std::array<Deviation, 15> kDeviations = {{
     {"all", "all\non", "all on", [](Params*) {}},
     {"growth", "growth\nlimit", "growth limit", [](Params* p) { p->limit_growth = false; }},
     {"cap", "win.\ncap", "window cap", [](Params* p) { p->window_max = transport::kSendSpanMax; }},
@@ -35,19 +35,20 @@ constexpr std::array<Deviation, 14> kDeviations = {{
      [](Params* p) { p->timeout_shrinks_window = false; }},
     {"adapt", "RTO\nadapts", "timeout adapts", [](Params* p) { p->adapt_timeout = false; }},
     {"trigger", "trig-\nger", "sender's trigger", [](Params* p) { p->loss_trigger = 0; }},
-    {"early", "early\nretr.", "early retransmission",
-     [](Params* p) { p->early_retransmit = false; }},
+    {"late", "loss\nby time", "loss by time", [](Params* p) { p->loss_by_time = false; }},
     {"probe", "tail\nprobe", "tail probe", [](Params* p) { p->tail_probe = false; }},
     {"give-back", "give-\nback", "give-back", [](Params* p) { p->window_give_back = false; }},
     {"sync-wait", "sync\nwait", "wait is backlog",
      [](Params* p) { p->sync_wait_is_backlog = false; }},
     {"restart", "re-\nstart", "restart rule",
      [](Params* p) { p->restart = transport::RestartRule::kIdle; }},
-    // Early retransmission and the trigger need the map of SACKed packets.
+    {"paths", "path\nmemory", "memory of paths",
+     [](Params* p) { p->path_policy = transport::PathPolicy::kAckClocked; }},
+    // Losses by time and the trigger need the map of SACKed packets.
     {"map", "SACK\nmap", "SACK map",
      [](Params* p) {
        p->recovery = transport::Recovery::kPaper;
-       p->early_retransmit = false;
+       p->loss_by_time = false;
        p->loss_trigger = 0;
      }},
     {"l64", "L =\n64", "L = 128 (64 instead)",

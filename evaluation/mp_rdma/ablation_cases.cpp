@@ -37,9 +37,14 @@ std::vector<double> times_us(const Result& result) {
   return out;
 }
 
-double per_99th_percentile_time(const Result& result) {
+// Returns the inverse of the mean time of the slowest fiftieth of the messages. A percentile would
+// lie at the edge of those whose last packet is lost, one in a hundred.
+double per_slowest_time(const Result& result) {
   const std::vector<double> times = times_us(result);
-  return times.empty() ? 0 : 1e3 / times[times.size() * 99 / 100];
+  const size_t slowest = times.size() / 50;
+  double sum_us = 0;
+  for (size_t i = times.size() - slowest; i < times.size(); ++i) sum_us += times[i];
+  return slowest == 0 ? 0 : 1e3 * static_cast<double>(slowest) / sum_us;
 }
 
 // Returns the inverse of the completion time of the large message, the last of the scenario.
@@ -137,11 +142,11 @@ void add_small_messages(bool ci, std::vector<AblationCase>* out) {
     lossy.topology.links[path].ab.loss_ppm = 10'000;
   }
   out->push_back({"tail",
-                  "32 KiB messages, 1 % loss: 1 / 99th percentile of the time",
+                  "32 KiB messages, 1 % loss: 1 / time of the slowest 2 %",
                   lossy,
-                  per_99th_percentile_time,
+                  per_slowest_time,
                   "",
-                  {"probe", "early"}});
+                  {"probe", "late"}});
 }
 
 void add_synchronise(bool ci, std::vector<AblationCase>* out) {

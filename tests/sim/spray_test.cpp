@@ -37,7 +37,7 @@ TEST(Spraying, WaitsForTheSlowestPath) {
   double goodput_bps[2];
   for (const bool spray : {false, true}) {
     Scenario scenario = one_flow_over_four_paths(spray ? transport::PathPolicy::kSpray
-                                                       : transport::PathPolicy::kAckClocked);
+                                                       : transport::PathPolicy::kRecycled);
     scenario.topology.links[scenario.link("path4")].ab.rate = LinkRate::gbps(1);
     goodput_bps[spray ? 1 : 0] = simulate(scenario).goodput_bps;
   }

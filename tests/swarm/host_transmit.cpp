@@ -121,7 +121,8 @@ bool World::send_one(Node& node, uint32_t q) {
 }
 
 // Checks the path: the configured one; or one that an acknowledgement echoed, at most two packets
-// each; or a random one, which the sender counts as random.
+// each, and one whose room no acknowledgement brought; or another one, of the policy's choice,
+// which the sender counts.
 void World::check_path(Node& node, uint32_t q, const wire::Packet& header) {
   if (side(node, q).params.path_policy == transport::PathPolicy::kSingle) {
     expect(header.vp == side(node, q).vp, "n{} qp{}: on virtual path {}", node.number, q,
@@ -131,7 +132,7 @@ void World::check_path(Node& node, uint32_t q, const wire::Packet& header) {
   expect(header.vp >= wire::kVirtualPathMin, "n{} qp{}: on port {}", node.number, q, header.vp);
   const PacketStream stream = header.info().stream;
   if (stream == PacketStream::kAck || header.opcode == wire::Opcode::kCnp) return;
-  if (side(node, q).params.path_policy != transport::PathPolicy::kAckClocked) return;  // any path
+  if (!transport::is_clocked(side(node, q).params.path_policy)) return;  // any path
   const bool response = stream == PacketStream::kResponse;
   PathModel& model = paths_[q][node.number * 2 + (response ? 1 : 0)];
   const transport::Qp& qp = *node.qps[q];

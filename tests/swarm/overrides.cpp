@@ -68,7 +68,7 @@ bool override_param(const std::string& setting, Scenario& scenario) {
       if (params.protocol != transport::Protocol::kMp) continue;
       if (!set_param(key, value, params)) return false;
       // The paper's recovery needs ACK clocking, which another draw or override may have replaced.
-      const bool clocked = params.path_policy == transport::PathPolicy::kAckClocked;
+      const bool clocked = transport::is_clocked(params.path_policy);
       if (params.recovery == transport::Recovery::kPaper && !clocked) {
         params.recovery = transport::Recovery::kMp;
       }

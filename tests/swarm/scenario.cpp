@@ -92,7 +92,11 @@ void draw_paths(Prng prng, transport::Params& p) {
   using transport::Params;
   using transport::PathPolicy;
   using transport::RestartRule;
-  p.path_policy = prng.chance(3, 4) ? PathPolicy::kAckClocked : PathPolicy::kSingle;
+  const bool clocked = prng.chance(3, 4);
+  const bool recycles = prng.split("recycled").chance(2, 3);
+  p.path_policy = !clocked   ? PathPolicy::kSingle
+                  : recycles ? PathPolicy::kRecycled
+                             : PathPolicy::kAckClocked;
   p.path_probe_per_mille = pick<uint32_t>(prng, {0, 0, 10, 100, 1000});
   Prng credits = prng.split("credits");
   p.path_probe_interval =
@@ -101,7 +105,7 @@ void draw_paths(Prng prng, transport::Params& p) {
   p.path_window_reduction = prng.chance(3, 4);
   p.window_give_back = prng.chance(3, 4);
   p.restart = pick<RestartRule>(prng, {RestartRule::kNever, RestartRule::kIdle,
-                                       RestartRule::kNoBacklog, RestartRule::kNoBacklog});
+                                       RestartRule::kUncongested, RestartRule::kUncongested});
   if (p.path_policy == PathPolicy::kSingle) {
     if (prng.split("spray").chance(1, 2)) p.path_policy = PathPolicy::kSpray;
     return;
@@ -140,7 +144,7 @@ transport::Params draw_params(Prng prng, uint32_t window_slots) {
   p.timeout_shrinks_window = prng.chance(3, 4);
   p.adapt_timeout = prng.split("adapt").chance(3, 4);
   p.sync_wait_is_backlog = prng.split("sync wait").chance(3, 4);
-  p.early_retransmit = prng.chance(3, 4);
+  p.loss_by_time = prng.chance(3, 4);
   p.tail_probe = prng.chance(3, 4);
   const auto least = [&](auto member) { return Duration::us(low(member)); };
   p.rto_floor = log_duration(prng, least(&Params::rto_floor), Duration::ms(20));
@@ -440,7 +444,7 @@ std::string to_string(const Scenario& s) {
           static_cast<int>(p.window_control), static_cast<int>(p.path_policy),
           p.path_probe_per_mille, p.path_probe_interval.count_ns() / 1000, p.own_ack_credit,
           p.limit_growth, p.loss_shrinks_window, p.timeout_shrinks_window, p.adapt_timeout,
-          p.early_retransmit, p.tail_probe, p.recovery == transport::Recovery::kMp,
+          p.loss_by_time, p.tail_probe, p.recovery == transport::Recovery::kMp,
           p.path_window_reduction, p.window_give_back, static_cast<int>(p.restart),
           p.sync_wait_is_backlog);
       text += fmt::format(

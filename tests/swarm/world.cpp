@@ -212,10 +212,10 @@ Duration World::slack() const {
       const transport::Params& p = knobs.params;
       slack = std::max(slack, std::max(p.rto_ceiling, p.rto_floor) * 8 + knobs.pace * 64);
       slack = std::max(slack, p.initial_rtt * 64 + p.probe_floor * 8);
-      // Without early retransmission and trigger a sender hears of a copy that is lost, too, by
-      // silence only. While a requester's questions bring an acknowledgement of one packet each,
-      // there is no silence: the holes of a window are filled one at a time.
-      if (!p.early_retransmit && p.loss_trigger == 0) {
+      // Without losses by time a sender hears of a copy that is lost, too, by silence only. While a
+      // requester's questions bring an acknowledgement of one packet each, there is no silence: the
+      // holes of a window are filled one at a time.
+      if (!p.loss_by_time) {
         blind = std::max(blind, p.rto_floor * (4 * p.window_slots));
       }
     }

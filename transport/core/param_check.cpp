@@ -17,8 +17,8 @@ ParamFault find_relation_fault(const Params& p) {
   if (p.reorder_delta > p.window_slots) return {"reorder_delta", "exceeds", "window_slots"};
   if (p.rto_ceiling < p.rto_floor) return {"rto_ceiling_us", "is below", "rto_floor_us"};
   // The paper's sweep is driven by what acknowledgements clock out.
-  if (p.recovery == Recovery::kPaper && p.path_policy != PathPolicy::kAckClocked) {
-    return {"recovery", "= \"paper\" needs", "path_policy \"ack-clocked\""};
+  if (p.recovery == Recovery::kPaper && !is_clocked(p.path_policy)) {
+    return {"recovery", "= \"paper\" needs", "path_policy \"ack-clocked\" or \"recycled\""};
   }
   if (!mp && p.path_policy != PathPolicy::kSingle) {
     return {"path_policy", "has to be \"single\" with", "mode = \"roce\""};

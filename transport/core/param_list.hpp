@@ -65,11 +65,11 @@ inline constexpr uint32_t kRoceSpanMax = 65'536;
     "D5: RFC 6298, RFC 3522, RFC 4015",                                                            \
     "timeout and tail probe allow for the variance of the RTT, and a timeout that proves too "     \
     "early is undone, because hosts in software stop for milliseconds")                            \
-  X(bool, early_retransmit, "early_retransmit", true, kMode, Range::flag(), "D7: FUSO",            \
-    "an un-SACKed packet older than 5/4 SRTT is retransmitted when there is nothing better to "    \
-    "send; `recovery` = `mp` only")                                                                \
+  X(bool, loss_by_time, "loss_by_time", true, kMode, Range::flag(), "D7: RFC 8985",                \
+    "a packet is lost when one that left later has arrived and it has not come within the "        \
+    "largest round trip of late; `recovery` = `mp` only")                                          \
   X(bool, tail_probe, "tail_probe", true, kMode, Range::flag(), "D7: RFC 8985",                    \
-    "one packet is retransmitted to ask for an acknowledgement when none comes")                   \
+    "packets are retransmitted to ask for an acknowledgement when none comes, on other paths")     \
   X(Recovery, recovery, "recovery", Recovery::kMp, kMode, Range::choice(),                         \
     "`mp`: D1; `paper`: paper 3.2, 3.4",                                                           \
     "the loss detector: which packets are lost, in flight, retransmitted; `paper` counts with "    \
@@ -82,17 +82,17 @@ inline constexpr uint32_t kRoceSpanMax = 65'536;
     Range::microseconds(50, 10'000'000), "RFC 6298",                                               \
     "ceiling of the retransmission timeout, which doubles at each expiry; the verbs' timeout "     \
     "limits it, too")                                                                              \
-  X(Duration, probe_floor, "probe_floor_us", Duration::us(500), kDevice,                           \
+  X(Duration, probe_floor, "probe_floor_us", Duration::us(40), kDevice,                            \
     Range::microseconds(5, 1'000'000), "D7: RFC 8985",                                             \
-    "the tail probe leaves after max(this, 2 SRTT, SRTT + 4 RTTVAR) without a new "                \
-    "acknowledgement")                                                                             \
+    "the first tail probe leaves after max(this, 2 SRTT, SRTT + 4 RTTVAR, largest RTT of late + "  \
+    "SRTT/4) without a new acknowledgement")                                                       \
   X(Duration, initial_rtt, "initial_rtt_us", Duration::us(50), kDevice,                            \
     Range::microseconds(1, 100'000), "own value", "SRTT before the first sample")                  \
   X(cc::WindowControl, window_control, "window_control", cc::WindowControl::kMp, kMode,            \
     Range::choice(), "`mp`: paper 3.2; `dctcp`: RFC 8257",                                         \
     "the congestion control of the window; mode `roce` has no such window")                        \
-  X(PathPolicy, path_policy, "path_policy", PathPolicy::kAckClocked, kMode, Range::choice(),       \
-    "`ack-clocked`: paper 3.2",                                                                    \
+  X(PathPolicy, path_policy, "path_policy", PathPolicy::kRecycled, kMode, Range::choice(),         \
+    "`ack-clocked`: paper 3.2; `recycled`: D15",                                                   \
     "the choice of each packet's virtual path; mode `roce` has only `single`")                     \
   X(uint32_t, path_probe_per_mille, "path_probe_per_mille", 10, kMode, Range::per_mille(),         \
     "paper 3.5", "p: chance, drawn once per SRTT, that a packet explores a new random path")       \
@@ -109,10 +109,10 @@ inline constexpr uint32_t kRoceSpanMax = 65'536;
   X(bool, window_give_back, "window_give_back", true, kMode, Range::flag(), "D8",                  \
     "what path window reduction took returns when the application has packets again, on random "   \
     "paths and up to the initial window")                                                          \
-  X(RestartRule, restart, "restart", RestartRule::kNoBacklog, kMode, Range::choice(),              \
-    "`idle`: paper 3.5; `no-backlog`: D9",                                                         \
-    "a connection restarts with the initial window on random paths after 3 SRTT without an "       \
-    "outstanding packet (`idle`) or without a backlog")                                            \
+  X(RestartRule, restart, "restart", RestartRule::kUncongested, kMode, Range::choice(),            \
+    "`idle`: paper 3.5; `uncongested`: D9",                                                        \
+    "the initial window on random paths after 3 SRTT without an outstanding packet (`idle`); or "  \
+    "at least the initial window after 30 SRTT without a sign of congestion, and all paths stay")  \
   X(bool, sync_wait_is_backlog, "sync_wait_is_backlog", true, kMode, Range::flag(), "D10",         \
     "packets that wait only for the delay of a synchronise operation count as backlog")            \
   X(PlacementPolicy, placement, "placement", PlacementPolicy::kStandard, kDevice, Range::choice(), \

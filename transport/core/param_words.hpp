@@ -47,10 +47,10 @@ inline constexpr Words kSyncPolicyWords = {"optimistic"sv, "stop-and-wait"sv};
 // When a connection restarts with the initial window on random paths (paper 3.5).
 enum class RestartRule : uint8_t {
   kNever,
-  kIdle,       // nothing was outstanding for 3 RTT: the paper
-  kNoBacklog,  // the application had nothing to send for 3 RTT [deviation]
+  kIdle,         // nothing was outstanding for 3 RTT: the paper
+  kUncongested,  // idle, and there was no sign of congestion for 30 RTT [deviation]
 };
-inline constexpr Words kRestartWords = {"never"sv, "idle"sv, "no-backlog"sv};
+inline constexpr Words kRestartWords = {"never"sv, "idle"sv, "uncongested"sv};
 
 // Which loss detector a stream has: X(enumerator, class, name), the classes of transport/stream. To
 // add one: its line here, its header in transport/stream/loss_detectors.hpp.

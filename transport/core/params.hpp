@@ -24,6 +24,9 @@ inline constexpr int64_t kExploreMax = 100;
 inline constexpr uint32_t kWireBacklogMax = 8;
 // Idle time before a restart, in SRTT (paper 3.5).
 inline constexpr int64_t kRestartRtts = 3;
+// Time without a sign of congestion, in SRTT, after which an idle connection may send the initial
+// window at once [deviation].
+inline constexpr int64_t kForgetCongestionRtts = 30;
 // A transport timer of the verbs below this does not shorten the retransmission timeout further.
 inline constexpr Duration kTimeoutLimitMin = Duration::ms(64);
 
@@ -88,7 +91,8 @@ constexpr Params Params::mp_paper() {
   p.loss_shrinks_window = false;
   p.timeout_shrinks_window = false;
   p.adapt_timeout = false;
-  p.early_retransmit = false;
+  p.loss_by_time = false;
+  p.path_policy = PathPolicy::kAckClocked;
   p.tail_probe = false;
   p.recovery = Recovery::kPaper;
   p.path_probe_interval = Duration::zero();

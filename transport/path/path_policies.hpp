@@ -7,6 +7,7 @@
 #include "base/alternatives.hpp"
 #include "transport/path/path_ack_clocked.hpp"
 #include "transport/path/path_policy.hpp"
+#include "transport/path/path_recycled.hpp"
 #include "transport/path/path_repath.hpp"
 #include "transport/path/path_rotate.hpp"
 #include "transport/path/path_single.hpp"
@@ -18,12 +19,23 @@ namespace mprdma::transport {
 #define MPRDMA_PATH_POLICIES(X)   \
   X(kSingle, SinglePath)          \
   X(kAckClocked, AckClockedPaths) \
+  X(kRecycled, RecycledPaths)     \
   X(kSpray, SprayedPaths)         \
   X(kRotate, RotatedPaths)        \
   X(kRepath, RepathedPath)
 
 enum class PathPolicy : uint8_t { MPRDMA_PATH_POLICIES(MPRDMA_ENUMERATOR) };
 using PathPolicies = Alternatives<void MPRDMA_PATH_POLICIES(MPRDMA_ALTERNATIVE)>;
+
+// Whether the ACK clock decides when a packet leaves.
+constexpr bool is_clocked(PathPolicy policy) {
+#define MPRDMA_CLOCKED_CASE_(enumerator, type) \
+  case PathPolicy::enumerator:                 \
+    return type::kClocked;
+  switch (policy) { MPRDMA_PATH_POLICIES(MPRDMA_CLOCKED_CASE_) }
+#undef MPRDMA_CLOCKED_CASE_
+  return false;
+}
 
 #define MPRDMA_CHECK_POLICY_(enumerator, type) static_assert(PathChoice<type>);
 MPRDMA_PATH_POLICIES(MPRDMA_CHECK_POLICY_)

@@ -17,6 +17,7 @@ struct PathSample {
   Duration rtt = {};  // of the acknowledged packet; zero: not measured
   uint16_t vp = 0;    // path that the packet took; 0: the peer echoed no valid one
   bool ece = false;
+  bool slow = false;  // the ACK clock found it too slow for the others
 };
 
 // ---- The members that a policy may have (see below)
@@ -37,12 +38,28 @@ concept HearsRounds = requires(P p, bool congested) {
   p.on_round(congested);
 };
 
+template <class P>
+concept HearsSpares = requires(P p, uint16_t vp, bool ece) {
+  p.on_spare(vp, ece);
+};
+template <class P>
+concept Retries = requires(P p, uint16_t avoid, uint32_t attempt, Prng& prng) {
+  { p.retry(avoid, attempt, prng) } -> std::same_as<uint16_t>;
+};
+template <class P>
+concept Explores = requires(P p, Prng& prng) {
+  { p.explore(prng) } -> std::same_as<uint16_t>;
+};
+
 // True if P has none of these names with another signature: such a member would never be called.
 template <class P>
 inline constexpr bool kHearsAsNamed = (HearsAcks<P> || !requires { &P::on_ack; }) &&
                                       (HearsLosses<P> || !requires { &P::on_loss; }) &&
                                       (HearsTimeouts<P> || !requires { &P::on_timeout; }) &&
-                                      (HearsRounds<P> || !requires { &P::on_round; });
+                                      (HearsRounds<P> || !requires { &P::on_round; }) &&
+                                      (HearsSpares<P> || !requires { &P::on_spare; }) &&
+                                      (Retries<P> || !requires { &P::retry; }) &&
+                                      (Explores<P> || !requires { &P::explore; });
 
 // A policy is a pure class in a file of its own; each stream has an object of it.
 //
@@ -61,6 +78,12 @@ inline constexpr bool kHearsAsNamed = (HearsAcks<P> || !requires { &P::on_ack; }
 //                        path of no packet. Only a NACK names a path: that of the packet which the
 //                        receiver's window dropped. This packet arrived; the hole before it did not
 //   on_timeout(now)      silence has lasted for a retransmission timeout
+//   on_spare(vp, ece)    an acknowledgement of something new grants no credit, although its path is
+//                        not too slow: the application has nothing to send, or the window falls
+//   retry(avoid, n, prng)
+//                        in place of next(): the path of a packet that was lost on `avoid` (0: not
+//                        known), or is asked for the n-th time in a silence, from 0
+//   explore(prng)        in place of next(): a path of which nothing is known
 //   on_round(congested)  a round trip ends; true: half of its acknowledgements or more had a mark
 template <class P>
 concept PathChoice = std::default_initializable<P> && kHearsAsNamed<P> &&

@@ -22,8 +22,10 @@ class BasicPathSelector {
         clocked_(visit([](const auto& p) { return std::decay_t<decltype(p)>::kClocked; })),
         hears_(visit([](const auto& p) {
           using P = std::decay_t<decltype(p)>;
-          return HearsAcks<P> || HearsLosses<P> || HearsTimeouts<P> || HearsRounds<P>;
-        })) {}
+          return HearsAcks<P> || HearsLosses<P> || HearsTimeouts<P> || HearsRounds<P> ||
+                 HearsSpares<P>;
+        })),
+        retries_(visit([](const auto& p) { return Retries<std::decay_t<decltype(p)>>; })) {}
 
   // `fixed_vp` is the path that the connection got when it was set up; random paths are drawn from
   // `prng`.
@@ -39,6 +41,25 @@ class BasicPathSelector {
   uint16_t draw(Time now) {
     return visit([this, now](auto& p) { return p.next(now, prng_); });
   }
+  // The path of a packet that was lost on `avoid`, or is sent again in a silence (path_policy.hpp).
+  uint16_t retry(Time now, uint16_t avoid, uint32_t attempt) {
+    return visit([=, this](auto& p) {
+      if constexpr (Retries<std::decay_t<decltype(p)>>) return p.retry(avoid, attempt, prng_);
+      return p.next(now, prng_);
+    });
+  }
+  [[nodiscard]] bool retries() const { return retries_; }
+  uint16_t explore(Time now) {
+    return visit([=, this](auto& p) {
+      if constexpr (Explores<std::decay_t<decltype(p)>>) return p.explore(prng_);
+      return p.next(now, prng_);
+    });
+  }
+  // The policy by its type; nullptr: it is another one.
+  template <class P>
+  [[nodiscard]] P* as() {
+    return std::get_if<P>(&policy_);
+  }
   [[nodiscard]] bool chance(uint32_t per_mille) { return prng_.chance(per_mille, 1000); }
 
   // ---- Events (path_policy.hpp). While the policy hears none, each costs a predictable branch.
@@ -48,6 +69,12 @@ class BasicPathSelector {
     marks_ += sample.ece ? 1 : 0;
     visit([&](auto& p) {
       if constexpr (HearsAcks<std::decay_t<decltype(p)>>) p.on_ack(sample);
+    });
+  }
+  void on_spare(uint16_t vp, bool ece) {
+    if (!hears_) return;
+    visit([=](auto& p) {
+      if constexpr (HearsSpares<std::decay_t<decltype(p)>>) p.on_spare(vp, ece);
     });
   }
   void on_loss(uint16_t vp) {
@@ -81,6 +108,7 @@ class BasicPathSelector {
   typename Policies::Any policy_;
   bool clocked_;
   bool hears_;
+  bool retries_;
   Prng prng_{0};
   uint32_t acks_ = 0;   // in this round
   uint32_t marks_ = 0;  // of them with ECE

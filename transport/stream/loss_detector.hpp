@@ -9,6 +9,7 @@
 
 #include "base/psn.hpp"
 #include "transport/core/params.hpp"
+#include "transport/stream/rtt_estimator.hpp"
 #include "transport/stream/scoreboard.hpp"
 
 namespace mprdma::transport {
@@ -30,6 +31,19 @@ constexpr std::string_view to_string(LossCause cause) {
 struct Nack {
   Psn aack;
   std::optional<Psn> dropped;  // outstanding
+};
+
+// A packet whose own acknowledgement has come.
+struct Delivery {
+  Psn psn;
+  Time sent = {};     // when the copy left that arrived; epoch: not known
+  bool copy = false;  // it was sent again
+};
+
+// What is known of time.
+struct LossClock {
+  Time now = {};
+  const RttEstimator* rtt = nullptr;
 };
 
 // The report that a detector writes its verdicts to. The sender has its own; this one only serves
@@ -56,6 +70,15 @@ struct LossReport {
 // on_advance(b, n)     snd_una moved by n
 // on_nack(b, nack, r)  the receiver's window was full
 // on_ack(b, r)         any acknowledgement is in the scoreboard
+// on_begin(una)        an idle stream sends again
+// on_sent(now, psn, srtt), on_copy(now, psn, srtt)
+//                      a new packet leaves; one leaves again
+// on_delivery(b, d, clock)
+//                      the own acknowledgement of a packet came, and is not in the scoreboard yet
+// find_late(b, clock, r)
+//                      any acknowledgement is in the scoreboard, or deadline() has come
+// has_copies()         a copy that it has been told of may be outstanding
+// deadline()           never: acknowledgements are enough
 // on_timeout(b, r)     silence has lasted for a retransmission timeout
 // on_restart()         a connection restart: nothing is outstanding
 // in_flight(b)         packets
@@ -67,7 +90,8 @@ struct LossReport {
 template <class D>
 concept LossDetector = std::constructible_from<D, const Params&> &&
     requires(D d, const D& c, const Scoreboard& b, const Nack& nack, LossReport& r, Psn psn,
-             uint32_t n) {
+             uint32_t n, Duration srtt, Time now, const Delivery& delivery,
+             const LossClock& clock) {
   { D::kName } -> std::convertible_to<std::string_view>;
   { D::kExact } -> std::convertible_to<bool>;
   d.reset(psn);
@@ -75,6 +99,13 @@ concept LossDetector = std::constructible_from<D, const Params&> &&
   d.on_advance(b, n);
   d.on_nack(b, nack, r);
   d.on_ack(b, r);
+  d.on_begin(psn);
+  d.on_sent(now, psn, srtt);
+  d.on_copy(now, psn, srtt);
+  d.on_delivery(b, delivery, clock);
+  d.find_late(b, clock, r);
+  { c.has_copies() } -> std::same_as<bool>;
+  { c.deadline() } -> std::same_as<Time>;
   d.on_timeout(b, r);
   d.on_restart();
   { c.in_flight(b) } -> std::same_as<uint32_t>;
@@ -121,6 +152,14 @@ struct SelectiveRepeat {
   }
   template <class Report>
   void on_ack(const Scoreboard&, Report&) {}
+  void on_begin(Psn) {}
+  void on_sent(Time, Psn, Duration) {}
+  void on_copy(Time, Psn, Duration) {}
+  void on_delivery(const Scoreboard&, const Delivery&, const LossClock&) {}
+  template <class Report>
+  void find_late(const Scoreboard&, const LossClock&, Report&) {}
+  [[nodiscard]] bool has_copies() const { return false; }
+  [[nodiscard]] Time deadline() const { return Time::never(); }
   template <class Report>
   void on_timeout(const Scoreboard& board, Report& report) {
     lose_suspects(board, board.nxt(), LossCause::kTimeout, report);

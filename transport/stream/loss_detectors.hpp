@@ -57,6 +57,28 @@ class LossRecovery {
   void on_ack(const Scoreboard& board, Report& report) {
     std::visit([&](auto& d) { d.on_ack(board, report); }, detector_);
   }
+  void on_begin(Psn una) {
+    std::visit([=](auto& d) { d.on_begin(una); }, detector_);
+  }
+  void on_sent(Time now, Psn psn, Duration srtt) {
+    std::visit([=](auto& d) { d.on_sent(now, psn, srtt); }, detector_);
+  }
+  void on_copy(Time now, Psn psn, Duration srtt) {
+    std::visit([=](auto& d) { d.on_copy(now, psn, srtt); }, detector_);
+  }
+  void on_delivery(const Scoreboard& board, const Delivery& delivery, const LossClock& clock) {
+    std::visit([&](auto& d) { d.on_delivery(board, delivery, clock); }, detector_);
+  }
+  template <class Report>
+  void find_late(const Scoreboard& board, const LossClock& clock, Report& report) {
+    std::visit([&](auto& d) { d.find_late(board, clock, report); }, detector_);
+  }
+  [[nodiscard]] bool has_copies() const {
+    return std::visit([](const auto& d) { return d.has_copies(); }, detector_);
+  }
+  [[nodiscard]] Time deadline() const {
+    return std::visit([](const auto& d) { return d.deadline(); }, detector_);
+  }
   template <class Report>
   void on_timeout(const Scoreboard& board, Report& report) {
     std::visit([&](auto& d) { d.on_timeout(board, report); }, detector_);
@@ -83,6 +105,9 @@ class LossRecovery {
   [[nodiscard]] bool exceeds_window() const {
     return std::visit([](const auto& d) { return d.exceeds_window(); }, detector_);
   }
+
+  // The detector by its type; nullptr: it is another one.
+  [[nodiscard]] MpRecovery* mp() { return std::get_if<MpRecovery>(&detector_); }
 
  private:
   LossDetectors::Any detector_;

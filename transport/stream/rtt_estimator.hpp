@@ -2,6 +2,7 @@
 // the timestamp of the very copy that arrived, so retransmissions give valid samples, too.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 
@@ -23,6 +24,7 @@ class RttEstimator {
     if (sample_ns > static_cast<uint32_t>(INT32_MAX) || kept_us >= wire::kMpAckDelayMax) {
       return Duration::zero();
     }
+    note_largest(now, sample_ns);
     // A peer may claim more than there was.
     const uint32_t kept_ns = kept_us * 1000;
     if (kept_ns < sample_ns) sample_ns -= kept_ns;
@@ -36,11 +38,29 @@ class RttEstimator {
   [[nodiscard]] Duration srtt() const { return Duration::ns(srtt_ns_); }
   // SRTT + 4 RTTVAR.
   [[nodiscard]] Duration with_variance() const { return Duration::ns(srtt_ns_ + 4 * rttvar_ns_); }
+  // The largest sample of the last 8 to 16 round trips, over all paths, with the time that the
+  // receiver kept the acknowledgement.
+  [[nodiscard]] Duration largest() const {
+    return Duration::ns(std::max(largest_ns_, largest_before_ns_));
+  }
+  // True if the first sample is younger than 8 round trips: little is known yet.
+  [[nodiscard]] bool cold() const { return periods_ < 2; }
 
  private:
+  static constexpr int64_t kPeriodRtts = 8;
   static constexpr int64_t kSrttWeight = 8;
   static constexpr int64_t kRttvarWeight = 4;
 
+  void note_largest(Time now, uint32_t sample_ns) {
+    if (now - period_start_ >= Duration::ns(srtt_ns_ * kPeriodRtts) || !measured_) [[unlikely]] {
+      period_start_ = now;
+      periods_ = static_cast<uint8_t>(periods_ < 2 ? periods_ + 1 : 2);
+      largest_before_ns_ = largest_ns_;
+      largest_ns_ = sample_ns;
+      return;
+    }
+    if (sample_ns > largest_ns_) largest_ns_ = sample_ns;
+  }
   void add(int64_t sample_ns) {
     if (!measured_) {
       measured_ = true;
@@ -55,6 +75,10 @@ class RttEstimator {
 
   int64_t srtt_ns_;
   int64_t rttvar_ns_ = 0;
+  Time period_start_;
+  uint32_t largest_ns_ = 0;  // of this period of kPeriodRtts
+  uint32_t largest_before_ns_ = 0;
+  uint8_t periods_ = 0;  // begun, counted to 2
   bool measured_ = false;
 };
 

@@ -168,7 +168,8 @@ class Scoreboard {
     penalised_.set(psn.value());
     return first;
   }
-  void roll_epoch(Time now, Duration srtt) {
+  // `copies`: a copy may be outstanding.
+  void roll_epoch(Time now, Duration srtt, bool copies) {
     if (now - epoch_start_ < srtt + srtt / 4) return;
     epoch_start_ = now;
     old_end_ = epoch_psn_;
@@ -177,7 +178,7 @@ class Scoreboard {
     resent_before_ = resent_;
     resent_.reset();
     marked_ = sacked_.any() || lost_.any() || sync_first_.any() || penalised_.any() ||
-              resent_before_.any();
+              resent_before_.any() || copies;
   }
 
   // ---- Synchronise operations that the receiver refused; each requires held_count() > 0

@@ -26,7 +26,7 @@ class StreamSender::Report {
     if (!first || !sender_.params_.loss_shrinks_window) return;
     sender_.window_.on_loss({.now = now_, .kind = cc::LossKind::kWindowDrop, .vp = drop_vp_});
   }
-  void probe_head() { sender_.probe_.due = sender_.probe_.head = true; }
+  void probe_head() { sender_.ask_head(); }
 
  private:
   StreamSender& sender_;
@@ -46,8 +46,7 @@ StreamSender::StreamSender(const Params& params, TransportCounters* counters, Tr
       rtt_(params.initial_rtt),
       undo_(window_),
       plain_(params.recovery == Recovery::kMp && params.window_control == cc::WindowControl::kMp &&
-             (params.path_policy == PathPolicy::kAckClocked ||
-              params.path_policy == PathPolicy::kSingle) &&
+             (is_clocked(params.path_policy) || params.path_policy == PathPolicy::kSingle) &&
              !trace.on()) {}
 
 void StreamSender::reset(Psn first, uint16_t vp, const Prng& paths) {
@@ -89,7 +88,7 @@ StreamSender::AckResult StreamSender::take_ack(Time now, const wire::Packet& ack
   if (ack.psn.after(nxt())) return AckResult::kGhost;
   if (sack_valid && ext.sack.at_or_after(nxt())) return AckResult::kGhost;
 
-  begin_instant(now, has_new);
+  begin_instant(now);
   // The peer may echo anything.
   const uint16_t echoed_vp = ack.vp >= wire::kVirtualPathMin ? ack.vp : uint16_t{0};
   const bool received = ext.nack == wire::NackCode::kNone;
@@ -103,6 +102,7 @@ StreamSender::AckResult StreamSender::take_ack(Time now, const wire::Packet& ack
   if (sack_is_new || late) {
     if (samples_rtt_) rtt = rtt_.on_echo(now, ext.echoed_timestamp, ext.delay_us);
   }
+  if (sack_is_new || late) note_delivery(now, ext);
   if (sack_is_new) {
     if (undo_.open()) judge_timeout(now, ext);
     if (ext.sack.at_or_after(ack.psn)) process_sack(ext.sack);
@@ -127,15 +127,15 @@ StreamSender::AckResult StreamSender::take_ack(Time now, const wire::Packet& ack
   }
   if (any_progress || late) {
     const uint32_t acknowledged = open_before - board_.unacknowledged();
-    const cc::AckSample sample{.now = now, .rtt = rtt, .packets = acknowledged, .vp = echoed_vp};
-    hear(sample, ext, lag, has_new);
+    hear({.now = now, .rtt = rtt, .packets = acknowledged, .vp = echoed_vp}, ext, lag, has_new);
   }
   if (any_progress) on_progress(now);
   detect(now);
   if (board_.lost_count() != lost_before && !any_progress) rto_.restart(now);
   // Behind the timer: what it waits for may be lost, and only a timeout may tell.
   if (sack_valid && ext.nack == wire::NackCode::kSyncTooEarly) defer(now, ack.psn, ext.sack);
-  grant_credits(now, ack.vp, any_progress || late.has_value(), lag, has_new);
+  grant_credits(now, ack.vp, (ext.flags & wire::kMpAckEce) != 0, any_progress || late.has_value(),
+                lag, has_new);
   if (trace_.on()) [[unlikely]] {
     raise(now, TraceKind::window, una());
   }
@@ -164,6 +164,7 @@ void StreamSender::on_implied_ack(Time now, Psn aack) {
 void StreamSender::hear(cc::AckSample sample, const wire::MpAckExt& ext, Lag lag, bool has_new) {
   sample.in_flight = board_.in_flight();
   sample.ece = (ext.flags & wire::kMpAckEce) != 0;
+  if (sample.ece) last_congestion_ = sample.now;
   sample.limited_by = limited_by(has_new, lag);
   report_to_window(sample, lag == Lag::kSlow);
   use_.wire_limited = false;
@@ -174,7 +175,8 @@ void StreamSender::report_to_window(const cc::AckSample& sample, bool slow) {
     ++counters_->ece_received;
     ++stats_.ece_received;
   }
-  paths_.on_ack({.now = sample.now, .rtt = sample.rtt, .vp = sample.vp, .ece = sample.ece});
+  paths_.on_ack(
+      {.now = sample.now, .rtt = sample.rtt, .vp = sample.vp, .ece = sample.ece, .slow = slow});
   if (slow) {
     window_.on_slow_path(sample);
     ++counters_->acks_pruned;
@@ -188,8 +190,8 @@ void StreamSender::on_progress(Time now) {
   rto_.restart(now);
   last_progress_ = now;
   rto_.end_backoff();
-  probe_.done = false;
-  if (!probe_.head) probe_.due = false;
+  probe_.rounds = probe_.tries = 0;
+  if (!probe_.head) probe_.due = 0;
 }
 
 // Advances snd_una and drops the state of the PSNs that it passes.
@@ -197,7 +199,7 @@ void StreamSender::advance(Time now, Psn aack) {
   const Psn from = una();
   const uint32_t count = board_.advance(aack);
   if (idle()) late_.forget(una());  // the whole window is free
-  if (probe_.head) probe_.due = probe_.head = false;
+  if (probe_.head) probe_ = {.patience = probe_.patience};
   recovery_.on_advance(board_, count);
   undo_.on_advance(from, aack);
   if (paused()) {  // the receiver went on: it is ready again
@@ -207,6 +209,17 @@ void StreamSender::advance(Time now, Psn aack) {
   if (board_.held_count() > 0 && board_.held_is_next()) release_deferred(now);
 }
 
+// The own acknowledgement of a packet has come, which is not in the scoreboard yet.
+void StreamSender::note_delivery(Time now, const wire::MpAckExt& ext) {
+  const uint32_t ago_ns = static_cast<uint32_t>(now.ns()) - ext.echoed_timestamp;
+  const bool ours = samples_rtt_ && ext.delay_us < wire::kMpAckDelayMax &&
+                    ago_ns <= static_cast<uint32_t>(INT32_MAX);
+  const Delivery delivery{.psn = ext.sack,
+                          .sent = ours ? now - Duration::ns(ago_ns) : Time(),
+                          .copy = (ext.flags & wire::kMpAckReTx) != 0};
+  recovery_.on_delivery(board_, delivery, at(now));
+}
+
 void StreamSender::process_sack(Psn sack) {
   board_.sack(sack);
   stats_.ooo_degree_max = std::max(stats_.ooo_degree_max, board_.reach());
@@ -214,13 +227,21 @@ void StreamSender::process_sack(Psn sack) {
 
 // Detects losses by age and reordering, once an acknowledgement is in the scoreboard.
 void StreamSender::detect(Time now) {
-  board_.roll_epoch(now, srtt());
+  board_.roll_epoch(now, srtt(), recovery_.has_copies());
   Report report(*this, now);
   recovery_.on_ack(board_, report);
+  find_late(now);
+  if (board_.marked()) probe_.patience = probe_timeout();
+}
+
+void StreamSender::find_late(Time now) {
+  Report report(*this, now);
+  recovery_.find_late(board_, at(now), report);
 }
 
 void StreamSender::mark_lost(Time now, Psn psn, LossCause cause, uint16_t vp) {
   board_.lose(psn);
+  last_congestion_ = now;
   if (cause == LossCause::kTimeout) {
     undo_.lose(psn);
   } else {
@@ -269,8 +290,10 @@ StreamSender::Choice StreamSender::early_candidate() const {
 
 // The PSN of a tail probe: the highest un-SACKed one within the receiver's window, because its SACK
 // shows every hole below it. If all are SACKed (the receiver holds them and was not ready), the
-// first one, to ask again.
+// first one, to ask again. Where a round has two packets, the second is snd_una.
 Psn StreamSender::probe_psn() const {
+  const bool second = probe_.due == 1 && probe_.rounds > 1;
+  if (second && !board_.sacked(una()) && !board_.held(una())) return una();
   const uint32_t reach = std::min(span(), params_.window_slots);
   for (uint32_t back = reach; back > 0; --back) {
     const Psn psn = una() + (back - 1);
@@ -281,12 +304,13 @@ Psn StreamSender::probe_psn() const {
 
 StreamSender::Choice StreamSender::choose(bool has_new) const {
   if (paused()) return {};
-  if (probe_.due && !idle()) return {Choice::Kind::kProbe, probe_.head ? una() : probe_psn()};
+  if (probe_.due > 0 && !idle()) return {Choice::Kind::kProbe, probe_.head ? una() : probe_psn()};
   if (gate_.open(facts())) {
     if (const std::optional<Psn> lost = recovery_.next(board_)) {
       return {Choice::Kind::kRetransmit, *lost};
     }
-    if (has_new && span() < kSendSpanMax) return {Choice::Kind::kNew, nxt()};
+    if (has_new && span() < kSendSpanMax && board_.due_count() == 0)
+      return {Choice::Kind::kNew, nxt()};
   }
   if (!idle() && gate_.open_early(facts())) return early_candidate();
   return {};
@@ -303,10 +327,13 @@ uint16_t StreamSender::on_sent(Time now, const Choice& choice, bool starts_sync)
       rto_.restart(now);
       last_progress_ = now;
       board_.begin_epoch(now);
-      probe_ = {};
+      recovery_.on_begin(una());
+      probe_ = {.patience = probe_timeout()};
       rto_.end_backoff();
     }
+    recovery_.on_sent(now, nxt(), srtt());
     board_.send_new(starts_sync);
+    note_path_of(choice.psn, vp);
     use_.window_limited = in_flight() >= window_.packets();
     return vp;
   }
@@ -315,13 +342,16 @@ uint16_t StreamSender::on_sent(Time now, const Choice& choice, bool starts_sync)
   if (choice.kind == Choice::Kind::kProbe) {
     ++stats_.retransmitted_probe;
     if (!probe_.head) ++counters_->tail_probes;
-    probe_.due = probe_.head = false;
+    probe_.head = false;
+    --probe_.due;
   }
   if (choice.kind == Choice::Kind::kEarly) mark_lost(now, choice.psn, LossCause::kEarly);
   if (choice.kind == Choice::Kind::kRetransmit) {
     if (const auto cause = recovery_.on_retransmit(choice.psn)) tell_lost(now, choice.psn, *cause);
   }
   board_.retransmit(choice.psn);
+  recovery_.on_copy(now, choice.psn, srtt());
+  note_path_of(choice.psn, vp);
   undo_.forget(choice.psn);
   if (board_.held_count() > 0 && choice.psn.before(board_.first_held())) {
     deferred_until_ = now + sync_delay();
@@ -353,11 +383,11 @@ void StreamSender::wake(Time now) {
   if (idle() || rto_.backoff() == 0) return;
   rto_.end_backoff();
   rto_.restart(now);
-  probe_.due = true;
+  probe_.due = 1;
 }
 
 void StreamSender::repeat_head() {
-  if (!idle() && !paused()) probe_.due = probe_.head = true;
+  if (!idle() && !paused()) ask_head();
 }
 
 // Judges the timeout by an acknowledgement of a packet that was outstanding then. A packet that was
@@ -387,7 +417,8 @@ void StreamSender::on_timeout(Time now) {
   ++stats_.rto_expired;
   rto_.back_off();
   rto_.restart(now);
-  probe_.done = true;
+  probe_.rounds = kProbeRounds;
+  last_congestion_ = now;
   if (!undo_.open()) undo_.begin(window_, nxt(), params_.adapt_timeout && recovery_.exact());
   // The window shrinks once for each silence: with many dead paths the next timeouts try other
   // paths, and halving the window each time would leave one try at a time, further and further
@@ -401,7 +432,8 @@ void StreamSender::on_timeout(Time now) {
   gate_.on_timeout(facts());
   paths_.on_timeout(now);
   // The receiver holds the head of line: it was not ready, and its word of that was lost.
-  probe_.due = probe_.head = board_.sacked(una());
+  probe_.head = board_.sacked(una());
+  probe_.due = probe_.head ? 1 : 0;
   if (trace_.on()) [[unlikely]] {
     raise(now, TraceKind::timeout, una());
   }

@@ -11,6 +11,7 @@
 // stream_sender_steady.cpp computes in one piece: what it does is what the parts would do.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -117,7 +118,7 @@ class StreamSender {
   // snd_una, window and credits: nothing is lost, out of order, late, refused, asked for or to be
   // undone.
   [[nodiscard]] bool steady() const {
-    return plain_ && !board_.marked() && !probe_.due && paused_until_.is_never() &&
+    return plain_ && !board_.marked() && probe_.due == 0 && paused_until_.is_never() &&
            !undo_.holds() && rto_.backoff() == 0 && late_.count() == 0;
   }
   // While steady(): choose(true) finds a new packet.
@@ -168,6 +169,9 @@ class StreamSender {
   [[nodiscard]] StreamStats stats() const;
 
  private:
+  // The paths of so many newest packets are known, for their copies.
+  static constexpr int32_t kKnownPaths = 64;
+
   class Report;  // takes the loss detector's verdicts; in stream_sender.cpp
   // What the send gate asks (send_gate.hpp).
   struct Facts {
@@ -192,7 +196,10 @@ class StreamSender {
 
   void advance(Time now, Psn aack);
   void process_sack(Psn sack);
+  void note_delivery(Time now, const wire::MpAckExt& ext);
   void detect(Time now);
+  void find_late(Time now);
+  [[nodiscard]] LossClock at(Time now) const { return {now, &rtt_}; }
   // stream_sender_sync.cpp
   void defer(Time now, Psn aack, Psn psn);
   void release_deferred(Time now);
@@ -214,7 +221,8 @@ class StreamSender {
   // timer, the end of its pause.
   enum class Timer : uint8_t {
     kDeferral,  // a refused synchronise operation is sent again
-    kBurst,     // packets that burst control held back leave on random paths
+    kLate,      // a packet is late, and lost
+    kBurst,     // packets that burst control held back leave
     kTimeout,   // silence has lasted for a retransmission timeout
     kProbe,     // silence has lasted long enough for a tail probe
   };
@@ -222,20 +230,33 @@ class StreamSender {
   [[nodiscard]] Time expiry(bool has_new) const;
   template <Timer kTimer>
   void expire(Time now);
+  void expire_late(Time now);
+  void begin_probe(Time now);
   void end_pause(Time now);
   void on_timeout(Time now);
   void judge_timeout(Time now, const wire::MpAckExt& ext);
   void undo_timeout(Time now);
   // stream_sender_credits.cpp
-  void begin_instant(Time now, bool has_new);
+  void begin_instant(Time now);
   [[nodiscard]] cc::LimitedBy limited_by(bool has_new, Lag lag) const;
   [[nodiscard]] uint32_t explore_per_mille() const;
   void expect_late_acks(Psn aack, Psn named);
   [[nodiscard]] Lag judge_lag(Psn psn, Psn end) const;
-  void grant_credits(Time now, uint16_t vp, bool progress, Lag lag, bool has_new);
+  void grant_credits(Time now, uint16_t vp, bool ece, bool progress, Lag lag, bool has_new);
+  void note_spare(uint16_t vp, bool ece);
   void on_clocked_backlog(Time now);
   [[nodiscard]] bool restart_due(Time now) const;
+  void restart(Time now);
+  void count_restart(Time now);
   uint16_t choose_path(Time now, const Choice& choice);
+  uint16_t path_of_copy(Time now, const Choice& choice, std::optional<uint16_t> granted);
+  // The path on which a packet left last; 0: not known.
+  [[nodiscard]] uint16_t path_of(Psn psn) const {
+    return psn.distance_to(nxt()) <= kKnownPaths ? known_paths_[psn.value() % kKnownPaths] : 0;
+  }
+  void note_path_of(Psn psn, uint16_t vp) {
+    if (psn.distance_to(nxt()) <= kKnownPaths) known_paths_[psn.value() % kKnownPaths] = vp;
+  }
   // A multiplicative hash into 64 buckets; for statistics only.
   uint16_t note_path(uint16_t vp) {
     round_.vps |= uint64_t{1} << ((vp * 0x9e3779b1u) >> 26);
@@ -248,6 +269,11 @@ class StreamSender {
   [[nodiscard]] bool has_due() const { return recovery_.next(board_).has_value(); }
   [[nodiscard]] Choice early_candidate() const;
   [[nodiscard]] Psn probe_psn() const;
+  // snd_una is sent again at once, whatever the window says.
+  void ask_head() {
+    probe_.due = 1;
+    probe_.head = true;
+  }
   [[nodiscard]] Duration rto() const { return rto_.timeout(params_, rtt_); }
   [[nodiscard]] Duration probe_timeout() const;
 
@@ -258,12 +284,19 @@ class StreamSender {
     Time instant = Time::never();
     bool wire_waits = false;  // at `instant`
   };
-  // A tail probe, which leaves regardless of the window.
+  // Tail probes, which leave regardless of the window.
   struct Probe {
-    bool due = false;
-    bool head = false;  // the probe is snd_una: it asks whether the receiver is ready now
-    bool done = false;  // sent: there is one probe for each silence
+    // Silence until the first round: as it was when the stream began to send or packets were last
+    // missing, so that an acknowledgement in order moves no timer forward.
+    Duration patience = {};
+    uint8_t due = 0;     // packets
+    bool head = false;   // the probe is snd_una: it asks whether the receiver is ready now
+    uint8_t rounds = 0;  // of probes in this silence
+    uint8_t tries = 0;   // packets of these rounds
+    Time next = {};      // of the next round, after the first
   };
+  // Rounds of probes in a silence, at most.
+  static constexpr uint8_t kProbeRounds = 12;
   // A round lasts one SRTT and until the next acknowledgement, which begins another one. At most
   // one packet in a round explores a new path.
   struct Round {
@@ -289,9 +322,10 @@ class StreamSender {
   WindowUse use_;
   Probe probe_;
   Round round_;
-  Time deferred_until_;  // release of held packets, unless all before them arrive earlier
-  Time last_sent_;       // departure of the last packet
-  Time last_backlog_;    // when an acknowledgement last found the application with packets
+  Time deferred_until_;   // release of held packets, unless all before them arrive earlier
+  Time last_sent_;        // departure of the last packet
+  Time last_congestion_;  // the last mark, loss or timeout
+  std::array<uint16_t, kKnownPaths> known_paths_{};  // by PSN, of the newest packets
   Time last_progress_;
   Time paused_until_ = Time::never();
   bool samples_rtt_ = true;  // the acknowledgement that is being taken gives one

@@ -8,8 +8,7 @@ namespace mprdma::transport {
 
 // Judges once for each point in time whether the wire is the limit, by the backlog before it: a
 // host that handles acknowledgements in bursts sends only after the burst.
-void StreamSender::begin_instant(Time now, bool has_new) {
-  if (has_new) last_backlog_ = now;
+void StreamSender::begin_instant(Time now) {
   if (now != use_.instant) {
     use_.instant = now;
     use_.wire_waits = use_.wire_limited || gate_.credits() > kWireBacklogMax;
@@ -67,11 +66,13 @@ Lag StreamSender::judge_lag(Psn psn, Psn end) const {
 
 // Grants the credits of an acknowledgement that echoes `vp`, after the window and the maps were
 // updated.
-void StreamSender::grant_credits(Time now, uint16_t vp, bool progress, Lag lag, bool has_new) {
+void StreamSender::grant_credits(Time now, uint16_t vp, bool ece, bool progress, Lag lag,
+                                 bool has_new) {
   if (!gate_.clocked()) return;
   const bool slow = lag == Lag::kSlow;
   const bool work = has_new || has_due() || early_candidate().any();
   const bool room = gate_.on_ack(now, vp, facts(), work && !slow ? recovery_.burst() : 0);
+  if (progress && !slow && !(room && work)) note_spare(vp, ece);
   if (room && !slow && !work && progress && params_.path_window_reduction) {
     window_.on_unused_ack();
     ++stats_.window_reductions;
@@ -80,36 +81,41 @@ void StreamSender::grant_credits(Time now, uint16_t vp, bool progress, Lag lag, 
   gate_.update(facts(), work);
 }
 
+// The path of an acknowledgement that grants no credit.
+void StreamSender::note_spare(uint16_t vp, bool ece) {
+  if (vp >= wire::kVirtualPathMin) paths_.on_spare(vp, ece);
+}
+
 void StreamSender::on_clocked_backlog(Time now) {
-  if (!rtt_.measured()) last_backlog_ = now;  // pauses count from the first packet
-  if (restart_due(now)) {
-    window_.reset();
-    undo_.on_restart(window_);
-    recovery_.on_restart();
-    late_.forget(una());
-    gate_.restart(facts());
-    last_backlog_ = now;
-    ++stats_.restarts;
-    ++counters_->window_restarts;
-    if (trace_.on()) [[unlikely]] {
-      raise(now, TraceKind::restart, board_.nxt());
-    }
-  } else if (params_.window_give_back) {
-    window_.give_back();
-    gate_.refill(facts());
+  if (restart_due(now)) return restart(now);
+  if (params_.window_give_back) window_.give_back();
+  if (params_.restart == RestartRule::kUncongested && idle() &&
+      now - last_congestion_ > srtt() * kForgetCongestionRtts) {
+    const Fixed16 before = window_.exact();
+    window_.recover();
+    if (window_.exact() != before) count_restart(now);
   }
+  gate_.refill(facts());
 }
 
 bool StreamSender::restart_due(Time now) const {
-  if (!rtt_.measured()) return false;
-  const Duration pause = srtt() * kRestartRtts;
-  switch (params_.restart) {
-    case RestartRule::kNoBacklog:
-      return now - last_backlog_ > pause;
-    case RestartRule::kIdle:
-      return idle() && now - last_progress_ > pause;
-    default:
-      return false;
+  return params_.restart == RestartRule::kIdle && rtt_.measured() && idle() &&
+         now - last_progress_ > srtt() * kRestartRtts;
+}
+
+void StreamSender::restart(Time now) {
+  window_.reset();
+  recovery_.on_restart();
+  late_.forget(una());
+  gate_.restart(facts());
+  count_restart(now);
+}
+
+void StreamSender::count_restart(Time now) {
+  ++stats_.restarts;
+  ++counters_->window_restarts;
+  if (trace_.on()) [[unlikely]] {
+    raise(now, TraceKind::restart, board_.nxt());
   }
 }
 
@@ -119,15 +125,29 @@ uint16_t StreamSender::choose_path(Time now, const Choice& choice) {
   if (choice.kind != Choice::Kind::kProbe) {
     granted =
         gate_.consume(now, srtt() * kRestartRtts, choice.retransmits() && params_.own_ack_credit);
+    if (round_.explore && (granted || paths_.retries()) &&
+        !(choice.retransmits() && paths_.retries())) {
+      round_.explore = false;
+      ++stats_.path_probes;
+      ++counters_->path_probes;
+      ++stats_.random_paths;
+      return note_path(paths_.explore(now));
+    }
   }
-  if (granted && round_.explore) {
-    round_.explore = false;
-    granted.reset();
-    ++stats_.path_probes;
-    ++counters_->path_probes;
-  }
+  if (choice.retransmits() && paths_.retries())
+    return note_path(path_of_copy(now, choice, granted));
   if (!granted) stats_.random_paths += gate_.clocked() ? 1 : 0;
   return note_path(granted ? *granted : paths_.draw(now));
+}
+
+// A copy leaves on another path than the packet that was lost, as far as that is known.
+uint16_t StreamSender::path_of_copy(Time now, const Choice& choice,
+                                    std::optional<uint16_t> granted) {
+  const uint16_t lost_on = path_of(choice.psn);
+  if (granted && *granted != lost_on) return *granted;
+  stats_.random_paths += gate_.clocked() ? 1 : 0;
+  if (choice.kind == Choice::Kind::kProbe) return paths_.retry(now, lost_on, probe_.tries++);
+  return paths_.retry(now, lost_on, 0);
 }
 
 }  // namespace mprdma::transport

@@ -31,8 +31,11 @@ uint16_t StreamSender::send_steady(Time now) {
     rto_.restart(now);
     last_progress_ = now;
     board_.begin_epoch(now);
-    probe_ = {};
+    recovery_.on_begin(una());
+    probe_ = {.patience = probe_timeout()};
   }
+  recovery_.mp()->on_sent(now, nxt(), srtt());
+  note_path_of(nxt(), vp);
   board_.send_new(false);
   use_.window_limited = in_flight + 1 >= window_.packets();
   return vp;
@@ -41,8 +44,9 @@ uint16_t StreamSender::send_steady(Time now) {
 // A run is taken packet by packet; where a packet in its middle changes nothing but snd_una, the
 // last one follows at once.
 void StreamSender::take_steady(Time now, const SteadyAck& ack, bool has_new) {
-  begin_instant(now, has_new);
+  begin_instant(now);
   AckClock* const clock = gate_.ack_clock();
+  RecycledPaths* const recycled = paths_.as<RecycledPaths>();
   const Psn from = una();
   cc::AckSample sample{.now = now, .vp = ack.vp >= wire::kVirtualPathMin ? ack.vp : uint16_t{0}};
   for (uint32_t left = ack.run + 1; left-- > 0;) {
@@ -56,9 +60,10 @@ void StreamSender::take_steady(Time now, const SteadyAck& ack, bool has_new) {
       window_.on_ack(sample);
     }
     use_.wire_limited = false;
-    board_.roll_epoch(now, srtt());
+    board_.roll_epoch(now, srtt(), false);
+    if (recycled != nullptr) recycled->on_ack({.vp = sample.vp});
     if (clock != nullptr) {
-      grant_steady(now, ack.vp, *clock, has_new);
+      grant_steady(now, sample.vp, *clock, has_new);
     } else if (as_before && !grows) {
       left = std::min(left, 1U);
     }
@@ -71,6 +76,7 @@ void StreamSender::take_steady(Time now, const SteadyAck& ack, bool has_new) {
 inline void StreamSender::grant_steady(Time now, uint16_t vp, AckClock& clock, bool has_new) {
   const SteadyFacts facts{*this};
   const bool room = clock.on_ack(now, vp, facts, has_new ? kBurstPackets : 0);
+  if (!room || !has_new) note_spare(vp, false);
   if (room && !has_new && params_.path_window_reduction) {
     window_.on_unused_ack();
     ++stats_.window_reductions;

@@ -27,7 +27,7 @@ void StreamSender::defer(Time now, Psn aack, Psn psn) {
   // The receiver has the head of line and does not advance: it was not ready, and its RNR NAK was
   // lost. No other packet in flight may ask again.
   if (una() == aack && board_.sacked(una()) && !board_.resent(una())) {
-    probe_.due = probe_.head = true;
+    ask_head();
   }
   if (board_.held_count() == 0) deferred_until_ = now + sync_delay();
   board_.hold(psn);

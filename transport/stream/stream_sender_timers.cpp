@@ -11,8 +11,13 @@ Duration StreamSender::base_rto() const {
 }
 
 Duration StreamSender::probe_timeout() const {
+  // Everybody may have begun at once, and the first queue be the longest.
+  if (!rtt_.measured()) return std::max(params_.probe_floor, params_.initial_rtt * 10);
   const Duration variance = params_.adapt_timeout ? rtt_.with_variance() : Duration::zero();
-  return std::max({params_.probe_floor, srtt() * 2, variance});
+  // While little is known, three of the largest round trips.
+  const Duration largest =
+      rtt_.cold() ? std::max(rtt_.largest(), params_.initial_rtt) * 3 : rtt_.largest() + srtt() / 4;
+  return std::max({params_.probe_floor, srtt() * 2, variance, largest});
 }
 
 // When a timer of a stream that is neither idle nor paused expires; never: it does not run.
@@ -23,12 +28,16 @@ Time StreamSender::expiry(bool has_new) const {
   } else if constexpr (kTimer == Timer::kBurst) {
     if (!gate_.clocked() || !(has_new || has_due())) return Time::never();
     return gate_.deadline(facts_of_silence(), srtt() / 2);
+  } else if constexpr (kTimer == Timer::kLate) {
+    return recovery_.deadline();
   } else if constexpr (kTimer == Timer::kTimeout) {
     return only_deferred() ? Time::never() : rto_.base() + rto();
   } else {
     static_assert(kTimer == Timer::kProbe);
-    const bool runs = params_.tail_probe && !probe_.done && !only_deferred();
-    return runs ? rto_.base() + probe_timeout() : Time::never();
+    if (!params_.tail_probe || probe_.rounds == kProbeRounds || only_deferred())
+      return Time::never();
+    if (probe_.rounds > 0) return probe_.next;
+    return std::max(rto_.base(), last_sent_) + probe_.patience;
   }
 }
 
@@ -41,26 +50,47 @@ void StreamSender::expire(Time now) {
   } else if constexpr (kTimer == Timer::kBurst) {
     late_.forget(una());
     gate_.on_deadline(now, facts(), srtt() / 2);
+  } else if constexpr (kTimer == Timer::kLate) {
+    expire_late(now);
   } else if constexpr (kTimer == Timer::kTimeout) {
     on_timeout(now);
   } else {
     static_assert(kTimer == Timer::kProbe);
-    probe_.done = probe_.due = true;
+    begin_probe(now);
   }
+}
+
+// What is lost now leaves by the next acknowledgements, or by the burst timer: beside the clock it
+// would meet a full queue, and be lost again (of two flows into a queue of 60 KB, three in ten).
+void StreamSender::expire_late(Time now) {
+  find_late(now);
+  gate_.update(facts(), true);
+}
+
+// While a path is dead, silence is broken by few tries on paths that live: as many come soon as it
+// takes to find one, the others ever later.
+void StreamSender::begin_probe(Time now) {
+  ++probe_.rounds;
+  probe_.due = probe_.rounds == 1 ? 1 : 2;
+  const uint32_t doublings = probe_.rounds < 4 ? 0u : probe_.rounds - 4u;
+  probe_.patience = probe_timeout();
+  probe_.next = now + probe_.patience * (int64_t{1} << doublings);
 }
 
 Time StreamSender::next_deadline(bool has_new) const {
   if (idle()) return Time::never();
   if (paused()) return paused_until_;
   return std::min({expiry<Timer::kDeferral>(has_new), expiry<Timer::kBurst>(has_new),
-                   expiry<Timer::kTimeout>(has_new), expiry<Timer::kProbe>(has_new)});
+                   expiry<Timer::kLate>(has_new), expiry<Timer::kTimeout>(has_new),
+                   expiry<Timer::kProbe>(has_new)});
 }
 
-// In the order of Timer: a timer that expires may stop those behind it.
+// In the order of Timer: a timer that expires may stop those behind it, or give them work.
 void StreamSender::on_deadline(Time now) {
   if (idle()) return;
   if (paused()) return end_pause(now);
   if (now >= expiry<Timer::kDeferral>(true)) expire<Timer::kDeferral>(now);
+  if (now >= expiry<Timer::kLate>(true)) expire<Timer::kLate>(now);
   if (now >= expiry<Timer::kBurst>(true)) expire<Timer::kBurst>(now);
   if (now >= expiry<Timer::kTimeout>(true)) expire<Timer::kTimeout>(now);
   if (now >= expiry<Timer::kProbe>(true)) expire<Timer::kProbe>(now);
@@ -71,7 +101,7 @@ void StreamSender::end_pause(Time now) {
   if (now < paused_until_) return;
   paused_until_ = Time::never();
   rto_.restart(now);
-  probe_.due = probe_.head = true;
+  ask_head();
 }
 
 }  // namespace mprdma::transport

@@ -53,8 +53,6 @@ class TimeoutUndo {
     open_ = holds_ = false;
     lost_.reset();
   }
-  // Undoing must not bring back a window from before a restart.
-  void on_restart(const cc::Window& window) { window_before_ = window; }
 
  private:
   bool open_ = false;

@@ -41,7 +41,7 @@ window_max = 40
 loss_trigger = 0
 limit_growth = false
 loss_shrinks_window = false
-early_retransmit = false
+loss_by_time = false
 tail_probe = false
 rto_floor_us = 1000
 rto_ceiling_us = 9000
@@ -76,7 +76,7 @@ TEST(Config, EveryKeyIsTakenOver) {
   EXPECT_EQ(config.params.window_max, 40u);
   EXPECT_EQ(config.params.loss_trigger, 0u);
   EXPECT_FALSE(config.params.limit_growth || config.params.loss_shrinks_window ||
-               config.params.early_retransmit || config.params.tail_probe);
+               config.params.loss_by_time || config.params.tail_probe);
   EXPECT_EQ(config.params.rto_floor, Duration::ms(1));
   EXPECT_EQ(config.params.rto_ceiling, Duration::ms(9));
   EXPECT_EQ(config.params.probe_floor, Duration::us(100));
@@ -131,7 +131,7 @@ TEST(Config, RelationsBetweenKeysAreChecked) {
 
 TEST(Config, AModeIsAPresetWhereverItStands) {
   Config config;
-  EXPECT_TRUE(config.params.path_policy == transport::PathPolicy::kAckClocked) << "the default";
+  EXPECT_TRUE(config.params.path_policy == transport::PathPolicy::kRecycled) << "the default";
   // The key comes before "mode" in the alphabet, and in the file.
   ASSERT_EQ(apply_toml("[transport]\nloss_trigger = 9\nmode = \"mp-paper\"\n", "f", &config).text,
             "");
@@ -252,7 +252,7 @@ TEST(Config, OnePathOrAll) {
     EXPECT_EQ(config.params.path_policy, transport::PathPolicy::kSingle);
   }
   ASSERT_EQ(apply_environment(environment({{"MPRDMA_PATHS", "all"}}), &config).text, "");
-  EXPECT_EQ(config.params.path_policy, transport::PathPolicy::kAckClocked);
+  EXPECT_EQ(config.params.path_policy, transport::PathPolicy::kRecycled);
   ASSERT_EQ(apply_environment(environment({{"MPRDMA_MODE", "mp-single"}}), &config).text, "");
   EXPECT_EQ(config.params.path_policy, transport::PathPolicy::kSingle);
   EXPECT_NE(apply_environment(environment({{"MPRDMA_PATHS", "4"}}), &config).text, "");

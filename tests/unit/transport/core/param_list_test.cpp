@@ -182,7 +182,7 @@ TEST(ParamCheck, TextsSayWhatWouldBeRight) {
             "packets, 0 or 8..128\n"
             "true or false\n"
             "microseconds, 50..1000000\n"
-            "one of \"never\", \"idle\", \"no-backlog\"\n"
+            "one of \"never\", \"idle\", \"uncongested\"\n"
             "a number in 0..16\n");
   Params params;
   params.sync_alpha = Fixed16::from_raw(Fixed16::kOneRaw / 2);

@@ -139,7 +139,9 @@ TEST(Trace, ATimeoutFollowsTheLossesThatItFound) {
 
 // A receiver without a receive asks for a pause; a pause of the application ends in a restart.
 TEST(Trace, TellsOfSilencesAndRestarts) {
-  TracedPair pair;
+  Params params = Params::mp();
+  params.restart = RestartRule::kIdle;
+  TracedPair pair(params);
   pair.a.post(WorkOpcode::kSend, kLocal, 64);
   deliver(pair, pair.a.send());
   const auto pauses = pair.all(TraceKind::not_ready);

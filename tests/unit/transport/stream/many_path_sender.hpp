@@ -17,14 +17,16 @@ namespace mprdma::transport::many_paths {
 
 inline constexpr uint32_t kOne = Fixed16::kOneRaw;
 
-// No growth, so that windows are whole; no probing, no timers: a test switches on what it is about.
+// The paper's clock and no growth, so that windows are whole; no probing, no timers: a test
+// switches on what it is about.
 inline Params params_with(uint32_t window) {
   Params p;
   p.initial_window = window;
   p.window_max = window;
   p.loss_trigger = 0;
+  p.path_policy = PathPolicy::kAckClocked;
   p.path_probe_per_mille = 0;
-  p.early_retransmit = false;
+  p.loss_by_time = false;
   p.tail_probe = false;
   p.initial_rtt = Duration::us(10);
   p.rto_floor = Duration::ms(1);

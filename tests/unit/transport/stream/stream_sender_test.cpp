@@ -139,26 +139,6 @@ TEST(StreamSender, APsnFarBelowTheHighestSackIsLost) {
   EXPECT_EQ(s.index(s.last.psn), 0);
 }
 
-TEST(StreamSender, EarlyRetransmissionTakesOldHolesBelowTheHighestSackOnce) {
-  Params p = params_with(4, 4);
-  p.early_retransmit = true;
-  Sender s(p);
-  s.send();
-  s.ack(0, 2);  // SRTT 10 us; 0 and 1 are holes, 3 lies above
-  s.now += Duration::us(13);
-  s.ack(0, 2);
-  EXPECT_EQ(s.send(1, false), 0) << "too young";
-  s.now += Duration::us(13);
-  s.ack(0, 2);
-  for (const int hole : {0, 1}) {
-    ASSERT_EQ(s.send(1, false), 1);
-    EXPECT_EQ(s.last.kind, Kind::kEarly);
-    EXPECT_EQ(s.index(s.last.psn), hole);
-  }
-  EXPECT_EQ(s.send(1, false), 0) << "each once, and nothing above the highest SACK";
-  EXPECT_EQ(s.counters.retransmitted_early, 2u);
-}
-
 TEST(StreamSender, NeverMorePacketsThanTheMapsHold) {
   Sender s(params_with(140, 256));
   s.send();

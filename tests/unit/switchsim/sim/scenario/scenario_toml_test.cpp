@@ -127,7 +127,7 @@ TEST(ScenarioToml, AMistakeIsNamedWithFileLineAndKey) {
       {"mode = \"roce\"\nwindow_control = \"dctcp\"", "preset = \"mp-figures\"",
        "s.toml:15:18: [transport]: window_control has to be \"mp\" with mode = \"roce\""},
       {"path_policy = \"best\"", "reorder_delta = 16",
-       "s.toml:15:15: [transport] path_policy: expected one of \"single\", \"ack-clocked\", \"sp"},
+       "s.toml:15:15: [transport] path_policy: expected one of \"single\", \"ack-clocked\", \"re"},
       {"mode = \"roce\"\npath_policy = \"spray\"", "preset = \"mp-figures\"",
        "s.toml:15:15: [transport]: path_policy has to be \"single\" with mode = \"roce\""},
       {"name = \"path9\"", "name = \"path4\"", "s.toml:19:8: [[link]] name: expected the name of"},

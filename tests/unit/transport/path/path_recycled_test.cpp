@@ -1,0 +1,95 @@
+// Paths that worked are used again: which, in which order, and when not.
+#include "transport/path/path_recycled.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "tests/unit/transport/stream/many_path_sender.hpp"
+
+namespace mprdma::transport {
+namespace {
+
+using many_paths::params_with;
+using many_paths::Stream;
+
+constexpr Time kNow = Time::from_ns(1'000);
+
+TEST(RecycledPaths, TheNewestUnmarkedFirstThenTheNewest) {
+  RecycledPaths paths;
+  paths.reset(0);
+  Prng prng(1);
+  for (const auto& [vp, ece] :
+       {std::pair{60'000, false}, {60'001, true}, {60'002, false}, {60'003, true}}) {
+    paths.on_spare(static_cast<uint16_t>(vp), ece);
+  }
+  for (const uint16_t expected : {60'002, 60'000, 60'003, 60'001}) {
+    EXPECT_EQ(paths.next(kNow, prng), expected);
+  }
+}
+
+TEST(RecycledPaths, ItHoldsTheNewest) {
+  RecycledPaths paths;
+  paths.reset(0);
+  Prng prng(1);
+  constexpr int kMore = 10;
+  const int pushed = static_cast<int>(RecycledPaths::kBankMax) + kMore;
+  for (int i = 0; i < pushed; ++i) paths.on_spare(static_cast<uint16_t>(60'000 + i), i % 3 == 0);
+  std::vector<int> taken;
+  for (uint32_t i = 0; i < RecycledPaths::kBankMax; ++i) taken.push_back(paths.next(kNow, prng));
+  std::sort(taken.begin(), taken.end());
+  for (uint32_t i = 0; i < RecycledPaths::kBankMax; ++i) {
+    EXPECT_EQ(taken[i], 60'000 + kMore + static_cast<int>(i));
+  }
+}
+
+TEST(RecycledPaths, ACopyAvoidsThePathOfTheLoss) {
+  RecycledPaths paths;
+  paths.reset(0);
+  Prng prng(1);
+  for (const uint16_t vp : {60'000, 60'001, 60'001}) paths.on_ack({.vp = vp});
+  EXPECT_EQ(paths.retry(60'001, 0, prng), 60'000);
+  paths.on_ack({.vp = 60'002});
+  EXPECT_EQ(paths.retry(0, 0, prng), 60'002);
+  EXPECT_EQ(paths.retry(0, 0, prng), 60'001) << "in turn";
+  EXPECT_NE(paths.retry(0, 1, prng), paths.retry(0, 1, prng)) << "random ones";
+}
+
+// A message that fits the window finds the paths of the one before.
+TEST(RecycledPaths, ACleanMessageKeepsToPathsThatWorked) {
+  Params p = params_with(16);
+  p.path_policy = PathPolicy::kRecycled;
+  Stream s(p);
+  std::vector<uint16_t> before = s.send(8);
+  for (int message = 1; message < 5; ++message) {
+    s.pass(Duration::us(10));
+    s.backlog = false;
+    for (int i = 0; i < 8; ++i) {
+      const int n = 8 * (message - 1) + i;
+      s.ack(n + 1, n, before[static_cast<size_t>(i)]);
+    }
+    s.backlog = true;
+    s.sender.on_backlog(s.now);
+    std::vector<uint16_t> now = s.send(8);
+    ASSERT_EQ(now.size(), 8u);
+    std::vector<uint16_t> sorted = now;
+    std::sort(sorted.begin(), sorted.end());
+    std::sort(before.begin(), before.end());
+    EXPECT_EQ(sorted, before) << message;
+    before = now;
+  }
+}
+
+TEST(RecycledPaths, ATimeoutForgetsThem) {
+  RecycledPaths paths;
+  paths.reset(0);
+  Prng prng(1);
+  paths.on_spare(60'000, false);
+  paths.on_timeout(kNow);
+  Prng same(1);
+  EXPECT_EQ(paths.next(kNow, prng), random_path(same));
+}
+
+}  // namespace
+}  // namespace mprdma::transport

@@ -1,0 +1,216 @@
+// Losses by time: what is late, when nothing else tells, and what comes of a wrong verdict.
+#include <gtest/gtest.h>
+
+#include "tests/support/print.hpp"
+#include "tests/unit/transport/stream/lone_sender.hpp"
+#include "transport/stream/send_times.hpp"
+
+namespace mprdma::transport {
+namespace {
+
+using Kind = StreamSender::Choice::Kind;
+
+// A packet is late at the largest round trip + SRTT/4, and at SRTT + 4 RTTVAR, whatever is more.
+Params timed(uint32_t window) {
+  Params p = params_with(window);
+  p.loss_by_time = true;
+  return p;
+}
+
+// Round trips of 10 us, for so long that much is known and they vary no more.
+void warm_up(Sender& s, int* next) {
+  for (int i = 0; i < 40; ++i, ++*next) {
+    s.send(1);
+    s.now += s.rtt;
+    s.ack(*next + 1, *next);
+  }
+}
+
+TEST(LossByTime, APacketIsLateWhenALaterOneHasArrivedAndTheLargestRoundTripHasPassed) {
+  Sender s(timed(8));
+  int next = 0;
+  warm_up(s, &next);
+  s.send(4);
+  s.now += s.rtt;
+  s.ack(next, next + 2);
+  EXPECT_EQ(s.counters.retransmitted_early, 0u);
+  const Duration late = s.sender.next_deadline(false) - s.now;
+  EXPECT_GE(late, Duration::ns(2500)) << "a quarter of SRTT after the largest round trip";
+  EXPECT_LE(late, Duration::ns(2700));
+  s.now += late;
+  s.sender.on_deadline(s.now);
+  EXPECT_EQ(s.counters.retransmitted_early, 2u) << "both below, none above";
+  ASSERT_EQ(s.send(1, false), 1);
+  EXPECT_EQ(s.last.kind, Kind::kRetransmit);
+  EXPECT_EQ(s.index(s.last.psn), next);
+}
+
+TEST(LossByTime, ALongerPathIsNotLate) {
+  Sender s(timed(8));
+  int next = 0;
+  warm_up(s, &next);
+  for (int round = 0; round < 20; ++round) {  // one of two paths takes 9 us more
+    s.send(2);
+    s.now += Duration::us(10);
+    s.rtt = Duration::us(10);
+    s.ack(next, next + 1);
+    s.sender.on_deadline(s.now);
+    if (round > 0) {
+      s.now += Duration::us(9);
+      if (s.sender.next_deadline(false) <= s.now) s.sender.on_deadline(s.now);
+    }
+    s.rtt = round > 0 ? Duration::us(19) : Duration::us(10);
+    s.ack(next + 2, next);
+    next += 2;
+  }
+  EXPECT_LE(s.counters.retransmitted_early, 1u) << "once, before it is known";
+}
+
+TEST(LossByTime, ACopyIsLateOnlyWhenSomethingSentAfterItHasArrived) {
+  Sender s(timed(8));
+  int next = 0;
+  warm_up(s, &next);
+  s.send(3);
+  s.now += s.rtt;
+  s.ack(next, next + 1);
+  s.now = s.sender.next_deadline(false);
+  s.sender.on_deadline(s.now);
+  ASSERT_EQ(s.send(1, false), 1);  // the copy of the first, which is lost again
+  s.now += Duration::us(1);
+  s.rtt = Duration::us(14);  // of the third packet, which left before the copy
+  s.ack(next, next + 2);
+  s.now += Duration::us(100);
+  s.ack(next, next + 2);
+  EXPECT_EQ(s.counters.retransmitted_early, 1u);
+  s.send(1);  // another one, after the copy
+  s.now += Duration::us(20);
+  s.rtt = Duration::us(20);
+  s.ack(next, next + 3);
+  s.now += Duration::us(20);
+  s.ack(next, next + 3);
+  EXPECT_EQ(s.counters.retransmitted_early, 2u);
+}
+
+TEST(LossByTime, WhoWasWrongIsMorePatient) {
+  Sender s(timed(8));
+  int next = 0;
+  warm_up(s, &next);
+  Duration patience[2];
+  for (Duration& p : patience) {
+    s.send(2);
+    s.now += Duration::us(10);
+    s.rtt = Duration::us(10);
+    s.ack(next, next + 1);
+    p = s.sender.next_deadline(false) - s.now;
+    s.now += p;
+    s.sender.on_deadline(s.now);
+    EXPECT_EQ(s.send(1, false), 1);
+    s.ack(next + 2, next);  // the original
+    next += 2;
+    for (int i = 0; i < 40; ++i) {  // the long round trip is forgotten
+      s.send(1);
+      s.now += Duration::us(10);
+      s.ack(next + 1, next);
+      ++next;
+    }
+  }
+  EXPECT_GE(patience[1], patience[0] * 3 / 2);
+}
+
+TEST(LossByTime, AcrossTheWrapOfThePsn) {
+  Sender s(timed(8), Psn(kPsnMask - 41));
+  int next = 0;
+  warm_up(s, &next);
+  s.send(4);
+  s.now += s.rtt;
+  s.ack(next, next + 3);
+  s.now = s.sender.next_deadline(false);
+  s.sender.on_deadline(s.now);
+  EXPECT_EQ(s.counters.retransmitted_early, 3u);
+}
+
+// ---- Tail probes -------------------------------------------------------------------------------
+
+TEST(TailProbes, FiveRoundsComeAtOnceAndOthersEverLater) {
+  Params p = timed(8);
+  p.tail_probe = true;
+  p.probe_floor = Duration::us(50);
+  p.rto_floor = Duration::ms(4);
+  Sender s(p);
+  int next = 0;
+  warm_up(s, &next);
+  s.send(3);
+  const Time silent = s.now;
+  const int64_t expected_us[] = {50, 100, 150, 200, 250, 350, 550, 950, 1750, 3350};
+  for (int round = 0; round < 10; ++round) {
+    s.now = s.sender.next_deadline(false);
+    EXPECT_EQ((s.now - silent).count_ns(), expected_us[round] * 1000) << round;
+    s.sender.on_deadline(s.now);
+    ASSERT_EQ(s.send(9, false), round == 0 ? 1 : 2);
+    EXPECT_EQ(s.index(s.last.psn), round == 0 ? next + 2 : next);
+    EXPECT_EQ(s.last.kind, Kind::kProbe);
+  }
+  s.now = s.sender.next_deadline(false);
+  s.sender.on_deadline(s.now);
+  EXPECT_EQ(s.counters.rto_expired, 1u);
+}
+
+TEST(TailProbes, ItsAcknowledgementShowsTheHolesBelow) {
+  Params p = timed(8);
+  p.tail_probe = true;
+  p.probe_floor = Duration::us(50);
+  p.rto_floor = Duration::ms(4);
+  Sender s(p);
+  int next = 0;
+  warm_up(s, &next);
+  s.send(3);
+  s.now = s.sender.next_deadline(false);
+  s.sender.on_deadline(s.now);
+  ASSERT_EQ(s.send(9, false), 1);
+  s.now += s.rtt;
+  s.ack(next, next + 2, wire::kMpAckReTx);
+  EXPECT_EQ(s.counters.retransmitted_early, 2u) << "they left long before the probe";
+}
+
+// ---- Send times --------------------------------------------------------------------------------
+
+TEST(SendTimes, NothingSeemsOlderThanItIs) {
+  SendTimes times;
+  const Time start = Time::from_ns(1'000'000'000);
+  const Duration grain = Duration::us(1);
+  constexpr int kPackets = 200;
+  const auto sent = [&](int i) { return start + Duration::ns(137) * i; };
+  for (int i = 0; i < kPackets; ++i) times.note(sent(i), Psn(kPsnMask - 100) + uint32_t(i), grain);
+  const Time now = sent(kPackets);
+  for (int i = 0; i < kPackets; ++i) {
+    const Time told = times.of(Psn(kPsnMask - 100) + uint32_t(i)).near(now);
+    EXPECT_GT(told, sent(i) - Duration::ns(1)) << i;
+    if (i >= kPackets - 100) {
+      EXPECT_LE(told, sent(i) + grain + Duration::ns(137 + 64)) << i;
+    }
+  }
+}
+
+TEST(SendTimes, ACopyCountsFromItsLastTime) {
+  CopyTimes copies;
+  const Duration grain = Duration::us(3);
+  Time now = Time::from_ns(77'000);
+  for (int i = 0; i < 40; ++i, now += Duration::us(1))
+    copies.note(now, Psn(uint32_t(i % 10)), grain);
+  for (int i = 0; i < 10; ++i) {
+    int found = 0;
+    for (const CopyTimes::Generation& g : copies.generations()) {
+      if (!g.psns.test(uint32_t(i))) continue;
+      ++found;
+      const Time sent = now - Duration::us(10 - i);
+      EXPECT_GE(g.last.near(now), sent) << i;
+      EXPECT_LE(g.last.near(now), sent + Duration::us(5)) << i;
+    }
+    EXPECT_EQ(found, 1) << i;
+  }
+  copies.forget(Psn(0), 10);
+  EXPECT_FALSE(copies.any());
+}
+
+}  // namespace
+}  // namespace mprdma::transport
