@@ -24,6 +24,11 @@ FigureResult flowlets(const Figure& figure, const RunOptions& options);         
 FigureResult extra_state(const Figure& figure, const RunOptions& options);          // table1
 FigureResult tail_drop(const Figure& figure, const RunOptions& options);
 FigureResult restart(const Figure& figure, const RunOptions& options);
+FigureResult dead_path(const Figure& figure, const RunOptions& options);
+FigureResult loss_latency(const Figure& figure, const RunOptions& options);
+FigureResult cut_loops(const Figure& figure, const RunOptions& options);
+FigureResult incast_loops(const Figure& figure, const RunOptions& options);
+FigureResult spurious_copies(const Figure& figure, const RunOptions& options);
 FigureResult ablation(const Figure& figure, const RunOptions& options);
 
 }  // namespace mprdma::figures

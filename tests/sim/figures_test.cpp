@@ -3,6 +3,7 @@
 // checked.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "evaluation/figure.hpp"
@@ -67,7 +68,9 @@ std::vector<std::string> ids() {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, FigureClaims, testing::ValuesIn(ids()), [](const auto& one) {
-  return "f" + one.param.substr(one.param.find('/') + 1);
+  std::string name = "f" + one.param.substr(one.param.find('/') + 1);
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
 });
 
 }  // namespace

@@ -112,10 +112,10 @@ def a_page_with_all_figures_replaces_the_one_before(here):
     part = json.loads((kept / "mp-table1.json").read_text())
     ids = [line.split()[0] for line in run("list").stdout.splitlines()]
     for name in ids:
-        number = name.removeprefix("mp/")
-        text = json.dumps(part).replace("table1", number)
-        (kept / f"mp-{number}.json").write_text(text)
-        (kept / f"mp-{number}.svg").write_bytes((kept / "mp-table1.svg").read_bytes())
+        stem = name.replace("/", "-")
+        text = json.dumps(part).replace("mp/table1", name).replace("mp-table1", stem)
+        (kept / f"{stem}.json").write_text(text)
+        (kept / f"{stem}.svg").write_bytes((kept / "mp-table1.svg").read_bytes())
     done = run("report", "--size", "ci", "--out", here, "--json", "-")
     expect("results.ci.md has all figures" in done.stderr, done.stderr)
     everything = json.loads(done.stdout)

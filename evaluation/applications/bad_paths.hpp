@@ -1,0 +1,45 @@
+// Closed loops beside a bad path, which the figures of this folder compare with the same loops on a
+// healthy network.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "evaluation/batch.hpp"
+
+namespace mprdma::figures {
+
+// A closed loop, and the paths of which the last ones are bad.
+struct Loop {
+  const char* id;
+  const char* text;
+  uint32_t bytes;
+  uint32_t depth = 1;
+  uint32_t paths = 4;
+  uint32_t bad_paths = 1;
+  uint32_t rtt_us = 12;
+  const char* operation = "write";
+};
+
+// The loop where the last paths lose this share of their packets, in both directions.
+inline switchsim::Scenario with_loss(const std::string& file, const Loop& loop, uint32_t loss_ppm) {
+  switchsim::Scenario scenario =
+      load(file, {"topology.paths=" + std::to_string(loop.paths),
+                  "topology.base_rtt_us=" + std::to_string(loop.rtt_us),
+                  "flow[0].message_bytes=" + std::to_string(loop.bytes),
+                  "flow[0].post_depth=" + std::to_string(loop.depth),
+                  "flow[0].operation=\"" + std::string(loop.operation) + "\"",
+                  // As many round trips for each.
+                  "duration_us=" + std::to_string(1000 * loop.rtt_us),
+                  "warm_up_us=" + std::to_string(160 * loop.rtt_us)});
+  for (uint32_t i = 0; i < loop.bad_paths; ++i) {
+    const std::string name = "path" + std::to_string(loop.paths - i);
+    switchsim::LinkConfig& link = scenario.topology.links[scenario.link(name)];
+    link.ab.loss_ppm = link.ba.loss_ppm = loss_ppm;
+  }
+  return scenario;
+}
+
+inline constexpr uint32_t kAllLost = 1'000'000;
+
+}  // namespace mprdma::figures

@@ -1,0 +1,115 @@
+// Many closed loops to one receiver: the queue in front of it, and what the loops wait.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "evaluation/batch.hpp"
+#include "evaluation/list.hpp"
+
+namespace mprdma::figures {
+
+namespace {
+
+using switchsim::Result;
+using switchsim::Scenario;
+
+constexpr std::array<uint32_t, 3> kThinkUs = {100, 200, 400};
+const char* const kReceiver = "h1.ba";  // the switch's port to it
+
+double queue_kb(const Result& result) {
+  const switchsim::PortResult* port = result.port_named(kReceiver);
+  return port == nullptr ? 0 : port->queue_mean_bytes / 1000;
+}
+double longest_us(const Result& result) {
+  double most = 0;
+  for (const auto& flow : result.flows) {
+    for (const auto& message : flow.messages) {
+      most = std::max(most, static_cast<double>(message.fct().count_ps()) / 1e6);
+    }
+  }
+  return most;
+}
+double goodput_gbps(const Result& result) {
+  return result.goodput_bps / 1e9;
+}
+
+// The loops that pause between messages: groups 3 and on of the batch.
+Panel add_thinking(const Batch& batch, const Summary& queue, FigureResult* out) {
+  Panel panel{"16 KB messages", "think time, us", "mean queue, KB", {}};
+  Curve curve{"", {0}, {queue.mean}, {queue.deviation}, Stroke::kLinePoints, 0};
+  for (size_t i = 0; i < kThinkUs.size(); ++i) {
+    const Summary thinking = batch.over(3 + i, queue_kb);
+    const Summary p99 = batch.over(3 + i, [](const Result& r) { return r.fct.all().p99_us; });
+    const std::string id = fmt::format("incast.think-{}", kThinkUs[i]);
+    const std::string what = fmt::format("16 KB, {} us between messages: ", kThinkUs[i]);
+    out->claim(id + ".queue", what + "mean queue", "<= 60", thinking.mean, thinking.deviation,
+               "KB");
+    out->explain(
+        id + ".p99", what + "99th percentile of the time", "<= 200", p99.mean, p99.deviation, "us",
+        "a window that remembers congestion keeps the queue short, and messages that would "
+        "have fitted wait for it");
+    out->report(id + ".goodput", what + "goodput", "", batch.over(3 + i, goodput_gbps).mean, 0,
+                "Gb/s", "");
+    curve.x.push_back(kThinkUs[i]);
+    curve.y.push_back(thinking.mean);
+    curve.error.push_back(thinking.deviation);
+  }
+  panel.curves.push_back(curve);
+  return panel;
+}
+
+}  // namespace
+
+FigureResult incast_loops(const Figure& figure, const RunOptions& options) {
+  FigureResult out;
+  Batch batch(options);
+  const uint32_t seeds = options.ci() ? 1 : 5;
+  const auto sized = [&](uint32_t bytes) {
+    return load(figure.scenario, {fmt::format("flow[0].message_bytes={}", bytes)});
+  };
+  batch.add(sized(16'384), seeds);
+  batch.add(sized(4'096), seeds);
+  batch.add(sized(32'768), seeds);
+  for (const uint32_t think : kThinkUs) {
+    batch.add(load(figure.scenario, {fmt::format("flow[0].think_us={}", think)}), seeds);
+  }
+  Scenario dead = sized(16'384);
+  for (uint32_t leaf = 1; leaf <= 5; ++leaf) {
+    switchsim::LinkConfig& link =
+        dead.topology.links[dead.link(fmt::format("leaf{}-spine4", leaf))];
+    link.ab.loss_ppm = link.ba.loss_ppm = 1'000'000;
+  }
+  batch.add(dead, seeds);
+  batch.run();
+
+  const Summary queue = batch.over(0, queue_kb);
+  const Summary longest = batch.over(0, longest_us);
+  out.claim("incast.16k.queue", "16 KB: mean queue", "<= 80", queue.mean, queue.deviation, "KB");
+  out.explain("incast.16k.longest", "16 KB: longest time of a message, most of a run", "<= 1150",
+              longest.most, longest.deviation, "us",
+              "64 initial windows at once overflow the buffer, and a message that loses a packet "
+              "then waits for the queue once more");
+  for (const auto& [group, id] : {std::pair{size_t{1}, "4k"}, std::pair{size_t{2}, "32k"}}) {
+    const std::string what = fmt::format("{} KB: ", group == 1 ? 4 : 32);
+    out.report(fmt::format("incast.{}.queue", id), what + "mean queue", "",
+               batch.over(group, queue_kb).mean, 0, "KB", "");
+    out.report(fmt::format("incast.{}.longest", id), what + "longest time of a message", "",
+               batch.over(group, longest_us).most, 0, "us", "");
+  }
+  out.panels.push_back(add_thinking(batch, queue, &out));
+  const Summary beside_dead = batch.over(6, goodput_gbps);
+  out.claim("incast.dead-spine", "16 KB, one spine of four dead: goodput", ">= 34",
+            beside_dead.mean, beside_dead.deviation, "Gb/s");
+  batch.claim_sound("incast", &out);
+  const Scenario& first = batch.scenario(0);
+  const switchsim::LinkId last_hop = first.link("h1");
+  out.constants = constants_of(first, last_hop, seeds);
+  out.setup =
+      fmt::format("64 hosts, each one message after the other to the same host; {}; {} seeds",
+                  describe(first, last_hop), seeds);
+  out.seen = "The queue in front of the receiver stays short, whatever the loops pause";
+  return out;
+}
+
+}  // namespace mprdma::figures

@@ -1,0 +1,90 @@
+// Copies that nobody needed: where nothing can be lost there is none.
+#include <fmt/format.h>
+
+#include <array>
+
+#include "evaluation/batch.hpp"
+#include "evaluation/list.hpp"
+
+namespace mprdma::figures {
+
+namespace {
+
+using switchsim::Result;
+using switchsim::Scenario;
+
+double copies(const Result& result) {
+  return static_cast<double>(result.retransmitted());
+}
+double copies_per_100000(const Result& result) {
+  double sent = 0;
+  for (const auto& flow : result.flows) sent += static_cast<double>(flow.stats.packets_sent);
+  return sent == 0 ? 0 : copies(result) * 1e5 / sent;
+}
+
+// Ten closed loops, for which the last path is `longer_us` longer, there and back together.
+Scenario unequal_paths(uint32_t longer_us) {
+  Scenario scenario = load("loops.toml", {"topology.servers=10", "flow[0].from=\"a1..a10\"",
+                                          "flow[0].to=\"b1..b10\"", "flow[0].message_bytes=16384"});
+  switchsim::LinkConfig& link = scenario.topology.links[scenario.link("path4")];
+  link.ab.delay = link.ab.delay + switchsim::SimSpan::ns(longer_us * 500);
+  link.ba.delay = link.ba.delay + switchsim::SimSpan::ns(longer_us * 500);
+  return scenario;
+}
+
+}  // namespace
+
+FigureResult spurious_copies(const Figure& figure, const RunOptions& options) {
+  FigureResult out;
+  Batch batch(options);
+  const uint32_t seeds = options.ci() ? 1 : 10;
+  constexpr std::array<uint32_t, 3> kIncastBytes = {4'096, 16'384, 65'536};
+  constexpr std::array<uint32_t, 3> kLonger = {4, 14, 40};
+  for (const uint32_t bytes : kIncastBytes) {
+    batch.add(load(figure.scenario,
+                   {fmt::format("flow[0].message_bytes={}", bytes),
+                    "topology.queue_bytes=\"unlimited\"", "duration_us=4000", "warm_up_us=0"}),
+              seeds);
+  }
+  batch.add(load("loops.toml", {"topology.servers=64", "flow[0].from=\"a1..a64\"",
+                                "flow[0].to=\"b1..b64\"", "duration_us=8000"}),
+            seeds);
+  for (const uint32_t longer : kLonger) batch.add(unequal_paths(longer), seeds);
+  batch.run();
+  Panel panel{"One path is longer", "by, us there and back", "copies in 100 000 packets", {}};
+  Curve curve{"", {}, {}, {}, Stroke::kLinePoints, 0};
+  for (size_t i = 0; i < kIncastBytes.size(); ++i) {
+    out.explain(
+        fmt::format("spurious.incast-{}", kIncastBytes[i]),
+        fmt::format("64 loops of {} B to one host, no queue has an end: copies, most of a run",
+                    kIncastBytes[i]),
+        "<= 0", batch.over(i, copies).most, 0, "",
+        "in the first burst the round trip grows to ten times its first samples, and some "
+        "probes ask too early");
+  }
+  const Summary loops = batch.over(3, copies_per_100000);
+  out.claim("spurious.loops", "64 loops of 8 KB over four paths: copies", "<= 5", loops.mean,
+            loops.deviation, "in 100 000 packets");
+  for (size_t i = 0; i < kLonger.size(); ++i) {
+    const Summary share = batch.over(4 + i, copies_per_100000);
+    out.claim(fmt::format("spurious.longer-{}", kLonger[i]),
+              fmt::format("10 loops of 16 KB, one path {} us longer: copies", kLonger[i]), "<= 5",
+              share.mean, share.deviation, "in 100 000 packets");
+    curve.x.push_back(kLonger[i]);
+    curve.y.push_back(share.mean);
+    curve.error.push_back(share.deviation);
+  }
+  panel.curves.push_back(curve);
+  out.panels.push_back(panel);
+  batch.claim_sound("spurious", &out);
+  const Scenario& first = batch.scenario(0);
+  const switchsim::LinkId last_hop = first.link("h1");
+  out.constants = constants_of(first, last_hop, seeds);
+  out.setup = fmt::format(
+      "Closed loops where nothing is lost: queues without an end, or no congestion; {}; {} seeds",
+      describe(first, last_hop), seeds);
+  out.seen = "Where nothing is lost nothing is sent again";
+  return out;
+}
+
+}  // namespace mprdma::figures
