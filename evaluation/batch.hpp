@@ -1,4 +1,4 @@
-// Runs of a figure: scenarios from the files of evaluation/mp_rdma, each repeated with several
+// Runs of a figure: scenarios from the files that are built in, each repeated with several
 // seeds, all simulated at once.
 #pragma once
 

@@ -2,8 +2,9 @@
 // that it checks, the curves that it draws and the values that the paper reports.
 //
 // The registry (all_figures) is the only list of figures: `mprdma sim figure`, `mprdma sim list`,
-// the tests in tests/sim and docs/results.md all read it. A figure is a scenario file of
-// evaluation/mp_rdma and variations of it; constants stand in the scenario file.
+// the tests in tests/sim and docs/results.md all read it. A figure is a scenario file beside its
+// code (evaluation/mp_rdma, evaluation/applications) and variations of it; constants stand in the
+// scenario file.
 #pragma once
 
 #include <atomic>
@@ -89,7 +90,7 @@ struct Figure {
   std::string id;        // "mp/11a": the paper, and its number there
   std::string title;     // "Random loss on three of four paths"
   std::string paper;     // what the paper reports
-  std::string scenario;  // file in evaluation/mp_rdma; empty: none
+  std::string scenario;  // a file beside the code; empty: none
   std::function<FigureResult(const Figure&, const RunOptions&)> run;
 
   // "11a": what its claims begin with.

@@ -80,7 +80,7 @@ std::vector<Figure> other_results() {
 }
 
 std::vector<Figure> of_applications() {
-  const std::string ours = "Nobody's figure: what applications send (docs/applications.md). ";
+  const std::string ours = "Nobody's figure: what applications send. ";
   return {
       {"apps/dead-path", "Closed loops where paths are dead",
        ours + "Target: 0.95 of the healthy speed.", "loops.toml", dead_path},

@@ -1,8 +1,7 @@
 // A path is cut under many closed loops: the longest time that any message takes.
 #include <fmt/format.h>
 
-#include <algorithm>
-
+#include "evaluation/applications/longest.hpp"
 #include "evaluation/batch.hpp"
 #include "evaluation/list.hpp"
 
@@ -11,16 +10,6 @@ namespace mprdma::figures {
 namespace {
 
 using switchsim::Result;
-
-double longest_us(const Result& result) {
-  double most = 0;
-  for (const auto& flow : result.flows) {
-    for (const auto& message : flow.messages) {
-      most = std::max(most, static_cast<double>(message.fct().count_ps()) / 1e6);
-    }
-  }
-  return most;
-}
 
 // Loops whose last message is not complete although it had a millisecond or more.
 double stuck(const Result& result) {

@@ -1,9 +1,9 @@
 // Many closed loops to one receiver: the queue in front of it, and what the loops wait.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 
+#include "evaluation/applications/longest.hpp"
 #include "evaluation/batch.hpp"
 #include "evaluation/list.hpp"
 
@@ -21,15 +21,7 @@ double queue_kb(const Result& result) {
   const switchsim::PortResult* port = result.port_named(kReceiver);
   return port == nullptr ? 0 : port->queue_mean_bytes / 1000;
 }
-double longest_us(const Result& result) {
-  double most = 0;
-  for (const auto& flow : result.flows) {
-    for (const auto& message : flow.messages) {
-      most = std::max(most, static_cast<double>(message.fct().count_ps()) / 1e6);
-    }
-  }
-  return most;
-}
+
 double goodput_gbps(const Result& result) {
   return result.goodput_bps / 1e9;
 }

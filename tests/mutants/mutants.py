@@ -134,6 +134,15 @@ MUTANTS = [
         killer="unit",
     ),
     mutant(
+        "what-the-window-dropped-goes-at-once",
+        "stream/recovery_mp.hpp",
+        "    return copy_is_coming(board.una()) ? psn : std::nullopt;\n",
+        "    return psn;\n",
+        "it is dropped again, and takes the room of what would not be",
+        SENDER,
+        killer="unit",
+    ),
+    mutant(
         "one-round-of-probes",
         "stream/stream_sender.hpp",
         "kProbeRounds = 12;",
@@ -328,7 +337,7 @@ MUTANTS = [
     mutant(
         "room-of-lost-packets-stays-on-the-path",
         "stream/gate_ack_clock.hpp",
-        "    if (orphans_ > 0 && granted > 1 && stored_ < kStoredMax) {\n",
+        "    if (orphans_ > 0 && granted > 1) {\n",
         "    if (false) {\n",
         "the credits of a dead path all go to the one whose acknowledgement came next",
         SENDER,
@@ -370,8 +379,8 @@ MUTANTS = [
     mutant(
         "congestion-is-forgotten-at-once",
         "stream/stream_sender_credits.cpp",
-        "      now - last_congestion_ > srtt() * kForgetCongestionRtts) {",
-        "      now - last_congestion_ > Duration::zero()) {",
+        "now - last_congestion_ > srtt() * kForgetCongestionRtts;",
+        "true;",
         "64 closed loops fill the buffer of their receiver's port",
         killer="unit",
     ),

@@ -75,7 +75,7 @@ void World::deliver(Node& node, uint32_t q, const InFlight& packet, const wire::
   if (genuine) own_flow(node, q).note_life(now_);
   if (stream == PacketStream::kAck) {
     paths_[q][node.number * 2 + (is_response_ack(header) ? 1 : 0)].credit[header.vp] +=
-        (transport::kBurstPackets + 1) * (header.mp_ack.run + 1u);
+        transport::kBurstPackets * (header.mp_ack.run + 1u);
   }
   const uint64_t marks = node.loss_marks();
   const uint64_t nack_marks = node.counters.retransmitted_nack;

@@ -121,7 +121,7 @@ bool World::send_one(Node& node, uint32_t q) {
 }
 
 // Checks the path: the configured one; or one that an acknowledgement echoed, at most two packets
-// each, and one whose room no acknowledgement brought; or another one, of the policy's choice,
+// each; or another one, of the policy's choice,
 // which the sender counts.
 void World::check_path(Node& node, uint32_t q, const wire::Packet& header) {
   if (side(node, q).params.path_policy == transport::PathPolicy::kSingle) {

@@ -436,7 +436,7 @@ std::string to_string(const Scenario& s) {
           p.rto_floor.count_ns() / 1000, p.rto_ceiling.count_ns() / 1000,
           p.probe_floor.count_ns() / 1000, p.initial_rtt.count_ns() / 1000);
       text += fmt::format(
-          "  control {} paths {} probing {} or {} us own {} grow {} loss {} rto {} adapt {} early "
+          "  control {} paths {} probing {} or {} us own {} grow {} loss {} rto {} adapt {} late "
           "{} probe {} "
           "map {} reduce "
           "{} back {} "

@@ -5,8 +5,8 @@
 //
 // Not in it, because a RoCE connection has it already: snd_una, snd_nxt, rcv_nxt, the message
 // number, the retransmission timer with its back-off. Not in it, because hardware sends when the
-// acknowledgement comes: the FIFO of unused credits. Not in it, because it is optional (10 bytes
-// more): early retransmission's second map of packets sent again and its two ages; and (40 bytes at
+// acknowledgement comes: the FIFO of unused credits. Not in it, because it is optional: what
+// losses by time (send_times.hpp) and recycled paths (path_recycled.hpp) need; and (40 bytes at
 // L = 64) what Params::own_ack_credit needs: two bits for each of 128 packets below snd_una, two
 // PSNs, two counts.
 //

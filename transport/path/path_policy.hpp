@@ -78,8 +78,8 @@ inline constexpr bool kHearsAsNamed = (HearsAcks<P> || !requires { &P::on_ack; }
 //                        path of no packet. Only a NACK names a path: that of the packet which the
 //                        receiver's window dropped. This packet arrived; the hole before it did not
 //   on_timeout(now)      silence has lasted for a retransmission timeout
-//   on_spare(vp, ece)    an acknowledgement of something new grants no credit, although its path is
-//                        not too slow: the application has nothing to send, or the window falls
+//   on_spare(vp, ece)    an acknowledgement of something new finds nothing to send, and its path is
+//                        not too slow
 //   retry(avoid, n, prng)
 //                        in place of next(): the path of a packet that was lost on `avoid` (0: not
 //                        known), or is asked for the n-th time in a silence, from 0

@@ -1,8 +1,8 @@
 // ACK clocking (paper 3.2) that remembers paths [deviation], as REPS does (Bonato et al., "REPS:
-// Recycled Entropy Packet Spraying", 2024). An acknowledgement that grants no credit, because the
-// application has nothing to send or the window falls, leaves its path here. A packet without an
-// echoed path takes the newest of them that had no mark, else the newest, else a random one: so
-// messages that fit the window, too, keep to paths that work and have room.
+// Recycled Entropy Packet Spraying", 2024). An acknowledgement that finds nothing to send leaves
+// its path here. A packet without an echoed path takes the newest of them that had no mark, else
+// the newest, else a random one: so messages that fit the window, too, keep to paths that work and
+// have room.
 //
 // It has to hold a window's worth: what a message of that size used, the next one finds again.
 #pragma once

@@ -10,10 +10,9 @@
 // What the window allows beyond the credits (burst control held it back, or an acknowledgement was
 // lost) leaves without a path once no acknowledgement came for half an RTT.
 //
-// Room of packets that were lost, or whose acknowledgement was, becomes credits on the path of the
-// acknowledgement before [deviation], one for each acknowledgement beside its own: so what a dead
-// path held spreads over all that are left, and does not pile up where the next acknowledgements
-// come from. On random paths it would come back to those that lose.
+// Room of packets that were lost, or whose acknowledgement was, becomes credits without a path
+// [deviation], one for each acknowledgement beside its own: so what a dead path held spreads over
+// all that are left, and does not pile up where the next acknowledgements come from.
 #pragma once
 
 #include <algorithm>
@@ -53,12 +52,11 @@ class AckClock {
     note_ack(now);
     const uint32_t allowed = room(f);
     uint32_t granted = std::min(allowed, most);
-    if (orphans_ > 0 && granted > 1 && stored_ < kStoredMax) {
+    if (orphans_ > 0 && granted > 1) {
       --orphans_;
       --granted;
-      store(now, before_);
+      ++pathless_;
     }
-    before_ = vp;
     for (uint32_t n = std::min(granted, kStoredMax - stored_); n > 0; --n) store(now, vp);
     return allowed > 0;
   }
@@ -151,7 +149,6 @@ class AckClock {
   uint32_t pathless_ = 0;  // credits without a path
   uint32_t head_ = 0;
   uint32_t stored_ = 0;
-  uint16_t before_ = 0;   // path of the last acknowledgement
   uint32_t orphans_ = 0;  // packets whose room no acknowledgement will bring
   Time stored_at_;        // time of the newest credit in the FIFO
   Time burst_base_;       // the last acknowledgement, or expiry of the burst timer

@@ -48,10 +48,12 @@ class MpRecovery : public SelectiveRepeat {
     lose_below_trigger(board, trigger_, report);
   }
 
-  // What the receiver's window dropped is dropped again until the hole before it is filled.
+  // What the receiver's window dropped is dropped again until the hole before it is filled. It
+  // follows the copy that fills it, but not a copy that seems lost.
   [[nodiscard]] std::optional<Psn> next(const Scoreboard& board) const {
     const std::optional<Psn> psn = SelectiveRepeat::next(board);
-    return psn && psn->before(board.una() + slots_) ? psn : std::nullopt;
+    if (!psn || psn->before(board.una() + slots_)) return psn;
+    return copy_is_coming(board.una()) ? psn : std::nullopt;
   }
 
   // ---- By time
@@ -107,6 +109,14 @@ class MpRecovery : public SelectiveRepeat {
     const Time late_at = sent.near(now) + after;
     if (now >= late_at) return true;
     deadline_ = std::min(deadline_, late_at);
+    return false;
+  }
+  // True if it was sent again, and nothing that left later has arrived.
+  [[nodiscard]] bool copy_is_coming(Psn psn) const {
+    if (!copies_.any()) return false;
+    for (const CopyTimes::Generation& g : copies_.generations()) {
+      if (g.psns.test(psn.value())) return !any_arrived_ || !g.last.before(latest_sent_);
+    }
     return false;
   }
   // Of the packets that were sent once. They left in the order of their PSNs.

@@ -12,7 +12,7 @@
 //   penalised   has reduced the window already, which each hole does once
 //   resent      retransmitted within the last one or two epochs: not judged again yet
 //
-// An epoch lasts 5/4 SRTT or longer. A packet sent before the last whole epoch began is old.
+// An epoch lasts 5/4 SRTT or longer.
 #pragma once
 
 #include <algorithm>
@@ -30,8 +30,7 @@ class Scoreboard {
  public:
   using Map = WindowBitmap<kSendSpanMax>;
 
-  explicit Scoreboard(Psn first = Psn())
-      : una_(first), nxt_(first), sack_end_(first), epoch_psn_(first), old_end_(first) {}
+  explicit Scoreboard(Psn first = Psn()) : una_(first), nxt_(first), sack_end_(first) {}
 
   [[nodiscard]] Psn una() const { return una_; }
   [[nodiscard]] Psn nxt() const { return nxt_; }
@@ -65,8 +64,6 @@ class Scoreboard {
   // False: no bit of any map is set, so that nothing but the edges tells one packet from another.
   // May stay true for an epoch after the last bit was cleared.
   [[nodiscard]] bool marked() const { return marked_; }
-  // Every PSN before this one is old.
-  [[nodiscard]] Psn old_end() const { return old_end_; }
 
   // The lowest lost PSN that may be sent now; requires due_count() > 0.
   [[nodiscard]] Psn first_due() const {
@@ -101,7 +98,6 @@ class Scoreboard {
   void begin_epoch(Time now) {
     DCHECK(idle());
     epoch_start_ = now;
-    epoch_psn_ = old_end_ = una_;
     marked_ = false;  // all bits are those of outstanding packets
   }
   // snd_una moves to `aack`, at most snd_nxt. Returns by how much.
@@ -112,8 +108,6 @@ class Scoreboard {
       clear(count);
     una_ = aack;
     sack_end_ = psn_max(sack_end_, una_);
-    epoch_psn_ = psn_max(epoch_psn_, una_);
-    old_end_ = psn_max(old_end_, una_);
     return count;
   }
   // Requires that `psn` is outstanding and not SACKed.
@@ -172,8 +166,6 @@ class Scoreboard {
   void roll_epoch(Time now, Duration srtt, bool copies) {
     if (now - epoch_start_ < srtt + srtt / 4) return;
     epoch_start_ = now;
-    old_end_ = epoch_psn_;
-    epoch_psn_ = nxt_;
     if (!marked_) return;
     resent_before_ = resent_;
     resent_.reset();
@@ -231,8 +223,6 @@ class Scoreboard {
   uint32_t held_count_ = 0;
   bool marked_ = false;
   Time epoch_start_;
-  Psn epoch_psn_;  // snd_nxt when the epoch began
-  Psn old_end_;
 };
 
 }  // namespace mprdma::transport

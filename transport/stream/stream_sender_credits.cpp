@@ -72,7 +72,7 @@ void StreamSender::grant_credits(Time now, uint16_t vp, bool ece, bool progress,
   const bool slow = lag == Lag::kSlow;
   const bool work = has_new || has_due() || early_candidate().any();
   const bool room = gate_.on_ack(now, vp, facts(), work && !slow ? recovery_.burst() : 0);
-  if (progress && !slow && !(room && work)) note_spare(vp, ece);
+  if (progress && !slow && !work) note_spare(vp, ece);
   if (room && !slow && !work && progress && params_.path_window_reduction) {
     window_.on_unused_ack();
     ++stats_.window_reductions;
@@ -81,21 +81,22 @@ void StreamSender::grant_credits(Time now, uint16_t vp, bool ece, bool progress,
   gate_.update(facts(), work);
 }
 
-// The path of an acknowledgement that grants no credit.
+// The path of an acknowledgement that finds nothing to send.
 void StreamSender::note_spare(uint16_t vp, bool ece) {
   if (vp >= wire::kVirtualPathMin) paths_.on_spare(vp, ece);
 }
 
 void StreamSender::on_clocked_backlog(Time now) {
   if (restart_due(now)) return restart(now);
+  const bool forgets = params_.restart == RestartRule::kUncongested && idle() &&
+                       now - last_congestion_ > srtt() * kForgetCongestionRtts;
   if (params_.window_give_back) window_.give_back();
-  if (params_.restart == RestartRule::kUncongested && idle() &&
-      now - last_congestion_ > srtt() * kForgetCongestionRtts) {
+  if (forgets) {
     const Fixed16 before = window_.exact();
     window_.recover();
     if (window_.exact() != before) count_restart(now);
   }
-  gate_.refill(facts());
+  if (forgets || params_.window_give_back) gate_.refill(facts());
 }
 
 bool StreamSender::restart_due(Time now) const {

@@ -76,7 +76,7 @@ void StreamSender::take_steady(Time now, const SteadyAck& ack, bool has_new) {
 inline void StreamSender::grant_steady(Time now, uint16_t vp, AckClock& clock, bool has_new) {
   const SteadyFacts facts{*this};
   const bool room = clock.on_ack(now, vp, facts, has_new ? kBurstPackets : 0);
-  if (!room || !has_new) note_spare(vp, false);
+  if (!has_new) note_spare(vp, false);
   if (room && !has_new && params_.path_window_reduction) {
     window_.on_unused_ack();
     ++stats_.window_reductions;

@@ -81,6 +81,20 @@ TEST(RecycledPaths, ACleanMessageKeepsToPathsThatWorked) {
   }
 }
 
+TEST(RecycledPaths, ACopyDoesNotTakeTheCreditOfThePathWhereItWasLost) {
+  Params p = params_with(4);
+  p.path_policy = PathPolicy::kRecycled;
+  p.loss_shrinks_window = false;
+  Stream s(p);
+  const uint16_t dead = s.send()[0];
+  s.ack(0, 1, dead);
+  s.overflow(0, 3, dead);  // 0 is a hole
+  const std::vector<uint16_t> copy = s.send(1);
+  ASSERT_EQ(copy.size(), 1u);
+  EXPECT_EQ(s.index(s.last.psn), 0);
+  EXPECT_NE(copy[0], dead);
+}
+
 TEST(RecycledPaths, ATimeoutForgetsThem) {
   RecycledPaths paths;
   paths.reset(0);

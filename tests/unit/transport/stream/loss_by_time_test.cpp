@@ -131,12 +131,16 @@ TEST(LossByTime, AcrossTheWrapOfThePsn) {
 
 // ---- Tail probes -------------------------------------------------------------------------------
 
-TEST(TailProbes, FiveRoundsComeAtOnceAndOthersEverLater) {
+Params probing() {
   Params p = timed(8);
   p.tail_probe = true;
   p.probe_floor = Duration::us(50);
   p.rto_floor = Duration::ms(4);
-  Sender s(p);
+  return p;
+}
+
+TEST(TailProbes, FiveRoundsComeAtOnceAndOthersEverLater) {
+  Sender s(probing());
   int next = 0;
   warm_up(s, &next);
   s.send(3);
@@ -156,11 +160,7 @@ TEST(TailProbes, FiveRoundsComeAtOnceAndOthersEverLater) {
 }
 
 TEST(TailProbes, ItsAcknowledgementShowsTheHolesBelow) {
-  Params p = timed(8);
-  p.tail_probe = true;
-  p.probe_floor = Duration::us(50);
-  p.rto_floor = Duration::ms(4);
-  Sender s(p);
+  Sender s(probing());
   int next = 0;
   warm_up(s, &next);
   s.send(3);

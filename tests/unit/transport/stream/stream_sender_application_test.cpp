@@ -69,6 +69,18 @@ TEST(PathWindowReduction, APostWithSomethingOutstandingLeavesAtOnceIfItFits) {
   EXPECT_EQ(s.sends(1), 1);
 }
 
+TEST(PathWindowReduction, ByThePaperAPostBringsNoCredits) {
+  Params p = params_with(8);
+  p.window_give_back = p.own_ack_credit = false;
+  p.restart = RestartRule::kIdle;
+  Stream s(p);
+  s.send();
+  s.ack(4, 3);
+  ASSERT_EQ(s.sends(), 2) << "burst control";
+  s.sender.on_backlog(s.now);
+  EXPECT_EQ(s.sends(), 0);
+}
+
 // Marks until the window is half of the initial one, or less; everything is acknowledged then.
 void congest(Stream& s, int* acked) {
   s.sender.on_backlog(s.now);

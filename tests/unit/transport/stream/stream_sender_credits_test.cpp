@@ -228,7 +228,7 @@ TEST(OwnAckCredit, APathThatIsNearlyTooSlowDoesNotGrow) {
   }
 }
 
-TEST(OwnAckCredit, WhatWasMissingForARoundIsFreeOnThePathBefore) {
+TEST(OwnAckCredit, WhatWasMissingForARoundIsFreeOnRandomPaths) {
   Stream s(params_with(8));
   s.send();
   s.ack(4, 3, 50'001);  // the acknowledgements of 0 to 2 are lost
@@ -238,9 +238,8 @@ TEST(OwnAckCredit, WhatWasMissingForARoundIsFreeOnThePathBefore) {
   for (int round = 0; round < 3; ++round) {
     s.pass(Duration::us(10));
     for (int i = 0; i < 4; ++i, ++acked) {
-      const auto path = static_cast<uint16_t>(50'001 + acked % 2);
-      s.ack(acked + 1, acked, path);
-      for (const uint16_t vp : s.send()) strange += vp == path ? 0 : 1;
+      s.ack(acked + 1, acked, 50'001);
+      for (const uint16_t vp : s.send()) strange += vp == 50'001 ? 0 : 1;
     }
   }
   EXPECT_EQ(strange, 3);
@@ -256,19 +255,16 @@ TEST(OwnAckCredit, AnIdleStreamWaitsForNoAcknowledgement) {
   EXPECT_EQ(s.sends(), 6) << "burst control held them back, and nothing else";
 }
 
-TEST(OwnAckCredit, TheRoomOfALostPacketLeavesOnAnotherPathThatWorks) {
+TEST(OwnAckCredit, TheRoomOfALostPacketLeavesOnARandomPath) {
   Params p = params_with(16);
   p.loss_shrinks_window = false;
   p.loss_trigger = 8;
   Stream s(p);
   s.send();
-  for (int i = 1; i <= 8; ++i) {  // the eighth shows that 0 is lost
-    s.ack(0, i, static_cast<uint16_t>(50'001 + i % 2));
-  }
+  for (int i = 1; i <= 8; ++i) s.ack(0, i, 50'001);  // the eighth shows that 0 is lost
   const Paths paths = s.send();
   ASSERT_EQ(paths.size(), 9u);
-  EXPECT_EQ(std::count(paths.begin(), paths.end(), 50'001), 4);
-  EXPECT_EQ(std::count(paths.begin(), paths.end(), 50'002), 5) << "of the seventh";
+  EXPECT_EQ(std::count(paths.begin(), paths.end(), 50'001), 8);
 }
 
 TEST(OwnAckCredit, WhatTheReceiversWindowDroppedIsNoFaultOfItsPath) {

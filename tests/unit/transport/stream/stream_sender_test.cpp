@@ -116,6 +116,24 @@ TEST(StreamSender, ANackNamesTheHoleAndTheDroppedPacket) {
   EXPECT_EQ(s.counters.retransmitted_nack, 2u);
 }
 
+// Until the hole is sent again, it would be dropped again.
+TEST(StreamSender, WhatTheWindowDroppedFollowsTheCopyThatFillsTheHole) {
+  Params p = params_with(8);
+  p.window_slots = p.reorder_delta = 8;
+  p.loss_shrinks_window = false;
+  Sender s(p);
+  s.send();
+  for (int i = 1; i < 8; ++i) s.ack(0, i);
+  ASSERT_EQ(s.send(), 7);
+  s.overflow(-1, 8);  // an old one: the hole is not known as lost
+  EXPECT_EQ(s.send(), 0) << "nor does anything new leave";
+  s.overflow(0, 8);
+  ASSERT_EQ(s.send(1), 1);
+  EXPECT_EQ(s.index(s.last.psn), 0);
+  ASSERT_EQ(s.send(1), 1);
+  EXPECT_EQ(s.index(s.last.psn), 8);
+}
+
 TEST(StreamSender, AHoleThatWasJustSentAgainIsNotMarkedTwice) {
   Sender s(params_with(8, 8));
   s.send();
