@@ -54,7 +54,7 @@ bool Requester::post_send(Time now, const SendRequest& request) {
   const bool ordinary = work->plain && sends_.steady() && sender_.steady();
   if (ordinary) core_.changes = sends_.size() > 1 ? kSendingChanged : kAllChanged;
   // Behind packets that are ready it changes nothing.
-  if (!ordinary || !had_new_) note_backlog();
+  if (!ordinary || !had_new_) begin_backlog();
   return true;
 }
 
@@ -135,6 +135,12 @@ void Requester::note_backlog() {
   const bool has = has_new();
   if (has && !had_new_) sender_.on_backlog(now_);
   had_new_ = has;
+}
+
+// The same at a post, which makes the burst timer run.
+void Requester::begin_backlog() {
+  note_backlog();
+  if (sender_.awaits_burst()) core_.changes |= kDeadlineChanged;
 }
 
 // poll_packet() in the common case: the next packet of a plain request. Requires steady(),

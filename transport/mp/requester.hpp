@@ -135,6 +135,7 @@ class Requester {
     has_long_ = true;
   }
   void note_backlog();
+  void begin_backlog();
   [[nodiscard]] bool may_begin(const Work& work) const;
   [[nodiscard]] Time sync_release(const Work& work) const;
   [[nodiscard]] bool waits_to_follow() const;

@@ -20,7 +20,7 @@ bool Requester::post_plain(Time now, const PlainRequest& request) {
   choose_segment(*work);
   work->packets = packets_of(work->length, work->segment);
   core_.changes |= sends_.size() > 1 ? kSendingChanged : kAllChanged;
-  if (!had_new_) note_backlog();
+  if (!had_new_) begin_backlog();
   return true;
 }
 
@@ -73,6 +73,7 @@ PlainSend Requester::send_plain(Time now, const PlainRequest& request, PlainPack
   if (!sender_.may_send_steady()) {
     had_new_ = true;
     core_.changes |= first ? kAllChanged : kSendingChanged;
+    if (sender_.awaits_burst()) core_.changes |= kDeadlineChanged;
     return PlainSend::kPosted;
   }
   core_.changes |= first ? kBusyChanged : 0;

@@ -61,8 +61,8 @@ class Scoreboard {
   [[nodiscard]] uint32_t in_flight() const { return span() - lost_count_ - sacked_count_; }
   // Packets sent and not SACKed.
   [[nodiscard]] uint32_t unacknowledged() const { return span() - sacked_count_; }
-  // False: no bit of any map is set, so that nothing but the edges tells one packet from another.
-  // May stay true for an epoch after the last bit was cleared.
+  // False: no bit of any map is set, so that nothing but the edges tells one packet from another,
+  // and none is watched. May stay true for an epoch after the last bit was cleared.
   [[nodiscard]] bool marked() const { return marked_; }
 
   // The lowest lost PSN that may be sent now; requires due_count() > 0.
@@ -140,6 +140,8 @@ class Scoreboard {
     held_.reset();
     held_count_ = 0;
   }
+  // A packet has been overtaken, and will be late.
+  void watch() { marked_ = true; }
   // The packet is not, or no longer, lost.
   void found(Psn psn) {
     if (lost(psn)) --lost_count_;

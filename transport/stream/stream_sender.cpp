@@ -237,6 +237,7 @@ void StreamSender::detect(Time now) {
 void StreamSender::find_late(Time now) {
   Report report(*this, now);
   recovery_.find_late(board_, at(now), report);
+  if (!recovery_.deadline().is_never()) board_.watch();
 }
 
 void StreamSender::mark_lost(Time now, Psn psn, LossCause cause, uint16_t vp) {
