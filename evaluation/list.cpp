@@ -96,6 +96,8 @@ std::vector<Figure> of_applications() {
        "incast.toml", incast_loops},
       {"apps/spurious", "Copies where nothing is lost", ours + "Target: none.", "incast.toml",
        spurious_copies},
+      {"apps/starved", "A connection beside others whose receiver posts no receive",
+       ours + "Target: 0.97 of the speed without them.", "starved.toml", starved_neighbours},
   };
 }
 

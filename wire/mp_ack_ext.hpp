@@ -50,7 +50,7 @@ inline constexpr uint8_t kMpAckDelayMax = UINT8_MAX;  // of the delay, us: as lo
 enum class NackCode : uint8_t {
   kNone = 0,             // an acknowledgement
   kWindowOverflow = 1,   // PSN beyond the receive window
-  kBudgetExhausted = 2,  // reserved: such packets are dropped without a word
+  kBudgetExhausted = 2,  // the packet came before its turn, and no frame was left for it
   kSyncTooEarly = 3,     // synchronise before its predecessors: send it again later
   kRnr = 4,              // receiver not ready; detail is the timer code
   kSequenceError = 5,    // PSN sequence error

@@ -10,9 +10,9 @@ MUTANTS = [
     mutant(
         "bitmap-slot-skipped",
         "stream/stream_receiver.cpp",
-        "  received_.set(packet.psn.value());\n  ++taken_slots_;\n  held_index_",
+        "  received_.set(packet.psn.value());\n  ++taken_slots_;\n  ++held_slots_;\n",
         "  if (packet.psn.value() % 64 != 63) received_.set(packet.psn.value());\n"
-        "  ++taken_slots_;\n  held_index_",
+        "  ++taken_slots_;\n  ++held_slots_;\n",
         "a held packet is forgotten: its frame leaks",
     ),
     mutant(
@@ -35,10 +35,37 @@ MUTANTS = [
     mutant(
         "dropped-packet-acknowledged",
         "stream/stream_receiver.hpp",
-        "  if (!took_packet_) return verdict;\n",
-        "",
+        "  if (!took_packet_) {\n",
+        "  if (false) {\n",
         "the sender believes that a dropped packet arrived",
         RECEIVER,
+    ),
+    mutant(
+        "no-share-of-frames",
+        "core/held_pool.hpp",
+        "    if (own >= (ready ? free : free / kNotReadyShare)) return kNone;\n",
+        "    if (free == 0 && (own > 0 || !ready)) return kNone;\n",
+        "one stream takes every frame",
+        RECEIVER,
+        killer="unit",
+    ),
+    mutant(
+        "no-frame-is-congestion",
+        "stream/stream_sender.cpp",
+        "  board_.lose(psn);\n  tell_lost(now, psn, LossCause::kNack);\n",
+        "  mark_lost(now, psn, LossCause::kNack);\n",
+        "a receiver without frames shrinks the window",
+        SENDER,
+        killer="unit",
+    ),
+    mutant(
+        "the-window-follows-the-question",
+        "stream/stream_sender.cpp",
+        "  if (asking_) return {};\n",
+        "",
+        "after each wait a window of packets goes to a receiver that is not ready",
+        SENDER,
+        killer="unit",
     ),
     mutant(
         "old-duplicate-executed",

@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "base/prng.hpp"
+#include "transport/core/held_pool.hpp"
 #include "transport/core/param_visit.hpp"
 #include "wire/constants.hpp"
 #include "wire/rnr_timer.hpp"
@@ -324,7 +325,9 @@ void draw_hosts(Scenario& s, const Prng& root, Prng& prng) {
   const bool clean = s.kind == Kind::kClean;
   for (uint32_t n = 0; n < 2; ++n) {
     s.links[n] = draw_link(root.split("link knobs").split(n), clean);
-    const auto ample = static_cast<uint32_t>(s.queue_pairs * 2 * transport::kWindowSlotsMax);
+    // Room for every window behind a receiver that is not ready, too.
+    const auto ample = static_cast<uint32_t>(s.queue_pairs * 2 * transport::kWindowSlotsMax) *
+                       (1 + transport::HeldPool::kNotReadyShare);
     s.held_budget[n] = pick<uint32_t>(prng, {0, 1, 2, 8, 64, ample, ample, ample});
     // On a perfect network, overtaken packets must find room.
     if (clean) s.held_budget[n] = ample;

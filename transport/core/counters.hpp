@@ -38,7 +38,7 @@ namespace mprdma::transport {
   X(drop_duplicate, "data packets that had arrived before")                                      \
   X(drop_window_overflow, "data packets beyond the receive window")                              \
   X(drop_sync_too_early, "synchronise packets that came before what they follow")                \
-  X(drop_held_budget, "out-of-order packets that found the held-frame budget spent")             \
+  X(drop_held_budget, "out-of-order packets whose queue pair had its share of the held frames")  \
   X(drop_bad_state, "packets for a queue pair that cannot take them in its state")               \
   X(drop_undecided, "packets for a queue pair whose mode is not agreed yet")                     \
   X(drop_wrong_mode, "packets of a transport mode that the queue pair does not speak")           \

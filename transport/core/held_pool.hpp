@@ -1,6 +1,11 @@
 // The budget for frames that wait for their turn (design 3.2): one pool for all queue pairs of a
-// port. An out-of-order packet that finds no entry is dropped unacknowledged; the head of line
-// never needs one. A budget of one works. Entries above the high-water mark are never touched.
+// port. A packet that finds no entry is dropped, and its sender told so; the head of line never
+// needs one. A budget of one works. Entries above the high-water mark are never touched.
+//
+// A stream's share is what is free (the dynamic threshold of switch buffers, Choudhury and Hahne
+// 1998, with alpha = 1): a lone stream may take half of the budget, n of them leave 1 / (n + 1) to
+// others. Behind a receiver that is not ready, where frames may wait without end, it is a sixteenth
+// of what is free.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +26,7 @@ struct HeldPacket {
 class HeldPool {
  public:
   static constexpr uint32_t kNone = UINT32_MAX;
+  static constexpr uint32_t kNotReadyShare = 16;  // one part in so many of what is free
 
   explicit HeldPool(uint32_t budget)
       : budget_(budget),
@@ -28,10 +34,13 @@ class HeldPool {
         long_limit_(budget),
         entries_(std::make_unique_for_overwrite<Entry[]>(budget)) {}
 
-  // An entry's index, or kNone when the budget is spent.
-  uint32_t allocate(const wire::Packet& packet, FrameHandle frame) {
+  // An entry's index, or kNone when the stream, which has `own` entries, has its share.
+  // `ready`: its receiver is ready.
+  uint32_t allocate(const wire::Packet& packet, FrameHandle frame, uint32_t own, bool ready) {
     const bool is_long = packet.payload_len > wire::kMaxPathMtu;
     if (in_use_ >= limit_ || (is_long && long_in_use_ >= long_limit_)) return kNone;
+    const uint32_t free = limit_ - in_use_;
+    if (own >= (ready ? free : free / kNotReadyShare)) return kNone;
     uint32_t index = free_;
     if (index != kNone) {
       free_ = entries_[index].held.next_free;

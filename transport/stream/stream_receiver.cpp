@@ -44,13 +44,14 @@ StreamReceiver::StreamReceiver(const Params& params, uint8_t ack_flags, const De
 }
 
 bool StreamReceiver::hold(const wire::Packet& packet, FrameHandle frame) {
-  const uint32_t index = held_->allocate(packet, frame);
+  const uint32_t index = held_->allocate(packet, frame, held_slots_, ready());
   if (index == HeldPool::kNone) {
     ++counters_->drop_held_budget;
     return false;
   }
   received_.set(packet.psn.value());
   ++taken_slots_;
+  ++held_slots_;
   held_index_[packet.psn.value() % kWindowSlotsMax] = index;
   return true;
 }
@@ -70,6 +71,7 @@ void StreamReceiver::free_slot(Psn psn, RxActions& actions) {
     placed_.clear(psn.value());
     return;
   }
+  --held_slots_;
   actions.released.push(held_at(psn).frame);
   held_->give_back(held_index_[psn.value() % kWindowSlotsMax]);
 }
@@ -124,6 +126,8 @@ void StreamReceiver::acknowledge(const wire::Packet& packet, ExecuteResult resul
   ext.sack = result.nack == wire::NackCode::kNone ? packet.psn : rcv_nxt_;
   if (result.nack == wire::NackCode::kRnr) {
     ++counters_->rnr_sent;
+    not_ready_ = true;
+    not_ready_at_ = rcv_nxt_;
     if (held) ext.flags |= wire::kMpAckHeld;
   }
   if (is_terminal(result.nack)) ++counters_->errors_remote;

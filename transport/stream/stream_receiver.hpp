@@ -87,6 +87,8 @@ class StreamReceiver {
     received_.reset();
     placed_.reset();
     taken_slots_ = 0;
+    held_slots_ = 0;
+    not_ready_ = false;
     refusal_ = {};
     owed_ = {};
   }
@@ -180,6 +182,8 @@ class StreamReceiver {
   }
   void nack_dropped(const wire::Packet& packet, wire::NackCode code, RxActions& actions);
   bool hold(const wire::Packet& packet, FrameHandle frame);
+  // False while the head of line waits for its receiver.
+  [[nodiscard]] bool ready() const { return !(not_ready_ && not_ready_at_ == rcv_nxt_); }
   void note_placed(const wire::Packet& packet);
   void free_slot(Psn psn, RxActions& actions);
   [[nodiscard]] wire::Packet head_packet() const;
@@ -220,6 +224,9 @@ class StreamReceiver {
   ExecuteResult refusal_;
   bool took_packet_ = false;
   uint32_t taken_slots_ = 0;
+  uint32_t held_slots_ = 0;  // of them, those whose packet waits in its frame
+  bool not_ready_ = false;   // an RNR NAK has left, which named `not_ready_at_`
+  Psn not_ready_at_;
   WindowBitmap<kWindowSlotsMax> received_;  // taken slots
   WindowBitmap<kWindowSlotsMax> placed_;    // taken slots whose data is in memory
   std::array<uint32_t, kWindowSlotsMax> held_index_{};
@@ -285,7 +292,10 @@ RxVerdict StreamReceiver::receive_early(const wire::Packet& packet, FrameHandle 
     nack_dropped(packet, wire::NackCode::kSyncTooEarly, actions);
     return verdict;
   }
-  if (!took_packet_) return verdict;
+  if (!took_packet_) {
+    nack_dropped(packet, wire::NackCode::kBudgetExhausted, actions);
+    return verdict;
+  }
   ++counters_->packets_out_of_order;
   acknowledge(packet, {}, false, actions);
   return verdict;

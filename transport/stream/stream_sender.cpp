@@ -45,9 +45,11 @@ StreamSender::StreamSender(const Params& params, TransportCounters* counters, Tr
       recovery_(params.recovery, params),
       rtt_(params.initial_rtt),
       undo_(window_),
-      plain_(params.recovery == Recovery::kMp && params.window_control == cc::WindowControl::kMp &&
-             (is_clocked(params.path_policy) || params.path_policy == PathPolicy::kSingle) &&
-             !trace.on()) {}
+      plain_kind_(params.recovery == Recovery::kMp &&
+                  params.window_control == cc::WindowControl::kMp &&
+                  (is_clocked(params.path_policy) || params.path_policy == PathPolicy::kSingle) &&
+                  !trace.on()),
+      plain_(plain_kind_) {}
 
 void StreamSender::reset(Psn first, uint16_t vp, const Prng& paths) {
   Params params = params_;
@@ -134,6 +136,7 @@ StreamSender::AckResult StreamSender::take_ack(Time now, const wire::Packet& ack
   if (board_.lost_count() != lost_before && !any_progress) rto_.restart(now);
   // Behind the timer: what it waits for may be lost, and only a timeout may tell.
   if (sack_valid && ext.nack == wire::NackCode::kSyncTooEarly) defer(now, ack.psn, ext.sack);
+  if (sack_valid && ext.nack == wire::NackCode::kBudgetExhausted) take_no_room(now, ext);
   grant_credits(now, ack.vp, (ext.flags & wire::kMpAckEce) != 0, any_progress || late.has_value(),
                 lag, has_new);
   if (trace_.on()) [[unlikely]] {
@@ -150,6 +153,17 @@ void StreamSender::take_overflow(Time now, const wire::Packet& ack, uint16_t vp)
   const Nack nack{ack.psn, names_drop ? std::optional(ext.sack) : std::nullopt};
   Report report(*this, now, nack.dropped, vp);
   recovery_.on_nack(board_, nack, report);
+}
+
+// The receiver had no frame for a packet that came before its turn. The network did well, so the
+// window stays; nor is it a sign of life for the packet that the receiver waits for.
+void StreamSender::take_no_room(Time now, const wire::MpAckExt& ext) {
+  const Psn psn = ext.sack;
+  if (!recovery_.exact() || !board_.outstanding(psn) || board_.sacked(psn) || board_.lost(psn))
+    return;
+  if (board_.resent(psn) && (ext.flags & wire::kMpAckReTx) == 0) return;  // a copy is under way
+  board_.lose(psn);
+  tell_lost(now, psn, LossCause::kNack);
 }
 
 void StreamSender::on_implied_ack(Time now, Psn aack) {
@@ -202,6 +216,7 @@ void StreamSender::advance(Time now, Psn aack) {
   if (probe_.head) probe_ = {.patience = probe_.patience};
   recovery_.on_advance(board_, count);
   undo_.on_advance(from, aack);
+  set_asking(false);
   if (paused()) {  // the receiver went on: it is ready again
     paused_until_ = Time::never();
     rto_.restart(now);
@@ -306,6 +321,7 @@ Psn StreamSender::probe_psn() const {
 StreamSender::Choice StreamSender::choose(bool has_new) const {
   if (paused()) return {};
   if (probe_.due > 0 && !idle()) return {Choice::Kind::kProbe, probe_.head ? una() : probe_psn()};
+  if (asking_) return {};
   if (gate_.open(facts())) {
     if (const std::optional<Psn> lost = recovery_.next(board_)) {
       return {Choice::Kind::kRetransmit, *lost};
@@ -374,6 +390,7 @@ StreamStats StreamSender::stats() const {
 void StreamSender::pause(Time now, Time until) {
   if (idle()) return;
   paused_until_ = until;
+  set_asking(false);
   last_progress_ = until;  // the peer lives
   if (trace_.on()) [[unlikely]] {
     raise(now, TraceKind::not_ready, una());
@@ -416,6 +433,7 @@ void StreamSender::undo_timeout(Time now) {
 void StreamSender::on_timeout(Time now) {
   ++counters_->rto_expired;
   ++stats_.rto_expired;
+  set_asking(false);
   rto_.back_off();
   rto_.restart(now);
   probe_.rounds = kProbeRounds;

@@ -100,7 +100,8 @@ class StreamSender {
     if (gate_.clocked()) on_clocked_backlog(now);
   }
   void on_back_pressure() { use_.wire_limited = true; }
-  // The receiver is not ready: silence until `until`, then a probe.
+  // The receiver is not ready: silence until `until`, then the packet that it refused alone, until
+  // it is taken.
   void pause(Time now, Time until);
   // Called after any packet of the peer: a dormant stream tries again at once.
   void wake(Time now);
@@ -189,6 +190,7 @@ class StreamSender {
 
   AckResult take_ack(Time now, const wire::Packet& ack, bool has_new);
   void take_overflow(Time now, const wire::Packet& ack, uint16_t vp);
+  void take_no_room(Time now, const wire::MpAckExt& ext);
   AckResult take_run(Time now, const wire::Packet& ack, bool has_new);
   // stream_sender_steady.cpp
   struct SteadyFacts;
@@ -233,6 +235,10 @@ class StreamSender {
   void expire_late(Time now);
   void begin_probe(Time now);
   void end_pause(Time now);
+  void set_asking(bool asking) {
+    asking_ = asking;
+    plain_ = plain_kind_ && !asking;
+  }
   void on_timeout(Time now);
   void judge_timeout(Time now, const wire::MpAckExt& ext);
   void undo_timeout(Time now);
@@ -329,7 +335,9 @@ class StreamSender {
   Time last_progress_;
   Time paused_until_ = Time::never();
   bool samples_rtt_ = true;  // the acknowledgement that is being taken gives one
-  bool plain_;               // all parts are those of the mode mp, and there is no trace
+  bool plain_kind_;          // all parts are those of the mode mp, and there is no trace
+  bool plain_;               // and the stream is not `asking_`
+  bool asking_ = false;      // after a pause: only the packet that was refused may leave
   StreamStats stats_;        // only its counts; stats() fills in the state
 };
 

@@ -96,12 +96,14 @@ void StreamSender::on_deadline(Time now) {
   if (now >= expiry<Timer::kProbe>(true)) expire<Timer::kProbe>(now);
 }
 
-// The receiver was not ready: the head of line asks it again.
+// The receiver was not ready: the head of line asks it again. What was sent behind it found no
+// frame, or fills the share of the stream, so that the rest waits for the answer.
 void StreamSender::end_pause(Time now) {
   if (now < paused_until_) return;
   paused_until_ = Time::never();
   rto_.restart(now);
   ask_head();
+  set_asking(true);
 }
 
 }  // namespace mprdma::transport

@@ -16,6 +16,7 @@ using transport::QpState;
 constexpr uint32_t kPd = 1;
 constexpr uint64_t kMemoryBytes = uint64_t{1} << 40;
 constexpr uint8_t kReadsOutstanding = 16;
+constexpr uint8_t kRnrTimer = 12;  // 0.64 ms (IBTA table 45)
 constexpr uint32_t kPinnedDrawsMax = 1 << 20;
 
 // Packets for every flow: a window of data, as many acknowledgements, and copies of packets that
@@ -30,11 +31,13 @@ uint32_t whole_mbps(LinkRate rate) {
   return static_cast<uint32_t>(std::max<uint64_t>(rate.bits_per_second() / 1'000'000, 1));
 }
 
-// Held frames for a receive window at both ends of every flow. Memory of frames that are never held
-// is not touched.
+// Held frames for a receive window at both ends of every flow, within the share of each (behind a
+// receiver that is not ready, too). Memory of frames that are never held is not touched.
 uint32_t held_for(const Scenario& scenario) {
+  if (scenario.held_frames > 0) return scenario.held_frames;
   uint64_t packets = 0;
   for (const FlowSpec& spec : scenario.flows) packets += 2 * uint64_t{spec.params.window_slots};
+  packets *= 1 + transport::HeldPool::kNotReadyShare;
   return static_cast<uint32_t>(std::min<uint64_t>(packets, uint64_t{1} << 24));
 }
 
@@ -165,12 +168,13 @@ void HostSet::connect(uint32_t flow, Prng prng) {
     attributes.path_seed = prng.next_u64();
     attributes.timeout = spec.timeout;
     attributes.retry_cnt = spec.retry_cnt;
+    attributes.min_rnr_timer = kRnrTimer;
     attributes.max_rd_atomic = attributes.max_dest_rd_atomic = kReadsOutstanding;
     endpoint.qp.set_attributes(attributes);
     for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
       CHECK(endpoint.qp.set_state(Time(), state, actions_));
     }
-    if (side == 1 && spec.operation == FlowOperation::kSend) {
+    if (side == 1 && spec.operation == FlowOperation::kSend && spec.receives) {
       for (uint32_t i = 0; i < 2 * flows_[flow].send_depth() + 2; ++i) post_receive(endpoint);
     }
     actions_.clear();

@@ -53,6 +53,9 @@ struct FlowSpec {
   // Packets that the NIC takes of a queue pair at a turn. 1: as adapters do; 64: what segmentation
   // offload hands over at once.
   uint32_t turn_packets = 1;
+  // SEND: false: the receiver never posts a receive, so that nothing of the flow is ever taken, and
+  // its queue pair asks again and again (RNR).
+  bool receives = true;
   bool measure_flowlets = false;  // FlowResult::flowlet_pauses
   bool measure_paths = false;     // FlowResult::virtual_paths_series
 
@@ -133,6 +136,9 @@ struct Scenario {
   // A host thinks so long before an acknowledgement leaves, plus up to the jitter (uniform).
   SimSpan ack_delay;
   SimSpan ack_jitter;
+  // Frames that may wait for their turn in all hosts together, for the budget that an engine has
+  // (design 3.2); 0: as many as there can be.
+  uint32_t held_frames = 0;
 
   std::vector<FlowSpec> flows;
   std::vector<TrafficSpec> traffic;

@@ -37,6 +37,9 @@ FieldError check_messages(const FlowSpec& flow) {
   if (flow.synchronise_ppm > 1'000'000) {
     return {"synchronise_share", "a synchronise share above 1"};
   }
+  if (!flow.receives && flow.operation != FlowOperation::kSend) {
+    return {"receives", "only a SEND needs receives"};
+  }
   if (flow.turn_packets == 0 || flow.turn_packets > 4096) {
     return {"turn_packets", "turn_packets is not in 1..4096"};
   }

@@ -133,6 +133,7 @@ void read_posting(TomlReader& reader, FlowSpec* flow) {
   reader.integer("message_bytes", 1, transport::kMaxMessageBytes, &flow->message_bytes);
   reader.share("synchronise_share", &flow->synchronise_ppm);
   reader.integer("turn_packets", 1, 4096, &flow->turn_packets);
+  reader.boolean("receives", &flow->receives);
   reader.boolean("measure_flowlets", &flow->measure_flowlets);
   reader.boolean("measure_paths", &flow->measure_paths);
   if (reader.span_us("think_us", &flow->think) && flow->think > SimSpan()) flow->post_depth = 1;
@@ -246,6 +247,7 @@ void read_times(TomlReader& reader, Scenario* scenario) {
   reader.boolean("end_when_idle", &scenario->end_when_idle);
   reader.span_us("ack_delay_us", &scenario->ack_delay);
   reader.span_us("ack_jitter_us", &scenario->ack_jitter);
+  reader.integer("held_frames", 0, 1 << 24, &scenario->held_frames);
   reader.boolean("reroute", &scenario->reroute);
   reader.span_us("reroute_after_us", &scenario->reroute_after);
 }

@@ -109,6 +109,7 @@ ordered_json flow_settings(const Scenario& scenario, const FlowSpec& flow, SimSp
                       {"stop_us", time_us(flow.stop)},
                       {"synchronise_share", flow.synchronise_ppm / 1e6},
                       {"turn_packets", flow.turn_packets},
+                      {"receives", flow.receives},
                       {"pinned", nullptr},
                       {"may_fail", flow.may_fail}};
   if (flow.pinned_link) out["pinned"] = scenario.topology.links[*flow.pinned_link].name;
@@ -185,6 +186,7 @@ ordered_json settings_json(const Scenario& scenario, SimSpan start_step) {
                       {"reroute_after_us", span_us(scenario.reroute_after)},
                       {"ack_delay_us", span_us(scenario.ack_delay)},
                       {"ack_jitter_us", span_us(scenario.ack_jitter)},
+                      {"held_frames", scenario.held_frames},
                       {"buffers", buffers_json(scenario.topology)},
                       {"links", links_json(scenario.topology)},
                       {"flows", flows_json(scenario, start_step)},

@@ -67,7 +67,8 @@ TEST(StreamReceiver, ABudgetOfOneIsEnoughForProgress) {
   Receiver r(8, 1);
   EXPECT_EQ(r.take(2), RxVerdict::kHeld);
   EXPECT_EQ(r.take(1), RxVerdict::kDone);
-  EXPECT_FALSE(r.actions.has_ack) << "dropped without a word";
+  EXPECT_EQ(r.nack(), wire::NackCode::kBudgetExhausted);
+  EXPECT_EQ(r.sack(), 1) << "the packet that was dropped";
   EXPECT_EQ(r.take(0), RxVerdict::kDone);
   EXPECT_EQ(r.aack(), 1) << "the head of line needs no budget";
   EXPECT_EQ(r.take(1), RxVerdict::kDone);
@@ -99,6 +100,20 @@ TEST(StreamReceiver, WithoutBudgetWhatIsNotReadyIsDroppedAndSaysSo) {
   EXPECT_EQ(r.take(0), RxVerdict::kDone);
   EXPECT_EQ(r.nack(), wire::NackCode::kRnr);
   EXPECT_EQ(r.actions.ack.mp_ack.flags & wire::kMpAckHeld, 0);
+}
+
+TEST(StreamReceiver, BehindAReceiverThatIsNotReadyFewWait) {
+  Receiver r(128, 128);
+  r.not_ready_for = 0;
+  EXPECT_EQ(r.take(0), RxVerdict::kHeld);
+  for (int i = 1; i < 100; ++i) r.take(i);
+  EXPECT_EQ(r.held.in_use(), 7U) << "of 128: a sixteenth of what is left";
+  EXPECT_EQ(r.nack(), wire::NackCode::kBudgetExhausted);
+  r.not_ready_for = -1;
+  EXPECT_TRUE(r.resume());
+  EXPECT_EQ(r.executed.size(), 7U);
+  for (int i = 109; i > 7; --i) r.take(i);
+  EXPECT_EQ(r.held.in_use(), 64U) << "it is ready again: half of the budget";
 }
 
 TEST(StreamReceiver, ARefusalNamesTheHeadAndIsRepeated) {
@@ -148,7 +163,7 @@ TEST(StreamReceiver, WhatMayBePlacedEarlyNeedsNoFrameAndIsExecutedInItsTurn) {
   EXPECT_EQ(r.aack(), 0);
   EXPECT_TRUE(r.executed.empty()) << "in memory, but not its turn";
   EXPECT_EQ(r.take(1), RxVerdict::kDone);
-  EXPECT_FALSE(r.actions.has_ack) << "no budget for what has to wait";
+  EXPECT_EQ(r.nack(), wire::NackCode::kBudgetExhausted) << "no budget for what has to wait";
   r.take(0);
   EXPECT_EQ(r.aack(), 1);
   r.take(1);
