@@ -1,5 +1,5 @@
 // One of several classes, chosen by an enumeration when an object is made: a list gives both, so
-// that they cannot disagree. A tag dispatches, nothing is virtual and nothing is allocated.
+// that they cannot disagree. A tag dispatches, nothing is virtual.
 //
 //   #define THINGS(X) X(kFirst, FirstThing) X(kSecond, SecondThing)
 //   enum class Which : uint8_t { THINGS(MPRDMA_ENUMERATOR) };
@@ -25,7 +25,7 @@ namespace mprdma {
 template <class Nothing, class... Each>
 struct Alternatives {
   using Any = std::variant<Each...>;
-  static_assert((std::is_trivially_copyable_v<Each> && ...), "a copy keeps what it was");
+  static_assert((std::is_nothrow_move_constructible_v<Each> && ...));
 
   // Names in the order of the enumeration.
   static constexpr std::initializer_list<std::string_view> kNames = {Each::kName...};

@@ -1,100 +1,126 @@
-// WindowBitmap: one bit for each position of a sliding window of at most kBits positions.
+// WindowBitmap: one bit for each position of a sliding window. Its size, the most positions that
+// the window may have, is a power of two and fixed when the map is made; up to 256 positions need
+// no memory beside the object.
 //
-// Positions are serial: they are taken modulo kBits, so a PSN indexes the map directly (2^24 is a
-// multiple of kBits) and nothing moves when the window does. The owner keeps the window's edges
-// and clears what leaves it; a bit that is not cleared comes back kBits positions later.
+// Positions are serial: they are taken modulo the size, so a PSN indexes the map directly (2^24 is
+// a multiple of the size) and nothing moves when the window does. The owner keeps the window's
+// edges and clears what leaves it; a bit that is not cleared comes back one size of positions
+// later.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <memory>
+#include <utility>
 
 #include "base/check.hpp"
 
 namespace mprdma {
 
-template <unsigned kBits>
 class WindowBitmap {
-  static_assert(std::has_single_bit(kBits) && kBits >= 8 && kBits <= 4096);
-
  public:
-  static constexpr uint32_t kSize = kBits;
+  static constexpr uint32_t kSizeMax = 4096;
 
-  constexpr bool test(uint32_t pos) const { return (words_[word_of(pos)] & mask_of(pos)) != 0; }
-  constexpr void set(uint32_t pos) { words_[word_of(pos)] |= mask_of(pos); }
-  constexpr void clear(uint32_t pos) { words_[word_of(pos)] &= ~mask_of(pos); }
-  constexpr void reset() { words_ = {}; }
+  explicit WindowBitmap(uint32_t size) : mask_(size - 1) {
+    CHECK(std::has_single_bit(size) && size >= 8 && size <= kSizeMax);
+    if (words() > kInline) wide_ = std::make_unique<uint64_t[]>(words());
+  }
+  WindowBitmap(const WindowBitmap& other) : WindowBitmap(other.size()) { copy(other); }
+  WindowBitmap(WindowBitmap&&) = default;
+  WindowBitmap& operator=(WindowBitmap&&) = default;
+  // Of a map of the same size.
+  WindowBitmap& operator=(const WindowBitmap& other) {
+    CHECK(mask_ == other.mask_);
+    copy(other);
+    return *this;
+  }
+  ~WindowBitmap() = default;
 
-  // Clears [pos, pos + len), len <= kBits.
-  constexpr void clear_range(uint32_t pos, uint32_t len) {
-    DCHECK(len <= kBits);
+  [[nodiscard]] uint32_t size() const { return mask_ + 1; }
+  [[nodiscard]] bool test(uint32_t pos) const { return (word(pos) & bit(pos)) != 0; }
+  void set(uint32_t pos) { word(pos) |= bit(pos); }
+  void clear(uint32_t pos) { word(pos) &= ~bit(pos); }
+  void reset() { std::fill_n(data(), words(), 0); }
+
+  // Clears [pos, pos + len), len <= size().
+  void clear_range(uint32_t pos, uint32_t len) {
+    DCHECK(len <= size());
     while (len > 0) {
       const uint32_t run = run_in_word(pos, len);
-      words_[word_of(pos)] &= ~(low_mask(run) << bit_of(pos));
+      word(pos) &= ~(low_mask(run) << bit_of(pos));
       pos += run;
       len -= run;
     }
   }
 
-  // Sets what `other` has set.
-  constexpr void add(const WindowBitmap& other) {
-    for (uint32_t i = 0; i < kWords; ++i) words_[i] |= other.words_[i];
+  // Sets what `other`, of the same size, has set.
+  void add(const WindowBitmap& other) {
+    DCHECK(mask_ == other.mask_);
+    for (uint32_t i = 0; i < words(); ++i) data()[i] |= other.data()[i];
   }
 
-  constexpr uint32_t count() const {
+  [[nodiscard]] uint32_t count() const {
     uint32_t total = 0;
-    for (const uint64_t word : words_) total += static_cast<uint32_t>(std::popcount(word));
+    for (uint32_t i = 0; i < words(); ++i) {
+      total += static_cast<uint32_t>(std::popcount(data()[i]));
+    }
     return total;
   }
 
-  constexpr bool any() const {
-    for (const uint64_t word : words_) {
-      if (word != 0) return true;
-    }
-    return false;
+  [[nodiscard]] bool any() const {
+    return std::any_of(data(), data() + words(), [](uint64_t word) { return word != 0; });
   }
 
   // Distance from pos to the first set (clear) position of [pos, pos + len), or len if there is
-  // none; len <= kBits.
-  constexpr uint32_t next_set(uint32_t pos, uint32_t len) const { return scan(pos, len, 0); }
-  constexpr uint32_t next_clear(uint32_t pos, uint32_t len) const {
+  // none; len <= size().
+  [[nodiscard]] uint32_t next_set(uint32_t pos, uint32_t len) const { return scan(pos, len, 0); }
+  [[nodiscard]] uint32_t next_clear(uint32_t pos, uint32_t len) const {
     return scan(pos, len, ~uint64_t{0});
   }
 
-  constexpr bool operator==(const WindowBitmap&) const = default;
-
  private:
-  static constexpr uint32_t kWordBits = kBits < 64 ? kBits : 64;
-  static constexpr uint32_t kWords = kBits / kWordBits;
+  static constexpr uint32_t kWordBits = 64;
+  static constexpr uint32_t kInline = 4;  // words
 
-  static constexpr uint32_t word_of(uint32_t pos) { return (pos % kBits) / kWordBits; }
-  static constexpr uint32_t bit_of(uint32_t pos) { return pos % kWordBits; }
-  static constexpr uint64_t mask_of(uint32_t pos) { return uint64_t{1} << bit_of(pos); }
   // The lowest n bits.
   static constexpr uint64_t low_mask(uint32_t n) {
     return n < 64 ? (uint64_t{1} << n) - 1 : ~uint64_t{0};
   }
-  // How many of the len positions from pos lie in pos's word.
-  static constexpr uint32_t run_in_word(uint32_t pos, uint32_t len) {
-    const uint32_t left = kWordBits - bit_of(pos);
-    return len < left ? len : left;
+  // A map of less than 64 positions has one word, of which it uses the lowest bits.
+  [[nodiscard]] uint32_t words() const { return mask_ / kWordBits + 1; }
+  [[nodiscard]] const uint64_t* data() const { return wide_ ? wide_.get() : inline_.data(); }
+  [[nodiscard]] uint64_t* data() { return wide_ ? wide_.get() : inline_.data(); }
+  [[nodiscard]] const uint64_t& word(uint32_t pos) const {
+    return data()[(pos & mask_) / kWordBits];
   }
+  [[nodiscard]] uint64_t& word(uint32_t pos) { return data()[(pos & mask_) / kWordBits]; }
+  [[nodiscard]] uint32_t bit_of(uint32_t pos) const { return pos & mask_ & (kWordBits - 1); }
+  [[nodiscard]] uint64_t bit(uint32_t pos) const { return uint64_t{1} << bit_of(pos); }
+  // How many of the len positions from pos lie in pos's word.
+  [[nodiscard]] uint32_t run_in_word(uint32_t pos, uint32_t len) const {
+    return std::min(len, std::min(kWordBits, size()) - bit_of(pos));
+  }
+  void copy(const WindowBitmap& other) { std::copy_n(other.data(), words(), data()); }
 
   // The flip turns the search for a clear bit into one for a set bit.
-  constexpr uint32_t scan(uint32_t pos, uint32_t len, uint64_t flip) const {
-    DCHECK(len <= kBits);
+  [[nodiscard]] uint32_t scan(uint32_t pos, uint32_t len, uint64_t flip) const {
+    DCHECK(len <= size());
     uint32_t done = 0;
     while (done < len) {
       const uint32_t at = pos + done;
       const uint32_t run = run_in_word(at, len - done);
-      const uint64_t bits = ((words_[word_of(at)] ^ flip) >> bit_of(at)) & low_mask(run);
+      const uint64_t bits = ((word(at) ^ flip) >> bit_of(at)) & low_mask(run);
       if (bits != 0) return done + static_cast<uint32_t>(std::countr_zero(bits));
       done += run;
     }
     return len;
   }
 
-  std::array<uint64_t, kWords> words_{};
+  uint32_t mask_;
+  std::array<uint64_t, kInline> inline_{};
+  std::unique_ptr<uint64_t[]> wide_;  // in place of inline_, of larger maps
 };
 
 }  // namespace mprdma

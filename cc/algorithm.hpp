@@ -75,6 +75,10 @@ concept Recovers = requires(A a) {
   a.recover();
 };
 template <class A>
+concept Follows = requires(A a, uint32_t packets) {
+  a.follow(packets, packets);
+};
+template <class A>
 concept NamesGiveBack = requires {
   &A::give_back;
 }
@@ -86,6 +90,7 @@ template <class A>
 inline constexpr bool kHearsAsNamed = (HearsSlowPaths<A> || !requires { &A::on_slow_path; }) &&
                                       (HearsUnusedAcks<A> || !requires { &A::on_unused_ack; }) &&
                                       (Recovers<A> || !requires { &A::recover; }) &&
+                                      (Follows<A> || !requires { &A::follow; }) &&
                                       (GivesBack<A> || !NamesGiveBack<A>);
 
 // An algorithm is a pure class in a file of its own: no clock, no packets, no allocation, integers
@@ -114,6 +119,8 @@ inline constexpr bool kHearsAsNamed = (HearsSlowPaths<A> || !requires { &A::on_s
 //   give_back()           the application has packets again after on_unused_ack()
 //   recover()             the application has packets again, and congestion was long ago
 //   owed()                most that give_back() would add, packets
+//   follow(initial, max)  one and two bandwidth-delay products of the network as it proves to be,
+//                         packets, in place of those of Setup
 template <class A>
 concept Algorithm = std::constructible_from<A, const Setup&> && kHearsAsNamed<A> &&
     requires(A a, const A& c, const AckSample& ack, const LossSample& loss, Time now,
@@ -167,6 +174,11 @@ class PlainWindow : public AlgorithmDefaults {
   void reset() { window_ = initial_; }
   // The window gives up the packet of the slow path.
   void on_slow_path(const AckSample&) { set(window_ - kOne); }
+  void follow(uint32_t initial_packets, uint32_t max_packets) {
+    initial_ = Fixed16::from_int(initial_packets);
+    max_ = Fixed16::from_int(max_packets);
+    set(window_);
+  }
   [[nodiscard]] Fixed16 window() const { return window_; }
 
  protected:

@@ -65,6 +65,12 @@ class DctcpWindow : public AlgorithmDefaults {
     begin_round();
   }
 
+  void follow(uint32_t initial_packets, uint32_t max_packets) {
+    initial_ = Fixed16::from_int(initial_packets);
+    max_ = Fixed16::from_int(max_packets);
+    window_ = std::min(window_, max_);
+  }
+
   [[nodiscard]] Fixed16 window() const { return window_; }
   // Alpha, the share of marked packets, in units of 1/65536.
   [[nodiscard]] uint32_t alpha_raw() const { return alpha_raw_; }

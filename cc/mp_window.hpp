@@ -11,6 +11,9 @@
 //   an ACK that finds nothing to send         w -= 1 ("use it or lose it", 3.5), and is owed
 //   the application has packets again         w += what is owed, to the initial window [deviation]
 //   timeout                 w  = min(w/2, initial)  [deviation]
+//   every ACK without ECE, below the initial window and before the first sign of congestion
+//                           w += 1            [deviation: after the network has proved to be
+//                           longer]
 //   restart                 w  = initial
 //   the same, congestion was long ago         w  = max(w, initial)  [deviation]
 //
@@ -42,12 +45,17 @@ class MpWindow : public AlgorithmDefaults {
   }
   void on_ack(const AckSample& ack) {
     if (ack.ece) {
+      ramp_to_ = Fixed16();
       shrink(kHalf);
     } else if (ack.may_grow()) {
-      window_ = std::min(window_ + window_.reciprocal(), max_);
+      const Fixed16 step = window_ < ramp_to_ ? kOne : window_.reciprocal();
+      window_ = std::min(window_ + step, max_);
     }
   }
-  void on_loss(const LossSample& loss) { shrink(loss.kind == LossKind::kHole ? kHalf : kQuarter); }
+  void on_loss(const LossSample& loss) {
+    ramp_to_ = Fixed16();
+    shrink(loss.kind == LossKind::kHole ? kHalf : kQuarter);
+  }
   void on_slow_path(const AckSample&) { shrink(kOne); }
   void on_unused_ack() {
     const Fixed16 taken = std::min(kOne, window_ - kOne);
@@ -59,7 +67,14 @@ class MpWindow : public AlgorithmDefaults {
     owed_ = Fixed16();
   }
   void recover() { window_ = std::max(window_, initial_); }
+  void follow(uint32_t initial_packets, uint32_t max_packets) {
+    initial_ = Fixed16::from_int(initial_packets);
+    max_ = Fixed16::from_int(max_packets);
+    window_ = std::min(window_, max_);
+    if (!congested()) ramp_to_ = initial_;
+  }
   void on_timeout(Time) {
+    ramp_to_ = Fixed16();
     window_ = std::max(kOne, std::min(window_.half(), initial_));
     owed_ = Fixed16();
   }
@@ -72,6 +87,7 @@ class MpWindow : public AlgorithmDefaults {
   static constexpr Fixed16 kHalf = Fixed16::from_raw(Fixed16::kOneRaw / 2);
   static constexpr Fixed16 kQuarter = Fixed16::from_raw(Fixed16::kOneRaw / 4);
 
+  [[nodiscard]] bool congested() const { return ramp_to_ == Fixed16(); }
   void shrink(Fixed16 by) {
     const Fixed16 above_one = window_ - kOne;
     owed_ -= by - above_one;  // saturates at zero, both times
@@ -81,6 +97,9 @@ class MpWindow : public AlgorithmDefaults {
   Fixed16 initial_;
   Fixed16 max_;
   Fixed16 window_;
+  // Up to here it grows by a packet with each acknowledgement; 0 after the first sign of
+  // congestion.
+  Fixed16 ramp_to_ = kOne;
   Fixed16 owed_;  // taken by on_unused_ack() and not given back
 };
 

@@ -53,6 +53,13 @@ class Window {
     });
   }
 
+  void follow(uint32_t initial_packets, uint32_t max_packets) {
+    dispatch([=](auto& control) {
+      if constexpr (Follows<std::decay_t<decltype(control)>>) {
+        control.follow(initial_packets, max_packets);
+      }
+    });
+  }
   void recover() {
     dispatch([](auto& control) {
       if constexpr (Recovers<std::decay_t<decltype(control)>>) control.recover();

@@ -29,6 +29,7 @@ FigureResult loss_latency(const Figure& figure, const RunOptions& options);
 FigureResult cut_loops(const Figure& figure, const RunOptions& options);
 FigureResult incast_loops(const Figure& figure, const RunOptions& options);
 FigureResult spurious_copies(const Figure& figure, const RunOptions& options);
+FigureResult fast_links(const Figure& figure, const RunOptions& options);
 FigureResult starved_neighbours(const Figure& figure, const RunOptions& options);
 FigureResult ablation(const Figure& figure, const RunOptions& options);
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kOuiOffset = 37;
 constexpr uint16_t kWindowSlotsMin = 8;
-constexpr uint16_t kWindowSlotsMax = 128;
+constexpr uint16_t kWindowSlotsMax = 2048;
 constexpr uint32_t kSegmentUnit = 256;
 constexpr uint8_t kTakesRuns = 1 << 0;
 

@@ -54,10 +54,9 @@ Worker::Worker(const WorkerConfig& config, std::unique_ptr<Port> port, Time now)
       frames_(held_.budget() + kBurst),
       wheel_(now),
       cq_wheel_(now),
-      placements_(std::make_unique<transport::Placement[]>(transport::kMaxPlacements)),
-      released_(std::make_unique<transport::FrameHandle[]>(transport::kMaxReleased)),
-      actions_(std::span(placements_.get(), transport::kMaxPlacements),
-               std::span(released_.get(), transport::kMaxReleased)),
+      placements_(transport::kMaxPlacements),
+      released_(transport::kMaxReleased),
+      actions_(placements_, released_),
       now_(now) {
   device_.memory = &mrs_.memory();
   device_.held = &held_;
@@ -69,8 +68,7 @@ Worker::Worker(const WorkerConfig& config, std::unique_ptr<Port> port, Time now)
   mrs_.memory().set_presence(&memory_there, this);
   link_up_ = link_seen_ = port_->link_up();
   limit_held(port_info_, held_);
-  uint32_t& link_mbps = config_.params.link_mbps;
-  if (link_mbps == 0) link_mbps = link_mbps_of(port_info_);
+  settle_link(port_info_, &config_.params);
 }
 
 Worker::~Worker() = default;

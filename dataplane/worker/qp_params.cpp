@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "transport/core/follow_network.hpp"
 #include "transport/core/param_check.hpp"
 
 namespace mprdma::dataplane {
@@ -174,10 +175,15 @@ bool answers_marks(const QpContext& qp) {
   return reliable && qp.qp.params().congestion != transport::Congestion::kNone;
 }
 
-uint32_t link_mbps_of(const PortInfo& port) {
-  if (port.link_mbps == 0) return kUnknownLinkMbps;
-  const uint32_t most = transport::param_range(&Params::link_mbps).high;
-  return static_cast<uint32_t>(std::min<uint64_t>(port.link_mbps, most));
+void settle_link(const PortInfo& port, Params* params) {
+  if (params->link_mbps == 0) {
+    // Of a rate that nobody knows no window follows.
+    if (port.link_mbps == 0) params->window_rtt = Duration::zero();
+    const uint64_t most = transport::param_range(&Params::link_mbps).high;
+    const uint64_t mbps = port.link_mbps == 0 ? kUnknownLinkMbps : port.link_mbps;
+    params->link_mbps = static_cast<uint32_t>(std::min(mbps, most));
+  }
+  params->window_slots = transport::slots_for_link(*params);
 }
 
 void fill_qp_stats(const QpContext& qp, Time now, mprdma_abi_qp_stats* out) {

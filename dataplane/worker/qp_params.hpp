@@ -31,9 +31,10 @@ mprdma_abi_transport_mode mode_of(const transport::Params& params);
 // True if the sender reacts to marks, so that its packets carry ECT.
 bool answers_marks(const QpContext& qp);
 
-// Mb/s, for congestion control that begins at the link's rate: a fast rate where the port does not
-// know its own, as in the verbs' port attributes.
-uint32_t link_mbps_of(const PortInfo& port);
+// Sets what follows from the port's link: its rate, at which DCQCN begins (a fast one where the
+// port does not know its own, as in the verbs' port attributes), and windows that follow the
+// network.
+void settle_link(const PortInfo& port, transport::Params* params);
 
 void fill_qp_stats(const QpContext& qp, Time now, mprdma_abi_qp_stats* out);
 

@@ -31,6 +31,7 @@
 #include "base/ipv4.hpp"
 #include "base/prng.hpp"
 #include "base/timing_wheel.hpp"
+#include "base/zeroed_array.hpp"
 #include "dataplane/client/daemon.hpp"
 #include "dataplane/port/loop_port.hpp"
 #include "dataplane/port/port.hpp"
@@ -386,8 +387,8 @@ class Worker {
   std::vector<const mprdma_abi_client*> clients_;
 
   // State of one call of the transport.
-  std::unique_ptr<transport::Placement[]> placements_;
-  std::unique_ptr<transport::FrameHandle[]> released_;
+  ZeroedArray<transport::Placement> placements_;
+  ZeroedArray<transport::FrameHandle> released_;
   transport::RxActions actions_;
   wire::FrameReader reader_;
   wire::DecodedFrame decoded_;  // of reader_

@@ -29,7 +29,7 @@ struct Deviation {
 constexpr std::array<Deviation, 15> kDeviations = {{
     {"all", "all\non", "all on", [](Params*) {}},
     {"growth", "growth\nlimit", "growth limit", [](Params* p) { p->limit_growth = false; }},
-    {"cap", "win.\ncap", "window cap", [](Params* p) { p->window_max = transport::kSendSpanMax; }},
+    {"cap", "win.\ncap", "window cap", [](Params* p) { p->window_max = transport::kSendSpanMin; }},
     {"loss", "loss\ncounts", "loss counts", [](Params* p) { p->loss_shrinks_window = false; }},
     {"timeout", "RTO\ncounts", "timeout counts",
      [](Params* p) { p->timeout_shrinks_window = false; }},

@@ -1,5 +1,5 @@
 // Runs of figures 1 and 14(a): five connections over four paths, of which one may be bad, with a
-// window that no reordering fills (evaluation/mp_rdma/wide).
+// window that no reordering fills (wide_window.hpp).
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 #include "evaluation/batch.hpp"
 #include "evaluation/mp_rdma/bad_path.hpp"
-#include "evaluation/mp_rdma/wide/wide_window.hpp"
+#include "evaluation/mp_rdma/wide_window.hpp"
 
 namespace mprdma::figures {
 

@@ -99,7 +99,7 @@ struct mprdmadv_qp_init_attr {
   uint32_t initial_window; /* packets, 1 .. window_slots: one bandwidth-delay product */
   uint32_t window_max;     /* packets, 1 .. 256 (ROCE: 65536): two of them */
   uint32_t reorder_delta; /* packets, 8 .. window_slots: how far a path may lag and still be used */
-  uint32_t window_slots;  /* of the receiver, a power of two, 8 .. 128; the same at both ends */
+  uint32_t window_slots;  /* of the receiver, a power of two, 8 .. 2048; the same at both ends */
   uint32_t reserved;      /* 0 */
 };
 

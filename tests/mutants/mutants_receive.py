@@ -41,6 +41,24 @@ MUTANTS = [
         RECEIVER,
     ),
     mutant(
+        "windows-follow-nothing",
+        "stream/stream_sender_credits.cpp",
+        "  if (params_.window_rtt == Duration::zero() || !rtt_.measured()) return;\n",
+        "  return;\n",
+        "one connection cannot fill a fast link",
+        SENDER,
+        killer="unit",
+    ),
+    mutant(
+        "windows-follow-the-latest-round-trip",
+        "stream/rtt_estimator.hpp",
+        "    if (sample_ns < least_ns_) least_ns_ = sample_ns;\n",
+        "    least_ns_ = sample_ns;\n",
+        "a queue makes the windows that make the queue",
+        SENDER,
+        killer="unit",
+    ),
+    mutant(
         "no-share-of-frames",
         "core/held_pool.hpp",
         "    if (own >= (ready ? free : free / kNotReadyShare)) return kNone;\n",
@@ -93,7 +111,7 @@ MUTANTS = [
     mutant(
         "held-entry-leaked",
         "stream/stream_receiver.cpp",
-        "  held_->give_back(held_index_[psn.value() % kWindowSlotsMax]);\n",
+        "  held_->give_back(held_index_[psn.value() & (slots_ - 1)]);\n",
         "",
         "the budget runs out",
     ),

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/zeroed_array.hpp"
 #include "transport/work/qp_core.hpp"
 
 namespace mprdma::transport {
@@ -140,8 +141,8 @@ class BareConnection {
     return config;
   }
 
-  std::vector<Placement> placements_;
-  std::vector<FrameHandle> released_;
+  ZeroedArray<Placement> placements_;
+  ZeroedArray<FrameHandle> released_;
 };
 
 }  // namespace mprdma::transport

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/zeroed_array.hpp"
 #include "transport/qp.hpp"
 
 namespace mprdma::transport {
@@ -90,8 +91,8 @@ class Endpoint {
   uint64_t next_wr_id_ = 1;
   uint64_t next_recv_id_ = 1000;
   std::vector<Completion> completions_;
-  std::vector<Placement> placement_storage_;
-  std::vector<FrameHandle> released_storage_;
+  ZeroedArray<Placement> placement_storage_;
+  ZeroedArray<FrameHandle> released_storage_;
 };
 
 struct PairOptions {

@@ -90,7 +90,8 @@ wire::Packet World::forge_packet(Node& victim, uint32_t q) {
   StreamModel& stream = response ? flow.responses() : flow.requests();
   const Psn next = flow.config().base + static_cast<uint32_t>(stream.sent());
   // Draws a PSN far outside the windows, up to 2^23 away.
-  const uint32_t far = static_cast<uint32_t>(prng.range(600, (1u << 23) - 600));
+  constexpr uint32_t kBeyond = 2 * transport::kSendSpanMax;
+  const uint32_t far = static_cast<uint32_t>(prng.range(kBeyond, (1u << 23) - kBeyond));
   Psn psn = prng.chance(1, 2) ? next + far : next - far;
   if (prng.chance(1, 6)) psn = next + (1u << 23);
   if (garbage && prng.chance(3, 4)) psn = next + static_cast<uint32_t>(prng.below(40)) - 20;

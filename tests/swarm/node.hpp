@@ -14,6 +14,7 @@
 #include "base/key.hpp"
 #include "base/prng.hpp"
 #include "base/qpn.hpp"
+#include "base/zeroed_array.hpp"
 #include "tests/swarm/flow.hpp"
 #include "tests/swarm/scenario.hpp"
 #include "tests/swarm/trace_lines.hpp"
@@ -158,8 +159,8 @@ class Node {
   std::vector<std::unique_ptr<transport::Qp>> qps;
   std::vector<Qpn> qpns;
 
-  std::vector<transport::Placement> placement_storage;
-  std::vector<transport::FrameHandle> released_storage;
+  ZeroedArray<transport::Placement> placement_storage;
+  ZeroedArray<transport::FrameHandle> released_storage;
   transport::RxActions actions;
 
   std::vector<Answers> answers;  // per queue pair

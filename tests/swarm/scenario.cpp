@@ -155,6 +155,9 @@ transport::Params draw_params(Prng prng, uint32_t window_slots) {
   p.initial_rtt = log_duration(prng, least(&Params::initial_rtt), Duration::ms(2));
   if (prng.split("window control").chance(1, 8)) p.window_control = cc::WindowControl::kDctcp;
   draw_paths(prng.split("paths"), p);
+  Prng follow = prng.split("follow");
+  if (follow.chance(1, 4)) p.window_rtt = Duration::zero();
+  p.link_mbps = pick<uint32_t>(follow, {0, 1'000, 40'000, 100'000});
   return p;
 }
 
@@ -162,7 +165,9 @@ transport::Params draw_params(Prng prng, uint32_t window_slots) {
 uint32_t draw_window_slots(Prng& prng) {
   constexpr transport::ParamRange kRange = param_range(&transport::Params::window_slots);
   constexpr auto kPowers = std::bit_width(kRange.high) - std::bit_width(kRange.low) + 1;
-  return kRange.low << prng.below(kPowers);
+  // Mostly small ones, which are soon full.
+  constexpr auto kSmall = 5;
+  return kRange.low << prng.below(prng.split("wide").chance(1, 4) ? kPowers : kSmall);
 }
 
 // Draws a PSN near the wrap, near 0, near 2^23, or anywhere.

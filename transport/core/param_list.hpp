@@ -18,17 +18,15 @@
 
 namespace mprdma::transport {
 
-// kWindowSlotsMax: largest receive window, slots (design 3.1); the bitmap's width.
-// kSendSpanMax: most packets of a stream between snd_una and snd_nxt; the width of the maps.
-// MPRDMA_WIDE_WINDOWS is set in a second build for the simulator alone (evaluation/mp_rdma/wide),
-// which measures how far out of order packets arrive without the limit of a window.
-#ifdef MPRDMA_WIDE_WINDOWS
+// Largest receive window, slots (design 3.1).
 inline constexpr uint32_t kWindowSlotsMax = 2048;
-inline constexpr uint32_t kSendSpanMax = 4096;
-#else
-inline constexpr uint32_t kWindowSlotsMax = 128;
-inline constexpr uint32_t kSendSpanMax = 256;
-#endif
+// Most packets of a stream between snd_una and snd_nxt, which is the width of its maps: two
+// windows, and with small windows more.
+inline constexpr uint32_t kSendSpanMax = 2 * kWindowSlotsMax;
+inline constexpr uint32_t kSendSpanMin = 256;
+constexpr uint32_t send_span(uint32_t window_slots) {
+  return 2 * window_slots > kSendSpanMin ? 2 * window_slots : kSendSpanMin;
+}
 
 // Most packets of a connection of the mode `roce` that may be unacknowledged.
 inline constexpr uint32_t kRoceSpanMax = 65'536;
@@ -40,12 +38,19 @@ inline constexpr uint32_t kRoceSpanMax = 65'536;
     "`mp`: paper; `roce`: IBTA 9.7", "the protocol of a reliable connection")                      \
   X(uint32_t, window_slots, "window_slots", 128, kMode,                                            \
     Range::packets(8, kWindowSlotsMax).power_of_two(), "paper 3.3; 128: D6",                       \
-    "L: slots of the receive window, the same at both ends; 64 in the paper")                      \
+    "L: slots of the receive window, the same at both ends; 64 in the paper; at least so many "    \
+    "where windows follow the network")                                                            \
+  X(Duration, window_rtt, "window_rtt_us", Duration::us(50), kMode,                                \
+    Range::microseconds(1, 10'000).or_zero(), "D16",                                               \
+    "windows follow the network: L is two bandwidth-delay products of the link's rate and this "   \
+    "time, and the window's limits are one and two of the least RTT that was measured, if that "   \
+    "is more than is configured; 0: they do not")                                                  \
   X(uint32_t, initial_window, "initial_window", 54, kMode, Range::packets(1, kWindowSlotsMax),     \
     "paper 3.2", "window at the start of a connection, one bandwidth-delay product; at most L")    \
   X(uint32_t, window_max, "window_max", 108, kMode,                                                \
     Range::packets(1, kSendSpanMax).of_roce(kRoceSpanMax), "D11",                                  \
-    "largest window, two bandwidth-delay products; in mode `roce`: most unacknowledged packets")   \
+    "largest window, two bandwidth-delay products of 40 Gb/s and 12 us; in mode `roce`: most "     \
+    "unacknowledged packets")                                                                      \
   X(uint32_t, loss_trigger, "loss_trigger", 64, kMode,                                             \
     Range::packets(8, kWindowSlotsMax).or_zero(), "D6",                                            \
     "a PSN this far below the highest SACKed one is lost unless it is SACKed; 0: off; at most L, " \

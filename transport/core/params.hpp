@@ -79,6 +79,7 @@ constexpr Params Params::mp_figures() {
   Params p;
   p.preset = Preset::kMpFigures;
   p.window_slots = 64;
+  p.window_rtt = Duration::zero();
   p.loss_trigger = 0;
   return p;
 }
@@ -86,7 +87,7 @@ constexpr Params Params::mp_figures() {
 constexpr Params Params::mp_paper() {
   Params p = mp_figures();
   p.preset = Preset::kMpPaper;
-  p.window_max = kSendSpanMax;
+  p.window_max = kSendSpanMin;
   p.limit_growth = false;
   p.loss_shrinks_window = false;
   p.timeout_shrinks_window = false;

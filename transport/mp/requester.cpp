@@ -31,6 +31,7 @@ void Requester::connect() {
 
 void Requester::follow_attributes() {
   const uint8_t timeout = attributes_.timeout;
+  sender_.set_path_mtu(attributes_.path_mtu);
   response_receiver_.set_ack_run(attributes_.ack_run);
   // What has not begun takes the segment of the time when it begins.
   if (send_segment_of(attributes_) > attributes_.path_mtu && sends_.has_unsent()) note_long();

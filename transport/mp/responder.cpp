@@ -44,6 +44,7 @@ void Responder::connect() {
 
 void Responder::follow_attributes() {
   const uint8_t timeout = attributes_.timeout;
+  response_sender_.set_path_mtu(attributes_.path_mtu);
   receiver_.set_ack_run(attributes_.ack_run);
   response_sender_.limit_timeouts(timeout == 0 ? Duration::infinite() : ack_timeout(timeout));
 }

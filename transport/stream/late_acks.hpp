@@ -6,12 +6,12 @@
 // An acknowledgement that does not come within one to two rounds (round trips) is lost.
 #pragma once
 
-#include <array>
+#include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "base/psn.hpp"
-#include "transport/core/param_list.hpp"
 
 namespace mprdma::transport {
 
@@ -21,11 +21,13 @@ enum class Lag : uint8_t { kSmall, kLimit, kSlow };
 
 class LateAcks {
  public:
+  explicit LateAcks(uint32_t span_max) : slots_(span_max) {}
   // How many are expected.
   [[nodiscard]] uint32_t count() const { return count_; }
   // An acknowledgement is the first to cover this packet, and names another one. PSNs ascend.
   void expect(Psn psn, Lag lag) {
-    if (oldest_.distance_to(psn) >= kSlots) drop_before(psn - (kSlots - 1));
+    const auto slots = static_cast<int32_t>(slots_.size());
+    if (oldest_.distance_to(psn) >= slots) drop_before(psn - (slots_.size() - 1));
     slot(psn) = static_cast<uint8_t>(1 + static_cast<uint8_t>(lag));
     ++count_;
   }
@@ -33,7 +35,9 @@ class LateAcks {
   // a copy's, or somebody's who knows no better.
   std::optional<Lag> take(Psn psn) {
     const int32_t at = oldest_.distance_to(psn);
-    if (count_ == 0 || at < 0 || at >= kSlots || slot(psn) == 0) return std::nullopt;
+    if (count_ == 0 || at < 0 || at >= static_cast<int32_t>(slots_.size()) || slot(psn) == 0) {
+      return std::nullopt;
+    }
     const auto lag = static_cast<Lag>(slot(psn) - 1);
     slot(psn) = 0;
     --count_;
@@ -48,23 +52,21 @@ class LateAcks {
   }
   // None is expected any more.
   void forget(Psn una) {
-    if (count_ > 0) slots_.fill(0);
+    if (count_ > 0) std::fill(slots_.begin(), slots_.end(), uint8_t{0});
     count_ = 0;
     oldest_ = round_una_ = una;
   }
 
  private:
-  static constexpr auto kSlots = static_cast<int32_t>(kSendSpanMax);
-
-  uint8_t& slot(Psn psn) { return slots_[psn.value() % kSendSpanMax]; }
+  uint8_t& slot(Psn psn) { return slots_[psn.value() & (slots_.size() - 1)]; }
   void drop_before(Psn psn) {
     for (; count_ > 0 && oldest_.before(psn); ++oldest_) (void)take(oldest_);
     if (oldest_.before(psn)) oldest_ = psn;
   }
 
-  std::array<uint8_t, kSendSpanMax> slots_{};  // by PSN; 0: none is expected, else 1 + Lag
+  std::vector<uint8_t> slots_;  // by PSN; 0: none is expected, else 1 + Lag
   uint32_t count_ = 0;
-  Psn oldest_;     // every PSN with a slot is in [oldest_, oldest_ + kSlots)
+  Psn oldest_;     // every PSN with a slot is in [oldest_, oldest_ + span_max)
   Psn round_una_;  // snd_una when this round began
 };
 

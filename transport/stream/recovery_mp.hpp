@@ -34,7 +34,14 @@ class MpRecovery : public SelectiveRepeat {
       : slots_(params.window_slots),
         trigger_(params.loss_trigger),
         delta_(params.reorder_delta),
-        by_time_(params.loss_by_time) {}
+        by_time_(params.loss_by_time),
+        copies_(send_span(params.window_slots)) {}
+
+  // How far behind the highest SACKed PSN another one may be (Params::loss_trigger, reorder_delta).
+  void set_reach(uint32_t trigger, uint32_t delta) {
+    trigger_ = trigger;
+    delta_ = delta;
+  }
 
   template <class Report>
   void on_nack(const Scoreboard& board, const Nack& nack, Report& report) {

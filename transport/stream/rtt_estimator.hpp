@@ -43,6 +43,8 @@ class RttEstimator {
   [[nodiscard]] Duration largest() const {
     return Duration::ns(std::max(largest_ns_, largest_before_ns_));
   }
+  // The least sample of all.
+  [[nodiscard]] Duration least() const { return Duration::ns(least_ns_); }
   // True if the first sample is younger than 8 round trips: little is known yet.
   [[nodiscard]] bool cold() const { return periods_ < 2; }
 
@@ -62,6 +64,7 @@ class RttEstimator {
     if (sample_ns > largest_ns_) largest_ns_ = sample_ns;
   }
   void add(int64_t sample_ns) {
+    if (sample_ns < least_ns_) least_ns_ = sample_ns;
     if (!measured_) {
       measured_ = true;
       srtt_ns_ = sample_ns;
@@ -76,6 +79,7 @@ class RttEstimator {
   int64_t srtt_ns_;
   int64_t rttvar_ns_ = 0;
   Time period_start_;
+  int64_t least_ns_ = INT64_MAX;
   uint32_t largest_ns_ = 0;  // of this period of kPeriodRtts
   uint32_t largest_before_ns_ = 0;
   uint8_t periods_ = 0;  // begun, counted to 2

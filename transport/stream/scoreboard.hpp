@@ -3,7 +3,7 @@
 // window.
 //
 // snd_una = next PSN expected to be acknowledged, snd_nxt = next PSN to send; all comparisons are
-// serial. The maps lie over [snd_una, snd_nxt), at most kSendSpanMax wide:
+// serial. The maps lie over [snd_una, snd_nxt), at most span_max() wide:
 //   sacked      the receiver has it
 //   lost        known lost and not yet retransmitted (disjoint from sacked)
 //   held        subset of lost: the receiver refused it as too early (synchronise), and it must not
@@ -28,9 +28,19 @@ namespace mprdma::transport {
 
 class Scoreboard {
  public:
-  using Map = WindowBitmap<kSendSpanMax>;
+  explicit Scoreboard(uint32_t span_max, Psn first = Psn())
+      : una_(first),
+        nxt_(first),
+        sack_end_(first),
+        sacked_(span_max),
+        lost_(span_max),
+        held_(span_max),
+        sync_first_(span_max),
+        penalised_(span_max),
+        resent_(span_max),
+        resent_before_(span_max) {}
 
-  explicit Scoreboard(Psn first = Psn()) : una_(first), nxt_(first), sack_end_(first) {}
+  [[nodiscard]] uint32_t span_max() const { return sacked_.size(); }
 
   [[nodiscard]] Psn una() const { return una_; }
   [[nodiscard]] Psn nxt() const { return nxt_; }
@@ -204,7 +214,7 @@ class Scoreboard {
       lost_count_ -= lost_.test(pos) ? 1 : 0;
       held_count_ -= held_.test(pos) ? 1 : 0;
     }
-    for (Map* map :
+    for (WindowBitmap* map :
          {&sacked_, &lost_, &held_, &sync_first_, &penalised_, &resent_, &resent_before_}) {
       map->clear_range(una_.value(), count);
     }
@@ -213,13 +223,13 @@ class Scoreboard {
   Psn una_;
   Psn nxt_;
   Psn sack_end_;
-  Map sacked_;
-  Map lost_;
-  Map held_;
-  Map sync_first_;
-  Map penalised_;
-  Map resent_;         // in this epoch
-  Map resent_before_;  // in the epoch before it
+  WindowBitmap sacked_;
+  WindowBitmap lost_;
+  WindowBitmap held_;
+  WindowBitmap sync_first_;
+  WindowBitmap penalised_;
+  WindowBitmap resent_;         // in this epoch
+  WindowBitmap resent_before_;  // in the epoch before it
   uint32_t sacked_count_ = 0;
   uint32_t lost_count_ = 0;
   uint32_t held_count_ = 0;

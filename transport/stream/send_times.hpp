@@ -16,7 +16,6 @@
 #include "base/psn.hpp"
 #include "base/units.hpp"
 #include "base/window_bitmap.hpp"
-#include "transport/stream/scoreboard.hpp"
 
 namespace mprdma::transport {
 
@@ -79,14 +78,23 @@ class SendTimes {
 
 class CopyTimes {
  public:
-  using Map = Scoreboard::Map;
   struct Generation {
-    Map psns;
+    WindowBitmap psns;
     Tick last;  // not before the last of them left
   };
   static constexpr uint32_t kGenerations = 4;
 
-  void reset() { *this = {}; }
+  explicit CopyTimes(uint32_t span_max)
+      : generations_{{{WindowBitmap(span_max), {}},
+                      {WindowBitmap(span_max), {}},
+                      {WindowBitmap(span_max), {}},
+                      {WindowBitmap(span_max), {}}}} {}
+
+  void reset() {
+    if (!any_) return;
+    for (Generation& g : generations_) g.psns.reset();
+    any_ = false;
+  }
   [[nodiscard]] bool any() const { return any_; }
   [[nodiscard]] bool has(Psn psn) const {
     if (!any_) return false;
@@ -133,7 +141,7 @@ class CopyTimes {
     generations_[0].psns.reset();
   }
 
-  std::array<Generation, kGenerations> generations_{};
+  std::array<Generation, kGenerations> generations_;
   Time began_;  // when the first packet of the newest generation left
   bool any_ = false;
 };

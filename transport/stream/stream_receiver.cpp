@@ -37,10 +37,13 @@ StreamReceiver::StreamReceiver(const Params& params, uint8_t ack_flags, const De
       owes_acks_(device.owes_acks),
       held_(device.held),
       memory_(device.memory),
-      counters_(device.counters) {
+      counters_(device.counters),
+      received_(slots_),
+      placed_(slots_),
+      held_index_(std::make_unique_for_overwrite<uint32_t[]>(slots_)) {
   CHECK(std::has_single_bit(slots_) && slots_ <= kWindowSlotsMax);
   if (placement_ == PlacementPolicy::kOrdered) return;
-  placed_packets_ = std::make_unique<PlacedPacket[]>(slots_);
+  placed_packets_ = std::make_unique_for_overwrite<PlacedPacket[]>(slots_);
 }
 
 bool StreamReceiver::hold(const wire::Packet& packet, FrameHandle frame) {
@@ -52,7 +55,7 @@ bool StreamReceiver::hold(const wire::Packet& packet, FrameHandle frame) {
   received_.set(packet.psn.value());
   ++taken_slots_;
   ++held_slots_;
-  held_index_[packet.psn.value() % kWindowSlotsMax] = index;
+  held_index_[packet.psn.value() & (slots_ - 1)] = index;
   return true;
 }
 
@@ -73,7 +76,7 @@ void StreamReceiver::free_slot(Psn psn, RxActions& actions) {
   }
   --held_slots_;
   actions.released.push(held_at(psn).frame);
-  held_->give_back(held_index_[psn.value() % kWindowSlotsMax]);
+  held_->give_back(held_index_[psn.value() & (slots_ - 1)]);
 }
 
 wire::Packet StreamReceiver::head_packet() const {

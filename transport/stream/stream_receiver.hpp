@@ -18,7 +18,6 @@
 // packet in a taken slot or before rcv_nxt is dropped, so that nothing is placed twice.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 
@@ -194,7 +193,7 @@ class StreamReceiver {
     return placed_packets_[psn.value() & (slots_ - 1)];
   }
   [[nodiscard]] const HeldPacket& held_at(Psn psn) const {
-    return (*held_)[held_index_[psn.value() % kWindowSlotsMax]];
+    return (*held_)[held_index_[psn.value() & (slots_ - 1)]];
   }
 
   // The run of packets that the owed acknowledgement answers: run + 1 of them, up to `last`.
@@ -227,9 +226,9 @@ class StreamReceiver {
   uint32_t held_slots_ = 0;  // of them, those whose packet waits in its frame
   bool not_ready_ = false;   // an RNR NAK has left, which named `not_ready_at_`
   Psn not_ready_at_;
-  WindowBitmap<kWindowSlotsMax> received_;  // taken slots
-  WindowBitmap<kWindowSlotsMax> placed_;    // taken slots whose data is in memory
-  std::array<uint32_t, kWindowSlotsMax> held_index_{};
+  WindowBitmap received_;                           // taken slots
+  WindowBitmap placed_;                             // taken slots whose data is in memory
+  std::unique_ptr<uint32_t[]> held_index_;          // by slot
   std::unique_ptr<PlacedPacket[]> placed_packets_;  // slots_ of them; none under kOrdered
 };
 

@@ -37,14 +37,18 @@ class StreamSender::Report {
 
 StreamSender::StreamSender(const Params& params, TransportCounters* counters, Trace trace)
     : params_(params),
+      window_max_(params.window_max),
+      reorder_delta_(params.reorder_delta),
       counters_(counters),
       trace_(trace),
       window_(params.window_control, params.initial_window, params.window_max),
       paths_(params.path_policy),
       gate_(paths_.clocked() ? GateKind::kAckClock : GateKind::kWindow),
+      board_(send_span(params.window_slots)),
       recovery_(params.recovery, params),
       rtt_(params.initial_rtt),
-      undo_(window_),
+      undo_(board_.span_max(), window_),
+      late_(board_.span_max()),
       plain_kind_(params.recovery == Recovery::kMp &&
                   params.window_control == cc::WindowControl::kMp &&
                   (is_clocked(params.path_policy) || params.path_policy == PathPolicy::kSingle) &&
@@ -56,7 +60,7 @@ void StreamSender::reset(Psn first, uint16_t vp, const Prng& paths) {
   TransportCounters* counters = counters_;
   const Trace trace = trace_;
   *this = StreamSender(params, counters, trace);
-  board_ = Scoreboard(first);
+  board_ = Scoreboard(board_.span_max(), first);
   recovery_.reset(first);
   undo_.reset(first);
   late_.forget(first);
@@ -87,8 +91,7 @@ StreamSender::AckResult StreamSender::take_run(Time now, const wire::Packet& ack
 StreamSender::AckResult StreamSender::take_ack(Time now, const wire::Packet& ack, bool has_new) {
   const wire::MpAckExt& ext = ack.mp_ack;
   const bool sack_valid = (ext.flags & wire::kMpAckSackValid) != 0;
-  if (ack.psn.after(nxt())) return AckResult::kGhost;
-  if (sack_valid && ext.sack.at_or_after(nxt())) return AckResult::kGhost;
+  if (ack.psn.after(nxt()) || (sack_valid && ext.sack.at_or_after(nxt()))) return AckResult::kGhost;
 
   begin_instant(now);
   // The peer may echo anything.
@@ -103,8 +106,8 @@ StreamSender::AckResult StreamSender::take_ack(Time now, const wire::Packet& ack
   Duration rtt;
   if (sack_is_new || late) {
     if (samples_rtt_) rtt = rtt_.on_echo(now, ext.echoed_timestamp, ext.delay_us);
+    note_delivery(now, ext);
   }
-  if (sack_is_new || late) note_delivery(now, ext);
   if (sack_is_new) {
     if (undo_.open()) judge_timeout(now, ext);
     if (ext.sack.at_or_after(ack.psn)) process_sack(ext.sack);
@@ -326,7 +329,7 @@ StreamSender::Choice StreamSender::choose(bool has_new) const {
     if (const std::optional<Psn> lost = recovery_.next(board_)) {
       return {Choice::Kind::kRetransmit, *lost};
     }
-    if (has_new && span() < kSendSpanMax && board_.due_count() == 0)
+    if (has_new && span() < board_.span_max() && board_.due_count() == 0)
       return {Choice::Kind::kNew, nxt()};
   }
   if (!idle() && gate_.open_early(facts())) return early_candidate();

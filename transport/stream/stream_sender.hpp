@@ -20,6 +20,7 @@
 #include "base/units.hpp"
 #include "cc/window.hpp"
 #include "transport/core/counters.hpp"
+#include "transport/core/follow_network.hpp"
 #include "transport/core/params.hpp"
 #include "transport/core/stats.hpp"
 #include "transport/core/trace.hpp"
@@ -127,7 +128,7 @@ class StreamSender {
     const AckClock* const clock = gate_.ack_clock();
     const uint32_t in_flight = board_.span();
     const bool open = clock != nullptr ? clock->credits() > 0 : in_flight < window_.packets();
-    return open && in_flight < kSendSpanMax;
+    return open && in_flight < board_.span_max();
   }
   // The window has room that no credit fills yet: the burst timer runs.
   [[nodiscard]] bool awaits_burst() const {
@@ -157,6 +158,8 @@ class StreamSender {
   // The time at which a synchronise operation may follow the packets sent so far; never, while a
   // retransmission has to come first.
   [[nodiscard]] Time sync_release() const;
+  // Payload bytes of a full packet, for what follows the rate of the link.
+  void set_path_mtu(uint32_t bytes) { path_mtu_ = bytes; }
   // Limits the timeout by the verbs' transport timer (RetransmissionTimer::limit).
   void limit_timeouts(Duration verbs_timeout) { rto_.limit(verbs_timeout); }
   // The retransmission timeout without back-off.
@@ -254,6 +257,7 @@ class StreamSender {
   [[nodiscard]] bool restart_due(Time now) const;
   void restart(Time now);
   void count_restart(Time now);
+  void follow_network();
   uint16_t choose_path(Time now, const Choice& choice);
   uint16_t path_of_copy(Time now, const Choice& choice, std::optional<uint16_t> granted);
   // The path on which a packet left last; 0: not known.
@@ -314,6 +318,10 @@ class StreamSender {
   };
 
   Params params_;
+  uint32_t path_mtu_ = kReferenceMtu;
+  // As configured, or as the network asks (follow_network()).
+  uint32_t window_max_;
+  uint32_t reorder_delta_;
   TransportCounters* counters_;
   Trace trace_;
   cc::Window window_;

@@ -18,9 +18,30 @@ void StreamSender::begin_instant(Time now) {
   round_.start = now;
   round_.vps_before = round_.vps;
   round_.vps = 0;
+  follow_network();
   paths_.on_round();
   gate_.note_orphans(late_.end_round(una()));
   if (gate_.clocked()) round_.explore = paths_.chance(explore_per_mille());
+}
+
+// The window may grow to two bandwidth-delay products of the link and the least round trip, where
+// that is more than is configured; what is judged by a distance of PSNs grows in proportion. It
+// fits the window that was agreed with the peer.
+void StreamSender::follow_network() {
+  if (params_.window_rtt == Duration::zero() || !rtt_.measured()) return;
+  const uint64_t wanted = 2 * bandwidth_delay(params_.link_mbps, rtt_.least(), path_mtu_);
+  const uint32_t room = std::max(params_.window_max, params_.window_slots);
+  const auto most = static_cast<uint32_t>(std::clamp<uint64_t>(wanted, params_.window_max, room));
+  if (most == window_max_) return;
+  window_max_ = most;
+  const auto scaled = [&](uint32_t configured) {
+    return static_cast<uint32_t>(uint64_t{configured} * most / params_.window_max);
+  };
+  window_.follow(std::max(params_.initial_window, most / 2), most);
+  reorder_delta_ = scaled(params_.reorder_delta);
+  if (MpRecovery* const detector = recovery_.mp()) {
+    detector->set_reach(scaled(params_.loss_trigger), reorder_delta_);
+  }
 }
 
 // A path that was lost, or has been repaired, is found by chance alone: once in so many round
@@ -57,9 +78,9 @@ cc::LimitedBy StreamSender::limited_by(bool has_new, Lag lag) const {
 // Judges a path by a packet that came over it when end - 1 was the furthest one. With delta = L no
 // path is too slow.
 Lag StreamSender::judge_lag(Psn psn, Psn end) const {
-  if (params_.reorder_delta >= params_.window_slots) return Lag::kSmall;
+  if (reorder_delta_ >= params_.window_slots) return Lag::kSmall;
   const int32_t lag = psn.distance_to(end) - 1;
-  const auto delta = static_cast<int32_t>(params_.reorder_delta);
+  const auto delta = static_cast<int32_t>(reorder_delta_);
   if (lag > delta) return Lag::kSlow;
   return params_.own_ack_credit && lag > delta * 3 / 4 ? Lag::kLimit : Lag::kSmall;
 }

@@ -54,7 +54,7 @@ void StreamSender::take_steady(Time now, const SteadyAck& ack, bool has_new) {
     sample.limited_by = limited_by(has_new, Lag::kSmall);
     if (left == 0) sample.rtt = rtt_.on_echo(now, ack.echoed_timestamp, ack.delay_us);
     sample.packets = board_.advance(ack.aack - left);
-    const bool grows = sample.may_grow() && window_.packets() < params_.window_max;
+    const bool grows = sample.may_grow() && window_.packets() < window_max_;
     if (grows) {
       sample.in_flight = board_.span();
       window_.on_ack(sample);

@@ -6,14 +6,15 @@
 #include <cstdint>
 
 #include "base/psn.hpp"
+#include "base/window_bitmap.hpp"
 #include "cc/window.hpp"
-#include "transport/stream/scoreboard.hpp"
 
 namespace mprdma::transport {
 
 class TimeoutUndo {
  public:
-  explicit TimeoutUndo(const cc::Window& window) : window_before_(window) {}
+  TimeoutUndo(uint32_t span_max, const cc::Window& window)
+      : lost_(span_max), window_before_(window) {}
   void reset(Psn first) { end_ = first; }
 
   [[nodiscard]] bool open() const { return open_; }
@@ -58,7 +59,7 @@ class TimeoutUndo {
   bool open_ = false;
   bool holds_ = false;  // a timeout is recorded, or lost_ may have a bit
   Psn end_;             // snd_nxt at the timeout; never before snd_una
-  Scoreboard::Map lost_;
+  WindowBitmap lost_;
   cc::Window window_before_;
 };
 

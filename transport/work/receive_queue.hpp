@@ -17,9 +17,10 @@
 
 namespace mprdma::transport {
 
-// One message fills one receive at a time, but a window's worth of them may become deliverable in
-// one call of the transport, before the host polls.
-inline constexpr uint32_t kSharedReceivesInFlight = kMaxReleased;
+// One message fills one receive at a time, but many of them may become deliverable in one call of
+// the transport, before the host polls. With windows larger than this the rest of them finds the
+// receiver not ready.
+inline constexpr uint32_t kSharedReceivesInFlight = 256;
 
 // A receive queue of the host that several queue pairs share. Plain functions, called once a
 // message; outlives the queue pairs that use it.

@@ -6,6 +6,7 @@
 
 #include "base/check.hpp"
 #include "switchsim/model/ecmp.hpp"
+#include "transport/core/follow_network.hpp"
 
 namespace mprdma::switchsim {
 
@@ -19,11 +20,18 @@ constexpr uint8_t kReadsOutstanding = 16;
 constexpr uint8_t kRnrTimer = 12;  // 0.64 ms (IBTA table 45)
 constexpr uint32_t kPinnedDrawsMax = 1 << 20;
 
+// L of a flow on any link.
+uint32_t most_slots(const transport::Params& params) {
+  return params.window_rtt == Duration::zero() ? params.window_slots : transport::kWindowSlotsMax;
+}
+
 // Packets for every flow: a window of data, as many acknowledgements, and copies of packets that
 // were retransmitted too early.
 uint32_t packets_for(const Scenario& scenario) {
   uint64_t packets = 1024;
-  for (const FlowSpec& spec : scenario.flows) packets += 3 * uint64_t{spec.params.window_max} + 64;
+  for (const FlowSpec& spec : scenario.flows) {
+    packets += 3 * uint64_t{std::max(spec.params.window_max, most_slots(spec.params))} + 64;
+  }
   return static_cast<uint32_t>(std::min<uint64_t>(packets, uint64_t{1} << 24));
 }
 
@@ -36,7 +44,7 @@ uint32_t whole_mbps(LinkRate rate) {
 uint32_t held_for(const Scenario& scenario) {
   if (scenario.held_frames > 0) return scenario.held_frames;
   uint64_t packets = 0;
-  for (const FlowSpec& spec : scenario.flows) packets += 2 * uint64_t{spec.params.window_slots};
+  for (const FlowSpec& spec : scenario.flows) packets += 2 * uint64_t{most_slots(spec.params)};
   packets *= 1 + transport::HeldPool::kNotReadyShare;
   return static_cast<uint32_t>(std::min<uint64_t>(packets, uint64_t{1} << 24));
 }
@@ -114,7 +122,8 @@ void HostSet::make_endpoint(uint32_t number) {
   }
   auto counters = std::make_unique<transport::TransportCounters>();
   const NodeId host = requester ? spec.from : spec.to;
-  config.params.link_mbps = host_mbps_[host];
+  config.params.link_mbps = std::min(host_mbps_[spec.from], host_mbps_[spec.to]);
+  config.params.window_slots = transport::slots_for_link(config.params);
   transport::Device device{.memory = &memory_, .held = &held_, .counters = counters.get()};
   if (trace_ != nullptr && trace_->wants(number / 2)) device.trace = &host_traces_[host];
   auto endpoint = std::make_unique<Endpoint>(config, device);

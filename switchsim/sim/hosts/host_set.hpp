@@ -21,6 +21,7 @@
 #include "base/key.hpp"
 #include "base/prng.hpp"
 #include "base/qpn.hpp"
+#include "base/zeroed_array.hpp"
 #include "switchsim/model/network.hpp"
 #include "switchsim/sim/hosts/capture.hpp"
 #include "switchsim/sim/hosts/contents.hpp"
@@ -162,8 +163,8 @@ class HostSet {
   std::vector<SimTime> ack_ready_;        // by packet; empty if hosts delay no acknowledgement
   Prng ack_prng_;
 
-  std::vector<transport::Placement> placement_storage_;
-  std::vector<transport::FrameHandle> released_storage_;
+  ZeroedArray<transport::Placement> placement_storage_;
+  ZeroedArray<transport::FrameHandle> released_storage_;
   transport::RxActions actions_;
   transport::TxPacket tx_;
   SimTime last_completion_;

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/zeroed_array.hpp"
 #include "tests/conformance/runner/packets.hpp"
 #include "tests/conformance/runner/script.hpp"
 #include "transport/qp.hpp"
@@ -125,8 +126,8 @@ class Device {
   std::map<std::string, QueuePair, std::less<>> queue_pairs_;
   std::map<transport::FrameHandle, std::vector<uint8_t>> frames_;
   transport::FrameHandle last_frame_ = 0;
-  std::vector<transport::Placement> placement_storage_;
-  std::vector<transport::FrameHandle> released_storage_;
+  ZeroedArray<transport::Placement> placement_storage_;
+  ZeroedArray<transport::FrameHandle> released_storage_;
 };
 
 }  // namespace mprdma::conformance

@@ -116,11 +116,11 @@ TEST_F(QpTransport, ModesThatAreNotBuiltAreUnsupportedAndUnknownOnesInvalid) {
 TEST_F(QpTransport, NumbersOutOfRangeOrAtOddsAreInvalid) {
   EXPECT_EQ(attempt(ask(0, 10, 20, 16)), 0);
   EXPECT_EQ(attempt(ask(0, 30, 20)), EINVAL);
-  EXPECT_EQ(attempt(ask(0, 0, 257)), EINVAL);
+  EXPECT_EQ(attempt(ask(0, 0, 4097)), EINVAL);
   EXPECT_EQ(attempt(ask(0, 129)), EINVAL);
   EXPECT_EQ(attempt(ask(0, 0, 0, 7)), EINVAL);
   EXPECT_EQ(attempt(ask(0, 0, 0, 0, 48)), EINVAL);
-  EXPECT_EQ(attempt(ask(0, 0, 0, 0, 256)), EINVAL);
+  EXPECT_EQ(attempt(ask(0, 0, 0, 0, 4096)), EINVAL);
   EXPECT_EQ(attempt(ask(0, 17, 0, 0, 16)), EINVAL);
   EXPECT_EQ(attempt(ask(0, 0, 0, 0, 8)), 0) << "the least that is in range";
   EXPECT_EQ(attempt(ask(0, 0, 0, 0, 16)), 0) << "what lies within the window shrinks with it";

@@ -114,7 +114,7 @@ TEST(Config, ErrorsNameFileLineColumnAndWhatWouldBeRight) {
   EXPECT_EQ(toml_error("\n[devise]\n").substr(0, 41), "f.toml:2:2: unknown table or key 'devise'");
   EXPECT_EQ(toml_error("device = 3\n").substr(0, 11), "f.toml:1:10");
   EXPECT_EQ(toml_error("[transport]\nwindow_slots = 100\n"),
-            "f.toml:2:16: transport.window_slots: expected a power of two in 8..128");
+            "f.toml:2:16: transport.window_slots: expected a power of two in 8..2048");
   EXPECT_EQ(toml_error("[transport]\nrto_floor_us = \"4\"\n").substr(0, 12), "f.toml:2:16:");
   EXPECT_EQ(toml_error("[device]\nname = \"a\nb\"\n").substr(0, 9), "f.toml:2:") << "syntax";
   EXPECT_EQ(toml_error("[device]\naddress = \"224.0.0.1/8\"\n").substr(0, 12), "f.toml:2:11:");

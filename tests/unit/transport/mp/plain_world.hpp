@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/prng.hpp"
+#include "base/zeroed_array.hpp"
 #include "transport/qp.hpp"
 
 namespace mprdma::transport::plain {
@@ -117,8 +118,8 @@ class Host {
   std::map<FrameHandle, std::vector<uint8_t>> frames_;
   FrameHandle last_frame_ = 0;
   uint64_t next_recv_ = 1'000'000;
-  std::vector<Placement> placements_ = std::vector<Placement>(kMaxPlacements);
-  std::vector<FrameHandle> released_ = std::vector<FrameHandle>(kMaxReleased);
+  ZeroedArray<Placement> placements_{kMaxPlacements};
+  ZeroedArray<FrameHandle> released_{kMaxReleased};
 };
 
 class World {

@@ -192,7 +192,7 @@ TEST(SendTimes, NothingSeemsOlderThanItIs) {
 }
 
 TEST(SendTimes, ACopyCountsFromItsLastTime) {
-  CopyTimes copies;
+  CopyTimes copies(256);
   const Duration grain = Duration::us(3);
   Time now = Time::from_ns(77'000);
   for (int i = 0; i < 40; ++i, now += Duration::us(1))

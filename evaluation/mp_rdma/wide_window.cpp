@@ -1,4 +1,4 @@
-#include "evaluation/mp_rdma/wide/wide_window.hpp"
+#include "evaluation/mp_rdma/wide_window.hpp"
 
 #include "switchsim/sim/scenario/scenario_toml.hpp"
 #include "switchsim/sim/scenario/settings_json.hpp"
@@ -8,7 +8,7 @@ namespace wide_window {
 
 namespace switchsim = mprdma::switchsim;
 
-static_assert(mprdma::transport::kWindowSlotsMax == kSlots, "built with MPRDMA_WIDE_WINDOWS");
+static_assert(mprdma::transport::kWindowSlotsMax == kSlots);
 
 uint32_t Outcome::percentile(double share) const {
   return switchsim::OooHistogram{reordered}.percentile(share);

@@ -1,9 +1,5 @@
-// The simulator with a receive window and maps that are as good as infinite: the very sources of
-// the transport and of the simulator, compiled a second time with MPRDMA_WIDE_WINDOWS and with
-// their namespace renamed. window_slots, reorder_delta and loss_trigger go up to 2048 here.
-//
-// Only plain types pass, and this namespace is not one of those that are renamed: a struct of the
-// one build is no struct of the other.
+// Runs with a receive window that is as good as infinite: window_slots, reorder_delta and
+// loss_trigger of 2048.
 #pragma once
 
 #include <atomic>
