@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "dataplane/port/port.hpp"
@@ -31,8 +32,11 @@ struct MemoryWire {
   // Sees every frame that a port sends, with the sender's side; false: the frame is lost.
   std::function<bool(int, const Bytes&)> on_frame;
   std::function<void(int)> on_await;  // Port::await_rx() of that side
-  uint32_t room = 1024;               // frames that may lie in one direction
-  bool can_corrupt = true;            // so that ICRC is filled and checked
+  // Port::pull() of either side; none: it fails.
+  std::function<bool(std::span<const iovec> to, std::span<const iovec> from)> on_pull;
+  FrameForm form = FrameForm::kFrame;  // of the frames that arrive
+  uint32_t room = 1024;                // frames that may lie in one direction
+  bool can_corrupt = true;             // so that ICRC is filled and checked
   uint64_t notifications = 0;
   Daemon* daemon[2] = {};  // behind each port; null: none
   bool plugged = true;     // a port that is made has a link
@@ -105,6 +109,10 @@ class MemoryPort final : public Port {
     reserved -= n;
   }
   void flush() override { ++flushes; }
+  bool pull(std::span<const iovec> to, std::span<const iovec> from, size_t) override {
+    return wire_->on_pull && wire_->on_pull(to, from);
+  }
+  void pull_no_more() override { pulls_no_more = true; }
 
   unsigned rx_burst(RxFrame* frames, unsigned n) override {
     const std::lock_guard<std::mutex> guard(wire_->mutex);
@@ -115,7 +123,7 @@ class MemoryPort final : public Port {
       incoming.pop_front();
       Bytes* raw = frame.release();
       frames[got++] = {raw->data(), static_cast<uint32_t>(raw->size()),
-                       reinterpret_cast<uint64_t>(raw), FrameForm::kFrame};
+                       reinterpret_cast<uint64_t>(raw), wire_->form};
       ++borrowed;
     }
     return got;
@@ -152,6 +160,7 @@ class MemoryPort final : public Port {
   int reserved = 0;  // 0 when the worker is gone
   int borrowed = 0;
   uint64_t flushes = 0;
+  bool pulls_no_more = false;
 
  private:
   static constexpr unsigned kSlots = 256;
