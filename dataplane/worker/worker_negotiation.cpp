@@ -53,7 +53,7 @@ void Worker::begin_negotiation(QpContext& qp, Time now) {
   } else if (qp.pair.recall(now, peer, Qpn(qp.attr.dest_qpn))) {
     step.changed = true;
   }
-  apply_offers(qp);
+  update_offer(qp);
   if (step.changed) apply_mode(qp);
 }
 
@@ -218,7 +218,7 @@ void Worker::answer_question(const wire::PairMad& question, Time now, TxBatch& a
   } else if (qp != nullptr && qp->peer_ip() == from.src_ip &&
              Qpn(qp->attr.dest_qpn) == question.info.sender_qpn) {
     const PairNegotiation::Step step = qp->pair.on_info(now, question.info, false);
-    apply_offers(*qp);
+    update_offer(*qp);
     do_step(*qp, step, now, answers);
     mark_dirty(*qp);
     info = qp->pair.info();
@@ -249,7 +249,7 @@ void Worker::process_answer(const wire::PairMad& answer, Time now, TxBatch& answ
   }
   const PairNegotiation::Step step =
       accepted ? qp->pair.on_info(now, answer.info, true) : qp->pair.on_refusal(now);
-  apply_offers(*qp);
+  update_offer(*qp);
   do_step(*qp, step, now, answers);
   mark_dirty(*qp);
 }

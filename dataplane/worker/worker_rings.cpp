@@ -69,15 +69,18 @@ void Worker::choose_ring(QpContext& qp) {
 }
 
 // A wire that is memory, with another engine at its end, has one path, and carries packets as long
-// as its frames; what is on a network is offered nothing.
+// as its frames; what is on a network is offered nothing. Neither is a pair that speaks the paper's
+// algorithm to the letter: packets of the path MTU, and an acknowledgement for each. The peer's
+// side of such a pair learns the mode with the offer, so that it never sends what was not offered.
 PairNegotiation::WireOffer Worker::wire_offer(const QpContext& qp) const {
   if (qp.type != MPRDMA_ABI_QP_RC || qp.loop || qp.path == PathState::kNone) return {};
+  if (qp.pair.mode() == wire::PairMode::kMpPaper) return {};
   const Port& port = qp.ring != nullptr ? *qp.ring->port : *port_;
   if (!port.takes_bare()) return {};
   return {.segment = port.large_payload() >= kSegment ? kSegment : 0, .runs = true};
 }
 
-// The way to the peer is another one, or may be.
+// The way to the peer is another one, or may be, or the mode is, or what the peer offers.
 void Worker::update_offer(QpContext& qp) {
   if (qp.pair.offer(now_, wire_offer(qp))) mark_dirty(qp);
   apply_offers(qp);

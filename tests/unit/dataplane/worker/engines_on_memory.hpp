@@ -66,10 +66,11 @@ class EnginesOnMemory : public ::testing::Test {
         run_until([&] { return a.worker->port().takes_lent() && b.worker->port().takes_lent(); }));
   }
   // Another pair of queue pairs, which agree and hear each other.
-  void connect() {
+  void connect(uint32_t mode_a = MPRDMA_ABI_MODE_DEFAULT,
+               uint32_t mode_b = MPRDMA_ABI_MODE_DEFAULT) {
     posted = completed = 0;
-    qp_a = a.make_qp(*cq_a);
-    qp_b = b.make_qp(*cq_b);
+    qp_a = a.make_qp_with(*cq_a, [=](mprdma_abi_create_qp& in) { in.transport.mode = mode_a; });
+    qp_b = b.make_qp_with(*cq_b, [=](mprdma_abi_create_qp& in) { in.transport.mode = mode_b; });
     move_to_rts(a, *qp_a, 1, *qp_b);
     move_to_rts(b, *qp_b, 0, *qp_a);
     write(64, 0, kMemory - 64);
