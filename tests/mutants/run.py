@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Breaks the transport, connection management, the NIC's part and mprdmad in small ways and asserts
-that their tests find each breakage.
+"""Breaks the transport, connection management, the NIC's part, mprdmad and the engine's worker in
+small ways and asserts that their tests find each breakage.
 
 The swarm has to find what breaks a promise of the mode `mp`. What only slows a connection down, or
 chooses a worse path, breaks no promise that the swarm knows: that is for the transport's unit
 tests, and so are the standard's connections. Single rules of the standard are for the conformance
 scripts.
 
-A mutant is an exact replacement in a copy of transport/, or of dataplane/cm/, dataplane/mgmt/ or
-dataplane/daemon/, whose own unit tests have to find it. Only files that it touches are compiled
-again and linked in front of the library. A text that is not there exactly once is an error, also of
-a mutant that is not tried (--one-of), so that the list stays true to the code.
+A mutant is an exact replacement in a copy of transport/, or of dataplane/cm/, dataplane/mgmt/,
+dataplane/daemon/ or dataplane/worker/, whose own unit tests have to find it. Only files that it
+touches are compiled again and linked in front of the library. A text that is not there exactly once
+is an error, also of a mutant that is not tried (--one-of), so that the list stays true to the code.
 """
 
 import argparse
@@ -31,15 +31,21 @@ from mutants_receive import MUTANTS as RECEIVE_MUTANTS
 from mutants_roce import MUTANTS as ROCE_MUTANTS
 from mutants_rules import MUTANTS as RULE_MUTANTS
 from mutants_windows import MUTANTS as WINDOW_MUTANTS
+from mutants_worker import MUTANTS as WORKER_MUTANTS
 
 MUTANTS = RECEIVE_MUTANTS + SENDER_MUTANTS + MP_MUTANTS
 MUTANTS += ROCE_MUTANTS + RULE_MUTANTS + WINDOW_MUTANTS + CM_MUTANTS + DAEMON_MUTANTS
-MUTANTS += MGMT_MUTANTS
+MUTANTS += MGMT_MUTANTS + WORKER_MUTANTS
 
 SECONDS_MAX = 240
 
 # By killer; of all others it is transport/.
-SOURCES = {"cm": "dataplane/cm", "daemon": "dataplane/daemon", "mgmt": "dataplane/mgmt"}
+SOURCES = {
+    "cm": "dataplane/cm",
+    "daemon": "dataplane/daemon",
+    "mgmt": "dataplane/mgmt",
+    "worker": "dataplane/worker",
+}
 
 
 def parse_arguments():
@@ -59,6 +65,8 @@ def parse_arguments():
     parser.add_argument("--mgmt-libs", required=True, nargs="+", help="what they need")
     parser.add_argument("--daemon-tests", required=True, help="the unit tests of mprdmad's switch")
     parser.add_argument("--daemon-libs", required=True, nargs="+", help="what they need")
+    parser.add_argument("--worker-tests", required=True, help="the unit tests of the worker")
+    parser.add_argument("--worker-libs", required=True, nargs="+", help="what they need")
     parser.add_argument("--only", help="one mutant, or all that begin so: daemon-")
     parser.add_argument("--one-of", type=int, default=1, help="only the first of each N mutants")
     parser.add_argument("--seeds", default="1..4000")
@@ -97,6 +105,7 @@ def unit_tests_of(arguments, mutant):
         "cm": (arguments.cm_tests, arguments.cm_libs),
         "mgmt": (arguments.mgmt_tests, arguments.mgmt_libs),
         "daemon": (arguments.daemon_tests, arguments.daemon_libs),
+        "worker": (arguments.worker_tests, arguments.worker_libs),
     }.get(mutant.killer)
 
 
