@@ -104,5 +104,78 @@ TEST_F(LocalPortWakeup, NoneIsLostWhenTheSenderSleepsForRoomAndTheReaderForFrame
   EXPECT_FALSE(lost);
 }
 
+// Two threads go on together.
+class Rendezvous {
+ public:
+  void meet() {
+    const uint32_t arrived = arrived_.fetch_add(1) + 1;
+    const uint32_t both = (arrived + 1) / 2 * 2;
+    for (uint32_t tries = 1; arrived_.load() < both; ++tries) {
+      if (tries % 1024 == 0) sched_yield();
+    }
+  }
+
+ private:
+  std::atomic<uint32_t> arrived_ = 0;
+};
+
+void turn(int64_t turns) {
+  for (; turns > 0; --turns) std::atomic_signal_fence(std::memory_order_seq_cst);
+}
+
+// One end sends a frame while the other one arms: it finds the frame, or is woken. Whoever is first
+// waits a little longer the next time, until the two have met often enough. Without the full fence
+// of either side, each looks before it sees what the other has stored, in hundreds of these rounds;
+// but only if each has a core of its own, so that a busy machine proves less.
+TEST_F(LocalPortWakeup, FrameThatLeavesWhileThePeerArmsIsFoundOrWakesIt) {
+  constexpr int kMeetings = 20'000;
+  constexpr Duration kMeeting = Duration::ns(300);
+  constexpr int64_t kLeadMax = 2000;
+  const Time limit = now() + Duration::s(3);
+  Rendezvous start;
+  Rendezvous end;
+  std::atomic<bool> over = false;
+  std::atomic<int64_t> lead = 0;  // of the one who arms
+  Time sent;
+  std::thread sender([&] {
+    for (;;) {
+      TxFrame frame{};
+      EXPECT_EQ(a_->tx_reserve(&frame, 1), 1u);
+      testing::write_pattern(&frame, 1);
+      start.meet();
+      if (over.load()) return a_->tx_abandon(&frame, 1);
+      turn(-lead.load(std::memory_order_relaxed));
+      sent = now();
+      a_->tx_commit(&frame, 1);
+      a_->flush();
+      end.meet();
+    }
+  });
+  Prng prng(5);
+  int lost = 0;
+  int meetings = 0;
+  for (Time armed_at; meetings < kMeetings && armed_at < limit;) {
+    const uint64_t wakeups_before = a_->stats().wakeups_sent;
+    const int64_t now_lead = lead.load(std::memory_order_relaxed);
+    start.meet();
+    turn(now_lead + static_cast<int64_t>(prng.below(8)));
+    armed_at = now();
+    const bool sleeps = b_->arm();
+    end.meet();
+    meetings += std::max(armed_at - sent, sent - armed_at) < kMeeting ? 1 : 0;
+    if (sleeps) {
+      lost += a_->stats().wakeups_sent == wakeups_before ? 1 : 0;
+      b_->disarm();
+      b_->service(now());
+    }
+    lead.store(std::clamp(now_lead + (sleeps ? 4 : -4), -kLeadMax, kLeadMax));
+    EXPECT_EQ(take_all(*b_), 1u);
+  }
+  over.store(true);
+  start.meet();
+  sender.join();
+  EXPECT_EQ(lost, 0) << "of " << meetings << " meetings";
+}
+
 }  // namespace
 }  // namespace mprdma::dataplane
