@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Breaks the transport, connection management, the NIC's part, mprdmad and the engine's worker in
-small ways and asserts that their tests find each breakage.
+"""Breaks the transport, connection management, the NIC's part, mprdmad, the engine's worker and its
+port in small ways and asserts that their tests find each breakage.
 
 The swarm has to find what breaks a promise of the mode `mp`. What only slows a connection down, or
 chooses a worse path, breaks no promise that the swarm knows: that is for the transport's unit
@@ -8,9 +8,10 @@ tests, and so are the standard's connections. Single rules of the standard are f
 scripts.
 
 A mutant is an exact replacement in a copy of transport/, or of dataplane/cm/, dataplane/mgmt/,
-dataplane/daemon/ or dataplane/worker/, whose own unit tests have to find it. Only files that it
-touches are compiled again and linked in front of the library. A text that is not there exactly once
-is an error, also of a mutant that is not tried (--one-of), so that the list stays true to the code.
+dataplane/daemon/, dataplane/worker/ or dataplane/port/, whose own unit tests have to find it. Only
+files that it touches are compiled again and linked in front of the library. A text that is not
+there exactly once is an error, also of a mutant that is not tried (--one-of), so that the list
+stays true to the code.
 """
 
 import argparse
@@ -27,6 +28,7 @@ from mutants_cm import MUTANTS as CM_MUTANTS
 from mutants_daemon import MUTANTS as DAEMON_MUTANTS
 from mutants_mgmt import MUTANTS as MGMT_MUTANTS
 from mutants_mp import MUTANTS as MP_MUTANTS
+from mutants_port import MUTANTS as PORT_MUTANTS
 from mutants_receive import MUTANTS as RECEIVE_MUTANTS
 from mutants_roce import MUTANTS as ROCE_MUTANTS
 from mutants_rules import MUTANTS as RULE_MUTANTS
@@ -35,7 +37,7 @@ from mutants_worker import MUTANTS as WORKER_MUTANTS
 
 MUTANTS = RECEIVE_MUTANTS + SENDER_MUTANTS + MP_MUTANTS
 MUTANTS += ROCE_MUTANTS + RULE_MUTANTS + WINDOW_MUTANTS + CM_MUTANTS + DAEMON_MUTANTS
-MUTANTS += MGMT_MUTANTS + WORKER_MUTANTS
+MUTANTS += MGMT_MUTANTS + WORKER_MUTANTS + PORT_MUTANTS
 
 SECONDS_MAX = 240
 
@@ -44,6 +46,7 @@ SOURCES = {
     "cm": "dataplane/cm",
     "daemon": "dataplane/daemon",
     "mgmt": "dataplane/mgmt",
+    "port": "dataplane/port",
     "worker": "dataplane/worker",
 }
 
@@ -67,6 +70,8 @@ def parse_arguments():
     parser.add_argument("--daemon-libs", required=True, nargs="+", help="what they need")
     parser.add_argument("--worker-tests", required=True, help="the unit tests of the worker")
     parser.add_argument("--worker-libs", required=True, nargs="+", help="what they need")
+    parser.add_argument("--port-tests", required=True, help="the unit tests of LocalPort")
+    parser.add_argument("--port-libs", required=True, nargs="+", help="what they need")
     parser.add_argument("--only", help="one mutant, or all that begin so: daemon-")
     parser.add_argument("--one-of", type=int, default=1, help="only the first of each N mutants")
     parser.add_argument("--seeds", default="1..4000")
@@ -105,6 +110,7 @@ def unit_tests_of(arguments, mutant):
         "cm": (arguments.cm_tests, arguments.cm_libs),
         "mgmt": (arguments.mgmt_tests, arguments.mgmt_libs),
         "daemon": (arguments.daemon_tests, arguments.daemon_libs),
+        "port": (arguments.port_tests, arguments.port_libs),
         "worker": (arguments.worker_tests, arguments.worker_libs),
     }.get(mutant.killer)
 
