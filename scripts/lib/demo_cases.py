@@ -1,5 +1,6 @@
-"""The five cases of the demo: what happens to the network while ib_write_bw runs over it;
-and a check of contents over all of that at once."""
+"""The cases of the demo: what happens to the network while ib_write_bw runs over it; messages that
+are answered one by one, with and without a dead path; and a check of contents over all of that at
+once."""
 
 import dataclasses
 import re
@@ -18,6 +19,8 @@ MTU_BYTES = 4096
 # UDP 8, BTH 12, data extension 16, RETH 16, ICRC 4 (docs/wire-format.md).
 OVERHEAD_BYTES = 114
 PAYLOAD_SHARE = MTU_BYTES / (MTU_BYTES + OVERHEAD_BYTES)
+RPC_BYTES = 8192  # of a request, and of its answer
+RPC_S = 3  # with all paths, and as long with a dead one
 MARGIN_S = 1  # perftest measures from this long after the start until this long before the end
 
 
@@ -145,6 +148,46 @@ def _run_write_bw(wire, case, sampler, progress):
     if not rows:
         raise Failure("ib_write_bw printed no result")
     return rows[-1], use, network
+
+
+@dataclasses.dataclass
+class RpcResult:
+    """Messages that are answered, one after the other: the mean time of half a round trip, us."""
+
+    healthy_us: float
+    dead_us: float  # one path of four loses every packet, and nobody says so
+    use: Use  # of the processors, of the second run
+    network: float  # the network's process, in processors
+
+    @property
+    def rate(self):
+        """With the dead path / with all."""
+        return self.healthy_us / self.dead_us if self.dead_us else 0.0
+
+
+def run_rpc(wire, path_rate, progress: Callable[[float], None]):
+    """Runs ib_send_lat over four paths, and over three and a dead one."""
+    dead = Event(0, PATHS[3], "loss=100%", 0.0)
+    try:
+        healthy, _, _ = _timed_send_lat(wire)
+        progress(0.5)
+        wire.set(dead.link, dead.change)
+        return RpcResult(healthy, *_timed_send_lat(wire))
+    except Failure as failure:
+        raise Failure(f"{failure}\n{last_words(wire)}") from failure
+    finally:
+        wire.stop_processes()
+        _mend(wire, (dead,), path_rate)
+
+
+def _timed_send_lat(wire):
+    """Half a round trip in us; processors; the network's process."""
+    options = ["-s", RPC_BYTES, "-m", MTU_BYTES, "-D", RPC_S, "-f", MARGIN_S]
+    start, before, watch = time.monotonic(), wire.show()["processor_s"], Watch()
+    rows = perftest.run(wire, "ib_send_lat", options)
+    watch.look()
+    network = (wire.show()["processor_s"] - before) / (time.monotonic() - start)
+    return rows[-1].usec, watch.use(), network
 
 
 def _wait(until, client, meanwhile):

@@ -45,6 +45,8 @@ CLAIMS = (
      lambda r, unit: share(r["loss"].gbps, r["four"].gbps)),
     ("demo.slow", "a path at a tenth: share of three good paths and the slow one", ">= 0.9", "slow",
      lambda r, unit: r["slow"].gbps / (r["slow"].case.paths_up() * unit)),
+    ("demo.rpc", "8 KB requests and answers with a dead path / with all paths: rate", ">= 0.8",
+     "rpc", lambda r, unit: r["rpc"].rate),
 )  # fmt: skip
 VERIFIED = ("demo.verified", "random operations over the broken paths, verified at both ends",
             f">= {CHECK['ops'] * CHECK['qps'] * 2}")  # fmt: skip
@@ -82,7 +84,8 @@ def run_cases(directory, options, screen, round_of):
     results = {}
     with FabricWire(directory, topology(options.path_rate, options.port)) as wire:
         cases = demo_cases.all_cases(options.path_rate)
-        total = sum(case.seconds + START_S for case in cases) + CHECK_S
+        rpc_s = 2 * (demo_cases.RPC_S + START_S)
+        total = sum(case.seconds + START_S for case in cases) + rpc_s + CHECK_S
         done = 0
         for case in cases:
 
@@ -94,10 +97,24 @@ def run_cases(directory, options, screen, round_of):
 
             results[case.name] = demo_cases.run_case(wire, case, options.path_rate, progress)
             done += case.seconds + START_S
+
+        def rpc_progress(share, done=done):
+            now = done + share * rpc_s
+            title = "requests and answers of 8 KB, with and without a dead path"
+            screen.progress(round_of + title, now / total, total - now)
+
+        rpc_progress(0)
+        results["rpc"] = demo_cases.run_rpc(wire, options.path_rate, rpc_progress)
+        done += rpc_s
         screen.progress(round_of + "verbs_check over all of that",
                         done / total, total - done)  # fmt: skip
         verified = demo_cases.check_contents(wire, options.path_rate, CHECK["ops"], CHECK["qps"])
     return results, verified
+
+
+def streams(results):
+    """The cases of ib_write_bw among the results."""
+    return {name: r for name, r in results.items() if isinstance(r, demo_cases.Result)}
 
 
 def run_rounds(directory, options, screen):
@@ -127,7 +144,12 @@ def add_speeds(report, rounds, unit, strict):
 
 
 def add_series(report, rounds):
-    for name, last in rounds[-1].items():
+    report.series["rpc"] = {
+        "unit": "us",
+        "healthy": [results["rpc"].healthy_us for results in rounds],
+        "dead": [results["rpc"].dead_us for results in rounds],
+    }
+    for name, last in streams(rounds[-1]).items():
         report.series[name] = {
             "unit": "Gb/s",
             "ib_write_bw": [results[name].gbps for results in rounds],
@@ -142,10 +164,14 @@ def add_series(report, rounds):
 def print_table(screen, report, rounds, unit):
     screen.clear()
     print("\n" + screen.bold(f"{'case':<42}{'goodput Gb/s':>14}{'paths up':>10}{'of these':>10}"))
-    for name, result in rounds[-1].items():
+    for name, result in streams(rounds[-1]).items():
         gbps = statistics.median(results[name].gbps for results in rounds)
         up = result.case.paths_up()
         print(f"{result.case.title:<42}{gbps:>14.3f}{up:>10.2f}{gbps / (up * unit):>9.1%}")
+    rpc = [results["rpc"] for results in rounds]
+    print(screen.bold(f"\n{'8 KB there and back, ib_send_lat':<42}{'half, us':>14}"))
+    print(f"{'four paths':<42}{statistics.median(r.healthy_us for r in rpc):>14.1f}")
+    print(f"{'path 4 loses everything':<42}{statistics.median(r.dead_us for r in rpc):>14.1f}")
     print()
     for claim in report.claims:
         print_claim(screen, claim)
@@ -216,7 +242,7 @@ def main():
     add_series(report, rounds)
     print_table(screen, report, rounds, unit)
     png = options.png or directory / "demo.png"
-    not_drawn = demo_plot.draw(list(rounds[-1].values()), unit, png)
+    not_drawn = demo_plot.draw(list(streams(rounds[-1]).values()), unit, png)
     print(f"\npicture: {not_drawn or os.path.relpath(png)}")
     if options.json:
         report.write(options.json)

@@ -37,6 +37,7 @@ def speeds(share, use=SHARED):
         up = case.paths_up() if case.name != "four" else 4
         gbps = PATH_GBPS * up * (1 if case.name == "one" else share)
         found[case.name] = demo_cases.Result(case, gbps, use, 0.68, [])
+    found["rpc"] = demo_cases.RpcResult(170.0, 170.0 / share, use, 0.68)
     return found
 
 
@@ -73,7 +74,8 @@ class DemoTest(unittest.TestCase):
                          r"31 % by other programs, 4 % stolen")  # fmt: skip
         claims = {claim["id"]: claim for claim in report["claims"]}
         self.assertEqual(list(claims), [
-            "demo.ratio", "demo.cut", "demo.loss", "demo.slow", "demo.verified"])  # fmt: skip
+            "demo.ratio", "demo.cut", "demo.loss", "demo.slow", "demo.rpc",
+            "demo.verified"])  # fmt: skip
         self.assertEqual((claims["demo.cut"]["ok"], claims["demo.cut"]["met"]), (False, False))
         self.assertEqual(report["series"]["four"]["processors"][0]["others"], SHARED.others)
 
@@ -92,7 +94,7 @@ class DemoTest(unittest.TestCase):
     def test_application_that_fails_is_a_failure(self):
         code, _, report = self.demo(Failure("h1: ib_write_bw: exit status 1"))
         self.assertNotIn(code, (0, None))
-        self.assertEqual([claim["ok"] for claim in report["claims"]], [False] * 5)
+        self.assertEqual([claim["ok"] for claim in report["claims"]], [False] * 6)
         self.assertEqual(report["claims"][-1]["id"], "demo.verified")
 
     def test_clock_that_perftest_could_not_measure(self):
