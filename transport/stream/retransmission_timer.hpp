@@ -38,13 +38,20 @@ class RetransmissionTimer {
   [[nodiscard]] Duration timeout(const Params& params, const RttEstimator& rtt) const {
     const Duration base = shortest(params, rtt);
     const uint32_t shift = std::min(backoff_, kBackoffShiftMax);
-    return std::min({base * (int64_t{1} << shift), std::max(base, params.rto_ceiling),
+    const Duration ceiling =
+        silent() ? std::max(params.rto_ceiling, kSilentCeiling) : params.rto_ceiling;
+    return std::min({base * (int64_t{1} << shift), std::max(base, ceiling),
                      std::max(base * 2, backoff_limit_)});
   }
+  // So many timeouts came in a row that the peer seems gone: one packet at a time asks for it, ever
+  // more rarely, whatever the ceiling is, so that a short one does not fill the network.
+  [[nodiscard]] bool silent() const { return backoff_ >= kSilentAfter; }
 
  private:
   // A timeout is doubled at most this often.
   static constexpr uint32_t kBackoffShiftMax = 16;
+  static constexpr uint32_t kSilentAfter = 8;
+  static constexpr Duration kSilentCeiling = Duration::ms(500);
 
   Time base_;
   uint32_t backoff_ = 0;

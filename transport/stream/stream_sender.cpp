@@ -325,6 +325,7 @@ StreamSender::Choice StreamSender::choose(bool has_new) const {
   if (paused()) return {};
   if (probe_.due > 0 && !idle()) return {Choice::Kind::kProbe, probe_.head ? una() : probe_psn()};
   if (asking_) return {};
+  if (rto_.silent() && recovery_.exact() && in_flight() > 0) return {};
   if (gate_.open(facts())) {
     if (const std::optional<Psn> lost = recovery_.next(board_)) {
       return {Choice::Kind::kRetransmit, *lost};

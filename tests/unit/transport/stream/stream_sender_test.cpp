@@ -347,6 +347,27 @@ TEST(StreamSender, AQuestionToAnUnreadyReceiverIsAskedUntilTheHeadOfLineMoves) {
   EXPECT_EQ(t.last.kind, Kind::kNew) << "it moved";
 }
 
+TEST(StreamSender, APeerThatStaysSilentIsAskedByOnePacketEverMoreRarely) {
+  Params p = params_with(64);
+  p.timeout_shrinks_window = false;
+  p.rto_ceiling = p.rto_floor;  // 500 us
+  Sender s(p);
+  s.send();
+  int packets = 0;
+  int timeouts = 0;
+  const Time start = s.now;
+  while (s.now - start < Duration::s(17)) {
+    s.now = s.sender.next_deadline(true);
+    s.sender.on_deadline(s.now);
+    packets += s.send();
+    ++timeouts;
+  }
+  EXPECT_LT(timeouts, 60);
+  EXPECT_LE(packets, 8 * 64 + 60);
+  s.ack(64, 63);
+  EXPECT_EQ(s.send(), 64) << "it is back";
+}
+
 TEST(StreamSender, AReceiverThatWasNotReadyIsSentNothingElseBeforeItTakesTheHead) {
   Sender s(params_with(8));
   s.send(2);
