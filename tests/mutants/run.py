@@ -5,7 +5,7 @@ port in small ways and asserts that their tests find each breakage.
 The swarm has to find what breaks a promise of the mode `mp`. What only slows a connection down, or
 chooses a worse path, breaks no promise that the swarm knows: that is for the transport's unit
 tests, and so are the standard's connections. Single rules of the standard are for the conformance
-scripts.
+scripts. The exploration of all states has a few mutants of its own, which show that it can fail.
 
 A mutant is an exact replacement in a copy of transport/, or of dataplane/cm/, dataplane/mgmt/,
 dataplane/daemon/, dataplane/worker/ or dataplane/port/, whose own unit tests have to find it. Only
@@ -26,6 +26,7 @@ import time
 from mutants import MUTANTS as SENDER_MUTANTS
 from mutants_cm import MUTANTS as CM_MUTANTS
 from mutants_daemon import MUTANTS as DAEMON_MUTANTS
+from mutants_explore import MUTANTS as EXPLORE_MUTANTS
 from mutants_mgmt import MUTANTS as MGMT_MUTANTS
 from mutants_mp import MUTANTS as MP_MUTANTS
 from mutants_port import MUTANTS as PORT_MUTANTS
@@ -37,9 +38,16 @@ from mutants_worker import MUTANTS as WORKER_MUTANTS
 
 MUTANTS = RECEIVE_MUTANTS + SENDER_MUTANTS + MP_MUTANTS
 MUTANTS += ROCE_MUTANTS + RULE_MUTANTS + WINDOW_MUTANTS + CM_MUTANTS + DAEMON_MUTANTS
-MUTANTS += MGMT_MUTANTS + WORKER_MUTANTS + PORT_MUTANTS
+MUTANTS += MGMT_MUTANTS + WORKER_MUTANTS + PORT_MUTANTS + EXPLORE_MUTANTS
 
 SECONDS_MAX = 240
+
+# What the exploration is run with, until it finds something.
+SEARCHES = (
+    ["--messages", "write3,send2,read1", "--duplicate-packets", "0", "--duplicate-acks", "0"],
+    ["--placement", "relaxed", "--states", "200000"],
+    ["--mode", "roce", "--states", "200000"],
+)
 
 # By killer; of all others it is transport/.
 SOURCES = {
@@ -60,6 +68,7 @@ def parse_arguments():
     parser.add_argument("--link", nargs="*", default=[], help="libraries of the system")
     parser.add_argument("--unit-tests", required=True, help="the unit tests of the transport")
     parser.add_argument("--unit-libs", required=True, nargs="+", help="what they need")
+    parser.add_argument("--explore-libs", required=True, nargs="+", help="exploration and below")
     parser.add_argument("--conformance-libs", required=True, nargs="+", help="the scripts' runner")
     parser.add_argument("--scripts", required=True, help="the directory of the scripts")
     parser.add_argument("--cm-tests", required=True, help="the unit tests of the CM agent")
@@ -140,7 +149,8 @@ def build(arguments, mutant, directory):
         command += ["-Wl,--start-group", *arguments.conformance_libs, "-Wl,--end-group", "-lgtest"]
         command += ["-l" + library for library in arguments.link]
     else:
-        command += arguments.libs + ["-l" + library for library in arguments.link]
+        libs = arguments.explore_libs if mutant.killer == "explore" else arguments.libs
+        command += libs + ["-l" + library for library in arguments.link]
     subprocess.run(command, check=True, capture_output=True, text=True)
     return program
 
@@ -169,6 +179,21 @@ def hunt(program, seeds):
     return run.returncode == 1 and "replay:" in run.stdout, last
 
 
+def hunt_by_exploring(program):
+    """(found something, the finding's line)."""
+    for search in SEARCHES:
+        try:
+            run = subprocess.run(
+                [str(program), *search], capture_output=True, text=True, timeout=SECONDS_MAX
+            )
+        except subprocess.TimeoutExpired:
+            return False, "too slow"
+        lines = [line for line in run.stdout.splitlines() if line.startswith("explore:")]
+        if run.returncode == 1 and "replay:" in run.stdout:
+            return True, (lines or ["nothing"])[-1]
+    return False, "nothing"
+
+
 def try_mutant(arguments, mutant):
     directory = arguments.work / mutant.name
     started = time.monotonic()
@@ -178,6 +203,8 @@ def try_mutant(arguments, mutant):
             killed, finding = hunt_by_tests(program, "--gtest_fail_fast")
         elif mutant.killer == "conformance":
             killed, finding = hunt_by_tests(program, arguments.scripts, "--gtest_brief=1")
+        elif mutant.killer == "explore":
+            killed, finding = hunt_by_exploring(program)
         else:
             killed, finding = hunt(program, arguments.seeds)
     except subprocess.CalledProcessError as error:
