@@ -36,11 +36,16 @@ struct Alternatives {
   }
 
  private:
-  template <size_t... I, class... Args>
-  static Any make_at(size_t which, std::index_sequence<I...>, const Args&... args) {
-    Any out(std::in_place_index<0>, args...);
-    ((which == I ? void(out.template emplace<I>(args...)) : void()), ...);
-    return out;
+  // Each alternative is made in its place: what emplace() would copy has unused bytes, of which
+  // compilers warn.
+  template <size_t kFirst, size_t... kRest, class... Args>
+  static Any make_at(size_t which, std::index_sequence<kFirst, kRest...>, const Args&... args) {
+    if (which == kFirst) return Any(std::in_place_index<kFirst>, args...);
+    return make_at(which, std::index_sequence<kRest...>(), args...);
+  }
+  template <class... Args>
+  static Any make_at(size_t, std::index_sequence<>, const Args&... args) {
+    return Any(std::in_place_index<0>, args...);
   }
 };
 
