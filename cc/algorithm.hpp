@@ -46,11 +46,14 @@ struct LossSample {
   uint16_t vp = 0;  // virtual path of the packet; 0: unknown
 };
 
-// What an algorithm begins with. A stream gives the first two, a connection the last.
+// What an algorithm begins with. A stream gives the first two, a connection the others.
 struct Setup {
   uint32_t initial_packets = 1;
   uint32_t max_packets = 1;
   uint64_t link_bps = 0;
+  Duration base_rtt = {};  // of the empty network; zero: the smallest sample
+  Duration rtt_low = {};   // TIMELY: below it the rate grows
+  Duration rtt_high = {};  // TIMELY: above it the rate falls
 };
 
 inline constexpr Fixed16 kNoWindow = Fixed16::max();
@@ -100,7 +103,8 @@ inline constexpr bool kHearsAsNamed = (HearsSlowPaths<A> || !requires { &A::on_s
 //   kName               its name in configurations and scenarios
 //   A(setup)
 //   reset()             the connection begins, or restarts
-//   on_ack(sample)      stream: an acknowledgement of something new
+//   on_ack(sample)      stream: an acknowledgement of something new. Connection: one that gives an
+//                       RTT; the sample has the time, the RTT, the path and the mark only
 //   on_loss(sample)     stream: a packet is lost
 //   on_timeout(now)     stream: once for each silence
 //   on_cnp(now)         connection: a congestion notification packet came
@@ -162,6 +166,14 @@ inline constexpr bool kSetsWindow =
 template <class A>
 inline constexpr bool kSetsRate =
     !std::is_same_v<decltype(&A::rate_bps), decltype(&AlgorithmDefaults::rate_bps)>;
+
+// What an algorithm listens to; nothing is gathered for one that has the default.
+template <class A>
+inline constexpr bool kHearsAcks =
+    !std::is_same_v<decltype(&A::on_ack), decltype(&AlgorithmDefaults::on_ack)>;
+template <class A>
+inline constexpr bool kHearsCnps =
+    !std::is_same_v<decltype(&A::on_cnp), decltype(&AlgorithmDefaults::on_cnp)>;
 
 // A window between one packet and its maximum.
 class PlainWindow : public AlgorithmDefaults {

@@ -14,6 +14,7 @@
 #include "cc/dctcp_window.hpp"
 #include "cc/mp_window.hpp"
 #include "cc/no_limit.hpp"
+#include "cc/timely_rate.hpp"
 
 namespace mprdma::cc {
 
@@ -25,7 +26,9 @@ namespace mprdma::cc {
   W(kAimd, AimdWindow)          \
   R(kNone, NoLimit)             \
   R(kDcqcnPaper, DcqcnPaper)    \
-  R(kDcqcnTuned, DcqcnTuned)
+  R(kDcqcnTuned, DcqcnTuned)    \
+  R(kTimely, Timely)            \
+  R(kTimelyPatched, TimelyPatched)
 
 #define MPRDMA_OTHER_(enumerator, type)
 
@@ -39,6 +42,24 @@ using RateControls = Alternatives<void MPRDMA_ALGORITHMS(MPRDMA_OTHER_, MPRDMA_A
   static_assert(Algorithm<type> && kSetsWindow<type> && !kSetsRate<type>);
 #define MPRDMA_CHECK_RATE_(enumerator, type) static_assert(Algorithm<type> && !kSetsWindow<type>);
 MPRDMA_ALGORITHMS(MPRDMA_CHECK_WINDOW_, MPRDMA_CHECK_RATE_)
+
+// Whether a rate controller answers acknowledgements or marks; for those who have no object of it.
+#define MPRDMA_HEARS_ACKS_(enumerator, type) \
+  case RateControl::enumerator:              \
+    return kHearsAcks<type>;
+#define MPRDMA_HEARS_CNPS_(enumerator, type) \
+  case RateControl::enumerator:              \
+    return kHearsCnps<type>;
+constexpr bool hears_acks(RateControl which) {
+  switch (which) { MPRDMA_ALGORITHMS(MPRDMA_OTHER_, MPRDMA_HEARS_ACKS_) }
+  return false;
+}
+constexpr bool hears_cnps(RateControl which) {
+  switch (which) { MPRDMA_ALGORITHMS(MPRDMA_OTHER_, MPRDMA_HEARS_CNPS_) }
+  return false;
+}
+#undef MPRDMA_HEARS_ACKS_
+#undef MPRDMA_HEARS_CNPS_
 #undef MPRDMA_CHECK_WINDOW_
 #undef MPRDMA_CHECK_RATE_
 #undef MPRDMA_OTHER_

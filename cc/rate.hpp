@@ -24,6 +24,10 @@ class Rate {
   void on_sent(Time now, uint32_t bytes) {
     dispatch([=](auto& control) { control.on_sent(now, bytes); });
   }
+  // Told only to a controller that hears_acks().
+  void on_ack(const AckSample& sample) {
+    dispatch([&](auto& control) { control.on_ack(sample); });
+  }
   void on_deadline(Time now) {
     dispatch([=](auto& control) { control.on_deadline(now); });
   }

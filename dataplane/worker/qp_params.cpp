@@ -172,7 +172,7 @@ mprdma_abi_transport_mode mode_of(const Params& params) {
 bool answers_marks(const QpContext& qp) {
   if (qp.mode != MPRDMA_ABI_MODE_ROCE) return true;
   const bool reliable = qp.type != MPRDMA_ABI_QP_UC && qp.type != MPRDMA_ABI_QP_UD;
-  return reliable && qp.qp.params().congestion != transport::Congestion::kNone;
+  return reliable && cc::hears_cnps(qp.qp.params().congestion);
 }
 
 void settle_link(const PortInfo& port, Params* params) {

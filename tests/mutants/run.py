@@ -7,11 +7,11 @@ chooses a worse path, breaks no promise that the swarm knows: that is for the tr
 tests, and so are the standard's connections. Single rules of the standard are for the conformance
 scripts. The exploration of all states has a few mutants of its own, which show that it can fail.
 
-A mutant is an exact replacement in a copy of transport/, or of dataplane/cm/, dataplane/mgmt/,
+A mutant is an exact replacement in a copy of transport/, or of cc/, dataplane/cm/, dataplane/mgmt/,
 dataplane/daemon/, dataplane/worker/ or dataplane/port/, whose own unit tests have to find it. Only
-files that it touches are compiled again and linked in front of the library. A text that is not
-there exactly once is an error, also of a mutant that is not tried (--one-of), so that the list
-stays true to the code.
+files that it touches are compiled again and linked in front of the library; of cc/, which has
+headers only, the unit test itself. A text that is not there exactly once is an error, also of a
+mutant that is not tried (--one-of), so that the list stays true to the code.
 """
 
 import argparse
@@ -24,6 +24,7 @@ import sys
 import time
 
 from mutants import MUTANTS as SENDER_MUTANTS
+from mutants_cc import MUTANTS as CC_MUTANTS
 from mutants_cm import MUTANTS as CM_MUTANTS
 from mutants_daemon import MUTANTS as DAEMON_MUTANTS
 from mutants_explore import MUTANTS as EXPLORE_MUTANTS
@@ -38,7 +39,7 @@ from mutants_worker import MUTANTS as WORKER_MUTANTS
 
 MUTANTS = RECEIVE_MUTANTS + SENDER_MUTANTS + MP_MUTANTS
 MUTANTS += ROCE_MUTANTS + RULE_MUTANTS + WINDOW_MUTANTS + CM_MUTANTS + DAEMON_MUTANTS
-MUTANTS += MGMT_MUTANTS + WORKER_MUTANTS + PORT_MUTANTS + EXPLORE_MUTANTS
+MUTANTS += MGMT_MUTANTS + WORKER_MUTANTS + PORT_MUTANTS + EXPLORE_MUTANTS + CC_MUTANTS
 
 SECONDS_MAX = 240
 
@@ -51,6 +52,7 @@ SEARCHES = (
 
 # By killer; of all others it is transport/.
 SOURCES = {
+    "cc": "cc",
     "cm": "dataplane/cm",
     "daemon": "dataplane/daemon",
     "mgmt": "dataplane/mgmt",
@@ -138,10 +140,12 @@ def build(arguments, mutant, directory):
         command += ["-I" + str(directory), "-I" + str(arguments.root)]
         command += ["-c", str(target / file), "-o", objects[-1]]
         subprocess.run(command, check=True, capture_output=True, text=True)
-    program = directory / mutant.killer
+    program = directory / "killer"
     command = arguments.cxx.split() + ["-o", str(program)] + objects
     tests = unit_tests_of(arguments, mutant)
-    if tests is not None:
+    if mutant.killer == "cc":
+        command += [arguments.libs[-1], "-lgtest_main", "-lgtest", "-lpthread"]
+    elif tests is not None:
         command += ["-Wl,--whole-archive", tests[0], "-Wl,--no-whole-archive"]
         command += ["-Wl,--start-group", *tests[1], "-Wl,--end-group"]
         command += ["-lgtest_main", "-lgtest", "-lpthread", "-ldl"]
@@ -199,7 +203,7 @@ def try_mutant(arguments, mutant):
     started = time.monotonic()
     try:
         program = build(arguments, mutant, directory)
-        if unit_tests_of(arguments, mutant) is not None:
+        if mutant.killer == "cc" or unit_tests_of(arguments, mutant) is not None:
             killed, finding = hunt_by_tests(program, "--gtest_fail_fast")
         elif mutant.killer == "conformance":
             killed, finding = hunt_by_tests(program, arguments.scripts, "--gtest_brief=1")

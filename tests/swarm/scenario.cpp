@@ -274,6 +274,17 @@ void make_heavy(Scenario& s, Prng prng) {
   }
 }
 
+// Draws a controller that follows the round trip: every fourth run has one. Its least rate, a
+// thousandth of the link, is that of a slow network here.
+void draw_rate(Prng prng, transport::Params& p) {
+  using transport::Congestion;
+  if (!prng.chance(1, 4)) return;
+  p.congestion = prng.chance(1, 2) ? Congestion::kTimely : Congestion::kTimelyPatched;
+  p.link_mbps = static_cast<uint32_t>(log_uniform(prng, 100'000, 1'000'000));
+  p.timely_low = log_duration(prng, Duration::us(1), Duration::us(500));
+  p.timely_high = p.timely_low + log_duration(prng, Duration::us(1), Duration::ms(2));
+}
+
 // Turns the run into one between connections of the standard.
 void make_roce(Scenario& s, Prng prng) {
   s.protocol = transport::Protocol::kRoce;
@@ -283,6 +294,7 @@ void make_roce(Scenario& s, Prng prng) {
       side.params = transport::Params::roce();
       side.params.window_max = static_cast<uint32_t>(prng.range(1, 64));
       side.params.rto_floor = drawn.rto_floor;
+      draw_rate(prng.split("rate"), side.params);
       side.relaxed_target = side.relaxed_sink = false;
       side.sync_ppm = 0;
     }

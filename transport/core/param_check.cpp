@@ -16,6 +16,7 @@ ParamFault find_relation_fault(const Params& p) {
   if (p.loss_trigger > p.window_slots) return {"loss_trigger", "exceeds", "window_slots"};
   if (p.reorder_delta > p.window_slots) return {"reorder_delta", "exceeds", "window_slots"};
   if (p.rto_ceiling < p.rto_floor) return {"rto_ceiling_us", "is below", "rto_floor_us"};
+  if (p.timely_high < p.timely_low) return {"timely_high_us", "is below", "timely_low_us"};
   // The paper's sweep is driven by what acknowledgements clock out.
   if (p.recovery == Recovery::kPaper && !is_clocked(p.path_policy)) {
     return {"recovery", "= \"paper\" needs", "path_policy \"ack-clocked\" or \"recycled\""};

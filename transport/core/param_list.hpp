@@ -132,7 +132,17 @@ inline constexpr uint32_t kRoceSpanMax = 65'536;
     "the congestion control that limits the rate of a connection; in mode `mp` beside the "        \
     "windows")                                                                                     \
   X(uint32_t, link_mbps, "link_mbps", 0, kLink, Range::mbps(1, 1'000'000).or_zero(), "DCQCN 3.1",  \
-    "rate of the host's link, at which DCQCN begins; 0: the rate that the port reports")
+    "rate of the host's link, at which DCQCN begins; 0: the rate that the port reports")           \
+  X(Duration, base_rtt, "base_rtt_us", Duration::zero(), kDevice,                                  \
+    Range::microseconds(1, 100'000).or_zero(), "TIMELY algorithm 1",                               \
+    "round trip of the empty network, from which a control by delay counts; 0: the smallest that " \
+    "the connection has measured")                                                                 \
+  X(Duration, timely_low, "timely_low_us", Duration::us(50), kDevice,                              \
+    Range::microseconds(1, 100'000), "TIMELY algorithm 1; CoNEXT 2016",                            \
+    "T_low: below this round trip TIMELY always raises the rate")                                  \
+  X(Duration, timely_high, "timely_high_us", Duration::us(500), kDevice,                           \
+    Range::microseconds(1, 1'000'000), "TIMELY algorithm 1; CoNEXT 2016",                          \
+    "T_high: above this round trip TIMELY always lowers the rate; not below T_low")
 
 // The presets of design 3: X(enumerator, name, expression that makes it). The functions of Params
 // (params.hpp) that the expressions call hold each preset's differences.

@@ -55,9 +55,10 @@ struct Params {
   // RoCE with congestion control: the limit is the rate, not the window.
   static constexpr Params roce_with(Congestion congestion);
 
-  // Sets the congestion control. In the mode roce it also sets the preset, and raises window_max to
-  // kDcqcnWindow unless `which` is kNone, so a caller sets its own window_max afterwards; nothing
-  // lowers the window again. In the mode mp it sets nothing else: windows and the rate both hold.
+  // Sets the congestion control. In the mode roce it also sets the preset (that of a controller
+  // without one of its own is roce), and raises window_max to kRateWindow unless `which` is kNone,
+  // so a caller sets its own window_max afterwards; nothing lowers the window again. In the mode mp
+  // it sets nothing else: windows and the rate both hold.
   constexpr void set_congestion(Congestion which);
   // Sets the values that follow from single parameters; called after those were set.
   constexpr void settle();
@@ -116,9 +117,10 @@ constexpr Params Params::roce() {
   return p;
 }
 
-// DCQCN's paper has no window. This one, in packets, exceeds what a network holds of one flow (a
-// bandwidth-delay product and a port's buffer of 1 MB), so that the rate stays the limit.
-inline constexpr uint32_t kDcqcnWindow = 1024;
+// The papers of the rate controllers have no window. This one, in packets, exceeds what a network
+// holds of one flow (a bandwidth-delay product and a port's buffer of 1 MB), so that the rate stays
+// the limit.
+inline constexpr uint32_t kRateWindow = 1024;
 
 constexpr Params Params::roce_with(Congestion congestion) {
   Params p = roce();
@@ -129,10 +131,10 @@ constexpr Params Params::roce_with(Congestion congestion) {
 constexpr void Params::set_congestion(Congestion which) {
   congestion = which;
   if (protocol != Protocol::kRoce) return;
-  if (which != Congestion::kNone && window_max < kDcqcnWindow) window_max = kDcqcnWindow;
-  preset = which == Congestion::kNone         ? Preset::kRoce
-           : which == Congestion::kDcqcnPaper ? Preset::kDcqcnPaper
-                                              : Preset::kDcqcnTuned;
+  if (which != Congestion::kNone && window_max < kRateWindow) window_max = kRateWindow;
+  preset = which == Congestion::kDcqcnPaper   ? Preset::kDcqcnPaper
+           : which == Congestion::kDcqcnTuned ? Preset::kDcqcnTuned
+                                              : Preset::kRoce;
 }
 
 constexpr void Params::settle() {

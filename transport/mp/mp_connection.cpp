@@ -43,9 +43,26 @@ RxVerdict MpConnection::on_packet(Time now, const wire::Packet& packet, FrameHan
   if (packet.ce) [[unlikely]]
     notify_congestion(now, packet);
   const RxVerdict verdict = dispatch(now, packet, frame, actions);
-  if (woken || cnp_due_ || pace_.controlled()) [[unlikely]]
+  if (woken || cnp_due_ || pace_.controlled()) [[unlikely]] {
+    if (pace_.hears_acks()) hear_round_trip(now, packet);
     core_.changes = kAllChanged;
+  }
   return verdict;
+}
+
+// Tells the rate controller of an acknowledgement, which was taken already: an old one says nothing
+// of the network now.
+void MpConnection::hear_round_trip(Time now, const wire::Packet& packet) {
+  const wire::MpAckExt& ext = packet.mp_ack;
+  if (packet.info().stream != wire::PacketStream::kAck) return;
+  if ((ext.flags & wire::kMpAckSackValid) == 0 || ext.nack != wire::NackCode::kNone) return;
+  const bool of_response = (ext.flags & wire::kMpAckResponseStream) != 0;
+  const StreamSender& sender = of_response ? responder_.response_sender() : requester_.sender();
+  if (sender.last_progress() != now) return;
+  const Duration rtt = RttEstimator::sample_of(now, ext.echoed_timestamp, ext.delay_us);
+  if (rtt == Duration::zero()) return;
+  pace_.on_ack(
+      {.now = now, .rtt = rtt, .vp = packet.vp, .ece = (ext.flags & wire::kMpAckEce) != 0});
 }
 
 RxVerdict MpConnection::dispatch(Time now, const wire::Packet& packet, FrameHandle frame,

@@ -130,6 +130,7 @@ class MpConnection : public ConnectionDefaults {
     return receives_packets(core_.state) || (core_.state == QpState::kErr && responder_.refused());
   }
   void notify_congestion(Time now, const wire::Packet& packet);
+  void hear_round_trip(Time now, const wire::Packet& packet);
   [[nodiscard]] StreamStats with_rate(const StreamSender& sender) const {
     StreamStats stats = sender.stats();
     stats.rate_bps = pace_.rate_bps();

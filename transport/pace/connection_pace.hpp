@@ -27,7 +27,11 @@ class ConnectionPace {
   void reset(const Params& params) {
     pacer_ = Pacer();
     on_ = params.congestion != Congestion::kNone;
-    rate_ = cc::Rate(params.congestion, {.link_bps = uint64_t{params.link_mbps} * 1'000'000});
+    hears_acks_ = cc::hears_acks(params.congestion);
+    rate_ = cc::Rate(params.congestion, {.link_bps = uint64_t{params.link_mbps} * 1'000'000,
+                                         .base_rtt = params.base_rtt,
+                                         .rtt_low = params.timely_low,
+                                         .rtt_high = params.timely_high});
     pacer_.follow(Time(), rate_.bps());
     cnp_interval_ = rate_.cnp_interval();
     next_cnp_ = cnp_interval_ == Duration::infinite() ? Time::never() : Time();
@@ -48,6 +52,12 @@ class ConnectionPace {
   void on_cnp(Time now) {
     rate_.on_cnp(now);
     pacer_.follow(now, rate_.bps());
+  }
+  // True if the controller wants to be told of round trips.
+  [[nodiscard]] bool hears_acks() const { return hears_acks_; }
+  void on_ack(const cc::AckSample& sample) {
+    rate_.on_ack(sample);
+    pacer_.follow(sample.now, rate_.bps());
   }
   // Accounts for any packet that has left.
   void on_sent(Time now, const wire::Packet& packet) {
@@ -85,6 +95,7 @@ class ConnectionPace {
   cc::Rate rate_;
   Duration cnp_interval_ = Duration::infinite();
   bool on_ = false;
+  bool hears_acks_ = false;
   Time next_cnp_ = Time::never();  // no CNP is made before; off: never
 };
 

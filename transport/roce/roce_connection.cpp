@@ -31,8 +31,15 @@ RxVerdict RoceConnection::on_packet(Time now, const wire::Packet& packet, FrameH
     responder_.on_request(packet, frame, actions);
   } else {
     requester_.on_packet(now, packet, frame, actions);
+    if (pace_.hears_acks()) [[unlikely]]
+      hear_round_trip(now, packet);
   }
   return RxVerdict::kDone;
+}
+
+void RoceConnection::hear_round_trip(Time now, const wire::Packet& packet) {
+  const Duration rtt = requester_.take_round_trip();
+  if (rtt > Duration::zero()) pace_.on_ack({.now = now, .rtt = rtt, .vp = packet.vp});
 }
 
 // DCQCN's notification point (paper 3.1): a CNP leaves at once, and at most one in an interval.

@@ -21,6 +21,8 @@ void RoceRequester::enter_rts() {
   sends_.renew_rnr_retries();
   timeouts_ = since_ack_req_ = 0;
   asked_again_ = false;
+  times_ = cc::hears_acks(core_.config.params.congestion);
+  round_trips_.forget();
   stats_ = {};
 }
 
@@ -104,6 +106,8 @@ bool RoceRequester::poll_new(TxPacket& out) {
   if (sends_.next_packet() == 0) begin();
   if (!fill(sends_.next_index(), sends_.next_packet(), out)) return false;
   out.header.psn = snd_max_;
+  if (times_) [[unlikely]]
+    time_new(work, out.header);
   const uint32_t psns = is_answered(work.opcode) ? work.packets : 1;
   snd_max_ += psns;
   snd_nxt_ = snd_max_;
@@ -115,6 +119,13 @@ bool RoceRequester::poll_new(TxPacket& out) {
   }
   count_sent(false);
   return true;
+}
+
+// An acknowledgement behind a READ waits for the response, and says nothing of the network.
+void RoceRequester::time_new(const Work& work, const wire::Packet& header) {
+  if (header.ack_req && !is_answered(work.opcode) && !sends_.has_reads()) {
+    round_trips_.note(now_, header.psn);
+  }
 }
 
 void RoceRequester::count_sent(bool retransmission) {
@@ -242,6 +253,7 @@ bool RoceRequester::consume_retry() {
 
 void RoceRequester::go_back(Cause cause) {
   cause_ = cause;
+  round_trips_.forget();
   snd_nxt_ = una_;
   since_ack_req_ = kAckReqInterval;  // a repeated packet should be answered at once
   if (const Trace trace = core_.trace(); trace.on()) [[unlikely]] {

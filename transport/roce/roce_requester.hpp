@@ -14,8 +14,10 @@
 #include <cstdint>
 #include <iterator>
 #include <string_view>
+#include <utility>
 
 #include "transport/core/stats.hpp"
+#include "transport/roce/round_trips.hpp"
 #include "transport/work/qp_core.hpp"
 #include "transport/work/send_queue.hpp"
 
@@ -52,6 +54,10 @@ class RoceRequester {
   [[nodiscard]] bool failed() const { return sends_.failed(); }
   [[nodiscard]] Time next_deadline() const;
 
+  // The round trip that the last packet taken has shown, once; zero: none. Only with a rate
+  // controller that hears of them.
+  Duration take_round_trip() { return std::exchange(round_trip_, Duration::zero()); }
+
   [[nodiscard]] uint32_t outstanding() const { return sends_.size(); }
   // Outstanding local work that has run.
   [[nodiscard]] uint32_t local_work_done() const { return sends_.local_work_done(); }
@@ -82,6 +88,7 @@ class RoceRequester {
   void begin();
   bool poll_retransmission(TxPacket& out);
   bool poll_new(TxPacket& out);
+  void time_new(const Work& work, const wire::Packet& header);
   bool fill(uint32_t index, uint32_t packet_index, TxPacket& out);
   bool asks_for_ack(bool last);
   void count_sent(bool retransmission);
@@ -123,6 +130,9 @@ class RoceRequester {
   Time deadline_ = Time::never();   // expiry of the transport timer
   Time rnr_until_ = Time::never();  // no packet is sent before this time
   Time now_;                        // of the call in progress
+  bool times_ = false;              // round trips are measured
+  RoundTrips round_trips_;
+  Duration round_trip_;  // the last sample
   StreamStats stats_;
 };
 

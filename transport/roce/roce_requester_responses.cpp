@@ -45,6 +45,8 @@ void RoceRequester::on_ack(const wire::Packet& packet) {
   switch (packet.aeth.kind()) {
     case AethKind::kAck:
       ++counters.acks_received;
+      if (times_) [[unlikely]]
+        round_trip_ = round_trips_.take(now_, packet.psn);
       acknowledge(packet.psn + 1);
       break;
     case AethKind::kRnrNak:

@@ -21,15 +21,17 @@ class RttEstimator {
   // ignored, because the echo is of another clock, or nobody knows how long it was kept.
   Duration on_echo(Time now, uint32_t echo, uint32_t kept_us = 0) {
     uint32_t sample_ns = static_cast<uint32_t>(now.ns()) - echo;
-    if (sample_ns > static_cast<uint32_t>(INT32_MAX) || kept_us >= wire::kMpAckDelayMax) {
-      return Duration::zero();
-    }
+    if (!is_sample(sample_ns, kept_us)) return Duration::zero();
     note_largest(now, sample_ns);
-    // A peer may claim more than there was.
-    const uint32_t kept_ns = kept_us * 1000;
-    if (kept_ns < sample_ns) sample_ns -= kept_ns;
+    sample_ns = without_wait(sample_ns, kept_us);
     add(sample_ns);
     return Duration::ns(sample_ns);
+  }
+  // The sample of on_echo() alone.
+  static Duration sample_of(Time now, uint32_t echo, uint32_t kept_us) {
+    const uint32_t sample_ns = static_cast<uint32_t>(now.ns()) - echo;
+    if (!is_sample(sample_ns, kept_us)) return Duration::zero();
+    return Duration::ns(without_wait(sample_ns, kept_us));
   }
 
   // True once there was a sample.
@@ -53,6 +55,14 @@ class RttEstimator {
   static constexpr int64_t kSrttWeight = 8;
   static constexpr int64_t kRttvarWeight = 4;
 
+  static bool is_sample(uint32_t sample_ns, uint32_t kept_us) {
+    return sample_ns <= static_cast<uint32_t>(INT32_MAX) && kept_us < wire::kMpAckDelayMax;
+  }
+  // A peer may claim more than there was.
+  static uint32_t without_wait(uint32_t sample_ns, uint32_t kept_us) {
+    const uint32_t kept_ns = kept_us * 1000;
+    return kept_ns < sample_ns ? sample_ns - kept_ns : sample_ns;
+  }
   void note_largest(Time now, uint32_t sample_ns) {
     if (now - period_start_ >= Duration::ns(srtt_ns_ * kPeriodRtts) || !measured_) [[unlikely]] {
       period_start_ = now;

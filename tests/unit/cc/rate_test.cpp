@@ -30,5 +30,19 @@ TEST(Rate, IsTheControllerThatWasAskedFor) {
   EXPECT_EQ(paper.bps(), kLink * 3 / 4);
 }
 
+TEST(Rate, OnlyTimelyHearsRoundTripsAndOnlyDcqcnHearsMarks) {
+  EXPECT_FALSE(hears_acks(RateControl::kNone) || hears_acks(RateControl::kDcqcnTuned));
+  EXPECT_TRUE(hears_acks(RateControl::kTimely) && hears_acks(RateControl::kTimelyPatched));
+  EXPECT_FALSE(hears_cnps(RateControl::kNone) || hears_cnps(RateControl::kTimely));
+  EXPECT_TRUE(hears_cnps(RateControl::kDcqcnPaper));
+  Rate rate(RateControl::kTimely, {.link_bps = kLink,
+                                   .base_rtt = Duration::us(20),
+                                   .rtt_low = Duration::us(50),
+                                   .rtt_high = Duration::us(500)});
+  EXPECT_EQ(rate.cnp_interval(), Duration::infinite());
+  rate.on_ack({.now = Time::from_ns(1'000), .rtt = Duration::ms(100)});
+  EXPECT_EQ(rate.bps(), kLink / 2);
+}
+
 }  // namespace
 }  // namespace mprdma::cc

@@ -123,7 +123,7 @@ TEST(ParamCheck, BoundsAreInTheRangeAndWhatIsBeyondThemIsNot) {
   const auto alpha = param_range(&Params::sync_alpha);
   EXPECT_TRUE(in_range(alpha, Fixed16::from_int(16)));
   EXPECT_FALSE(in_range(alpha, Fixed16::from_raw(Fixed16::kOneRaw * 16 + 1)));
-  EXPECT_FALSE(in_range(ParamRange::choice(), static_cast<Congestion>(3)));
+  EXPECT_FALSE(in_range(ParamRange::choice(), static_cast<Congestion>(kCongestionWords.size())));
 }
 
 TEST(ParamCheck, EveryRangeIsHeld) {
@@ -151,6 +151,8 @@ TEST(ParamCheck, TwoThatHaveToAgreeAreNamed) {
             "reorder_delta exceeds window_slots");
   EXPECT_EQ(fault([](Params& p) { p.rto_ceiling = Duration::ms(3); }),
             "rto_ceiling_us is below rto_floor_us");
+  EXPECT_EQ(fault([](Params& p) { p.timely_low = Duration::us(501); }),
+            "timely_high_us is below timely_low_us");
   for (const PathPolicy policy : {PathPolicy::kSingle, PathPolicy::kSpray}) {
     Params params = Params::mp_paper();
     params.path_policy = policy;
@@ -214,6 +216,9 @@ TEST(Params, CongestionControlBringsTheWindowThatItNeeds) {
   EXPECT_EQ(params.window_max, 1024u);
   params.set_congestion(Congestion::kNone);
   EXPECT_EQ(params.preset, Preset::kRoce);
+  params = Params::roce_with(Congestion::kTimelyPatched);
+  EXPECT_EQ(params.preset, Preset::kRoce) << "it has none of its own";
+  EXPECT_EQ(params.window_max, 1024u);
 }
 
 }  // namespace

@@ -50,6 +50,7 @@ TEST(RoceFlows, DeliverEachByteOnce) {
   expect_all_delivered(messages(Params::roce()));
   expect_all_delivered(messages(Params::roce_with(Congestion::kDcqcnPaper)));
   expect_all_delivered(messages(Params::roce_with(Congestion::kDcqcnTuned)));
+  expect_all_delivered(messages(Params::roce_with(Congestion::kTimelyPatched)));
 }
 
 TEST(RoceFlows, DeliverEachByteOnceWhenPathsLosePackets) {
@@ -152,6 +153,11 @@ TEST(RoceFlows, AreAskedForInToml) {
   ASSERT_EQ(parse("mode = \"roce\"\ncongestion = \"dcqcn-tuned\"\n", &scenario), "");
   EXPECT_EQ(params().window_max, 1024U);
   EXPECT_EQ(transport_name(params()), "dcqcn-tuned");
+  ASSERT_EQ(parse("mode = \"roce\"\ncongestion = \"timely\"\ntimely_high_us = 200\n", &scenario),
+            "");
+  EXPECT_EQ(params().window_max, 1024U);
+  EXPECT_EQ(params().timely_high, Duration::us(200));
+  EXPECT_EQ(transport_name(params()), "timely");
   ASSERT_EQ(parse("preset = \"dcqcn-paper\"\n", &scenario), "");
   EXPECT_EQ(params().congestion, Congestion::kDcqcnPaper);
   ASSERT_EQ(parse("preset = \"dcqcn-paper\"\nmode = \"roce\"\ncongestion = \"none\"\n", &scenario),
@@ -161,9 +167,9 @@ TEST(RoceFlows, AreAskedForInToml) {
 
 TEST(RoceFlows, MistakesInTomlAreSaid) {
   Scenario scenario;
-  EXPECT_EQ(parse("congestion = \"timely\"\n", &scenario),
+  EXPECT_EQ(parse("congestion = \"cubic\"\n", &scenario),
             "s.toml:7:14: [flow.transport] congestion: expected one of \"none\", \"dcqcn-paper\", "
-            "\"dcqcn-tuned\"");
+            "\"dcqcn-tuned\", \"timely\", \"timely-patched\"");
   EXPECT_EQ(parse("preset = \"mp-paper\"\nmode = \"roce\"\n", &scenario),
             "s.toml:8:8: [flow.transport] mode: expected the mode of the preset, or none");
   EXPECT_NE(parse("window_max = 1000\n", &scenario), "") << "the maps of mp have a width";
