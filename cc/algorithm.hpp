@@ -46,14 +46,15 @@ struct LossSample {
   uint16_t vp = 0;  // virtual path of the packet; 0: unknown
 };
 
-// What an algorithm begins with. A stream gives the first two, a connection the others.
+// What an algorithm begins with. A stream gives no thresholds of TIMELY, a connection no packets.
 struct Setup {
   uint32_t initial_packets = 1;
   uint32_t max_packets = 1;
   uint64_t link_bps = 0;
-  Duration base_rtt = {};  // of the empty network; zero: the smallest sample
-  Duration rtt_low = {};   // TIMELY: below it the rate grows
-  Duration rtt_high = {};  // TIMELY: above it the rate falls
+  Duration base_rtt = {};      // of the empty network; zero: the smallest sample
+  Duration target_delay = {};  // of queues; zero: as long as the base RTT
+  Duration rtt_low = {};       // TIMELY: below it the rate grows
+  Duration rtt_high = {};      // TIMELY: above it the rate falls
 };
 
 inline constexpr Fixed16 kNoWindow = Fixed16::max();

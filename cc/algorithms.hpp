@@ -14,6 +14,7 @@
 #include "cc/dctcp_window.hpp"
 #include "cc/mp_window.hpp"
 #include "cc/no_limit.hpp"
+#include "cc/swift_window.hpp"
 #include "cc/timely_rate.hpp"
 
 namespace mprdma::cc {
@@ -24,6 +25,7 @@ namespace mprdma::cc {
   W(kMp, MpWindow)              \
   W(kDctcp, DctcpWindow)        \
   W(kAimd, AimdWindow)          \
+  W(kSwift, SwiftWindow)        \
   R(kNone, NoLimit)             \
   R(kDcqcnPaper, DcqcnPaper)    \
   R(kDcqcnTuned, DcqcnTuned)    \

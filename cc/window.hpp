@@ -14,9 +14,7 @@ namespace mprdma::cc {
 
 class Window {
  public:
-  Window(WindowControl which, uint32_t initial_packets, uint32_t max_packets)
-      : control_(WindowControls::make(
-            which, Setup{.initial_packets = initial_packets, .max_packets = max_packets})) {
+  Window(WindowControl which, const Setup& setup) : control_(WindowControls::make(which, setup)) {
     dispatch([](auto&) {});
   }
 

@@ -13,6 +13,10 @@ def _mutant(name, file, test, old, new, why):
     return _make(name, file, old, new, why, rebuild=[f"../tests/unit/cc/{test}"])
 
 
+def _swift(name, *fields):
+    return _mutant("swift-" + name, "swift_window.hpp", "swift_window_test.cpp", *fields)
+
+
 def _timely(name, *fields):
     return _mutant("timely-" + name, "timely_rate.hpp", "timely_rate_test.cpp", *fields)
 
@@ -61,5 +65,35 @@ MUTANTS = [
         "    if (measures_) rtt_ = kNone;\n",
         "",
         "over a longer path, an empty queue looks full",
+    ),
+    _swift(
+        "cut-for-each-packet",
+        "    if (was_cut_ && now - last_cut_ < rtt_) return;\n",
+        "",
+        "one full queue cuts a window to one packet",
+    ),
+    _swift(
+        "one-target-for-all-windows",
+        "std::max<int64_t>(inverse - kInverseAtMost, 0)",
+        "int64_t{0}",
+        "an incast of many flows keeps no queue, and no fairness",
+    ),
+    _swift(
+        "cut-without-a-bound",
+        "std::min(share, kMostTaken)",
+        "share",
+        "a stall of a host empties the window",
+    ),
+    _swift(
+        "packets-of-silent-acknowledgements-are-lost",
+        "    acknowledged_ += ack.packets;\n",
+        "    acknowledged_ = ack.packets;\n",
+        "where one acknowledgement answers a run, the window grows too slowly",
+    ),
+    _swift(
+        "grows-for-an-application-that-rests",
+        "if (ack.may_grow()) set",
+        "set",
+        "after a pause the whole maximum leaves at once",
     ),
 ]

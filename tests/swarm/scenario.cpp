@@ -124,6 +124,14 @@ void draw_paths(Prng prng, transport::Params& p) {
   p.initial_rtt = drawn.initial_rtt;
 }
 
+// Draws a window that follows the delay: one in eight.
+void draw_delay_window(Prng prng, transport::Params& p) {
+  if (!prng.chance(1, 8)) return;
+  p.window_control = cc::WindowControl::kSwift;
+  if (prng.chance(1, 2)) p.base_rtt = log_duration(prng, Duration::us(1), Duration::ms(1));
+  if (prng.chance(1, 2)) p.target_delay = log_duration(prng, Duration::us(1), Duration::ms(1));
+}
+
 // Draws windows over their whole ranges, and times from the smallest value to one that a run can
 // wait for.
 transport::Params draw_params(Prng prng, uint32_t window_slots) {
@@ -154,6 +162,7 @@ transport::Params draw_params(Prng prng, uint32_t window_slots) {
   p.probe_floor = log_duration(prng, least(&Params::probe_floor), Duration::ms(5));
   p.initial_rtt = log_duration(prng, least(&Params::initial_rtt), Duration::ms(2));
   if (prng.split("window control").chance(1, 8)) p.window_control = cc::WindowControl::kDctcp;
+  draw_delay_window(prng.split("delay window"), p);
   draw_paths(prng.split("paths"), p);
   Prng follow = prng.split("follow");
   if (follow.chance(1, 4)) p.window_rtt = Duration::zero();

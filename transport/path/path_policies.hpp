@@ -6,6 +6,7 @@
 
 #include "base/alternatives.hpp"
 #include "transport/path/path_ack_clocked.hpp"
+#include "transport/path/path_plb.hpp"
 #include "transport/path/path_policy.hpp"
 #include "transport/path/path_recycled.hpp"
 #include "transport/path/path_repath.hpp"
@@ -22,7 +23,8 @@ namespace mprdma::transport {
   X(kRecycled, RecycledPaths)     \
   X(kSpray, SprayedPaths)         \
   X(kRotate, RotatedPaths)        \
-  X(kRepath, RepathedPath)
+  X(kRepath, RepathedPath)        \
+  X(kPlb, PlbPath)
 
 enum class PathPolicy : uint8_t { MPRDMA_PATH_POLICIES(MPRDMA_ENUMERATOR) };
 using PathPolicies = Alternatives<void MPRDMA_PATH_POLICIES(MPRDMA_ALTERNATIVE)>;

@@ -22,9 +22,12 @@ struct KeepsWhatItOwes : PlainWindow {
 };
 static_assert(Algorithm<AimdWindow> && !Algorithm<Misheard> && !Algorithm<KeepsWhatItOwes>);
 
+constexpr Duration kRtt = Duration::us(20);
+constexpr Setup kSetup = {.initial_packets = 16, .max_packets = 32};
+
 // Each control answers a hole with another window.
 uint32_t after_a_hole(WindowControl which) {
-  Window window(which, 16, 32);
+  Window window(which, kSetup);
   EXPECT_EQ(window.packets(), 16U);
   window.on_loss({.kind = LossKind::kHole});
   return window.exact().raw();
@@ -43,8 +46,8 @@ TEST(Window, EveryControlHasANameOfItsOwn) {
 }
 
 TEST(Window, SaysWhatItsControlSaysAfterEveryEvent) {
-  Window window(WindowControl::kMp, 16, 32);
-  MpWindow control({.initial_packets = 16, .max_packets = 32});
+  Window window(WindowControl::kMp, kSetup);
+  MpWindow control(kSetup);
   const auto same = [&] { return window.exact() == control.window(); };
   EXPECT_TRUE(same());
   window.on_ack({}), control.on_ack({});
@@ -67,8 +70,9 @@ TEST(Window, SaysWhatItsControlSaysAfterEveryEvent) {
 
 // Only MP-RDMA has rules for unused windows; every algorithm answers a slow path.
 TEST(Window, AnAlgorithmWithoutTheRulesOfMpRdmaIgnoresThem) {
-  for (const WindowControl which : {WindowControl::kDctcp, WindowControl::kAimd}) {
-    Window window(which, 16, 32);
+  for (const WindowControl which :
+       {WindowControl::kDctcp, WindowControl::kAimd, WindowControl::kSwift}) {
+    Window window(which, kSetup);
     window.on_unused_ack();
     EXPECT_EQ(window.packets(), 16U);
     EXPECT_EQ(window.owed(), Fixed16());
@@ -81,12 +85,12 @@ TEST(Window, AnAlgorithmWithoutTheRulesOfMpRdmaIgnoresThem) {
 
 TEST(Window, GrowsOnlyWhereItWasTheLimit) {
   for (const WindowControl which :
-       {WindowControl::kMp, WindowControl::kDctcp, WindowControl::kAimd}) {
-    Window window(which, 16, 32);
-    window.on_ack({.limited_by = LimitedBy::kApplication});
-    window.on_ack({.limited_by = LimitedBy::kWire});
+       {WindowControl::kMp, WindowControl::kDctcp, WindowControl::kAimd, WindowControl::kSwift}) {
+    Window window(which, kSetup);
+    window.on_ack({.rtt = kRtt, .limited_by = LimitedBy::kApplication});
+    window.on_ack({.rtt = kRtt, .limited_by = LimitedBy::kWire});
     EXPECT_EQ(window.exact(), Fixed16::from_int(16));
-    window.on_ack({.limited_by = LimitedBy::kWindow});
+    window.on_ack({.rtt = kRtt, .limited_by = LimitedBy::kWindow});
     EXPECT_GT(window.exact(), Fixed16::from_int(16));
   }
 }

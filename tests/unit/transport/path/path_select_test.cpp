@@ -133,5 +133,25 @@ TEST(PathSelector, ACongestedRoundIsHeard) {
   EXPECT_NE(next_path(s), kFixed);
 }
 
+TEST(PlbPath, LeavesAPathAfterTwelveCongestedRoundsInARow) {
+  PlbPath plb;
+  Prng prng(1);
+  const auto next = [&] { return plb.next(Time(), prng); };
+  plb.reset(kFixed);
+  for (int i = 0; i < 11; ++i) plb.on_round(true);
+  EXPECT_EQ(next(), kFixed);
+  plb.on_round(false);
+  for (int i = 0; i < 11; ++i) plb.on_round(true);
+  EXPECT_EQ(next(), kFixed) << "one good round: it counts anew";
+  plb.on_round(true);
+  const uint16_t other = next();
+  EXPECT_NE(other, kFixed);
+  EXPECT_EQ(next(), other);
+  plb.on_round(true);
+  EXPECT_EQ(next(), other);
+  plb.on_timeout(Time());
+  EXPECT_NE(next(), other);
+}
+
 }  // namespace
 }  // namespace mprdma::transport
