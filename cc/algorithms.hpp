@@ -14,6 +14,7 @@
 #include "cc/dctcp_window.hpp"
 #include "cc/mp_window.hpp"
 #include "cc/no_limit.hpp"
+#include "cc/nscc_window.hpp"
 #include "cc/swift_window.hpp"
 #include "cc/timely_rate.hpp"
 
@@ -26,6 +27,7 @@ namespace mprdma::cc {
   W(kDctcp, DctcpWindow)        \
   W(kAimd, AimdWindow)          \
   W(kSwift, SwiftWindow)        \
+  W(kNscc, NsccWindow)          \
   R(kNone, NoLimit)             \
   R(kDcqcnPaper, DcqcnPaper)    \
   R(kDcqcnTuned, DcqcnTuned)    \

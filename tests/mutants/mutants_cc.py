@@ -13,6 +13,10 @@ def _mutant(name, file, test, old, new, why):
     return _make(name, file, old, new, why, rebuild=[f"../tests/unit/cc/{test}"])
 
 
+def _nscc(name, *fields, file="nscc_window.hpp"):
+    return _mutant("nscc-" + name, file, "nscc_window_test.cpp", *fields)
+
+
 def _swift(name, *fields):
     return _mutant("swift-" + name, "swift_window.hpp", "swift_window_test.cpp", *fields)
 
@@ -65,6 +69,51 @@ MUTANTS = [
         "    if (measures_) rtt_ = kNone;\n",
         "",
         "over a longer path, an empty queue looks full",
+    ),
+    _nscc(
+        "cut-by-the-last-delay",
+        "    const int64_t mean_ns = mean_delay().count_ns();\n",
+        "    const int64_t mean_ns = 8 * base_.target().count_ns();\n",
+        "one burst on one of many paths cuts the window as a full network does",
+    ),
+    _nscc(
+        "cut-for-each-mark",
+        "    state_.may_cut = now + base_.rtt();\n",
+        "",
+        "one full queue cuts a window to one packet",
+    ),
+    _nscc(
+        "delay-of-a-host-is-congestion",
+        "!marked && delay > base_.target() ? base_.rtt() / 4 : delay",
+        "delay",
+        "where nothing marks, the next mark costs half of the window",
+    ),
+    _nscc(
+        "no-patience-in-quick-adapt",
+        "base.target() * kPatience",
+        "base.target()",
+        "every full queue is answered as a collapse",
+        file="quick_adapt.hpp",
+    ),
+    _nscc(
+        "quick-adapt-of-what-delivers",
+        " || arrived >= gate_",
+        "",
+        "a window that carries the network's rate is thrown away",
+        file="quick_adapt.hpp",
+    ),
+    _nscc(
+        "old-marks-count-again",
+        "    ignored_ = in_flight_;\n",
+        "",
+        "what was in flight at an adaptation is answered twice",
+        file="quick_adapt.hpp",
+    ),
+    _nscc(
+        "a-mark-without-delay-cuts",
+        "if (ack.ece && much)",
+        "if (ack.ece)",
+        "one full path of many slows all down",
     ),
     _swift(
         "cut-for-each-packet",

@@ -2,6 +2,8 @@
 // (SIGCOMM 2020), so N flows share C equally at the fix point of
 //   rtt = target(w),  w = C rtt / N,  target(w) = base + T + 5 T (1 / sqrt(w) - 1 / 10) / (1 /
 //   sqrt(0.1) - 1 / 10)
+// NSCC decreases only where mark and delay agree: with marks from the target's queue on, it stays
+// about that queue.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,13 +34,15 @@ struct Measured {
   double jain;
 };
 
-Measured run(WindowControl which, uint32_t flows) {
+Measured run(WindowControl which, uint32_t flows, bool marks) {
   Scenario scenario;
   DumbbellSpec spec;
   spec.pairs = flows;
   spec.access = LinkRate::gbps(kGbps);
   spec.bottleneck = LinkRate::gbps(kGbps);
   spec.base_rtt = SimSpan::us(static_cast<int64_t>(kBaseUs));
+  const auto mark_bytes = static_cast<uint32_t>(bytes_of_us(kTargetUs));
+  if (marks) spec.red = {.kmin_bytes = mark_bytes, .kmax_bytes = mark_bytes};
   make_dumbbell(spec, &scenario);
   scenario.duration = SimSpan::ms(200);
   scenario.warm_up = SimSpan::ms(100);
@@ -49,6 +53,8 @@ Measured run(WindowControl which, uint32_t flows) {
     flow.params.window_max = transport::kSendSpanMax;
     flow.params.base_rtt = Duration::us(static_cast<int64_t>(kBaseUs));
     flow.params.target_delay = Duration::us(static_cast<int64_t>(kTargetUs));
+    // A flow that begins at a full queue waits longer than it expects.
+    flow.params.probe_floor = Duration::ms(1);
     // The first one has the link for itself for a while.
     flow.start = SimTime() + SimSpan::ms(5) * i;
     scenario.flows.push_back(flow);
@@ -80,10 +86,17 @@ TEST_P(DelayWindows, SwiftFlowsShareEquallyAtTheTarget) {
   for (int i = 0; i < 100; ++i) {
     rtt_us = swift_target_us(bytes_of_us(rtt_us) / wire_bytes / GetParam());
   }
-  const Measured measured = run(WindowControl::kSwift, GetParam());
+  const Measured measured = run(WindowControl::kSwift, GetParam(), false);
   EXPECT_NEAR(measured.queue_us, rtt_us - kBaseUs, 0.15 * (rtt_us - kBaseUs));
   EXPECT_GE(measured.use, 0.99);
   EXPECT_GE(measured.jain, 0.99);
+}
+
+TEST_P(DelayWindows, NsccFlowsShareEquallyAboutTheTarget) {
+  const Measured measured = run(WindowControl::kNscc, GetParam(), true);
+  EXPECT_NEAR(measured.queue_us, kTargetUs, 0.35 * kTargetUs);
+  EXPECT_GE(measured.use, 0.99);
+  EXPECT_GE(measured.jain, 0.95);
 }
 
 INSTANTIATE_TEST_SUITE_P(Flows, DelayWindows, testing::Values(2U, 4U, 8U));

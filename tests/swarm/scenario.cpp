@@ -127,7 +127,8 @@ void draw_paths(Prng prng, transport::Params& p) {
 // Draws a window that follows the delay: one in eight.
 void draw_delay_window(Prng prng, transport::Params& p) {
   if (!prng.chance(1, 8)) return;
-  p.window_control = cc::WindowControl::kSwift;
+  p.window_control = prng.chance(1, 2) ? cc::WindowControl::kSwift : cc::WindowControl::kNscc;
+  if (prng.chance(1, 2)) p.link_mbps = 1000;
   if (prng.chance(1, 2)) p.base_rtt = log_duration(prng, Duration::us(1), Duration::ms(1));
   if (prng.chance(1, 2)) p.target_delay = log_duration(prng, Duration::us(1), Duration::ms(1));
 }

@@ -94,7 +94,9 @@ inline constexpr uint32_t kRoceSpanMax = 65'536;
   X(Duration, initial_rtt, "initial_rtt_us", Duration::us(50), kDevice,                            \
     Range::microseconds(1, 100'000), "own value", "SRTT before the first sample")                  \
   X(cc::WindowControl, window_control, "window_control", cc::WindowControl::kMp, kMode,            \
-    Range::choice(), "`mp`: paper 3.2; `dctcp`: RFC 8257; `swift`: algorithm 1",                   \
+    Range::choice(),                                                                               \
+    "`mp`: paper 3.2; `dctcp`: RFC 8257; `swift`: algorithm 1; "                                   \
+    "`nscc`: Ultra Ethernet 1.0",                                                                  \
     "the congestion control of the window; mode `roce` has no such window")                        \
   X(PathPolicy, path_policy, "path_policy", PathPolicy::kRecycled, kMode, Range::choice(),         \
     "`ack-clocked`: paper 3.2; `recycled`: D15",                                                   \
@@ -138,7 +140,7 @@ inline constexpr uint32_t kRoceSpanMax = 65'536;
     "round trip of the empty network, from which a control by delay counts; 0: the smallest that " \
     "the connection has measured")                                                                 \
   X(Duration, target_delay, "target_delay_us", Duration::zero(), kDevice,                          \
-    Range::microseconds(1, 1'000'000).or_zero(), "Swift algorithm 1",                              \
+    Range::microseconds(1, 1'000'000).or_zero(), "Swift algorithm 1; uet-htsim",                   \
     "delay of the queues that a window by delay allows; 0: as long as the base round trip")        \
   X(Duration, timely_low, "timely_low_us", Duration::us(50), kDevice,                              \
     Range::microseconds(1, 100'000), "TIMELY algorithm 1; CoNEXT 2016",                            \

@@ -23,7 +23,8 @@ struct KeepsWhatItOwes : PlainWindow {
 static_assert(Algorithm<AimdWindow> && !Algorithm<Misheard> && !Algorithm<KeepsWhatItOwes>);
 
 constexpr Duration kRtt = Duration::us(20);
-constexpr Setup kSetup = {.initial_packets = 16, .max_packets = 32};
+constexpr Time kLate = Time::from_ns(1'000'000'000);
+constexpr Setup kSetup = {.initial_packets = 16, .max_packets = 32, .link_bps = 40'000'000'000};
 
 // Each control answers a hole with another window.
 uint32_t after_a_hole(WindowControl which) {
@@ -71,7 +72,7 @@ TEST(Window, SaysWhatItsControlSaysAfterEveryEvent) {
 // Only MP-RDMA has rules for unused windows; every algorithm answers a slow path.
 TEST(Window, AnAlgorithmWithoutTheRulesOfMpRdmaIgnoresThem) {
   for (const WindowControl which :
-       {WindowControl::kDctcp, WindowControl::kAimd, WindowControl::kSwift}) {
+       {WindowControl::kDctcp, WindowControl::kAimd, WindowControl::kSwift, WindowControl::kNscc}) {
     Window window(which, kSetup);
     window.on_unused_ack();
     EXPECT_EQ(window.packets(), 16U);
@@ -84,13 +85,13 @@ TEST(Window, AnAlgorithmWithoutTheRulesOfMpRdmaIgnoresThem) {
 }
 
 TEST(Window, GrowsOnlyWhereItWasTheLimit) {
-  for (const WindowControl which :
-       {WindowControl::kMp, WindowControl::kDctcp, WindowControl::kAimd, WindowControl::kSwift}) {
+  for (const WindowControl which : {WindowControl::kMp, WindowControl::kDctcp, WindowControl::kAimd,
+                                    WindowControl::kSwift, WindowControl::kNscc}) {
     Window window(which, kSetup);
-    window.on_ack({.rtt = kRtt, .limited_by = LimitedBy::kApplication});
-    window.on_ack({.rtt = kRtt, .limited_by = LimitedBy::kWire});
+    window.on_ack({.now = kLate, .rtt = kRtt, .limited_by = LimitedBy::kApplication});
+    window.on_ack({.now = kLate, .rtt = kRtt, .limited_by = LimitedBy::kWire});
     EXPECT_EQ(window.exact(), Fixed16::from_int(16));
-    window.on_ack({.rtt = kRtt, .limited_by = LimitedBy::kWindow});
+    window.on_ack({.now = kLate + kRtt, .rtt = kRtt, .limited_by = LimitedBy::kWindow});
     EXPECT_GT(window.exact(), Fixed16::from_int(16));
   }
 }
