@@ -37,8 +37,10 @@ class BasicPathSelector {
 
   // True if the policy's gate is the ACK clock.
   [[nodiscard]] bool clocked() const { return clocked_; }
-  // The path of a packet that has none from a credit.
+  // The path of a packet that has none from a credit. The first policy, of one path, is asked for
+  // every packet of a direct ring: it needs no jump among all.
   uint16_t draw(Time now) {
+    if (auto* const first = std::get_if<0>(&policy_)) return first->next(now, prng_);
     return visit([this, now](auto& p) { return p.next(now, prng_); });
   }
   // The path of a packet that was lost on `avoid`, or is sent again in a silence (path_policy.hpp).
