@@ -39,12 +39,13 @@ inline bool parse_value(const toml::node& node, const ParamRange& range, uint32_
   return true;
 }
 
-// A number, whole or not, between the bounds.
+// A number, whole or not, between the bounds; or zero, where that is allowed.
 inline bool read_number(const toml::node& node, const ParamRange& range, double* out) {
   const auto* whole = node.as_integer();
   const auto* real = node.as_floating_point();
   if (whole == nullptr && real == nullptr) return false;
   *out = whole != nullptr ? static_cast<double>(whole->get()) : real->get();
+  if (*out == 0 && range.zero_too) return true;
   return *out >= range.low && *out <= range.high;
 }
 
