@@ -148,7 +148,8 @@ std::string other_value(const transport::Param& param, std::string_view usual) {
   const auto word = [&](size_t i) { return "\"" + std::string(param.words.begin()[i]) + "\""; };
   if (param.kind == ParamKind::kFlag) return usual == "true" ? "false" : "true";
   if (param.kind == ParamKind::kChoice) return word(usual == param.words.begin()[0] ? 1 : 0);
-  return std::to_string(param.key == "rto_ceiling_us" ? param.range.high : param.range.low);
+  const bool above = param.key == "rto_ceiling_us" || param.key == "timely_high_us";
+  return std::to_string(above ? param.range.high : param.range.low);
 }
 
 TEST(Config, EveryParameterOfTheListHasAKey) {
