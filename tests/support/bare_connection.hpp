@@ -100,7 +100,8 @@ class BareConnection {
   // The GRH is 40 bytes of 0x47.
   void receive(const Parcel& parcel) {
     RxActions actions(placements_, released_);
-    CHECK(connection.on_packet(Time(), parcel.header, 1, actions) == RxVerdict::kDone);
+    CHECK(connection.on_packet(now, parcel.header, 1, actions) == RxVerdict::kDone);
+    if (actions.has_ack) urgent.push_back(actions.ack);
     for (const Placement& placement : actions.placements) {
       uint8_t* to = &memory[placement.addr - kBase];
       if (placement.kind == PlacementKind::kGrh) {
@@ -128,6 +129,8 @@ class BareConnection {
   Connection connection;
   Key key{};
   uint32_t last_ah = 0;
+  Time now;                          // of what arrives
+  std::vector<wire::Packet> urgent;  // what answered an arrival at once
 
  private:
   static QpConfig config_of(QpService service, Qpn qpn, const SharedReceives* shared) {

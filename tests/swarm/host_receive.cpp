@@ -158,7 +158,7 @@ void World::do_actions(Node& node, uint32_t q, const InFlight* trigger) {
   }
   if (node.actions.has_owed_ack) send_owed_ack(node, q, node.actions.owed_ack);
   if (!node.actions.has_ack) return;
-  check_ack(node, q, node.actions.ack, trigger);
+  if (!is_roce()) check_ack(node, q, node.actions.ack, trigger);
   transmit(node, q, node.actions.ack, nullptr, -1);
 }
 

@@ -45,7 +45,9 @@ void World::deliver_roce(Node& node, uint32_t q, const InFlight& packet,
   const transport::RxVerdict verdict = node.qps[q]->on_packet(now_, header, frame, node.actions);
   expect(verdict == transport::RxVerdict::kDone && node.actions.released.empty(),
          "n{} qp{}: a frame is held", node.number, q);
-  expect(!node.actions.has_ack, "n{} qp{}: an acknowledgement out of its order", node.number, q);
+  const bool notifies = node.actions.has_ack;
+  expect(!notifies || (header.ce && node.actions.ack.opcode == wire::Opcode::kCnp),
+         "n{} qp{}: an acknowledgement out of its order", node.number, q);
   do_actions(node, q, &known);
   node.frames.give_back(frame);
   service(node, q);

@@ -1,7 +1,7 @@
 // Rate control of a connection: the reaction point, a controller that gives the rate (cc/rate.hpp)
-// and the pacer that keeps it; and the notification point, the CNPs that the connection sends when
-// marked packets arrive. Params::congestion switches it on; while it is off, a packet costs a few
-// predictable branches.
+// and the pacer that keeps it, which Params::congestion switches on; while they are off, a packet
+// costs a few predictable branches. And the notification point (notification_point.hpp), which the
+// standard's mode always has: the peer may have a controller of its own.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 #include "base/units.hpp"
 #include "cc/rate.hpp"
 #include "transport/core/params.hpp"
-#include "transport/core/qp_config.hpp"
+#include "transport/pace/notification_point.hpp"
 #include "transport/pace/pacer.hpp"
 #include "wire/packet.hpp"
 
@@ -33,8 +33,9 @@ class ConnectionPace {
                                          .rtt_low = params.timely_low,
                                          .rtt_high = params.timely_high});
     pacer_.follow(Time(), rate_.bps());
-    cnp_interval_ = rate_.cnp_interval();
-    next_cnp_ = cnp_interval_ == Duration::infinite() ? Time::never() : Time();
+    const Duration named = rate_.cnp_interval();
+    const bool always = params.protocol == Protocol::kRoce && named == Duration::infinite();
+    notifications_.reset(always ? kCnpInterval : named);
   }
   // True if a rate controller was chosen.
   [[nodiscard]] bool controlled() const { return on_; }
@@ -67,14 +68,8 @@ class ConnectionPace {
   // The rate limit; 0: no limit.
   [[nodiscard]] uint64_t rate_bps() const { return pacer_.rate_bps(); }
 
-  // ---- Notification point (DCQCN 3.1)
-  // Called for a marked packet that is no acknowledgement, because the sender of those could not
-  // send fewer: true if a CNP is to leave at once.
-  bool cnp_due(Time now) {
-    if (now < next_cnp_) return false;
-    next_cnp_ = now + cnp_interval_;
-    return true;
-  }
+  // ---- Notification point: NotificationPoint::due().
+  bool cnp_due(Time now) { return notifications_.due(now); }
 
  private:
   void follow_deadline(Time now) {
@@ -93,20 +88,9 @@ class ConnectionPace {
 
   Pacer pacer_;
   cc::Rate rate_;
-  Duration cnp_interval_ = Duration::infinite();
+  NotificationPoint notifications_;
   bool on_ = false;
   bool hears_acks_ = false;
-  Time next_cnp_ = Time::never();  // no CNP is made before; off: never
 };
-
-// A CNP to the sender of marked packets, on the queue pair's own path.
-inline wire::Packet make_cnp(const QpAttributes& attributes) {
-  wire::Packet cnp;
-  cnp.opcode = wire::Opcode::kCnp;
-  cnp.becn = true;
-  cnp.dest_qpn = attributes.dest_qpn;
-  cnp.vp = attributes.vp;
-  return cnp;
-}
 
 }  // namespace mprdma::transport

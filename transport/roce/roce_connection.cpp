@@ -42,9 +42,8 @@ void RoceConnection::hear_round_trip(Time now, const wire::Packet& packet) {
   if (rtt > Duration::zero()) pace_.on_ack({.now = now, .rtt = rtt, .vp = packet.vp});
 }
 
-// DCQCN's notification point (paper 3.1): a CNP leaves at once, and at most one in an interval.
-// Marked packets out of order count, too; acknowledgements do not, because their sender could not
-// send fewer.
+// The notification point: a CNP leaves at once. Marked packets out of order count, too;
+// acknowledgements do not.
 void RoceConnection::notify_congestion(Time now, const wire::Packet& packet, RxActions& actions) {
   if (packet.info().operation == wire::Operation::kAck || !pace_.cnp_due(now)) return;
   ++core_.device.counters->cnps_sent;

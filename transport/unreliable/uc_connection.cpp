@@ -37,6 +37,7 @@ UcConnection::UcConnection(QpCore& core) : core_(core), sends_(core.config) {}
 void UcConnection::enter_rtr() {
   rcv_nxt_ = core_.attributes.rq_psn;
   message_ = {};
+  notifications_.reset(kCnpInterval);
 }
 
 void UcConnection::enter_rts() {
@@ -123,7 +124,7 @@ StreamStats UcConnection::request_stats() const {
 
 // ---- Receiving ---------------------------------------------------------------------------------
 
-RxVerdict UcConnection::on_packet(Time, const wire::Packet& packet, FrameHandle frame,
+RxVerdict UcConnection::on_packet(Time now, const wire::Packet& packet, FrameHandle frame,
                                   RxActions& actions) {
   TransportCounters& counters = *core_.device.counters;
   const wire::OpcodeInfo& info = packet.info();
@@ -140,6 +141,11 @@ RxVerdict UcConnection::on_packet(Time, const wire::Packet& packet, FrameHandle 
     return RxVerdict::kDone;
   }
   core_.heard_peer = true;
+  if (packet.ce && notifications_.due(now)) [[unlikely]] {
+    ++counters.cnps_sent;
+    actions.has_ack = true;
+    actions.ack = make_cnp(core_.attributes);
+  }
   const bool in_order = packet.psn == rcv_nxt_;
   rcv_nxt_ = packet.psn + 1;
   if (!in_order || info.starts_message()) abandon();

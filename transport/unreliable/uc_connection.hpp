@@ -7,12 +7,14 @@
 // finds no receive, breaks a rule, or names memory that it may not write is dropped from there on;
 // the peer is not told (9.9.3, classes D and E). Data of a message that is dropped later stays
 // where it was placed. A receive that such a message had taken serves the next one, unless it came
-// from a shared queue: that one completes in error (class E).
+// from a shared queue: that one completes in error (class E). A marked packet asks its sender for
+// less by a CNP, which is all that the peer is told.
 //
 // qp_core.hpp describes the members.
 #pragma once
 
 #include "transport/core/stats.hpp"
+#include "transport/pace/notification_point.hpp"
 #include "transport/unreliable/unacked_sends.hpp"
 #include "transport/work/connection_defaults.hpp"
 #include "transport/work/incoming_request.hpp"
@@ -60,6 +62,7 @@ class UcConnection : public ConnectionDefaults {
   bool draining_ = false;
   Psn rcv_nxt_;
   IncomingMessage message_;
+  NotificationPoint notifications_;
 };
 
 }  // namespace mprdma::transport

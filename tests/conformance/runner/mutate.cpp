@@ -33,6 +33,7 @@ std::optional<std::string> change_subject(const Step& step) {
   if (step.kind == "state") return another(step.subject, kStates);
   if (step.kind == "event") return another(step.subject, kEvents);
   if (step.kind == ">" && step.subject == "ACK") return std::nullopt;  // NAK needs a code
+  if (step.kind == ">" && step.subject == "CNP") return "ACK";
   if (step.kind == ">" && step.subject != "NAK") return "CNP";
   return std::nullopt;
 }

@@ -47,8 +47,9 @@ class WorkerCongestionTest : public WorkerNegotiationTest {
       return false;
     };
   }
-  void write_with(Preset preset) {
-    make(pin(Params::of(preset)), pin(Params::of(preset)));
+  void write_with(Preset preset) { write_with(preset, preset); }
+  void write_with(Preset sender, Preset receiver) {
+    make(pin(Params::of(sender)), pin(Params::of(receiver)));
     connect_a();
     connect_b();
     a->write(*b);
@@ -75,6 +76,16 @@ TEST_F(WorkerCongestionTest, DcqcnHalvesTheRateOfTheLinkWhenAMarkComes) {
   EXPECT_GE(cnps_received(), 1u);
   EXPECT_GE(rate_gbps(), 20);
   EXPECT_LT(rate_gbps(), 40);
+}
+
+// Its own data may go without limit, and yet a sender with DCQCN has to hear of the marks.
+TEST_F(WorkerCongestionTest, AReceiverWithoutItTellsOfMarksAllTheSame) {
+  wire->link_mbps = 40'000;
+  write_with(Preset::kDcqcnTuned, Preset::kRoce);
+  EXPECT_GE(b->host.worker->transport_counters().cnps_sent, 1u);
+  EXPECT_GE(cnps_received(), 1u);
+  EXPECT_LT(rate_gbps(), 40);
+  EXPECT_GT(rate_gbps(), 0);
 }
 
 TEST_F(WorkerCongestionTest, WhereThePortDoesNotKnowItsRateIsAFastOne) {

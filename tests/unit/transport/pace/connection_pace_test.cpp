@@ -84,14 +84,31 @@ TEST(Congestion, AcknowledgementsAskForNothing) {
   EXPECT_EQ(pair.a.completions().size(), 1U);
 }
 
-TEST(Congestion, NothingHappensWhereItIsOff) {
+// The sender may be a device of another make, with a rate of its own.
+TEST(Congestion, ReceiverAsksForLessThoughItsOwnRateIsNotControlled) {
   RocePair pair;
   pair.a.post(WorkOpcode::kWrite, kBase, 8 * kMtu);
   auto sent = pair.a.send();
+  pair.b.receive(sent[0]);
+  EXPECT_TRUE(pair.b.urgent.empty()) << "not marked";
   mark(&sent);
-  pair.b.receive(sent);
-  EXPECT_TRUE(pair.b.urgent.empty());
+  for (const RoceParcel& parcel : sent) pair.b.receive(parcel);
+  ASSERT_EQ(pair.b.urgent.size(), 1U);
+  EXPECT_EQ(pair.b.urgent[0].header.opcode, Opcode::kCnp);
+  EXPECT_EQ(pair.b.urgent[0].header.dest_qpn, Qpn(17));
+  pair.b.now += kCnpInterval - Duration::ns(1);
+  pair.b.receive(sent[7]);
+  EXPECT_EQ(pair.b.urgent.size(), 1U);
+  pair.b.now += Duration::ns(1);
+  pair.b.receive(sent[7]);
+  EXPECT_EQ(pair.b.urgent.size(), 2U);
+  EXPECT_EQ(pair.b.counters.cnps_sent, 2U);
+}
+
+TEST(Congestion, SenderWithoutARateControllerGoesOn) {
+  RocePair pair;
   pair.a.receive(cnp());
+  EXPECT_EQ(pair.a.counters.cnps_received, 1U);
   pair.a.post(WorkOpcode::kWrite, kBase, 8 * kMtu);
   EXPECT_EQ(pair.a.send().size(), 8U);
   EXPECT_EQ(pair.a.qp->request_stats().rate_bps, 0U);
@@ -190,6 +207,18 @@ PairOptions mp_with(Congestion congestion) {
   options.params.congestion = congestion;
   options.params.link_mbps = 40'000;
   return options;
+}
+
+// Marks are echoed in the acknowledgements of the mode mp.
+TEST(Congestion, MpSendsCnpsOnlyWithARateController) {
+  EndpointPair pair;
+  pair.a.post(WorkOpcode::kWrite, kBase, kMtu, kBase);
+  for (Parcel& parcel : pair.a.send()) {
+    parcel.header.ce = true;
+    pair.b.receive(parcel);
+  }
+  EXPECT_TRUE(pair.b.send().empty());
+  EXPECT_EQ(pair.b.counters.cnps_sent, 0U);
 }
 
 TEST(Congestion, MpTakesCnpsOnlyWithARateController) {

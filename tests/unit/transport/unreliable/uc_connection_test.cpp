@@ -246,6 +246,25 @@ TEST_F(UcConnectionTest, ACongestionNotificationIsNoDrop) {
   EXPECT_EQ(b.counters.drop_wrong_mode, 0u);
 }
 
+TEST_F(UcConnectionTest, ASenderOfMarkedPacketsIsAskedForLessOnceInAWhile) {
+  post(WorkOpcode::kWrite, 3000);
+  auto sent = a.send();
+  b.receive(sent[0]);
+  EXPECT_TRUE(b.urgent.empty()) << "not marked";
+  for (auto& parcel : sent) parcel.header.ce = true;
+  b.receive(sent[1]);
+  b.receive(sent[2]);
+  ASSERT_EQ(b.urgent.size(), 1u);
+  EXPECT_EQ(b.urgent[0].opcode, wire::Opcode::kCnp);
+  EXPECT_TRUE(b.urgent[0].becn);
+  EXPECT_EQ(b.urgent[0].dest_qpn, Qpn(1));
+  b.now += kCnpInterval;
+  b.receive(sent[2]);
+  EXPECT_EQ(b.urgent.size(), 2u) << "also for what is dropped";
+  EXPECT_EQ(b.counters.cnps_sent, 2u);
+  EXPECT_TRUE(arrived(0, 3000));
+}
+
 TEST_F(UcConnectionTest, APacketOfAnotherServiceIsACountedDrop) {
   auto packet = Side::Parcel{};
   packet.header.opcode = wire::Opcode::kRcSendOnly;
