@@ -129,6 +129,7 @@ void Qp::change_mode(const Params& params, RxActions& actions) {
   }
   visit([&](auto& c) { c.reset(actions); });
   connection_.emplace<NoConnection>(core_);
+  core_.heard_peer = false;
   set_mode(params);
 }
 

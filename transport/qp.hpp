@@ -196,6 +196,8 @@ class Qp {
   }
 
   // ---- Getters
+  // True once the connection has taken a packet of the peer, which proves the mode.
+  [[nodiscard]] bool heard_peer() const { return core_.heard_peer; }
   [[nodiscard]] Qpn qpn() const { return core_.config.qpn; }
   [[nodiscard]] QpService service() const { return core_.config.service; }
   [[nodiscard]] const Params& params() const { return core_.config.params; }

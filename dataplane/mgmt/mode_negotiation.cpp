@@ -157,16 +157,16 @@ PairNegotiation::Step PairNegotiation::on_impatience(Time now) {
   return step;
 }
 
-PairNegotiation::Step PairNegotiation::on_packet(Time now, bool mp) {
+// The decision is tentative, as one for want of an answer: the connection may refuse the packet.
+PairNegotiation::Step PairNegotiation::on_first_packet(Time now) {
+  return decided() ? Step{} : give_up(now);
+}
+
+PairNegotiation::Step PairNegotiation::on_packet(Time now, bool mp, bool taken) {
   if (!wants_packet(mp)) return {};
-  if (!decided() && !mp) {
-    // Whoever speaks the standard's mode has decided for it.
-    const Step step =
-        decide(now, {.mode = PairMode::kRoce, .window_slots = preferences_.window_slots});
-    info_.phase = PairPhase::kFixed;
-    return step;
-  }
+  if (!decided() && !mp) return {};  // not its first one; the question is asked as it is
   if (decided() && mp == speaks_mp()) {
+    if (!taken) return {};
     info_.phase = PairPhase::kFixed;
     if (!tells()) next_ask_ = Time::never();
     return {};

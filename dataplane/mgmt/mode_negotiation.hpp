@@ -86,11 +86,16 @@ class PairNegotiation {
   Step on_refusal(Time now);
   // Called when requests stop waiting: the standard's mode, until the peer says otherwise.
   Step on_impatience(Time now);
-  // A packet of a reliable service arrived, in mode mp (`mp`) or in the standard's.
+  // Before a decision, the packet arrived with which the peer begins in the standard's mode, as far
+  // as its PSN tells: its sender has decided. Before the connection gets the packet.
+  Step on_first_packet(Time now);
+  // A packet of a reliable service arrived, in mode mp (`mp`) or in the standard's. `taken`: the
+  // connection has taken a packet of the peer, perhaps this one. A stranger can send packets of
+  // either mode, and so does a former life of the queue pair.
   [[nodiscard]] bool wants_packet(bool mp) const {
     return begun_ && !(info_.phase == wire::PairPhase::kFixed && mp == speaks_mp());
   }
-  Step on_packet(Time now, bool mp);
+  Step on_packet(Time now, bool mp, bool taken);
   Step on_deadline(Time now);
   // ---- What the wire to the peer offers, which does not have to be agreed: each side sends what
   // the other takes. It may change at any time.

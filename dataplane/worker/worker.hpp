@@ -311,6 +311,7 @@ class Worker {
   void process_answer(const wire::PairMad& answer, Time now, TxBatch& answers);
   static void on_pair_mad(void* worker, const wire::PairMad& mad, Time now, TxBatch& answers);
   void receive_pair_mad(const wire::PairMad& mad, Time now, TxBatch& answers);
+  void note_first_packet(QpContext& qp, Time now, TxBatch& answers);
   void note_packet_mode(QpContext& qp, bool mp, Time now, TxBatch& answers);
   void warn_of_wrong_mode(const QpContext& qp, bool mp);
 

@@ -271,10 +271,21 @@ void Worker::receive_pair_mad(const wire::PairMad& mad, Time now, TxBatch& answe
 
 // ---- Packets -----------------------------------------------------------------------------------
 
-// Handles a packet of a reliable connection that tells something about the peer's mode.
+// Handles a packet of the standard before the transport gets it, in decoded_. If the mode is open,
+// only the one is taken with which the peer begins: a decision for any packet would let a stranger,
+// or a former life of the queue pair, decide.
+void Worker::note_first_packet(QpContext& qp, Time now, TxBatch& answers) {
+  const wire::Packet& packet = decoded_.packet;
+  const bool first = packet.info().stream == wire::PacketStream::kRequest &&
+                     packet.psn == qp.qp.attributes().rq_psn;
+  if (first && connected(qp)) do_step(qp, qp.pair.on_first_packet(now), now, answers);
+}
+
+// Handles a packet of a reliable connection that tells something about the peer's mode, after the
+// transport.
 void Worker::note_packet_mode(QpContext& qp, bool mp, Time now, TxBatch& answers) {
   if (!connected(qp)) return;
-  const PairNegotiation::Step step = qp.pair.on_packet(now, mp);
+  const PairNegotiation::Step step = qp.pair.on_packet(now, mp, qp.qp.heard_peer());
   const bool fixed = qp.pair.info().phase == wire::PairPhase::kFixed;
   if (fixed && mp == (qp.pair.mode() == PairMode::kRoce)) warn_of_wrong_mode(qp, mp);
   do_step(qp, step, now, answers);

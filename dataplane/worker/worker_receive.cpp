@@ -121,11 +121,12 @@ bool Worker::receive_packet(const Source& from, QpContext* qp, const RxFrame& fr
                             TxBatch& answers, Time now) {
   const wire::TransportService service = decoded_.packet.info().transport;
   const bool mp = service == wire::TransportService::kMp;
-  if (qp->pair.wants_packet(mp) && (mp || service == wire::TransportService::kRc)) {
-    // Of queue pair 1, whose datagrams never go by a ring.
-    note_packet_mode(*qp, mp, now, from.ring != nullptr ? wire_batch_ : answers);
-  }
-
+  const bool tells_mode =
+      qp->pair.wants_packet(mp) && (mp || service == wire::TransportService::kRc);
+  // Of queue pair 1, whose datagrams never go by a ring.
+  TxBatch& questions = from.ring != nullptr ? wire_batch_ : answers;
+  if (tells_mode && !mp) [[unlikely]]
+    note_first_packet(*qp, now, questions);
   const transport::FrameHandle handle =
       frames_.offer(frame.data + decoded_.payload_offset, frame.cookie, from.port);
   const RxVerdict verdict = qp->qp.on_packet(now, decoded_.packet, handle, actions_);
@@ -137,6 +138,8 @@ bool Worker::receive_packet(const Source& from, QpContext* qp, const RxFrame& fr
   // One direction of a queue pair has one way, or its acknowledgements and its responses would
   // overtake one another.
   apply_actions(*qp, &batch_of(*qp));
+  if (tells_mode) [[unlikely]]
+    note_packet_mode(*qp, mp, now, questions);
   mark_changed(*qp);
   return held;
 }

@@ -127,6 +127,13 @@ MUTANTS = [
         "a mode that is in use can still change",
     ),
     _mutant(
+        "stranger-decides",
+        "mode_negotiation.cpp",
+        "    if (!taken) return {};\n",
+        "    (void)taken;\n",
+        "a packet of a stranger keeps a queue pair in the standard's mode for ever",
+    ),
+    _mutant(
         "offer-is-told-once",
         "mode_negotiation.cpp",
         "  if (decided() && !tells()) {\n    if (doubts_left_ == 0) return {};",

@@ -24,7 +24,6 @@ RxVerdict RoceConnection::on_packet(Time now, const wire::Packet& packet, FrameH
     ++counters.drop_bad_state;
     return RxVerdict::kDone;
   }
-  core_.heard_peer = true;
   if (packet.ce) [[unlikely]]
     notify_congestion(now, packet, actions);
   if (request) {

@@ -30,6 +30,7 @@ void RoceRequester::on_packet(Time now, const wire::Packet& packet, FrameHandle 
     ++core_.device.counters->drop_stale_ack;
     return;
   }
+  core_.heard_peer = true;
   if (packet.info().operation == Operation::kAck) {
     on_ack(packet);
   } else {

@@ -52,6 +52,7 @@ void RoceResponder::on_request(const wire::Packet& packet, FrameHandle frame, Rx
   } else if (ahead < 0) {
     on_duplicate(packet);
   } else {
+    core_.heard_peer = true;
     // The expected packet arrived, so a NAK for it that has not left is out of date.
     nak_made_ = false;
     if (reply_ == Reply::kNak) reply_ = ack_owed_ ? Reply::kAck : Reply::kNone;

@@ -93,7 +93,9 @@ struct QpCore {
   uint32_t local_work_done = 0;
   // For Qp::take_changes(). A call begins with all; the common case ends with what it knows.
   QpChanges changes = kAllChanged;
-  bool heard_peer = false;  // a connection sets it when it takes a packet of the peer
+  // A connection sets it when it takes a packet of the peer. One of the standard's mode does so
+  // only for a packet whose PSN is due, because nothing else tells its sender from a stranger.
+  bool heard_peer = false;
   // Time that requests have waited before they could be sent at all (for the peer's mode or the
   // route to it). It counts towards the time after which they give up, and is zero again once a
   // packet of the peer comes.

@@ -110,7 +110,9 @@ TEST(PairNegotiation, ADecisionForWantOfAnAnswerIsDoubtedUntilSomethingIsHeard) 
       EXPECT_FALSE(pair.on_deadline(at(ms)).ask);
     }
     if (heard) {
-      EXPECT_FALSE(pair.on_packet(at(ms), false).changed);
+      EXPECT_FALSE(pair.on_packet(at(ms), false, false).changed);
+      EXPECT_FALSE(pair.next_deadline().is_never()) << "nobody took that packet";
+      EXPECT_FALSE(pair.on_packet(at(ms), false, true).changed);
       EXPECT_TRUE(pair.next_deadline().is_never()) << "it is of the standard";
       continue;
     }
@@ -192,11 +194,24 @@ TEST(PairNegotiation, WhoWasAskedBeforeItWasConnectedAsksNobody) {
   EXPECT_FALSE(b.recall(at(0), gid, Qpn(77))) << "a new life knows nothing";
 }
 
-TEST(PairNegotiation, APacketOfTheStandardDecidesForIt) {
+// A first packet that the connection refuses proves nothing, and the questions go on.
+TEST(PairNegotiation, APacketOfTheStandardDecidesForItOnceTheConnectionTookIt) {
   PairNegotiation pair(facts());
   pair.begin(at(0), 1, false);
-  EXPECT_TRUE(pair.on_packet(at(1), false).changed);
+  EXPECT_FALSE(pair.on_packet(at(1), false, false).changed) << "of a stranger";
+  EXPECT_FALSE(pair.decided());
+  EXPECT_TRUE(pair.on_first_packet(at(1)).changed);
   EXPECT_EQ(pair.mode(), PairMode::kRoce);
+  EXPECT_EQ(pair.info().phase, PairPhase::kTentative);
+  EXPECT_FALSE(pair.on_packet(at(1), false, false).changed);
+  EXPECT_EQ(pair.info().phase, PairPhase::kTentative);
+  EXPECT_FALSE(pair.next_deadline().is_never());
+  PairNegotiation other(facts());
+  other.begin(at(0), 1, false);
+  other.on_first_packet(at(1));
+  EXPECT_TRUE(other.on_info(at(2), info(), true).changed) << "it was not the peer's";
+  EXPECT_EQ(other.mode(), PairMode::kMp);
+  pair.on_packet(at(2), false, true);
   EXPECT_FALSE(pair.on_info(at(2), info(), true).changed) << "it is fixed";
   EXPECT_EQ(pair.info().phase, PairPhase::kFixed);
 }
@@ -213,12 +228,12 @@ TEST(PairNegotiation, APacketOfTheOtherModeIsAReasonToAskNowAndThen) {
   PairNegotiation pair(facts());
   pair.begin(at(0), 1, false);
   pair.on_info(at(0), info(), true);
-  EXPECT_TRUE(pair.on_packet(at(1), false).ask);
-  EXPECT_FALSE(pair.on_packet(at(1), false).ask);
-  EXPECT_TRUE(pair.on_packet(at(10), false).ask);
-  EXPECT_FALSE(pair.on_packet(at(12), false).ask) << "less and less often";
+  EXPECT_TRUE(pair.on_packet(at(1), false, true).ask);
+  EXPECT_FALSE(pair.on_packet(at(1), false, true).ask);
+  EXPECT_TRUE(pair.on_packet(at(10), false, true).ask);
+  EXPECT_FALSE(pair.on_packet(at(12), false, true).ask) << "less and less often";
   EXPECT_EQ(pair.mode(), PairMode::kMp);
-  EXPECT_FALSE(pair.on_packet(at(20), true).ask);
+  EXPECT_FALSE(pair.on_packet(at(20), true, true).ask);
   EXPECT_EQ(pair.info().phase, PairPhase::kFixed);
   EXPECT_FALSE(pair.wants_packet(true));
 }
@@ -337,7 +352,9 @@ class BadWire {
         }
         if (message.question) tell(message.to, false);
       } else if (side.begun && side.pair.wants_packet(message.mp)) {
-        if (side.pair.on_packet(now_, message.mp).ask) tell(message.to, true);
+        if (!message.mp && prng_.chance(3, 4)) side.pair.on_first_packet(now_);
+        const bool taken = side.pair.decided() && prng_.chance(3, 4);
+        if (side.pair.on_packet(now_, message.mp, taken).ask) tell(message.to, true);
       }
       if (!fixed) continue;
       ASSERT_EQ(side.pair.mode(), mode) << "what is fixed moved";

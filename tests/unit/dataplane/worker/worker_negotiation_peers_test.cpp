@@ -105,6 +105,47 @@ TEST_F(WorkerNegotiationTest, APacketOfTheStandardDecidesForIt) {
   EXPECT_EQ(a->mode(), MPRDMA_ABI_MODE_ROCE);
 }
 
+// A packet of a stranger, or of a former life of the queue pair: only its PSN gives it away.
+TEST_F(WorkerNegotiationTest, AStalePacketOfTheStandardDecidesNothing) {
+  for (const bool tentative : {false, true}) {
+    make();
+    Bytes question;
+    wire->on_frame = [&](int, const Bytes& frame) {
+      if (is_mad(frame)) question = frame;
+      return !is_mad(frame);
+    };
+    connect_b();
+    connect_a();
+    run(Duration::ms(tentative ? 600 : 1));
+    const uint32_t mode = tentative ? MPRDMA_ABI_MODE_ROCE : MPRDMA_ABI_MODE_DEFAULT;
+    ASSERT_EQ(a->mode(), mode);
+    wire::DecodedFrame decoded;
+    ASSERT_EQ(wire::decode_frame(question, decoded, true), wire::DropReason::kNone);
+    if (decoded.address.dst_ip != wire::map_ipv4(Host::ip(0))) {
+      std::swap(decoded.address.src_ip, decoded.address.dst_ip);
+      std::swap(decoded.address.src_mac, decoded.address.dst_mac);
+    }
+    wire::Packet stale;
+    stale.opcode = wire::Opcode::kRcWriteOnly;
+    stale.vp = decoded.packet.vp;
+    stale.dest_qpn = Qpn(a->qp->qpn);
+    stale.payload_len = 4;
+    stale.reth = {.va = a->mr->addr(), .rkey = Key(a->mr->key), .dma_len = 4};
+    for (const uint32_t psn : {99u, 5000u}) {  // 100 is due
+      stale.psn = Psn(psn);
+      wire->inject(0, make_frame(decoded.address, stale, Bytes(4)));
+      run(Duration::us(100));
+      EXPECT_EQ(a->mode(), mode) << psn;
+    }
+    const auto& counters = a->host.worker->transport_counters();
+    EXPECT_EQ(counters.drop_undecided, tentative ? 0u : 2u);
+    wire->on_frame = nullptr;
+    run(Duration::ms(1500), Duration::us(100));
+    EXPECT_EQ(a->mode(), MPRDMA_ABI_MODE_MP);
+    EXPECT_EQ(b->mode(), MPRDMA_ABI_MODE_MP);
+  }
+}
+
 TEST_F(WorkerNegotiationTest, LostQuestionsAndAnswersOnlyCostTime) {
   for (const int lost_from : {0, 1}) {
     wire->on_frame = nullptr;
