@@ -39,7 +39,7 @@ void PairNegotiation::reset() {
   next_reminder_ = Time();
   reminder_ = kFirstReminder;
   asked_ = doubts_left_ = 0;
-  begun_ = remembers_ = false;
+  begun_ = remembers_ = unheard_ = false;
   peer_offer_ = {};
   told_ = Told::kYes;
 }
@@ -48,7 +48,11 @@ PairNegotiation::Step PairNegotiation::begin(Time now, uint64_t transaction, boo
   begun_ = preferences_.negotiates;
   transaction_ = transaction;
   if (!begun_ || decided()) return {};
-  if (silent) return give_up(now);
+  if (silent) {
+    const Step step = give_up(now);
+    doubt_at_once(now);
+    return step;
+  }
   next_ask_ = now;
   return {};
 }
@@ -88,6 +92,7 @@ bool PairNegotiation::offer(Time now, const WireOffer& wire) {
 
 void PairNegotiation::tell_again(Time now) {
   if (next_ask_.is_never()) start_telling(now);
+  if (unheard_ && info_.phase == PairPhase::kTentative) doubt_at_once(now);
 }
 
 // A side that has not decided asks anyway.
@@ -99,6 +104,7 @@ void PairNegotiation::start_telling(Time now) {
 
 PairNegotiation::Step PairNegotiation::decide(Time now, const Agreement& agreement) {
   doubts_left_ = 0;
+  unheard_ = false;
   // The standard's mode has no window to agree on: nothing that was sent has to be sent anew.
   const bool same_window =
       agreement.mode == PairMode::kRoce || agreement.window_slots == info_.window_slots;
@@ -133,6 +139,7 @@ PairNegotiation::Step PairNegotiation::on_refusal(Time now) {
   if (decided()) {
     next_ask_ = Time::never();
     doubts_left_ = 0;
+    unheard_ = false;
     told_ = Told::kYes;  // nobody wants to know
     return {};
   }
@@ -143,10 +150,18 @@ PairNegotiation::Step PairNegotiation::on_refusal(Time now) {
 PairNegotiation::Step PairNegotiation::give_up(Time now) {
   const Step step = on_refusal(now);
   if (!step.changed) return step;
+  unheard_ = true;
   doubts_left_ = kDoubts;
   doubt_ = kFirstDoubt;
   next_ask_ = now + doubt_;
   return step;
+}
+
+// As give_up() leaves it, with one more question before the others.
+void PairNegotiation::doubt_at_once(Time now) {
+  doubts_left_ = kDoubts + 1;
+  doubt_ = kFirstDoubt / 2;
+  next_ask_ = now;
 }
 
 PairNegotiation::Step PairNegotiation::on_impatience(Time now) {

@@ -44,8 +44,8 @@ class PairNegotiation {
   static constexpr Duration kFairTime = Duration::ms(30);
   // A decision that the peer is no mprdma device is questioned again this often, after this time
   // (doubled each time), until a packet arrives: the standard's mode has one path, which may be the
-  // dead one.
-  static constexpr uint32_t kDoubts = 8;
+  // dead one, and the peer may only have been away. For longer than a silent peer is remembered.
+  static constexpr uint32_t kDoubts = 16;
   static constexpr Duration kFirstDoubt = Duration::ms(50);
   static constexpr Duration kLastDoubt = Duration::s(1);
   // Shortest time between questions that packets of the wrong mode cause: doubled each time.
@@ -70,7 +70,8 @@ class PairNegotiation {
   explicit PairNegotiation(const Preferences& preferences);
 
   // Called on the transition to RTR, when the peer is known. `silent`: other queue pairs just found
-  // that the peer does not answer.
+  // that the peer does not answer. Then nothing waits for an answer, but the question is asked
+  // before anything is sent, so that a peer that is back can still decide for mp.
   Step begin(Time now, uint64_t transaction, bool silent);
   // Called on the transition to RESET: forgets the peer.
   void reset();
@@ -108,7 +109,8 @@ class PairNegotiation {
   // Ours: told in each question and answer. A new one is told in questions of its own, as often as
   // one for the mode, until the peer answers. True if it is new: next_deadline() may have moved.
   bool offer(Time now, const WireOffer& wire);
-  // The wire was down, and what was asked meanwhile may have been in vain.
+  // The wire was down, and what was asked meanwhile may have been in vain; or it leads to a peer
+  // that is back.
   void tell_again(Time now);
   // The peer's, as it said last.
   [[nodiscard]] const WireOffer& peer_offer() const { return peer_offer_; }
@@ -140,6 +142,7 @@ class PairNegotiation {
   }
   Step remind(Time now);
   Step give_up(Time now);
+  void doubt_at_once(Time now);
 
   Preferences preferences_;
   wire::PairInfo info_;
@@ -153,7 +156,8 @@ class PairNegotiation {
   Time next_reminder_;
   Duration reminder_ = kFirstReminder;
   uint32_t asked_ = 0;
-  uint32_t doubts_left_ = 0;  // > 0: decided for want of an answer, and no packet came since
+  bool unheard_ = false;  // decided for want of an answer, and none came since
+  uint32_t doubts_left_ = 0;
   Duration doubt_ = kFirstDoubt;
   bool begun_ = false;
   bool remembers_ = false;
@@ -172,6 +176,7 @@ class SilentPeers {
     return false;
   }
   void add(const wire::IpAddress& gid, Time now);
+  void forget_all() { entries_ = {}; }
   // Removes a peer that sent a datagram of our class.
   void remove(const wire::IpAddress& gid) {
     for (Entry& entry : entries_) {

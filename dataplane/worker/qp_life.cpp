@@ -340,6 +340,7 @@ void Worker::set_link(bool up, Time now) {
     link_seen_ = true;
     link_up_since_ = now;
     limit_held(port_->info(), held_);  // it is the peer that lends
+    silent_peers_.forget_all();        // it may have been the link
     nic_part_.on_link_up(now);
     ask_failed_paths(now);
     if (daemon_ != nullptr) follow_rings(true, now);

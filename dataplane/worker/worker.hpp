@@ -314,6 +314,7 @@ class Worker {
   void note_first_packet(QpContext& qp, Time now, TxBatch& answers);
   void note_packet_mode(QpContext& qp, bool mp, Time now, TxBatch& answers);
   void warn_of_wrong_mode(const QpContext& qp, bool mp);
+  void warn_of_silent_peer(const QpContext& qp);
 
   // worker_queues.cpp
   bool process_doorbells(Time now);
@@ -373,6 +374,7 @@ class Worker {
   SilentPeers silent_peers_;
   QpContext* negotiating_ = nullptr;  // queue pairs that are due to ask their peer
   bool warned_wrong_mode_ = false;
+  bool warned_silent_peer_ = false;
   NicPart nic_part_;
   transport::HeldPool held_;
   FrameTable frames_;

@@ -107,7 +107,10 @@ void Worker::apply_mode(QpContext& qp) {
 void Worker::do_step(QpContext& qp, const PairNegotiation::Step& step, Time now, TxBatch& batch) {
   if (step.silent) {
     ++counters_.pair_peers_silent;
-    if (!is_own(qp.peer_ip())) silent_peers_.add(qp.peer_ip(), now);
+    if (!is_own(qp.peer_ip())) {
+      silent_peers_.add(qp.peer_ip(), now);
+      warn_of_silent_peer(qp);
+    }
   }
   if (step.ask && !send_question(qp, batch)) qp.pair.postpone(now + kFullWirePause);
   if (step.changed) apply_mode(qp);
@@ -289,6 +292,20 @@ void Worker::note_packet_mode(QpContext& qp, bool mp, Time now, TxBatch& answers
   const bool fixed = qp.pair.info().phase == wire::PairPhase::kFixed;
   if (fixed && mp == (qp.pair.mode() == PairMode::kRoce)) warn_of_wrong_mode(qp, mp);
   do_step(qp, step, now, answers);
+}
+
+void Worker::warn_of_silent_peer(const QpContext& qp) {
+  if (warned_silent_peer_) return;
+  warned_silent_peer_ = true;
+  const NoCancellation whole;
+  std::array<char, wire::kTextBytes> gid;
+  const std::string_view peer = wire::to_string(qp.peer_ip(), gid);
+  std::fprintf(stderr,
+               "mprdma: %.*s does not answer the question for the mode: queue pairs to it are of "
+               "mode roce unless an answer comes, and for 10 s none waits for one "
+               "(pair_peers_silent). If it runs mprdma, it was away, or datagrams get lost; if "
+               "not, [transport] mode = \"roce\" saves the first one's wait\n",
+               static_cast<int>(peer.size()), peer.data());
 }
 
 void Worker::warn_of_wrong_mode(const QpContext& qp, bool mp) {

@@ -127,6 +127,13 @@ MUTANTS = [
         "a mode that is in use can still change",
     ),
     _mutant(
+        "known-silence-asks-late",
+        "mode_negotiation.cpp",
+        "    doubt_at_once(now);\n    return step;\n",
+        "    return step;\n",
+        "two sides that take each other for silent send packets of the standard, which fix it",
+    ),
+    _mutant(
         "stranger-decides",
         "mode_negotiation.cpp",
         "    if (!taken) return {};\n",

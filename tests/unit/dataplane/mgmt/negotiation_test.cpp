@@ -104,7 +104,7 @@ TEST(PairNegotiation, ADecisionForWantOfAnAnswerIsDoubtedUntilSomethingIsHeard) 
     PairNegotiation pair(facts());
     pair.begin(at(0), 1, true);
     int64_t ms = 0;
-    for (const int64_t wait : {50, 100, 200, 400}) {
+    for (const int64_t wait : {0, 50, 100, 200, 400}) {
       EXPECT_EQ(pair.next_deadline(), at(ms += wait));
       EXPECT_TRUE(pair.on_deadline(at(ms)).ask);
       EXPECT_FALSE(pair.on_deadline(at(ms)).ask);
@@ -118,7 +118,14 @@ TEST(PairNegotiation, ADecisionForWantOfAnAnswerIsDoubtedUntilSomethingIsHeard) 
     }
     int asked = 0;
     for (; !pair.next_deadline().is_never(); ++asked) pair.on_deadline(pair.next_deadline());
-    EXPECT_EQ(asked, 4) << "not without end";
+    EXPECT_EQ(asked, 12) << "not without end";
+    pair.tell_again(at(60'000));
+    EXPECT_EQ(pair.next_deadline(), at(60'000)) << "the link came up";
+    EXPECT_TRUE(pair.on_deadline(at(60'000)).ask);
+    EXPECT_EQ(pair.next_deadline(), at(60'050));
+    pair.on_refusal(at(60'001));
+    pair.tell_again(at(61'000));
+    EXPECT_TRUE(pair.next_deadline().is_never()) << "that was an answer";
   }
   PairNegotiation refused(facts());
   refused.begin(at(0), 1, false);
@@ -134,7 +141,7 @@ TEST(PairNegotiation, WhatTheWireDidNotTakeIsNoQuestion) {
   for (const bool silent : {false, true}) {
     PairNegotiation pair(facts());
     pair.begin(at(0), 1, silent);
-    int64_t ms = silent ? 50 : 0;
+    int64_t ms = 0;
     for (; ms < 150; ++ms) {
       EXPECT_TRUE(pair.on_deadline(at(ms)).ask);
       pair.postpone(at(ms + 1));
@@ -259,6 +266,8 @@ TEST(SilentPeers, AreRememberedForAWhile) {
   EXPECT_FALSE(peers.contains(gid, at(20'001)));
   for (uint32_t i = 0; i < 1000; ++i) peers.add(wire::map_ipv4(Ipv4(i)), at(30'000));
   EXPECT_TRUE(peers.contains(wire::map_ipv4(Ipv4(999)), at(30'001)));
+  peers.forget_all();
+  EXPECT_FALSE(peers.contains(wire::map_ipv4(Ipv4(999)), at(30'001)));
 }
 
 // ---- Two sides over a bad wire -----------------------------------------------------------------

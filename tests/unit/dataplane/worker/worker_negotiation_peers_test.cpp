@@ -11,6 +11,7 @@ using testing::Host;
 using testing::is_mad;
 using testing::mad_of;
 using testing::make_frame;
+using testing::Node;
 using testing::WorkerNegotiationTest;
 
 TEST_F(WorkerNegotiationTest, SilenceMeansTheStandardAndOnlyTheFirstQueuePairWaits) {
@@ -26,6 +27,78 @@ TEST_F(WorkerNegotiationTest, SilenceMeansTheStandardAndOnlyTheFirstQueuePairWai
   const auto second = a->host.make_qp(*a->cq);
   a->host.connect(*second, Host::ip(1), b->qp->qpn + 1);
   EXPECT_EQ(a->mode(*second), MPRDMA_ABI_MODE_ROCE);
+}
+
+void replug(Node& node) {
+  for (const bool up : {false, true}) {
+    node.host.port().up = up;
+    node.host.worker->service(node.host.now);
+  }
+}
+
+// Both sides took the other for one of the standard: new queue pairs do not wait, but ask before
+// they send, and those that have done nothing yet ask on.
+TEST_F(WorkerNegotiationTest, APeerThatIsBackSpeaksMpAtOnce) {
+  make();
+  bool away = true;
+  wire->on_frame = [&](int, const Bytes& frame) { return !away || !is_mad(frame); };
+  ::testing::internal::CaptureStderr();
+  connect_a();
+  connect_b();
+  run(Duration::ms(600));
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("10.73.0.2 does not answer the question for the mode"), std::string::npos)
+      << said;
+  ASSERT_EQ(a->mode(), MPRDMA_ABI_MODE_ROCE);
+  ASSERT_EQ(b->mode(), MPRDMA_ABI_MODE_ROCE);
+
+  away = false;
+  const auto second_a = a->host.make_qp(*a->cq);
+  const auto second_b = b->host.make_qp(*b->cq);
+  connect(*a, *second_a, Host::ip(1), second_b->qpn);
+  connect(*b, *second_b, Host::ip(0), second_a->qpn);
+  EXPECT_EQ(a->mode(*second_a), MPRDMA_ABI_MODE_ROCE) << "nothing waits";
+  auto& wqe =
+      a->host.begin_send(*second_a, MPRDMA_ABI_WRITE, 1, {{a->mr->addr(), 3000, a->mr->key}});
+  wqe.remote_addr = b->mr->addr() + 8192;
+  wqe.rkey = b->mr->key;
+  a->host.end_send(*second_a);
+  run(Duration::ms(20));
+  EXPECT_EQ(a->mode(*second_a), MPRDMA_ABI_MODE_MP);
+  EXPECT_EQ(b->mode(*second_b), MPRDMA_ABI_MODE_MP);
+  EXPECT_TRUE(completed(*a));
+  EXPECT_TRUE(arrived());
+  run(Duration::ms(1000), Duration::us(100));
+  EXPECT_EQ(a->mode(), MPRDMA_ABI_MODE_MP) << "the first ones, too";
+  EXPECT_EQ(b->mode(), MPRDMA_ABI_MODE_MP);
+}
+
+TEST_F(WorkerNegotiationTest, ALinkThatComesUpMayLeadToAPeerThatAnswers) {
+  make();
+  wire->on_frame = [](int, const Bytes& frame) { return !is_mad(frame); };
+  connect_a();
+  run(Duration::s(20), Duration::ms(1));
+  ASSERT_EQ(a->mode(), MPRDMA_ABI_MODE_ROCE);
+  const uint64_t asked = a->counters().pair_questions_sent;
+  run(Duration::s(20), Duration::ms(1));
+  EXPECT_EQ(a->counters().pair_questions_sent, asked) << "not without end";
+  wire->on_frame = nullptr;
+  replug(*a);
+  run(Duration::ms(5));
+  EXPECT_EQ(a->mode(), MPRDMA_ABI_MODE_MP);
+}
+
+TEST_F(WorkerNegotiationTest, ALinkThatComesUpEndsTheMemoryOfSilence) {
+  make();
+  wire->on_frame = [](int, const Bytes& frame) { return !is_mad(frame); };
+  connect_a();
+  run(Duration::ms(600));
+  ASSERT_EQ(a->counters().pair_peers_silent, 1u);
+  replug(*a);
+  run(Duration::ms(5));
+  const auto second = a->host.make_qp(*a->cq);
+  a->host.connect(*second, Host::ip(1), b->qp->qpn + 1);
+  EXPECT_EQ(a->mode(*second), MPRDMA_ABI_MODE_DEFAULT) << "it asks, and waits";
 }
 
 // Half of what the verbs' timeout and retries allow (8 times 67 ms) is for the question.
