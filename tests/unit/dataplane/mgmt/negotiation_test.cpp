@@ -97,6 +97,8 @@ TEST(PairNegotiation, AsksFiveTimesAndThenTakesThePeerForOneOfTheStandard) {
   const auto step = pair.on_deadline(at(500));
   EXPECT_TRUE(step.changed && step.silent && !step.ask);
   EXPECT_EQ(pair.mode(), PairMode::kRoce);
+  EXPECT_EQ(pair.next_deadline(), at(550));
+  EXPECT_TRUE(pair.on_deadline(at(550)).ask) << "but goes on asking";
 }
 
 TEST(PairNegotiation, ADecisionForWantOfAnAnswerIsDoubtedUntilSomethingIsHeard) {
