@@ -1,0 +1,77 @@
+// What a sender does while its receiver takes nothing: it was not ready, has no frame, or is
+// silent.
+#include <gtest/gtest.h>
+
+#include "tests/support/print.hpp"
+#include "tests/unit/transport/stream/lone_sender.hpp"
+
+namespace mprdma::transport {
+namespace {
+
+using Kind = StreamSender::Choice::Kind;
+
+TEST(StreamSender, APeerThatStaysSilentIsAskedByOnePacketEverMoreRarely) {
+  Params p = params_with(64);
+  p.timeout_shrinks_window = false;
+  p.rto_ceiling = p.rto_floor;  // 500 us
+  Sender s(p);
+  s.send();
+  int packets = 0;
+  int timeouts = 0;
+  const Time start = s.now;
+  while (s.now - start < Duration::s(17)) {
+    s.now = s.sender.next_deadline(true);
+    s.sender.on_deadline(s.now);
+    packets += s.send();
+    ++timeouts;
+  }
+  EXPECT_LT(timeouts, 60);
+  EXPECT_LE(packets, 8 * 64 + 60);
+  s.ack(64, 63);
+  EXPECT_EQ(s.send(), 64) << "it is back";
+}
+
+TEST(StreamSender, AReceiverThatWasNotReadyIsSentNothingElseBeforeItTakesTheHead) {
+  Sender s(params_with(8));
+  s.send(2);
+  s.sender.pause(s.now, s.now + Duration::ms(1));
+  s.now = s.sender.next_deadline(true);
+  s.sender.on_deadline(s.now);
+  EXPECT_EQ(s.send(), 1) << "the question alone, though the window has room";
+  s.ack(0, 1);
+  EXPECT_EQ(s.send(), 0) << "news of another packet";
+  EXPECT_EQ(s.ack(1, 0), StreamSender::AckResult::kProgress);
+  EXPECT_EQ(s.send(), 8) << "it is ready";
+
+  Sender silent(params_with(8));
+  silent.send(2);
+  silent.sender.pause(silent.now, silent.now + Duration::ms(1));
+  silent.now = silent.sender.next_deadline(true);
+  silent.sender.on_deadline(silent.now);
+  EXPECT_EQ(silent.send(), 1);
+  silent.now += silent.sender.base_rto();
+  silent.sender.on_deadline(silent.now);
+  EXPECT_EQ(silent.sender.timeouts_in_a_row(), 1U) << "a peer that says nothing is found out";
+  EXPECT_GT(silent.send(), 1);
+}
+
+TEST(StreamSender, APacketForWhichTheReceiverHadNoFrameIsSentAgainAndCostsNothing) {
+  Sender s(params_with(4));
+  s.send();
+  const uint32_t window = s.window_raw();
+  const Time timeout = s.sender.next_deadline(true);
+  s.now += Duration::us(10);
+  s.ack(0, 2, 0, wire::NackCode::kBudgetExhausted);
+  EXPECT_EQ(s.window_raw(), window);
+  EXPECT_EQ(s.sender.next_deadline(true), timeout) << "no sign of life of the head";
+  ASSERT_EQ(s.send(), 1);
+  EXPECT_EQ(s.last.kind, Kind::kRetransmit);
+  EXPECT_EQ(s.index(s.last.psn), 2);
+  s.ack(0, 2, 0, wire::NackCode::kBudgetExhausted);
+  EXPECT_EQ(s.send(), 0) << "of the first copy: the second is under way";
+  s.ack(0, 2, wire::kMpAckReTx, wire::NackCode::kBudgetExhausted);
+  EXPECT_EQ(s.send(), 1);
+}
+
+}  // namespace
+}  // namespace mprdma::transport
