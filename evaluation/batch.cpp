@@ -13,6 +13,7 @@
 #include "switchsim/sim/result/result_json.hpp"
 #include "switchsim/sim/scenario/settings_json.hpp"
 #include "switchsim/sim/simulation.hpp"
+#include "transport/core/params.hpp"
 
 namespace mprdma::figures {
 
@@ -148,7 +149,9 @@ void Batch::claim_sound(const std::string& id, FigureResult* out) const {
   }
   out->claim(id + ".sound", "runs that broke an invariant or ended in an error", "<= 0", broken, 0,
              "");
+  out->own_target();
   out->claims.back().note = first;
+  out->fold(id + ".mp128", id + ".mp", kMp128.name);
 }
 
 Curve rate_curve(const std::string& name, const std::vector<double>& time_us,
@@ -218,6 +221,18 @@ std::string describe_times(const Scenario& scenario, uint32_t seeds) {
       "first {:.4g} ms dropped",
       seeds, static_cast<double>(scenario.duration.count_ps()) / 1e9,
       static_cast<double>(scenario.warm_up.count_ps()) / 1e9);
+}
+
+std::string describe_deviations(const std::string& own, const Scenario& scenario) {
+  const transport::Params& used = scenario.flows.front().params;
+  const transport::Params shipped;
+  const auto us = [](Duration time) { return time.count_ns() / 1000; };
+  return fmt::format(
+      "{} The floors of timeout and tail probe and the first RTT are {}, {} and {} us, which the "
+      "paper does not state (a device starts with {}, {} and {}); 1024 B payload with our headers, "
+      "where the paper's packets are not stated; hosts take no time.",
+      own, us(used.rto_floor), us(used.probe_floor), us(used.initial_rtt), us(shipped.rto_floor),
+      us(shipped.probe_floor), us(shipped.initial_rtt));
 }
 
 void shorten(Scenario* scenario, int64_t factor) {

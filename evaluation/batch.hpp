@@ -66,7 +66,8 @@ class Batch {
     return summarise(each(number, value));
   }
   // No run broke an invariant or ended in an error completion that was not expected. Also notes
-  // with which settings and seeds they ran.
+  // with which settings and seeds they ran, and folds the rows of kMp128 into those of kMp where
+  // they are the same. After all other claims.
   void claim_sound(const std::string& id, FigureResult* out) const;
 
  private:
@@ -96,6 +97,9 @@ JsonBox constants_of(const switchsim::Scenario& scenario, switchsim::LinkId mark
                      uint32_t seeds);
 // "mean and s.d. of 5 seeds, 200 ms each, the first 50 ms dropped"
 std::string describe_times(const switchsim::Scenario& scenario, uint32_t seeds);
+// The paragraph of what differs from the paper's set-up: `own`, the sentences of the figure, then
+// what the runs of every figure share: timers, packets, hosts.
+std::string describe_deviations(const std::string& own, const switchsim::Scenario& scenario);
 // Everything in time `factor` times shorter, for tests: duration, warm-up, events, starts and
 // stops.
 void shorten(switchsim::Scenario* scenario, int64_t factor);

@@ -22,6 +22,7 @@ nlohmann::json claim_json(const Claim& claim) {
                         {"unit", claim.unit},
                         {"ok", claim.ok()},
                         {"asserted", claim.standing == Standing::kAsserted}};
+  if (!claim.target.empty()) out["own_target"] = claim.own_target;
   if (claim.value) out["value"] = *claim.value;
   if (!claim.reason().empty()) out["reason"] = claim.reason();
   return out;
@@ -99,6 +100,41 @@ void FigureResult::explain(std::string id, std::string what, std::string target,
          met ? "" : std::move(why));
 }
 
+void FigureResult::own_target() {
+  claims.back().own_target = true;
+}
+
+void FigureResult::own_targets() {
+  for (Claim& claim : claims) claim.own_target = !claim.target.empty();
+}
+
+void FigureResult::fold(const std::string& id, const std::string& of, const std::string& name) {
+  const auto same_as_first = [&](const Claim& claim) {
+    if (claim.id.rfind(id + ".", 0) != 0) return false;
+    const std::string first = of + claim.id.substr(id.size());
+    return std::any_of(claims.begin(), claims.end(), [&](const Claim& other) {
+      return other.id == first && other.value == claim.value &&
+             other.deviation == claim.deviation && other.target == claim.target &&
+             other.standing == claim.standing;
+    });
+  };
+  std::vector<Claim> kept;
+  size_t same = 0;
+  size_t all = 0;
+  for (const Claim& claim : claims) {
+    if (claim.id.rfind(id + ".", 0) == 0) ++all;
+    if (same_as_first(claim)) {
+      ++same;
+    } else {
+      kept.push_back(claim);
+    }
+  }
+  if (same == 0) return;
+  claims = std::move(kept);
+  report(id + ".same", name + ": rows left out, those of mp to the last bit", "",
+         static_cast<double>(same), 0, "of " + std::to_string(all), "");
+}
+
 bool FigureResult::ok() const {
   return std::all_of(claims.begin(), claims.end(), [](const Claim& claim) {
     return claim.ok() || claim.standing == Standing::kReported;
@@ -143,6 +179,7 @@ nlohmann::json to_json(const Figure& figure, const RunOptions& options,
             {"title", figure.title},
             {"paper", figure.paper},
             {"setup", result.setup},
+            {"deviations", result.deviations},
             {"seen", result.seen}}},
           {"constants", constants},
           {"claims", claims},

@@ -57,16 +57,18 @@ struct Claim {
   double deviation = 0;  // standard deviation over the seeds
   std::string unit;
   Standing standing = Standing::kAsserted;
-  std::string note;  // why it is only reported; why there is no value
+  std::string note;         // why it is only reported; why there is no value
+  bool own_target = false;  // we set the target: the paper states none
   [[nodiscard]] bool ok() const;
   // The note, if it is about this outcome: one that begins with "missed" says why a claim is.
   [[nodiscard]] std::string_view reason() const;
 };
 
 struct FigureResult {
-  std::string setup;  // one paragraph: topology, rates, marking, seeds, times
-  std::string seen;   // what is seen, one sentence: the title of the picture
-  JsonBox constants;  // an object
+  std::string setup;       // one paragraph: topology, rates, marking, seeds, times
+  std::string deviations;  // one paragraph: what differs from the paper's set-up
+  std::string seen;        // what is seen, one sentence: the title of the picture
+  JsonBox constants;       // an object
   // All runs: each distinct settings_json(), with the seeds (Batch::claim_sound).
   JsonBox runs;
   std::vector<Claim> claims;
@@ -82,6 +84,12 @@ struct FigureResult {
   // Beside a target that is not always met; `why` is said only where it is missed.
   void explain(std::string id, std::string what, std::string target, double value, double deviation,
                std::string unit, std::string why);
+  // The target of the last claim is ours, or that of every claim so far.
+  void own_target();
+  void own_targets();
+  // Leaves out each row "ID.REST" whose target, standing and value, to the last bit, are those of
+  // the row "OF.REST", and says in a row "ID.same" how many there were.
+  void fold(const std::string& id, const std::string& of, const std::string& name);
   // Every asserted claim holds.
   [[nodiscard]] bool ok() const;
 };

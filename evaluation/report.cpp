@@ -20,6 +20,10 @@ const char* verdict(const Claim& claim) {
   return asserted ? "MISSED" : "missed (reported)";
 }
 
+std::string target_text(const Claim& claim) {
+  return claim.own_target ? claim.target + " (ours)" : claim.target;
+}
+
 // The notes below a table. Each note is listed once and numbered; the rows of its claims refer to
 // it.
 class Notes {
@@ -58,8 +62,8 @@ std::string value_text(const Claim& claim) {
 std::string claim_lines(const FigureResult& result) {
   std::string out;
   for (const Claim& claim : result.claims) {
-    out += fmt::format("  {:<24} {:<56} {:>9} {:>20} {:<6} {}\n", claim.id, claim.what,
-                       claim.target, value_text(claim), claim.unit, verdict(claim));
+    out += fmt::format("  {:<24} {:<56} {:>14} {:>20} {:<6} {}\n", claim.id, claim.what,
+                       target_text(claim), value_text(claim), claim.unit, verdict(claim));
     if (!claim.reason().empty() && !claim.ok()) {
       out += fmt::format("  {:<24} {}\n", "", claim.reason());
     }
@@ -73,11 +77,14 @@ std::string markdown_section(const Figure& figure, const RunOptions& options,
                                 result.seen, pictures, figure.stem());
   out += fmt::format("{}.\n\n**Set-up.** {}\n\n**The paper.** {}\n\n", result.seen, result.setup,
                      figure.paper);
+  if (!result.deviations.empty()) {
+    out += fmt::format("**Deviations.** {}\n\n", result.deviations);
+  }
   out += "| claim | target | value | |\n|---|---|---|---|\n";
   Notes notes;
   for (const Claim& claim : result.claims) {
-    out += fmt::format("| {} | {} | {} {} | {} |\n", claim.what, claim.target, value_text(claim),
-                       claim.unit, notes.refer(verdict(claim), claim.reason()));
+    out += fmt::format("| {} | {} | {} {} | {} |\n", claim.what, target_text(claim),
+                       value_text(claim), claim.unit, notes.refer(verdict(claim), claim.reason()));
   }
   out += notes.list();
   out += fmt::format("\n`mprdma sim figure {} --size {} --seed {}`", figure.id,
@@ -99,7 +106,11 @@ std::string markdown_head(const RunOptions& options) {
       "carry of\n"
       "payload after all headers, preamble and gap. A claim marked \"reported\" is shown beside "
       "its target\n"
-      "and not asserted by a test: where it is missed, the note that its row names says why.\n\n",
+      "and not asserted by a test: where it is missed, the note that its row names says why. A "
+      "target\n"
+      "is the paper's, or what its value is in shares of our ceiling; where the paper states none, "
+      "we\n"
+      "set one, marked \"ours\". \"Deviations\" are what differs from the paper's set-up.\n\n",
       name_of(options.size), options.seed, revision());
 }
 

@@ -58,8 +58,10 @@ FigureResult cut_loops(const Figure& figure, const RunOptions& options) {
                           0});
   out.panels.push_back(panel);
   batch.claim_sound("cut-1000", &out);
+  out.own_targets();
   const switchsim::Scenario& first = batch.scenario(0);
   out.constants = constants_of(first, first.paths[0], seeds);
+  out.deviations = describe_deviations("No paper has this figure: every target is ours.", first);
   out.setup = fmt::format(
       "1000 connections of their own hosts, 1 KB every 200 us each; one path of four is cut and "
       "the "

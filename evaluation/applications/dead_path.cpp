@@ -59,8 +59,10 @@ FigureResult dead_path(const Figure& figure, const RunOptions& options) {
   panel.curves.push_back(curve);
   out.panels.push_back(panel);
   batch.claim_sound("dead-path", &out);
+  out.own_targets();
   const switchsim::Scenario& first = batch.scenario(0);
   out.constants = constants_of(first, first.paths[0], seeds);
+  out.deviations = describe_deviations("No paper has this figure: every target is ours.", first);
   out.setup = fmt::format(
       "One connection, messages one after the other; the last paths lose everything, in both "
       "directions, from the start on, and nobody says so; 1000 round trips each, the first 160 "

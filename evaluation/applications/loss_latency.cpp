@@ -65,8 +65,10 @@ FigureResult loss_latency(const Figure& figure, const RunOptions& options) {
   }
   out.panels.push_back(panel);
   batch.claim_sound("loss-latency", &out);
+  out.own_targets();
   const switchsim::Scenario& first = batch.scenario(0);
   out.constants = constants_of(first, first.paths[0], seeds);
+  out.deviations = describe_deviations("No paper has this figure: every target is ours.", first);
   out.setup = fmt::format(
       "One connection, messages one after the other; one path of four loses packets at random, in "
       "both directions; {}; {} seeds",

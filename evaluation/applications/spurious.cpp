@@ -77,9 +77,11 @@ FigureResult spurious_copies(const Figure& figure, const RunOptions& options) {
   panel.curves.push_back(curve);
   out.panels.push_back(panel);
   batch.claim_sound("spurious", &out);
+  out.own_targets();
   const Scenario& first = batch.scenario(0);
   const switchsim::LinkId last_hop = first.link("h1");
   out.constants = constants_of(first, last_hop, seeds);
+  out.deviations = describe_deviations("No paper has this figure: every target is ours.", first);
   out.setup = fmt::format(
       "Closed loops where nothing is lost: queues without an end, or no congestion; {}; {} seeds",
       describe(first, last_hop), seeds);

@@ -80,8 +80,10 @@ FigureResult starved_neighbours(const Figure& figure, const RunOptions& options)
   panel.curves.push_back(curve);
   out.panels.push_back(panel);
   batch.claim_sound("starved", &out);
+  out.own_targets();
   const Scenario& first = batch.scenario(1);
   out.constants = constants_of(first, first.paths[0], seeds);
+  out.deviations = describe_deviations("No paper has this figure: every target is ours.", first);
   out.setup = fmt::format(
       "One connection, beside others to the same host that have no receives; {} frames may wait "
       "there; {}; {} seeds",

@@ -123,6 +123,10 @@ FigureResult reordering(const Figure& figure, const RunOptions& options) {
   out.panels.push_back(bitmap_panel(out));
   study.claim_sound(&out);
   study.describe_to(&out);
+  out.deviations =
+      "Claimed is the order of the three, not the size of the bitmap, which follows from the queue "
+      "of the slow path. " +
+      out.deviations;
   out.seen = "Without control a bad path brings packets in hundreds of places too late";
   return out;
 }

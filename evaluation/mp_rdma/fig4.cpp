@@ -209,6 +209,11 @@ FigureResult steady_queue(const Figure& figure, const RunOptions& options) {
   }
   batch.claim_sound("4", &out);
   out.constants = constants_of(first, first.paths[0], seeds);
+  out.deviations = describe_deviations(
+      "Flows start with 16 packets, their share of what fits, not with one bandwidth-delay "
+      "product. "
+      "No PFC, which would not pause anything.",
+      first);
   out.setup = fmt::format(
       "Eight flows, each of its own host, share one link, RTT 100 us; {}; step at 65 KB in the "
       "place of RED; {}",

@@ -81,7 +81,10 @@ FigureResult restart(const Figure& figure, const RunOptions& options) {
   panel.marks = {{bound, fmt::format("wire alone {:.1f} us", bound)}};
   out.panels.push_back(panel);
   batch.claim_sound("restart", &out);
+  out.own_targets();
   out.constants = constants_of(first, first.paths[0], seeds);
+  out.deviations = describe_deviations(
+      "The paper has the rule and no measurement: every target is ours.", first);
   out.setup =
       fmt::format("{} messages of 64 B, then 1 MiB on the same connection; {}; {} seeds",
                   first.flows[0].timed_messages.size() - 1, describe(first, first.paths[0]), seeds);

@@ -1,8 +1,9 @@
-// The section of a figure on the page of results: notes.
+// The section of a figure on the page of results: notes, targets of ours, deviations, rows.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "evaluation/figure.hpp"
 #include "evaluation/report.hpp"
@@ -46,6 +47,40 @@ TEST(Section, SaysWhyAClaimIsMissedOnlyWhereItIs) {
   EXPECT_NE(text.find("| second | >= 1 | 0  | missed (reported), note 1 |"), std::string::npos);
   EXPECT_NE(text.find("- Note 1: " + why), std::string::npos) << text;
   EXPECT_EQ(to_json(figure, {}, result)["claims"][1]["reason"], why);
+}
+
+TEST(Section, MarksTargetsOfOursAndStatesDeviations) {
+  FigureResult result;
+  result.claim("a", "first", ">= 1", 2, 0, "");
+  result.claim("b", "second", ">= 1", 2, 0, "");
+  result.own_target();
+  result.deviations = "Shorter.";
+  const Figure figure;
+  const std::string text = markdown_section(figure, {}, result, "pictures");
+  EXPECT_NE(text.find("| first | >= 1 | 2  | met |"), std::string::npos) << text;
+  EXPECT_NE(text.find("| second | >= 1 (ours) | 2  | met |"), std::string::npos) << text;
+  EXPECT_NE(text.find("**Deviations.** Shorter.\n"), std::string::npos) << text;
+  const nlohmann::json json = to_json(figure, {}, result);
+  EXPECT_EQ(json["claims"][0]["own_target"], false);
+  EXPECT_EQ(json["claims"][1]["own_target"], true);
+  EXPECT_EQ(json["figure"]["deviations"], "Shorter.");
+}
+
+TEST(Section, LeavesOutRowsThatAreThoseOfAnotherForm) {
+  FigureResult result;
+  result.claim("1.mp.a", "", ">= 1", 2, 0.5, "");
+  result.claim("1.mp.b", "", ">= 1", 2, 0, "");
+  result.claim("1.mp.c", "", ">= 1", 2, 0, "");
+  result.claim("1.mp128.a", "", ">= 1", 2, 0.5, "");
+  result.claim("1.mp128.b", "", ">= 1", 2.0000001, 0, "");
+  result.report("1.mp128.c", "", ">= 1", 2, 0, "", "");
+  result.fold("1.mp128", "1.mp", "mp, L = 128");
+  std::vector<std::string> ids;
+  for (const Claim& claim : result.claims) ids.push_back(claim.id);
+  EXPECT_EQ(ids, (std::vector<std::string>{"1.mp.a", "1.mp.b", "1.mp.c", "1.mp128.b", "1.mp128.c",
+                                           "1.mp128.same"}));
+  EXPECT_EQ(result.claims.back().value, 1);
+  EXPECT_EQ(result.claims.back().unit, "of 3");
 }
 
 }  // namespace
