@@ -19,7 +19,7 @@ std::vector<Figure> numbered_figures() {
        "fig5.toml", marking_balance},
       {"mp/11a", "Random loss on three of four paths",
        "Figure 11(a): about 38 Gb/s of 40 at every loss rate from 0.5 to 10 %; DCQCN 17.5 Gb/s at "
-       "0.5 % and about a quarter of MP-RDMA beyond (single path, go-back-N).",
+       "0.5 %, the average over its choice of one path, about a quarter of MP-RDMA beyond.",
        "fig11a.toml", lossy_paths},
       {"mp/11b", "Paths are cut and restored one by one",
        "Figure 11(b): the healthy paths stay full; a restored path is full again in less than 1 s.",

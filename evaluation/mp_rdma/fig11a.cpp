@@ -18,6 +18,9 @@ using switchsim::Scenario;
 constexpr std::array<double, 5> kLossPercent = {0.5, 1, 2, 5, 10};
 constexpr std::array<double, 3> kLossPercentCi = {0.5, 1, 10};
 constexpr size_t kPaths = 4;
+constexpr double kPaperMpGbps = 38;
+constexpr double kPaperDcqcnGbps = 17.5;  // at 0.5 %, the average over the path choice
+constexpr double kPaperLossyGbps = 10;    // at 0.5 %, on a path that loses
 
 // Sets the loss of every link that has one in the file.
 void set_loss(double percent, Scenario* scenario) {
@@ -74,10 +77,32 @@ Summary over_paths(const Batch& batch, size_t first) {
   return summarise(means);
 }
 
-// One path of four loses nothing, so a quarter is left if the other three carry nothing.
+// What the paper reports of DCQCN as a share of MP-RDMA: 17.5 of 38 Gb/s on average at 0.5 %, about
+// a quarter beyond, where a path that loses carries next to nothing.
+double paper_share(double loss_percent) {
+  return loss_percent < 1 ? kPaperDcqcnGbps / kPaperMpGbps : 0.25;
+}
+
+// How far it has to collapse for the test: ours, since the paper's is out of reach at the lower
+// rates.
 const char* share_most(double loss_percent) {
   if (loss_percent < 1) return "<= 0.8";
   return loss_percent < 2 ? "<= 0.6" : "<= 0.4";
+}
+
+// Why less collapses here than in the paper.
+std::string collapse_why(double lossy_gbps, double loss_percent) {
+  if (lossy_gbps < 1) {
+    return "a path that loses carries next to nothing, as in the paper: what is above a quarter "
+           "are "
+           "DCQCN's headers, 32 B shorter than mp's";
+  }
+  return fmt::format(
+      "a path that loses {} % still carries {:.1f} Gb/s here: our go-back-N goes on one round trip "
+      "after each loss. The paper's adapter has {} there; what its firmware does after a loss is "
+      "not published",
+      loss_percent, lossy_gbps,
+      loss_percent < 1 ? fmt::format("about {:.0f} Gb/s", kPaperLossyGbps) : "near to nothing");
 }
 
 Curve dcqcn_curve(const Batch& batch, size_t group, const std::vector<double>& losses,
@@ -88,7 +113,7 @@ Curve dcqcn_curve(const Batch& batch, size_t group, const std::vector<double>& l
     const Summary mean = over_paths(batch, group);
     const Summary lossy = batch.over(group, [](const Result& r) { return r.goodput_bps; });
     const std::string id = fmt::format("11a.dcqcn.loss-{}", losses[i]);
-    const auto what = [&](const char* quantity) {
+    const auto what = [&](const std::string& quantity) {
       return fmt::format("{}: {}, {} % loss", kDcqcn.name, quantity, losses[i]);
     };
     curve.x.push_back(static_cast<double>(i));
@@ -98,11 +123,29 @@ Curve dcqcn_curve(const Batch& batch, size_t group, const std::vector<double>& l
                 mean.deviation / 1e9, "Gb/s", "");
     out->report(id + ".lossy", what("goodput on a path that loses"), "", lossy.mean / 1e9,
                 lossy.deviation / 1e9, "Gb/s",
-                losses[i] < 1 ? "one path alone, as the paper's 17.5 Gb/s at 0.5 % would be" : "");
-    out->claim(id + ".share", what("mean over the path choice / mp"), share_most(losses[i]),
-               mean.mean / 1e9 / mp.y[i], mean.deviation / 1e9 / mp.y[i], "");
+                losses[i] < 1 ? fmt::format("the paper: about {:.0f}", kPaperLossyGbps)
+                              : "the paper: near zero beyond 1 %");
+    const double share = mean.mean / 1e9 / mp.y[i];
+    const double deviation = mean.deviation / 1e9 / mp.y[i];
+    out->claim(id + ".share", what("mean over the path choice / mp"), share_most(losses[i]), share,
+               deviation, "");
+    out->own_target();
+    const double paper = paper_share(losses[i]);
+    out->explain(id + ".paper", what(fmt::format("that share / the paper's {:.2f}", paper)), "<= 1",
+                 share / paper, deviation / paper, "x", collapse_why(lossy.mean / 1e9, losses[i]));
   }
   return curve;
+}
+
+std::string deviations_of(const Scenario& first, uint32_t seeds) {
+  return describe_deviations(
+      fmt::format(
+          "{} seeds, in the paper 100 runs; the first {:.4g} ms are not counted, in which a "
+          "connection with L = 64 leaves the paths that lose. DCQCN takes each path in turn "
+          "in the place of chance. It is our model with an ideal go-back-N, the paper's is "
+          "an adapter: it collapses less at 0.5 and 1 %.",
+          seeds, static_cast<double>(first.warm_up.count_ps()) / 1e9),
+      first);
 }
 
 }  // namespace
@@ -144,12 +187,13 @@ FigureResult lossy_paths(const Figure& figure, const RunOptions& options) {
   panel.curves.push_back(dcqcn_curve(batch, group, losses, panel.curves[0], &out));
   for (const double loss : losses) panel.categories.push_back(fmt::format("{} %", loss));
   panel.marks = {{ceiling / 1e9, fmt::format("ceiling {:.1f}", ceiling / 1e9)},
-                 {38, "paper, MP-RDMA: 38", true},
-                 {17.5, "paper, DCQCN at 0.5 %: 17.5", true}};
+                 {kPaperMpGbps, "paper, MP-RDMA: 38", true},
+                 {kPaperDcqcnGbps, "paper, DCQCN at 0.5 %, average: 17.5", true}};
   panel.ymax = 44;
   out.panels.push_back(panel);
   batch.claim_sound("11a", &out);
   out.constants = constants_of(first, first.paths[0], seeds);
+  out.deviations = deviations_of(first, seeds);
   out.setup = fmt::format(
       "One connection over four paths, data lost at random on paths 1 to 3; {}; {}. "
       "{}: each of the four paths in turn, transport timeout 4.2 ms, {} ms measured",
