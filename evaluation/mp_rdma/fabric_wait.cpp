@@ -6,6 +6,7 @@
 
 #include "base/check.hpp"
 #include "evaluation/stats.hpp"
+#include "switchsim/sim/scenario/wire_size.hpp"
 
 namespace mprdma::figures {
 
@@ -55,7 +56,44 @@ bool is_access(const Scenario& scenario, size_t link) {
   return scenario.topology.links[link].a < scenario.topology.hosts;
 }
 
+// Payload bytes between the two points of the window, as a share of all links to servers.
+double load_of(const Scenario& scenario, const Result& result, double bytes) {
+  const Window window = arrivals(scenario, result);
+  const double time_us = result.time_us[window.last] - result.time_us[window.first];
+  double all_bits_per_us = 0;
+  for (size_t link = 0; link < scenario.topology.links.size(); ++link) {
+    if (is_access(scenario, link)) all_bits_per_us += bits_per_us(result.ports[2 * link + 1]);
+  }
+  const switchsim::FlowSpec& flow = scenario.flows.front();
+  const double wire = switchsim::data_wire_bytes(flow.operation, flow.path_mtu);
+  return bytes * 8 * wire / flow.path_mtu / all_bits_per_us / time_us;
+}
+
 }  // namespace
+
+double offered_load(const Scenario& scenario, const Result& result) {
+  const Window window = arrivals(scenario, result);
+  double bytes = 0;
+  for (const switchsim::FlowSpec& flow : scenario.flows) {
+    for (const auto& message : flow.timed_messages) {
+      const double at_us = static_cast<double>(message.at.ps()) / 1e6;
+      if (at_us < result.time_us[window.first] || at_us >= result.time_us[window.last]) continue;
+      bytes += static_cast<double>(message.bytes);
+    }
+  }
+  return load_of(scenario, result, bytes);
+}
+
+double carried_load(const Scenario& scenario, const Result& result) {
+  const Window window = arrivals(scenario, result);
+  double bytes = 0;
+  for (const switchsim::FlowResult& flow : result.flows) {
+    if (window.last >= flow.delivered_series.size()) continue;
+    bytes += static_cast<double>(flow.delivered_series[window.last] -
+                                 flow.delivered_series[window.first]);
+  }
+  return load_of(scenario, result, bytes);
+}
 
 double fabric_wait_us(const Scenario& scenario, const Result& result) {
   const Window window = arrivals(scenario, result);
