@@ -115,6 +115,17 @@ Panel time_panel(const Result& result, const Scenario& scenario) {
   return panel;
 }
 
+std::string deviations_of(const Scenario& first) {
+  return describe_deviations(
+      "A flow joins or leaves every 50 ms, in the paper every 30 s. The marking is RED (1.0, 20 "
+      "KB, "
+      "40 KB), the paper's testbed has a step at 20 KB: it is shown beside. Flows with a step and "
+      "the same round trip could lock in phase and keep unequal shares; the rows of the step say "
+      "whether they do. Where mp-paper meets the target, too, the figure does not "
+      "tell ours from it.",
+      first);
+}
+
 }  // namespace
 
 FigureResult join_and_leave(const Figure& figure, const RunOptions& options) {
@@ -124,7 +135,8 @@ FigureResult join_and_leave(const Figure& figure, const RunOptions& options) {
       {&kMp, false, "mp, RED (1.0, 20, 40)", "16.mp", true},
       {&kMp128, false, "mp, L = 128, RED (1.0, 20, 40)", "16.mp128", true},
       {&kMp, true, "mp, step at 20 KB", "16.mp-step", false},
-      {&kPaper, false, "mp-paper, RED (1.0, 20, 40)", "16.paper", false}};
+      {&kPaper, false, "mp-paper, RED (1.0, 20, 40)", "16.paper", false},
+      {&kPaper, true, "mp-paper, step at 20 KB", "16.paper-step", false}};
   const uint32_t seeds = options.ci() ? 1 : 3;
   for (const Form& form : forms) {
     Scenario scenario = load(figure.scenario, form.variant->overrides);
@@ -151,9 +163,11 @@ FigureResult join_and_leave(const Figure& figure, const RunOptions& options) {
       if (forms[g].asserted) {
         out.claim(id, what, ">= 0.996", all[g][n].mean, all[g][n].deviation, "");
       } else {
-        out.report(
-            id, what, ">= 0.996", all[g][n].mean, all[g][n].deviation, "",
-            forms[g].step ? "marking by a step: to compare" : "the paper's letter, to compare");
+        const char* step = all[g][n].mean < 0.996
+                               ? "marking by a step: flows lock in phase"
+                               : "marking by a step could lock flows in phase: it does not here";
+        out.report(id, what, ">= 0.996", all[g][n].mean, all[g][n].deviation, "",
+                   forms[g].step ? step : "the paper's letter, to compare");
       }
     }
     const Summary use =
@@ -164,6 +178,7 @@ FigureResult join_and_leave(const Figure& figure, const RunOptions& options) {
   out.panels = {time_panel(batch.group(0)[0], first), index_panel(forms, all)};
   batch.claim_sound("16", &out);
   out.constants = constants_of(first, bottleneck, seeds);
+  out.deviations = deviations_of(first);
   out.setup = fmt::format(
       "Two servers open eight connections to a third, one after the other, and close "
       "them in the same order; {}; {} seeds of {:.4g} ms; the first fifth of each phase "
