@@ -29,6 +29,7 @@ TEST_P(FigureClaims, HoldAtTheSmallSize) {
   }
   EXPECT_GT(asserted, 1U);
   EXPECT_FALSE(result.panels.empty());
+  EXPECT_FALSE(result.deviations.empty());
   for (const Panel& panel : result.panels) {
     for (const Curve& curve : panel.curves) EXPECT_EQ(curve.x.size(), curve.y.size());
   }
