@@ -50,15 +50,15 @@ MUTANTS = [
     mutant(
         "psn-compared-as-integer-by-sender",
         "stream/stream_sender.cpp",
-        "  if (ack.psn.after(nxt())) return AckResult::kGhost;\n",
-        "  if (ack.psn.value() > nxt().value()) return AckResult::kGhost;\n",
+        "  if (ack.psn.after(nxt()) || (",
+        "  if (ack.psn.value() > nxt().value() || (",
         "off at the wrap: good acknowledgements are ghosts",
     ),
     mutant(
         "ghost-ack-accepted",
         "stream/stream_sender.cpp",
-        "  if (ack.psn.after(nxt())) return AckResult::kGhost;\n",
-        "",
+        "  if (ack.psn.after(nxt()) || (",
+        "  if ((",
         "work completes that was never sent",
     ),
     mutant(
@@ -303,7 +303,7 @@ MUTANTS = [
     mutant(
         "late-acks-of-anything",
         "stream/late_acks.hpp",
-        "at < 0 || at >= kSlots || slot(psn) == 0",
+        "at < 0 || at >= static_cast<int32_t>(slots_.size()) || slot(psn) == 0",
         "false",
         "a stranger's acknowledgement of any old packet gives a round-trip time",
         SENDER,
