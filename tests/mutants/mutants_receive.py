@@ -60,11 +60,10 @@ MUTANTS = [
     ),
     mutant(
         "no-share-of-frames",
-        "core/held_pool.hpp",
-        "    if (own >= (ready ? free : free / kNotReadyShare)) return kNone;\n",
-        "    if (free == 0 && (own > 0 || !ready)) return kNone;\n",
+        "stream/stream_receiver.cpp",
+        "held_->allocate(packet, frame, held_slots_, ready())",
+        "held_->allocate(packet, frame, 0, true)",
         "one stream takes every frame",
-        RECEIVER,
         killer="unit",
     ),
     mutant(
