@@ -103,6 +103,13 @@ uint32_t HostSet::timers() const {
   return static_cast<uint32_t>(endpoints_.size() + flows_.size() + hosts_.size());
 }
 
+// L of both ends, by the slower link.
+uint32_t HostSet::agreed_slots(const Flow& flow) const {
+  transport::Params params = flow.spec->params;
+  params.link_mbps = std::min(host_mbps_[flow.spec->from], host_mbps_[flow.spec->to]);
+  return transport::slots_for_link(params);
+}
+
 void HostSet::make_endpoint(uint32_t number) {
   const Flow& flow = flows_[number / 2];
   const FlowSpec& spec = *flow.spec;
@@ -122,8 +129,8 @@ void HostSet::make_endpoint(uint32_t number) {
   }
   auto counters = std::make_unique<transport::TransportCounters>();
   const NodeId host = requester ? spec.from : spec.to;
-  config.params.link_mbps = std::min(host_mbps_[spec.from], host_mbps_[spec.to]);
-  config.params.window_slots = transport::slots_for_link(config.params);
+  config.params.link_mbps = host_mbps_[host];
+  config.params.window_slots = agreed_slots(flow);
   transport::Device device{.memory = &memory_, .held = &held_, .counters = counters.get()};
   if (trace_ != nullptr && trace_->wants(number / 2)) device.trace = &host_traces_[host];
   auto endpoint = std::make_unique<Endpoint>(config, device);

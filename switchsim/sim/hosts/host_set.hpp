@@ -108,6 +108,7 @@ class HostSet {
     SimTime ack_ready;  // when the newest of them may leave
   };
 
+  [[nodiscard]] uint32_t agreed_slots(const Flow& flow) const;
   void make_endpoint(uint32_t number);
   void connect(uint32_t flow, Prng prng);
   [[nodiscard]] uint16_t choose_path(Flow& flow, Prng& prng);
