@@ -24,7 +24,7 @@ class WindowBitmap {
   static constexpr uint32_t kSizeMax = 4096;
 
   explicit WindowBitmap(uint32_t size) : mask_(size - 1) {
-    CHECK(std::has_single_bit(size) && size >= 8 && size <= kSizeMax);
+    CHECK(std::has_single_bit(size) && size <= kSizeMax);
     if (words() > kInline) wide_ = std::make_unique<uint64_t[]>(words());
   }
   WindowBitmap(const WindowBitmap& other) : WindowBitmap(other.size()) { copy(other); }

@@ -22,6 +22,7 @@ class ZeroedArray {
       : data_(static_cast<T*>(std::calloc(size, sizeof(T)))), size_(size) {
     CHECK(data_ != nullptr || size == 0);
   }
+  [[nodiscard]] T& operator[](size_t i) const { return data_[i]; }
   operator std::span<T>() { return {data_.get(), size_}; }  // NOLINT(google-explicit-constructor)
 
  private:

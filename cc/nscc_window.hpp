@@ -44,6 +44,10 @@ class NsccWindow : public PlainWindow {
         quick_(setup.max_packets),
         link_bps_(setup.link_bps) {}
 
+  void follow(uint32_t initial_packets, uint32_t max_packets) {
+    PlainWindow::follow(initial_packets, max_packets);
+    quick_.follow(max_packets);
+  }
   void reset() {
     PlainWindow::reset();
     base_.reset();

@@ -17,6 +17,7 @@ class QuickAdapt {
   explicit QuickAdapt(uint32_t max_packets) : gate_(max_packets / 8) {}
 
   void reset() { *this = QuickAdapt(gate_ * 8); }
+  void follow(uint32_t max_packets) { gate_ = max_packets / 8; }
   void on_arrival(uint32_t packets, uint32_t in_flight) {
     arrived_ += packets;
     heard_ += packets;

@@ -28,6 +28,7 @@ void empty_ring(WorkRing& ring) {
 
 Worker::Worker(const WorkerConfig& config, std::unique_ptr<Port> port, Time now)
     : config_(config),
+      configured_params_(config.params),
       port_(std::move(port)),
       daemon_(port_->daemon()),
       port_info_(port_->info()),
@@ -340,7 +341,10 @@ void Worker::set_link(bool up, Time now) {
     link_seen_ = true;
     link_up_since_ = now;
     limit_held(port_->info(), held_);  // it is the peer that lends
-    silent_peers_.forget_all();        // it may have been the link
+    // Queue pairs that are made from now on know the rate that the link has now.
+    config_.params = configured_params_;
+    settle_link(port_->info(), &config_.params);
+    silent_peers_.forget_all();  // it may have been the link
     nic_part_.on_link_up(now);
     ask_failed_paths(now);
     if (daemon_ != nullptr) follow_rings(true, now);

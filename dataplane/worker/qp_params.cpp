@@ -24,6 +24,11 @@ Params preset_on(const Params& configured, Preset which) {
   transport::for_each_param([&](const transport::Param& param, auto member) {
     if (param.scope != transport::ParamScope::kMode) out.*member = configured.*member;
   });
+  // As the device follows its network, or not.
+  if (configured.window_rtt == Duration::zero()) out.window_rtt = Duration::zero();
+  if (out.protocol == transport::Protocol::kMp) {
+    transport::set_slots(transport::slots_for_link(out), &out);
+  }
   return out;
 }
 
@@ -92,6 +97,8 @@ int choose_params(const mprdma_abi_qp_transport& wanted, const Params& configure
   Params params;
   const int error = choose_preset(wanted.mode, configured, &params);
   if (error != 0) return error;
+  // A window that is named stays.
+  if (wanted.initial_window != 0 || wanted.window_max != 0) params.window_rtt = Duration::zero();
   if (wanted.window_slots != 0) {
     params.window_slots = wanted.window_slots;
     // A smaller window brings down what has to lie within it, unless that was named as well.
@@ -183,7 +190,7 @@ void settle_link(const PortInfo& port, Params* params) {
     const uint64_t mbps = port.link_mbps == 0 ? kUnknownLinkMbps : port.link_mbps;
     params->link_mbps = static_cast<uint32_t>(std::min(mbps, most));
   }
-  params->window_slots = transport::slots_for_link(*params);
+  transport::set_slots(transport::slots_for_link(*params), params);
 }
 
 void fill_qp_stats(const QpContext& qp, Time now, mprdma_abi_qp_stats* out) {

@@ -356,6 +356,7 @@ class Worker {
   }
 
   WorkerConfig config_;
+  transport::Params configured_params_;  // those of config_, before they followed the port's link
   std::unique_ptr<Port> port_;
   Daemon* daemon_;  // from the port; non-null: other processes share the device
   PortInfo port_info_;

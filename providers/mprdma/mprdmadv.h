@@ -97,7 +97,7 @@ struct mprdmadv_qp_init_attr {
   uint64_t comp_mask;      /* enum mprdmadv_qp_init_attr_mask */
   uint32_t mode;           /* enum mprdmadv_mode */
   uint32_t initial_window; /* packets, 1 .. window_slots: one bandwidth-delay product */
-  uint32_t window_max;     /* packets, 1 .. 256 (ROCE: 65536): two of them */
+  uint32_t window_max;     /* packets, 1 .. 4096 (ROCE: 65536): two of them */
   uint32_t reorder_delta; /* packets, 8 .. window_slots: how far a path may lag and still be used */
   uint32_t window_slots;  /* of the receiver, a power of two, 8 .. 2048; the same at both ends */
   uint32_t reserved;      /* 0 */

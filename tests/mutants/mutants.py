@@ -303,7 +303,7 @@ MUTANTS = [
     mutant(
         "late-acks-of-anything",
         "stream/late_acks.hpp",
-        "at < 0 || at >= static_cast<int32_t>(slots_.size()) || slot(psn) == 0",
+        "at < 0 || at >= slots() || slot(psn) == 0",
         "false",
         "a stranger's acknowledgement of any old packet gives a round-trip time",
         SENDER,

@@ -221,6 +221,8 @@ Duration World::slack() const {
     }
   }
   slack += blind;
+  // Who heard nothing while the network was bad asks again after as long a silence.
+  slack += (scenario_.clean_at - scenario_.start) * 2;
   for (const EngineKnobs& engine : scenario_.engines) slack += engine.ack_patience * 64;
   if (scenario_.engine) slack += time_of_segments(scenario_) * 8;
   slack += wire::rnr_timer(scenario_.min_rnr_timer) * 8;

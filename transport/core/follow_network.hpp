@@ -22,12 +22,18 @@ constexpr uint64_t bandwidth_delay(uint32_t link_mbps, Duration rtt, uint32_t mt
   return bits / (8 * (uint64_t{mtu} + kPacketOverheadBytes));
 }
 
-// L, where `params` know the rate of the link. Every window that they may have fits.
+// L, where `params` know the rate of the link: the window that the network may ask for fits.
 constexpr uint32_t slots_for_link(const Params& params) {
   const uint64_t packets = 2 * bandwidth_delay(params.link_mbps, params.window_rtt, kReferenceMtu);
   const auto slots =
       std::bit_ceil(static_cast<uint32_t>(std::min<uint64_t>(packets, kWindowSlotsMax)));
   return std::max(params.window_slots, slots);
+}
+
+// Sets L, and what stays as long as L: with that delta no path is slow.
+constexpr void set_slots(uint32_t slots, Params* params) {
+  if (params->reorder_delta == params->window_slots) params->reorder_delta = slots;
+  params->window_slots = slots;
 }
 
 }  // namespace mprdma::transport

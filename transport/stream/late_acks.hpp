@@ -7,11 +7,13 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
-#include <vector>
 
 #include "base/psn.hpp"
+#include "transport/core/param_list.hpp"
 
 namespace mprdma::transport {
 
@@ -21,13 +23,14 @@ enum class Lag : uint8_t { kSmall, kLimit, kSlow };
 
 class LateAcks {
  public:
-  explicit LateAcks(uint32_t span_max) : slots_(span_max) {}
+  explicit LateAcks(uint32_t span_max) : mask_(span_max - 1) {
+    if (span_max > kInline) wide_ = std::make_unique<uint8_t[]>(span_max);
+  }
   // How many are expected.
   [[nodiscard]] uint32_t count() const { return count_; }
   // An acknowledgement is the first to cover this packet, and names another one. PSNs ascend.
   void expect(Psn psn, Lag lag) {
-    const auto slots = static_cast<int32_t>(slots_.size());
-    if (oldest_.distance_to(psn) >= slots) drop_before(psn - (slots_.size() - 1));
+    if (oldest_.distance_to(psn) >= slots()) drop_before(psn - mask_);
     slot(psn) = static_cast<uint8_t>(1 + static_cast<uint8_t>(lag));
     ++count_;
   }
@@ -35,9 +38,7 @@ class LateAcks {
   // a copy's, or somebody's who knows no better.
   std::optional<Lag> take(Psn psn) {
     const int32_t at = oldest_.distance_to(psn);
-    if (count_ == 0 || at < 0 || at >= static_cast<int32_t>(slots_.size()) || slot(psn) == 0) {
-      return std::nullopt;
-    }
+    if (count_ == 0 || at < 0 || at >= slots() || slot(psn) == 0) return std::nullopt;
     const auto lag = static_cast<Lag>(slot(psn) - 1);
     slot(psn) = 0;
     --count_;
@@ -52,19 +53,26 @@ class LateAcks {
   }
   // None is expected any more.
   void forget(Psn una) {
-    if (count_ > 0) std::fill(slots_.begin(), slots_.end(), uint8_t{0});
+    if (count_ > 0) std::fill_n(data(), mask_ + 1, uint8_t{0});
     count_ = 0;
     oldest_ = round_una_ = una;
   }
 
  private:
-  uint8_t& slot(Psn psn) { return slots_[psn.value() & (slots_.size() - 1)]; }
+  static constexpr uint32_t kInline = kSendSpanMin;
+
+  [[nodiscard]] int32_t slots() const { return static_cast<int32_t>(mask_ + 1); }
+  uint8_t* data() { return wide_ ? wide_.get() : inline_.data(); }
+  uint8_t& slot(Psn psn) { return data()[psn.value() & mask_]; }
   void drop_before(Psn psn) {
     for (; count_ > 0 && oldest_.before(psn); ++oldest_) (void)take(oldest_);
     if (oldest_.before(psn)) oldest_ = psn;
   }
 
-  std::vector<uint8_t> slots_;  // by PSN; 0: none is expected, else 1 + Lag
+  // By PSN; 0: none is expected, else 1 + Lag.
+  std::array<uint8_t, kInline> inline_{};
+  std::unique_ptr<uint8_t[]> wide_;  // in place of inline_, of a wider span
+  uint32_t mask_;
   uint32_t count_ = 0;
   Psn oldest_;     // every PSN with a slot is in [oldest_, oldest_ + span_max)
   Psn round_una_;  // snd_una when this round began

@@ -38,13 +38,15 @@ class RetransmissionTimer {
   [[nodiscard]] Duration timeout(const Params& params, const RttEstimator& rtt) const {
     const Duration base = shortest(params, rtt);
     const uint32_t shift = std::min(backoff_, kBackoffShiftMax);
-    const Duration ceiling =
-        silent() ? std::max(params.rto_ceiling, kSilentCeiling) : params.rto_ceiling;
+    Duration ceiling = params.rto_ceiling;
+    if (silent() && ceiling < kSilentCeiling) {
+      ceiling = std::min(ceiling * (int64_t{1} << (shift - kSilentAfter + 1)), kSilentCeiling);
+    }
     return std::min({base * (int64_t{1} << shift), std::max(base, ceiling),
                      std::max(base * 2, backoff_limit_)});
   }
   // So many timeouts came in a row that the peer seems gone: one packet at a time asks for it, ever
-  // more rarely, whatever the ceiling is, so that a short one does not fill the network.
+  // more rarely, as the ceiling doubles from here on. A short one would fill the network.
   [[nodiscard]] bool silent() const { return backoff_ >= kSilentAfter; }
 
  private:

@@ -43,7 +43,7 @@ StreamReceiver::StreamReceiver(const Params& params, uint8_t ack_flags, const De
       held_index_(std::make_unique_for_overwrite<uint32_t[]>(slots_)) {
   CHECK(std::has_single_bit(slots_) && slots_ <= kWindowSlotsMax);
   if (placement_ == PlacementPolicy::kOrdered) return;
-  placed_packets_ = std::make_unique_for_overwrite<PlacedPacket[]>(slots_);
+  placed_packets_ = ZeroedArray<PlacedPacket>(slots_);
 }
 
 bool StreamReceiver::hold(const wire::Packet& packet, FrameHandle frame) {

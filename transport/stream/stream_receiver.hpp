@@ -25,6 +25,7 @@
 #include "base/psn.hpp"
 #include "base/qpn.hpp"
 #include "base/window_bitmap.hpp"
+#include "base/zeroed_array.hpp"
 #include "transport/core/counters.hpp"
 #include "transport/core/held_pool.hpp"
 #include "transport/core/params.hpp"
@@ -226,10 +227,10 @@ class StreamReceiver {
   uint32_t held_slots_ = 0;  // of them, those whose packet waits in its frame
   bool not_ready_ = false;   // an RNR NAK has left, which named `not_ready_at_`
   Psn not_ready_at_;
-  WindowBitmap received_;                           // taken slots
-  WindowBitmap placed_;                             // taken slots whose data is in memory
-  std::unique_ptr<uint32_t[]> held_index_;          // by slot
-  std::unique_ptr<PlacedPacket[]> placed_packets_;  // slots_ of them; none under kOrdered
+  WindowBitmap received_;                        // taken slots
+  WindowBitmap placed_;                          // taken slots whose data is in memory
+  std::unique_ptr<uint32_t[]> held_index_;       // by slot
+  ZeroedArray<PlacedPacket> placed_packets_{0};  // slots_ of them; none under kOrdered
 };
 
 template <class Owner>

@@ -428,6 +428,7 @@ void StreamSender::undo_timeout(Time now) {
   ++counters_->timeouts_undone;
   ++stats_.timeouts_undone;
   window_ = undo_.window_before();
+  if (window_max_ != params_.window_max) follow(window_max_);
   for (Psn psn = una(); psn.before(nxt()); ++psn) {
     if (undo_.lost_by_timeout(psn)) board_.found(psn);
   }

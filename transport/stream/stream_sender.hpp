@@ -258,6 +258,7 @@ class StreamSender {
   void restart(Time now);
   void count_restart(Time now);
   void follow_network();
+  void follow(uint32_t most);
   uint16_t choose_path(Time now, const Choice& choice);
   uint16_t path_of_copy(Time now, const Choice& choice, std::optional<uint16_t> granted);
   // The path on which a packet left last; 0: not known.

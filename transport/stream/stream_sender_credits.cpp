@@ -32,10 +32,16 @@ void StreamSender::follow_network() {
   const uint64_t wanted = 2 * bandwidth_delay(params_.link_mbps, rtt_.least(), path_mtu_);
   const uint32_t room = std::max(params_.window_max, params_.window_slots);
   const auto most = static_cast<uint32_t>(std::clamp<uint64_t>(wanted, params_.window_max, room));
-  if (most == window_max_) return;
+  if (most != window_max_) follow(most);
+}
+
+// `most`: the largest window.
+void StreamSender::follow(uint32_t most) {
   window_max_ = most;
+  // Nothing is as far as the window of the receiver.
   const auto scaled = [&](uint32_t configured) {
-    return static_cast<uint32_t>(uint64_t{configured} * most / params_.window_max);
+    const uint64_t distance = uint64_t{configured} * most / params_.window_max;
+    return static_cast<uint32_t>(std::min<uint64_t>(distance, params_.window_slots));
   };
   window_.follow(std::max(params_.initial_window, most / 2), most);
   reorder_delta_ = scaled(params_.reorder_delta);

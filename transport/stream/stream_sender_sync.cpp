@@ -5,7 +5,7 @@
 namespace mprdma::transport {
 
 Duration StreamSender::sync_delay() const {
-  // Both factors have 16 fraction bits, which cancel; srtt < 2^31, delta <= 2^7, alpha <= 2^20.
+  // Both factors have 16 fraction bits, which cancel; srtt < 2^31, delta <= 2^11, alpha <= 2^20.
   const int64_t scaled = srtt().count_ns() * reorder_delta_ * params_.sync_alpha.raw();
   return Duration::ns(scaled / window_.exact().raw());
 }

@@ -17,10 +17,9 @@
 
 namespace mprdma::transport {
 
-// One message fills one receive at a time, but many of them may become deliverable in one call of
-// the transport, before the host polls. With windows larger than this the rest of them finds the
-// receiver not ready.
-inline constexpr uint32_t kSharedReceivesInFlight = 256;
+// One message fills one receive at a time, but a window's worth of them may become deliverable in
+// one call of the transport, before the host polls.
+inline constexpr uint32_t kSharedReceivesInFlight = kWindowSlotsMax;
 
 // A receive queue of the host that several queue pairs share. Plain functions, called once a
 // message; outlives the queue pairs that use it.
@@ -62,7 +61,8 @@ class ReceiveQueue {
       : depth_(depth),
         max_sge_(shares ? kMaxSge : max_sge),
         receives_(std::max(shares ? kSharedReceivesInFlight : depth, 1u)),
-        sges_(std::make_unique<Sge[]>(size_t{receives_.capacity()} * max_sge_)) {}
+        sge_slots_(shares ? 1 : receives_.capacity()),
+        sges_(std::make_unique<Sge[]>(size_t{sge_slots_} * max_sge_)) {}
 
   // Takes over a receive that the caller has checked; false when the queue is full.
   bool post(const RecvRequest& request) {
@@ -192,14 +192,16 @@ class ReceiveQueue {
     receives_.push(receive);
   }
   [[nodiscard]] std::span<Sge> sges_of(uint32_t index) const {
-    const uint32_t slot = index & (receives_.capacity() - 1);
+    const uint32_t slot = index & (sge_slots_ - 1);
     return {&sges_[size_t{slot} * max_sge_], max_sge_};
   }
 
   uint32_t depth_;
   uint32_t max_sge_;
   Ring<Receive> receives_;
-  std::unique_ptr<Sge[]> sges_;  // receives_.capacity() x max_sge_, by ring slot
+  // A shared queue's receive is taken when the one before it is filled: one has its entries here.
+  uint32_t sge_slots_;
+  std::unique_ptr<Sge[]> sges_;  // sge_slots_ x max_sge_, by ring slot
   uint32_t next_ = 0;            // index of the first receive that no message has finished
 };
 

@@ -220,10 +220,11 @@ void EthdevPort::fill_info() {
   info_.frame_bytes_max = frame_bytes_max();
   info_.rx_frames = kHeldFrames;
   rte_eth_link link{};
-  if (rte_eth_link_get_nowait(port_id_, &link) == 0 &&
-      link.link_speed != RTE_ETH_SPEED_NUM_UNKNOWN) {
-    info_.link_mbps = link.link_speed;
-  }
+  if (rte_eth_link_get_nowait(port_id_, &link) == 0) note_speed(link.link_speed);
+}
+
+void EthdevPort::note_speed(uint32_t mbps) {
+  if (mbps != RTE_ETH_SPEED_NUM_NONE && mbps != RTE_ETH_SPEED_NUM_UNKNOWN) info_.link_mbps = mbps;
 }
 
 uint32_t EthdevPort::frame_bytes_max() const {
@@ -415,6 +416,7 @@ void EthdevPort::read_link() {
       rte_eth_link_get_nowait(port_id_, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
   if (up == link_up()) return;
   count(up ? counters_.link_ups : counters_.link_downs);
+  if (up) note_speed(link.link_speed);
   if (!up) disarm();
   up_.store(up, std::memory_order_relaxed);
   if (!up) drop_pending();

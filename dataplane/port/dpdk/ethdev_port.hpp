@@ -86,6 +86,7 @@ class EthdevPort final : public Port {
   void send_pending();
   void drop_pending();
   void read_link();
+  void note_speed(uint32_t mbps);
   void follow_interrupt();
   void read_drops(Time now);
   bool to_frame(rte_mbuf* mbuf, RxFrame* frame);

@@ -130,7 +130,7 @@ void HostSet::make_endpoint(uint32_t number) {
   auto counters = std::make_unique<transport::TransportCounters>();
   const NodeId host = requester ? spec.from : spec.to;
   config.params.link_mbps = host_mbps_[host];
-  config.params.window_slots = agreed_slots(flow);
+  transport::set_slots(agreed_slots(flow), &config.params);
   transport::Device device{.memory = &memory_, .held = &held_, .counters = counters.get()};
   if (trace_ != nullptr && trace_->wants(number / 2)) device.trace = &host_traces_[host];
   auto endpoint = std::make_unique<Endpoint>(config, device);

@@ -41,6 +41,39 @@ TEST_F(WorkerFollowsNetworkTest, ALinkOfUnknownRateHasTheConfiguredOne) {
   EXPECT_EQ(a->host.worker->config().params.window_rtt, Duration::zero());
 }
 
+mprdma_abi_qp_transport wanted(uint32_t mode, uint32_t initial_window = 0,
+                               uint32_t window_max = 0) {
+  mprdma_abi_qp_transport out{};
+  out.mode = mode;
+  out.initial_window = initial_window;
+  out.window_max = window_max;
+  return out;
+}
+
+TEST(ChooseParams, AModeThatIsAskedForFollowsTheNetworkAsTheDeviceDoes) {
+  Params configured;
+  settle_link({.link_mbps = 100'000}, &configured);
+  Params chosen;
+  ASSERT_EQ(choose_params(wanted(MPRDMA_ABI_MODE_MP_SINGLE), configured, &chosen), 0);
+  EXPECT_EQ(chosen.window_slots, 2048U);
+  ASSERT_EQ(choose_params(wanted(MPRDMA_ABI_MODE_MP_PAPER), configured, &chosen), 0);
+  EXPECT_EQ(chosen.window_slots, 64U);
+  ASSERT_EQ(choose_params(wanted(MPRDMA_ABI_MODE_DEFAULT, 2, 4), configured, &chosen), 0);
+  EXPECT_EQ(chosen.window_rtt, Duration::zero()) << "a window that is named stays";
+  Params unknown;
+  settle_link({}, &unknown);
+  ASSERT_EQ(choose_params(wanted(MPRDMA_ABI_MODE_MP_SINGLE), unknown, &chosen), 0);
+  EXPECT_EQ(chosen.window_slots, 128U);
+  EXPECT_EQ(chosen.window_rtt, Duration::zero());
+}
+
+TEST(SettleLink, WithADeltaOfLNoPathIsSlow) {
+  Params params;
+  params.reorder_delta = params.window_slots;
+  settle_link({.link_mbps = 100'000}, &params);
+  EXPECT_EQ(params.reorder_delta, 2048U);
+}
+
 TEST(SettleLink, APeerMayHaveMoreThanItsLinkAsksFor) {
   Params params;
   params.window_slots = 1024;

@@ -87,6 +87,24 @@ TEST(FollowNetwork, AShortNetworkChangesNothing) {
   EXPECT_EQ(t.sender.window().packets(), 108U);
 }
 
+// The window that a timeout saved knows nothing of what was measured since.
+TEST(FollowNetwork, ATimeoutThatIsUndoneKeepsWhatTheNetworkAllows) {
+  Sender s(on_link(100'000));
+  s.rtt = Duration::us(50);
+  s.send();
+  s.now += s.rtt;
+  s.ack(1, 0);
+  s.now = s.sender.next_deadline(true);
+  s.sender.on_deadline(s.now);
+  ASSERT_EQ(s.sender.timeouts_in_a_row(), 1U);
+  s.ack(2, 1);
+  ASSERT_EQ(s.counters.timeouts_undone, 1U);
+  int done = 2;
+  for (; done < 54; ++done) s.ack(done + 1, done);
+  exchange(s, 700);
+  EXPECT_EQ(s.sender.window().packets(), 1112U);
+}
+
 // A queue on the way makes the first round trips long; a shorter one shows the network as it is.
 TEST(FollowNetwork, TheLeastRoundTripCounts) {
   Sender s(on_link(100'000));
