@@ -69,8 +69,8 @@ MUTANTS = [
     mutant(
         "no-frame-is-congestion",
         "stream/stream_sender.cpp",
-        "  board_.lose(psn);\n  tell_lost(now, psn, LossCause::kNack);\n",
-        "  mark_lost(now, psn, LossCause::kNack);\n",
+        "  (void)board_.penalise(psn);\n",
+        "",
         "a receiver without frames shrinks the window",
         SENDER,
         killer="unit",

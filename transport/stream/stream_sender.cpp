@@ -143,7 +143,7 @@ StreamSender::AckResult StreamSender::take_ack(Time now, const wire::Packet& ack
   if (board_.lost_count() != lost_before && !any_progress) rto_.restart(now);
   // Behind the timer: what it waits for may be lost, and only a timeout may tell.
   if (sack_valid && ext.nack == wire::NackCode::kSyncTooEarly) defer(now, ack.psn, ext.sack);
-  if (sack_valid && ext.nack == wire::NackCode::kBudgetExhausted) take_no_room(now, ext);
+  if (sack_valid && ext.nack == wire::NackCode::kBudgetExhausted) take_no_room(ext);
   grant_credits(now, ack.vp, (ext.flags & wire::kMpAckEce) != 0, any_progress || late.has_value(),
                 lag, has_new);
   if (trace_.on()) [[unlikely]] {
@@ -162,15 +162,13 @@ void StreamSender::take_overflow(Time now, const wire::Packet& ack, uint16_t vp)
   recovery_.on_nack(board_, nack, report);
 }
 
-// The receiver had no frame for a packet that came before its turn. The network did well, so the
-// window stays; nor is it a sign of life for the packet that the receiver waits for.
-void StreamSender::take_no_room(Time now, const wire::MpAckExt& ext) {
+// The receiver had no frame for a packet that came before its turn. It would have none for a copy
+// that comes at once; that the packet is lost shows as with any other, but the network did well:
+// the window stays.
+void StreamSender::take_no_room(const wire::MpAckExt& ext) {
   const Psn psn = ext.sack;
-  if (!recovery_.exact() || !board_.outstanding(psn) || board_.sacked(psn) || board_.lost(psn))
-    return;
-  if (board_.resent(psn) && (ext.flags & wire::kMpAckReTx) == 0) return;  // a copy is under way
-  board_.lose(psn);
-  tell_lost(now, psn, LossCause::kNack);
+  if (!recovery_.exact() || !board_.outstanding(psn) || board_.sacked(psn)) return;
+  (void)board_.penalise(psn);
 }
 
 void StreamSender::on_implied_ack(Time now, Psn aack) {

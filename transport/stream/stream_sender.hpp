@@ -193,7 +193,7 @@ class StreamSender {
 
   AckResult take_ack(Time now, const wire::Packet& ack, bool has_new);
   void take_overflow(Time now, const wire::Packet& ack, uint16_t vp);
-  void take_no_room(Time now, const wire::MpAckExt& ext);
+  void take_no_room(const wire::MpAckExt& ext);
   AckResult take_run(Time now, const wire::Packet& ack, bool has_new);
   // stream_sender_steady.cpp
   struct SteadyFacts;

@@ -8,8 +8,6 @@
 namespace mprdma::transport {
 namespace {
 
-using Kind = StreamSender::Choice::Kind;
-
 TEST(StreamSender, APeerThatStaysSilentIsAskedByOnePacketEverMoreRarely) {
   Params p = params_with(64);
   p.timeout_shrinks_window = false;
@@ -55,22 +53,21 @@ TEST(StreamSender, AReceiverThatWasNotReadyIsSentNothingElseBeforeItTakesTheHead
   EXPECT_GT(silent.send(), 1);
 }
 
-TEST(StreamSender, APacketForWhichTheReceiverHadNoFrameIsSentAgainAndCostsNothing) {
-  Sender s(params_with(4));
+TEST(StreamSender, APacketForWhichTheReceiverHadNoFrameCostsNothing) {
+  Params p = params_with(16);
+  p.loss_trigger = 8;
+  Sender s(p);
   s.send();
+  s.ack(1, 0);
+  s.ack(1, 2);
   const uint32_t window = s.window_raw();
-  const Time timeout = s.sender.next_deadline(true);
-  s.now += Duration::us(10);
-  s.ack(0, 2, 0, wire::NackCode::kBudgetExhausted);
+  s.ack(1, 3, 0, wire::NackCode::kBudgetExhausted);
   EXPECT_EQ(s.window_raw(), window);
-  EXPECT_EQ(s.sender.next_deadline(true), timeout) << "no sign of life of the head";
-  ASSERT_EQ(s.send(), 1);
-  EXPECT_EQ(s.last.kind, Kind::kRetransmit);
-  EXPECT_EQ(s.index(s.last.psn), 2);
-  s.ack(0, 2, 0, wire::NackCode::kBudgetExhausted);
-  EXPECT_EQ(s.send(), 0) << "of the first copy: the second is under way";
-  s.ack(0, 2, wire::kMpAckReTx, wire::NackCode::kBudgetExhausted);
-  EXPECT_EQ(s.send(), 1);
+  EXPECT_EQ(s.counters.packets_retransmitted, 0U) << "there would be no frame for a copy now";
+  s.backlog = false;
+  s.ack(1, 12);
+  EXPECT_EQ(s.counters.retransmitted_trigger, 2U) << "the hole, and the packet that was refused";
+  EXPECT_EQ(s.window_raw(), window - Fixed16::kOneRaw / 2) << "of the hole alone";
 }
 
 }  // namespace
