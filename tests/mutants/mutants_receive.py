@@ -59,6 +59,14 @@ MUTANTS = [
         killer="unit",
     ),
     mutant(
+        "an-undone-timeout-forgets-the-network",
+        "stream/stream_sender.cpp",
+        "  if (window_max_ != params_.window_max) follow(window_max_);\n",
+        "",
+        "the connection keeps the window that it had before anything was measured",
+        killer="unit",
+    ),
+    mutant(
         "no-share-of-frames",
         "stream/stream_receiver.cpp",
         "held_->allocate(packet, frame, held_slots_, ready())",

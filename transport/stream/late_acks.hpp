@@ -6,14 +6,11 @@
 // An acknowledgement that does not come within one to two rounds (round trips) is lost.
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <cstdint>
-#include <memory>
 #include <optional>
 
 #include "base/psn.hpp"
-#include "transport/core/param_list.hpp"
+#include "base/window_bitmap.hpp"
 
 namespace mprdma::transport {
 
@@ -23,26 +20,28 @@ enum class Lag : uint8_t { kSmall, kLimit, kSlow };
 
 class LateAcks {
  public:
-  explicit LateAcks(uint32_t span_max) : mask_(span_max - 1) {
-    if (span_max > kInline) wide_ = std::make_unique<uint8_t[]>(span_max);
-  }
+  explicit LateAcks(uint32_t span_max) : small_(span_max), limit_(span_max), slow_(span_max) {}
   // How many are expected.
   [[nodiscard]] uint32_t count() const { return count_; }
   // An acknowledgement is the first to cover this packet, and names another one. PSNs ascend.
   void expect(Psn psn, Lag lag) {
-    if (oldest_.distance_to(psn) >= slots()) drop_before(psn - mask_);
-    slot(psn) = static_cast<uint8_t>(1 + static_cast<uint8_t>(lag));
+    if (oldest_.distance_to(psn) >= slots()) drop_before(psn - (small_.size() - 1));
+    map_of(lag).set(psn.value());
     ++count_;
   }
   // An acknowledgement names this packet, below snd_una. Nothing: it was not expected; a duplicate,
   // a copy's, or somebody's who knows no better.
   std::optional<Lag> take(Psn psn) {
     const int32_t at = oldest_.distance_to(psn);
-    if (count_ == 0 || at < 0 || at >= slots() || slot(psn) == 0) return std::nullopt;
-    const auto lag = static_cast<Lag>(slot(psn) - 1);
-    slot(psn) = 0;
-    --count_;
-    return lag;
+    if (count_ == 0 || at < 0 || at >= slots()) return std::nullopt;
+    for (const Lag lag : {Lag::kSmall, Lag::kLimit, Lag::kSlow}) {
+      WindowBitmap& map = map_of(lag);
+      if (!map.test(psn.value())) continue;
+      map.clear(psn.value());
+      --count_;
+      return lag;
+    }
+    return std::nullopt;
   }
   // Returns how many are not expected any more.
   uint32_t end_round(Psn una) {
@@ -53,26 +52,27 @@ class LateAcks {
   }
   // None is expected any more.
   void forget(Psn una) {
-    if (count_ > 0) std::fill_n(data(), mask_ + 1, uint8_t{0});
+    if (count_ > 0) {
+      for (WindowBitmap* map : {&small_, &limit_, &slow_}) map->reset();
+    }
     count_ = 0;
     oldest_ = round_una_ = una;
   }
 
  private:
-  static constexpr uint32_t kInline = kSendSpanMin;
-
-  [[nodiscard]] int32_t slots() const { return static_cast<int32_t>(mask_ + 1); }
-  uint8_t* data() { return wide_ ? wide_.get() : inline_.data(); }
-  uint8_t& slot(Psn psn) { return data()[psn.value() & mask_]; }
+  [[nodiscard]] int32_t slots() const { return static_cast<int32_t>(small_.size()); }
+  WindowBitmap& map_of(Lag lag) {
+    return lag == Lag::kSmall ? small_ : lag == Lag::kLimit ? limit_ : slow_;
+  }
   void drop_before(Psn psn) {
     for (; count_ > 0 && oldest_.before(psn); ++oldest_) (void)take(oldest_);
     if (oldest_.before(psn)) oldest_ = psn;
   }
 
-  // By PSN; 0: none is expected, else 1 + Lag.
-  std::array<uint8_t, kInline> inline_{};
-  std::unique_ptr<uint8_t[]> wide_;  // in place of inline_, of a wider span
-  uint32_t mask_;
+  // Those that are expected, by PSN, apart by how far behind they came; disjoint.
+  WindowBitmap small_;
+  WindowBitmap limit_;
+  WindowBitmap slow_;
   uint32_t count_ = 0;
   Psn oldest_;     // every PSN with a slot is in [oldest_, oldest_ + span_max)
   Psn round_una_;  // snd_una when this round began

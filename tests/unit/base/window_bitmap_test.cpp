@@ -62,7 +62,6 @@ TEST_P(WindowBitmapTest, ScansAndRangesAgreeWithAPlainVector) {
 
 TEST_P(WindowBitmapTest, ScanStopsAtItsLength) {
   const uint32_t size = GetParam();
-  if (size < 16) GTEST_SKIP();
   WindowBitmap map(size);
   map.set(10);
   EXPECT_EQ(map.next_set(5, 5), 5U);
