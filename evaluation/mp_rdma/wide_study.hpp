@@ -1,5 +1,5 @@
 // Runs of figures 1 and 14(a): five connections over four paths, of which one may be bad, with a
-// window that no reordering fills (wide_window.hpp).
+// window that no reordering fills: the largest that there is.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,6 @@
 
 #include "evaluation/batch.hpp"
 #include "evaluation/mp_rdma/bad_path.hpp"
-#include "evaluation/mp_rdma/wide_window.hpp"
 
 namespace mprdma::figures {
 
@@ -39,19 +38,19 @@ inline bool is_letter(const WideSeries& series) {
 
 class WideStudy {
  public:
-  WideStudy(const Figure& figure, const RunOptions& options) : figure_(figure), options_(options) {}
+  WideStudy(const Figure& figure, const RunOptions& options)
+      : figure_(figure), options_(options), batch_(options) {}
 
   void add(const WideRun& run);  // once, however often it is asked for
-  void run();
+  void run() { batch_.run(); }
   // The 99.9th percentile of the out-of-order degree, packets.
   [[nodiscard]] Summary tail(const WideRun& run) const;
   // No run broke an invariant or ended in an error.
-  void claim_sound(FigureResult* out) const;
+  void claim_sound(FigureResult* out) const { batch_.claim_sound(figure_.number(), out); }
   // Constants and set-up.
   void describe_to(FigureResult* out) const;
 
  private:
-  [[nodiscard]] Interrupted interrupted() const;
   // What comes out of the start depends on the first paths that are drawn: more runs.
   [[nodiscard]] uint32_t seeds(Begin begin) const {
     return options_.ci() ? 1 : begin == Begin::kStart ? 6 : 2;
@@ -59,13 +58,8 @@ class WideStudy {
 
   const Figure& figure_;
   const RunOptions& options_;
-  struct Repeated {
-    WideRun run;
-    size_t first_outcome = 0;
-  };
-  std::vector<Repeated> runs_;
-  SettingsList settings_;
-  std::vector<wide_window::Outcome> outcomes_;  // of each run, one for each seed
+  std::vector<WideRun> runs_;  // of each a group of the batch, with the same number
+  Batch batch_;
 };
 
 }  // namespace mprdma::figures

@@ -10,7 +10,7 @@
 //   scope    ParamScope: mode, device or link decides the value when a queue pair asks for another
 //            mode
 //   range    ParamRange (param_visit.hpp): unit, bounds, and other demands on the value
-//   source   of the value or the rule: paper, RFC; D1..D11: a deviation from the MP-RDMA paper
+//   source   of the value or the rule: paper, RFC; D1..D16: a deviation from the MP-RDMA paper
 //            (docs/algorithms.md), switched off in the preset mp-paper; "own value": no source
 #pragma once
 
