@@ -1,5 +1,5 @@
-// Closed loops beside a bad path, which the figures of this folder compare with the same loops on a
-// healthy network.
+// Paths that are bad, or longer than the others, and closed loops beside them, which the figures of
+// this folder compare with the same loops on a healthy network.
 #pragma once
 
 #include <cstdint>
@@ -38,6 +38,14 @@ inline switchsim::Scenario with_loss(const std::string& file, const Loop& loop, 
     link.ab.loss_ppm = link.ba.loss_ppm = loss_ppm;
   }
   return scenario;
+}
+
+// A path becomes longer, there and back together.
+inline void lengthen(switchsim::Scenario* scenario, const char* path, uint32_t longer_us) {
+  switchsim::LinkConfig& link = scenario->topology.links[scenario->link(path)];
+  for (auto* direction : {&link.ab, &link.ba}) {
+    direction->delay = direction->delay + switchsim::SimSpan::ns(longer_us * 500);
+  }
 }
 
 inline constexpr uint32_t kAllLost = 1'000'000;

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "evaluation/applications/bad_paths.hpp"
+#include "evaluation/applications/bars.hpp"
 #include "evaluation/list.hpp"
 
 namespace mprdma::figures {
@@ -36,8 +37,7 @@ FigureResult dead_path(const Figure& figure, const RunOptions& options) {
     batch.add(with_loss(figure.scenario, loop, kAllLost), seeds);
   }
   batch.run();
-  Panel panel{"", "", "goodput / on healthy paths", {}};
-  Curve curve{"", {}, {}, {}, Stroke::kBars, 0};
+  Bars bars("goodput / on healthy paths");
   for (size_t i = 0; i < kLoops.size(); ++i) {
     const auto goodput = [](const Result& r) { return r.goodput_bps; };
     const Summary healthy = batch.over(2 * i, goodput);
@@ -51,13 +51,9 @@ FigureResult dead_path(const Figure& figure, const RunOptions& options) {
     out.report(id + ".least", what + "the same, least of a run", "", dead.least / healthy.mean, 0,
                "x", "");
     out.report(id + ".rto", what + "timeouts, most of a run", "", timeouts.most, 0, "", "");
-    panel.categories.emplace_back(kLoops[i].id);
-    curve.x.push_back(static_cast<double>(i));
-    curve.y.push_back(dead.mean / healthy.mean);
-    curve.error.push_back(dead.deviation / healthy.mean);
+    bars.add(kLoops[i].id, dead, healthy.mean);
   }
-  panel.curves.push_back(curve);
-  out.panels.push_back(panel);
+  out.panels.push_back(bars.panel());
   batch.claim_sound("dead-path", &out);
   out.own_targets();
   const switchsim::Scenario& first = batch.scenario(0);

@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "evaluation/applications/bars.hpp"
 #include "evaluation/batch.hpp"
 #include "evaluation/list.hpp"
 
@@ -45,8 +46,7 @@ FigureResult fast_links(const Figure& figure, const RunOptions& options) {
   const uint32_t seeds = options.ci() ? 1 : 10;
   for (const Case& which : kCases) batch.add(run_of(figure.scenario, which), seeds);
   batch.run();
-  Panel panel{"", "", "goodput / ceiling of the link", {}};
-  Curve curve{"", {}, {}, {}, Stroke::kBars, 0};
+  Bars bars("goodput / ceiling of the link");
   for (size_t i = 0; i < kCases.size(); ++i) {
     const Case& which = kCases[i];
     const Scenario& scenario = batch.scenario(i);
@@ -63,13 +63,9 @@ FigureResult fast_links(const Figure& figure, const RunOptions& options) {
               goodput.deviation / ceiling, "x");
     const Summary window = batch.over(i, [](const Result& r) { return r.flows[0].window_mean; });
     out.report(id + ".window", what + "window, packets", "", window.mean, window.deviation, "", "");
-    panel.categories.emplace_back(which.id);
-    curve.x.push_back(static_cast<double>(i));
-    curve.y.push_back(goodput.mean / ceiling);
-    curve.error.push_back(goodput.deviation / ceiling);
+    bars.add(which.id, goodput, ceiling);
   }
-  panel.curves.push_back(curve);
-  out.panels.push_back(panel);
+  out.panels.push_back(bars.panel());
   batch.claim_sound("fast-links", &out);
   out.own_targets();
   const Scenario& first = batch.scenario(0);

@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "evaluation/applications/bad_paths.hpp"
 #include "evaluation/batch.hpp"
 #include "evaluation/list.hpp"
 
@@ -26,9 +27,7 @@ double copies_per_100000(const Result& result) {
 Scenario unequal_paths(uint32_t longer_us) {
   Scenario scenario = load("loops.toml", {"topology.servers=10", "flow[0].from=\"a1..a10\"",
                                           "flow[0].to=\"b1..b10\"", "flow[0].message_bytes=16384"});
-  switchsim::LinkConfig& link = scenario.topology.links[scenario.link("path4")];
-  link.ab.delay = link.ab.delay + switchsim::SimSpan::ns(longer_us * 500);
-  link.ba.delay = link.ba.delay + switchsim::SimSpan::ns(longer_us * 500);
+  lengthen(&scenario, "path4", longer_us);
   return scenario;
 }
 

@@ -4,6 +4,8 @@
 
 #include <array>
 
+#include "evaluation/applications/bad_paths.hpp"
+#include "evaluation/applications/bars.hpp"
 #include "evaluation/batch.hpp"
 #include "evaluation/list.hpp"
 
@@ -40,9 +42,7 @@ Scenario beside(const std::string& file, const Case& which, uint32_t starved) {
     scenario.flows.push_back(spec);
     scenario.flows.back().name = fmt::format("starved{}", i + 1);
   }
-  switchsim::LinkConfig& link = scenario.topology.links[scenario.link("path4")];
-  link.ab.delay = link.ab.delay + switchsim::SimSpan::ns(which.longer_us * 500);
-  link.ba.delay = link.ba.delay + switchsim::SimSpan::ns(which.longer_us * 500);
+  lengthen(&scenario, "path4", which.longer_us);
   return scenario;
 }
 
@@ -57,8 +57,7 @@ FigureResult starved_neighbours(const Figure& figure, const RunOptions& options)
     batch.add(beside(figure.scenario, which, which.starved), seeds);
   }
   batch.run();
-  Panel panel{"", "", "goodput / without them", {}};
-  Curve curve{"", {}, {}, {}, Stroke::kBars, 0};
+  Bars bars("goodput / without them");
   for (size_t i = 0; i < kCases.size(); ++i) {
     const auto goodput = [](const Result& r) { return r.flows[0].goodput_bps; };
     const Summary alone = batch.over(2 * i, goodput);
@@ -72,13 +71,9 @@ FigureResult starved_neighbours(const Figure& figure, const RunOptions& options)
     });
     out.report(id + ".refused", what + "packets that found no frame, mean of a run", "",
                refused.mean, refused.deviation, "", "");
-    panel.categories.emplace_back(kCases[i].id);
-    curve.x.push_back(static_cast<double>(i));
-    curve.y.push_back(beside_them.mean / alone.mean);
-    curve.error.push_back(beside_them.deviation / alone.mean);
+    bars.add(kCases[i].id, beside_them, alone.mean);
   }
-  panel.curves.push_back(curve);
-  out.panels.push_back(panel);
+  out.panels.push_back(bars.panel());
   batch.claim_sound("starved", &out);
   out.own_targets();
   const Scenario& first = batch.scenario(1);

@@ -216,7 +216,7 @@ uint64_t Flow::on_request_sent(const wire::Packet& packet, std::span<const uint8
                                Time now, uint64_t marks) {
   process_implied_acks();
   const uint64_t before = requests_.sent();
-  const uint64_t index = requests_.on_sent(packet.psn, now, marks);
+  const uint64_t index = requests_.on_sent(packet.psn, now, marks, config_.window_slots);
   const uint64_t op_index = requests_.message_of(index).op;
   const Op& op = ops_[op_index];
   const uint64_t at = index - op.first_packet;
@@ -237,7 +237,7 @@ uint64_t Flow::on_response_sent(const wire::Packet& packet, std::span<const uint
                                 Time now, uint64_t marks) {
   const auto& name = response_name_;
   const uint64_t before = responses_.sent();
-  const uint64_t index = responses_.on_sent(packet.psn, now, marks);
+  const uint64_t index = responses_.on_sent(packet.psn, now, marks, config_.window_slots);
   const Message& message = responses_.message_of(index);
   const Op& op = ops_[message.op];
   const uint64_t at = index - message.first;

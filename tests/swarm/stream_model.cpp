@@ -21,7 +21,7 @@ void StreamModel::cut(uint64_t number) {
   placed_.resize(total_);
 }
 
-uint64_t StreamModel::on_sent(Psn psn, Time now, uint64_t marks) {
+uint64_t StreamModel::on_sent(Psn psn, Time now, uint64_t marks, uint32_t window_slots) {
   const int64_t index = index_of(psn);
   expect(index >= 0, "{}: sends PSN {} from before the stream's first", name_, psn.value());
   const auto at = static_cast<uint64_t>(index);
@@ -35,8 +35,8 @@ uint64_t StreamModel::on_sent(Psn psn, Time now, uint64_t marks) {
   expect(rnr_for_ != acked_ || now >= rnr_until_, "{}: sends {} ns before the RNR timer ends",
          name_, (rnr_until_ - now).count_ns());
   if (now >= rnr_until_) rnr_for_ = UINT64_MAX;
-  expect(sent_ - acked_ <= transport::kSendSpanMax, "{}: {} packets between snd_una and snd_nxt",
-         name_, sent_ - acked_);
+  expect(sent_ - acked_ <= transport::send_span(window_slots),
+         "{}: {} packets between snd_una and snd_nxt", name_, sent_ - acked_);
   return at;
 }
 

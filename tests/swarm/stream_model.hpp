@@ -63,8 +63,8 @@ class StreamModel {
 
   // ---- Facts, each checked
   // A packet leaves its sender: the next one, or one sent and not yet acknowledged.
-  // `marks`: how many PSNs its sender has ever marked lost, or refused.
-  uint64_t on_sent(Psn psn, Time now, uint64_t marks);
+  // `marks`: how many PSNs its sender has ever marked lost, or refused; `window_slots`: L.
+  uint64_t on_sent(Psn psn, Time now, uint64_t marks, uint32_t window_slots);
   void on_delivered(uint64_t index);
   void on_held(uint64_t index) { held_.insert(index); }
   void on_unheld(uint64_t index) { held_.erase(index); }
