@@ -75,7 +75,9 @@ bool Worker::run_sends(uint32_t doorbell, Time now) {
   if (alone && (taken || can_send(*qp))) {
     unsigned budget = kTxPerBurst;
     if (!taken) transmit_turn(*qp, &budget, now);
-    if (taken || owing_qps_ == nullptr) [[likely]] {
+    // Datagrams leave by any batch.
+    const bool one_batch = taken || qp->qp.service() != transport::QpService::kUd;
+    if (one_batch && (taken || owing_qps_ == nullptr)) [[likely]] {
       // The peer waits for the packet, and nobody for the rest.
       batch.commit();
       batch.flush();

@@ -155,6 +155,16 @@ TEST_F(DatagramTest, ADatagramToOurselvesComesOverTheLoop) {
   EXPECT_EQ(a.host.worker->port().stats().tx_frames, 0u);
 }
 
+// Nobody polls between a post and a sleep until the completion's event.
+TEST_F(DatagramTest, APostLeavesADatagramToOurselvesToWhoeverRunsTheWorker) {
+  const uint32_t ah = a.make_ah(a.host.worker->gid(1));
+  a.post_recv(*a.qp, 5);
+  run();
+  a.send(ah, a.qp->qpn, 100, 6);
+  a.host.worker->run_sends(a.qp->doorbell, a.host.now);
+  EXPECT_TRUE(a.host.worker->has_pending());
+}
+
 TEST_F(DatagramTest, WhatWaitsForANeighbourIsDroppedWhenNobodyAnswers) {
   const uint32_t ah = a.make_ah(wire::map_ipv4(Ipv4(0x0a4900fe)));
   a.send(ah, 5, 8);
