@@ -80,6 +80,19 @@ class WindowBitmap {
     return scan(pos, len, ~uint64_t{0});
   }
 
+  // The 64 positions from pos on, the first one in bit 0; a map of fewer repeats itself.
+  [[nodiscard]] uint64_t next_64(uint32_t pos) const {
+    const uint32_t width = std::min(kWordBits, size());
+    const uint32_t low = bit_of(pos);
+    uint64_t bits = word(pos) >> low;
+    if (low > 0) bits |= word(pos + width - low) << (width - low);
+    for (uint32_t have = width; have < kWordBits; have *= 2) {
+      bits &= low_mask(have);
+      bits |= bits << have;
+    }
+    return bits;
+  }
+
  private:
   static constexpr uint32_t kWordBits = 64;
   static constexpr uint32_t kInline = 4;  // words

@@ -53,7 +53,7 @@ struct Aeth {
   static constexpr size_t kBytes = 4;
 
   uint8_t syndrome = 0;
-  uint32_t msn = 0;  // 24 bits
+  uint32_t msn : 24 = 0;
 
   constexpr bool operator==(const Aeth&) const = default;
 

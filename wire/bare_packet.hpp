@@ -18,7 +18,8 @@
 //                (0..23), syndrome (24..31)                     detail (16..23)
 //         32..47 RETH: address, rkey, length                    0
 //
-// Atomics, datagrams, XRC, CNPs and packets of another partition are not carried.
+// Atomics, datagrams, XRC, CNPs, packets of another partition and maps of acknowledgements are not
+// carried, and no bare packet asks for a map.
 #pragma once
 
 #include <cstddef>
@@ -77,7 +78,7 @@ struct BarePacket {
                    uint32_t{ack.detail} << 16;
     } else {
       bare.time = packet.mp_data.timestamp;
-      bare.number = packet.mp_data.message_number | uint32_t{packet.mp_data.flags} << 24;
+      bare.number = packet.mp_data.message_number | uint32_t{packet.mp_data.flags & kFlags} << 24;
       bare.offset = packet.mp_data.offset;
       bare.extra = info.has_aeth   ? packet.aeth.msn | uint32_t{packet.aeth.syndrome} << 24
                    : info.has_ieth ? packet.ieth_rkey.value()
@@ -120,7 +121,7 @@ struct BarePacket {
       return true;
     }
     if (info.has_mp_data) {
-      out.mp_data.flags = static_cast<uint8_t>(bare.number >> 24 & kMpDataFlagsMask);
+      out.mp_data.flags = static_cast<uint8_t>(bare.number >> 24 & kFlags);
       out.mp_data.timestamp = bare.time;
       out.mp_data.message_number = bare.number & kMessageNumberMask;
       out.mp_data.offset = bare.offset;
@@ -136,6 +137,9 @@ struct BarePacket {
   }
 
  private:
+  // Of the mp data extension.
+  static constexpr uint32_t kFlags = kMpDataFlagsMask & ~uint32_t{kMpDataTakesMaps};
+
   // What only packets of the standard's opcodes have.
   static void load_standard(const BarePacket& bare, const OpcodeInfo& info, Packet& out) {
     out.ack_req = (bare.flags & kAckReq) != 0;

@@ -1,4 +1,5 @@
-// mp acknowledgement extension: follows the BTH of an mp ACK; nothing follows it but the ICRC.
+// mp acknowledgement extension: follows the BTH of an mp ACK; nothing follows it but the ICRC, or a
+// map (mp_ack_map.hpp) where the opcode says so.
 //
 // The BTH's PSN is AACK: the next PSN that the receiver expects on the acknowledged stream. The UDP
 // source port is the virtual path of the packet that caused the acknowledgement.
@@ -43,7 +44,8 @@ inline constexpr uint8_t kMpAckReTx = 1 << 2;            // the packet was marke
 inline constexpr uint8_t kMpAckOrderedPlacement = 1 << 3;  // the receiver places in order
 inline constexpr uint8_t kMpAckSackValid = 1 << 4;         // the SACK PSN field means something
 inline constexpr uint8_t kMpAckHeld = 1 << 5;              // RNR: the packet is held, not lost
-inline constexpr uint8_t kMpAckFlagsMask = 0x3f;
+inline constexpr uint8_t kMpAckDuplicate = 1 << 6;         // the packet had come before
+inline constexpr uint8_t kMpAckFlagsMask = 0x7f;
 
 inline constexpr uint8_t kMpAckDelayMax = UINT8_MAX;  // of the delay, us: as long, or longer
 

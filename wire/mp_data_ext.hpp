@@ -25,7 +25,9 @@ namespace mprdma::wire {
 inline constexpr uint8_t kMpDataReTx = 1 << 0;       // sent before: exempt from path judgement
 inline constexpr uint8_t kMpDataSync = 1 << 1;       // update memory only after everything before
 inline constexpr uint8_t kMpDataTailProbe = 1 << 2;  // a probe for lost acknowledgements
-inline constexpr uint8_t kMpDataFlagsMask = kMpDataReTx | kMpDataSync | kMpDataTailProbe;
+inline constexpr uint8_t kMpDataTakesMaps = 1 << 3;  // its acknowledgement may have a map
+inline constexpr uint8_t kMpDataFlagsMask =
+    kMpDataReTx | kMpDataSync | kMpDataTailProbe | kMpDataTakesMaps;
 
 struct MpDataExt {
   static constexpr size_t kBytes = 16;

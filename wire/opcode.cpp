@@ -95,6 +95,7 @@ constexpr NamedOpcode kNamedOpcodes[] = {
     {Opcode::kMpSendLastInvalidate, "MP_SEND_LAST_INVALIDATE"},
     {Opcode::kMpSendOnlyInvalidate, "MP_SEND_ONLY_INVALIDATE"},
     {Opcode::kMpResponseError, "MP_RESPONSE_ERROR"},
+    {Opcode::kMpAckMap, "MP_ACK_MAP"},
 };
 
 constexpr std::array<std::string_view, 256> make_names() {

@@ -108,6 +108,7 @@ enum class Opcode : uint8_t {
   kMpSendLastInvalidate = 0xd6,
   kMpSendOnlyInvalidate = 0xd7,
   kMpResponseError = 0xd8,  // a READ or atomic that failed midway, in the response stream
+  kMpAckMap = 0xd9,         // kMpAck with a map of what else has come
 };
 
 enum class TransportService : uint8_t { kNone, kRc, kUc, kUd, kXrc, kCnp, kMp };
@@ -145,6 +146,7 @@ struct alignas(32) OpcodeInfo {
   // Extension headers, in the order in which they follow the BTH.
   bool has_mp_data = false;
   bool has_mp_ack = false;
+  bool has_mp_ack_map = false;
   bool has_xrceth = false;
   bool has_deth = false;
   bool has_reth = false;
@@ -242,6 +244,12 @@ constexpr OpcodeInfo mp_operation(uint8_t code) {
     info.stream = PacketStream::kResponse;
     info.operation = Operation::kResponseError;
     info.has_aeth = true;
+  } else if (code == 0x19) {
+    info.valid = true;
+    info.only = true;
+    info.stream = PacketStream::kAck;
+    info.operation = Operation::kAck;
+    info.has_mp_ack_map = true;
   } else if (info.operation == Operation::kWrite) {
     info.has_reth = true;  // in every packet, so that whichever arrives first can be validated
   } else {
@@ -257,6 +265,7 @@ constexpr uint8_t header_bytes_of(const OpcodeInfo& info) {
   int bytes = 12;  // BTH
   if (info.has_mp_data) bytes += 16;
   if (info.has_mp_ack) bytes += 16;
+  if (info.has_mp_ack_map) bytes += 8;
   if (info.has_xrceth) bytes += 4;
   if (info.has_deth) bytes += 8;
   if (info.has_reth) bytes += 16;
@@ -299,10 +308,10 @@ constexpr OpcodeInfo make_opcode_info(uint8_t opcode) {
   if (!info.valid) return OpcodeInfo{};
   info.has_others = info.has_xrceth || info.has_deth || info.has_atomic_eth || info.has_aeth ||
                     info.has_atomic_ack_eth || info.has_immdt || info.has_ieth ||
-                    info.operation == Operation::kCnp;
+                    info.has_mp_ack_map || info.operation == Operation::kCnp;
   // No packet of XRC goes bare, not even an answer, which has no XRCETH.
   info.fits_bare = info.transport != TransportService::kXrc && !info.has_deth &&
-                   !info.has_atomic_eth && !info.has_atomic_ack_eth &&
+                   !info.has_atomic_eth && !info.has_atomic_ack_eth && !info.has_mp_ack_map &&
                    info.operation != Operation::kCnp && info.operation != Operation::kResponseError;
   info.header_bytes = header_bytes_of(info);
   return info;

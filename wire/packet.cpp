@@ -20,6 +20,8 @@ static_assert(Bth::kBytes + MpDataExt::kBytes + Reth::kBytes + ImmDt::kBytes ==
 static_assert(Bth::kBytes + MpDataExt::kBytes + AtomicEth::kBytes ==
               opcode_info(Opcode::kMpCompareSwap).header_bytes);
 static_assert(Bth::kBytes + MpAckExt::kBytes == opcode_info(Opcode::kMpAck).header_bytes);
+static_assert(Bth::kBytes + MpAckExt::kBytes + MpAckMap::kBytes ==
+              opcode_info(Opcode::kMpAckMap).header_bytes);
 static_assert(Bth::kBytes + Aeth::kBytes + AtomicAckEth::kBytes ==
               opcode_info(Opcode::kRcAtomicAck).header_bytes);
 static_assert(Bth::kBytes + Ieth::kBytes ==
@@ -49,6 +51,7 @@ void load_extensions(const OpcodeInfo& info, const unsigned char* cursor, Packet
     if (info.has_reth) out.reth = take<Reth>(cursor);
     return;
   }
+  if (info.has_mp_ack_map) out.mp_ack_map = take<MpAckMap>(cursor);
   if (info.has_xrceth) out.xrc_srqn = take<Xrceth>(cursor).srqn;
   if (info.has_deth) out.deth = take<Deth>(cursor);
   if (info.has_reth) out.reth = take<Reth>(cursor);
@@ -102,6 +105,7 @@ size_t encode_transport(const Packet& packet, unsigned char* out) {
     if (info.has_reth) append(cursor, packet.reth);
     return static_cast<size_t>(cursor - out);
   }
+  if (info.has_mp_ack_map) append(cursor, packet.mp_ack_map);
   if (info.has_xrceth) append(cursor, Xrceth{.srqn = packet.xrc_srqn});
   if (info.has_deth) append(cursor, packet.deth);
   if (info.has_reth) append(cursor, packet.reth);

@@ -24,6 +24,7 @@
 #include "wire/deth.hpp"
 #include "wire/drop_reason.hpp"
 #include "wire/mp_ack_ext.hpp"
+#include "wire/mp_ack_map.hpp"
 #include "wire/mp_data_ext.hpp"
 #include "wire/opcode.hpp"
 #include "wire/reth.hpp"
@@ -48,8 +49,9 @@ struct Packet {
   Qpn dest_qpn{};
   uint32_t payload_len = 0;  // bytes, without pad
 
-  MpDataExt mp_data{};  // mp requests and responses
-  MpAckExt mp_ack{};    // mp ACK
+  MpDataExt mp_data{};    // mp requests and responses
+  MpAckExt mp_ack{};      // mp ACK
+  MpAckMap mp_ack_map{};  // mp ACK with a map
 
   // The remote memory of WRITE, READ request and atomics alike, so that one check validates all.
   // For an atomic it comes from the AtomicETH and dma_len is kAtomicBytes.

@@ -36,6 +36,7 @@ void write_extensions(const Packet& packet, TextWriter& writer) {
   const OpcodeInfo& info = packet.info();
   if (info.has_mp_data) writer.text(" ").value(packet.mp_data);
   if (info.has_mp_ack) writer.text(" ").value(packet.mp_ack);
+  if (info.has_mp_ack_map) writer.text(" ").value(packet.mp_ack_map);
   if (info.has_xrceth) writer.text(" ").value(Xrceth{.srqn = packet.xrc_srqn});
   if (info.has_deth) writer.text(" ").value(packet.deth);
   if (info.has_reth) writer.text(" ").value(packet.reth);
@@ -223,6 +224,7 @@ std::string_view to_string(const MpDataExt& ext, std::span<char> out) {
       .flag((ext.flags & kMpDataReTx) != 0, "RETX")
       .flag((ext.flags & kMpDataSync) != 0, "SYNC")
       .flag((ext.flags & kMpDataTailProbe) != 0, "PROBE")
+      .flag((ext.flags & kMpDataTakesMaps) != 0, "MAPS")
       .view();
 }
 
@@ -239,7 +241,12 @@ std::string_view to_string(const MpAckExt& ext, std::span<char> out) {
       .flag((ext.flags & kMpAckReTx) != 0, "RETX")
       .flag((ext.flags & kMpAckOrderedPlacement) != 0, "ORDERED")
       .flag((ext.flags & kMpAckHeld) != 0, "HELD")
+      .flag((ext.flags & kMpAckDuplicate) != 0, "DUPLICATE")
       .view();
+}
+
+std::string_view to_string(const MpAckMap& map, std::span<char> out) {
+  return TextWriter(out).text("map=").hex(map.received, 16).view();
 }
 
 std::string_view to_string(const Reth& reth, std::span<char> out) {

@@ -26,6 +26,7 @@ RECEIVER = (
 SENDER = (
     "stream/stream_sender.cpp",
     "stream/stream_sender_credits.cpp",
+    "stream/stream_sender_map.cpp",
     "stream/stream_sender_steady.cpp",
     "stream/stream_sender_sync.cpp",
     "stream/stream_sender_timers.cpp",
@@ -71,8 +72,8 @@ MUTANTS = [
     mutant(
         "sack-map-not-cleared",
         "stream/scoreboard.hpp",
-        "{&sacked_, &lost_, &held_, &sync",
-        "{&lost_, &held_, &sync",
+        "{&sacked_, &told_, &lost_, ",
+        "{&told_, &lost_, ",
         "256 PSNs later a lost packet counts as received",
         SENDER,
     ),

@@ -99,6 +99,7 @@ inline wire::Packet random_packet(wire::Opcode opcode, Prng& prng, uint32_t payl
                      .msn = draw24(),
                      .delay_us = draw8(0xff)};
   }
+  if (info.has_mp_ack_map) packet.mp_ack_map = {.received = prng.next_u64()};
   if (info.has_reth) {
     packet.reth = {.va = prng.next_u64(), .rkey = Key(draw32()), .dma_len = draw32()};
   }

@@ -234,6 +234,8 @@ bool World::poll_plain(Node& node, uint32_t q, transport::TxPacket& out) {
   const uint32_t length = plain.header.payload_len;
   expect(plain.header.load(BarePacket::kBytes + length, out.header),
          "n{} qp{}: a plain packet that does not load", node.number, q);
+  // A bare packet asks for no map, and the same one as a frame does.
+  if (side(node, q).params.ack_map) out.header.mp_data.flags |= wire::kMpDataTakesMaps;
   out.retransmission = false;
   out.more = plain.more;
   out.num_segments = length > 0 ? 1 : 0;

@@ -240,7 +240,8 @@ bool World::places_in_order(const Node& node, uint32_t q) const {
 }
 
 void World::check_ack(Node& node, uint32_t q, const wire::Packet& ack, const InFlight* trigger) {
-  expect(ack.opcode == wire::Opcode::kMpAck && ack.payload_len == 0,
+  const bool map = ack.opcode == wire::Opcode::kMpAckMap;
+  expect((map || ack.opcode == wire::Opcode::kMpAck) && ack.payload_len == 0,
          "n{} qp{}: the acknowledgement is a {}", node.number, q, wire::opcode_name(ack.opcode));
   if (scenario_.kind == Kind::kGarbage) return;
   expect(ack.dest_qpn == nodes_[1 - node.number]->qpns[q], "n{} qp{}: acknowledges to QP {}",
@@ -256,6 +257,10 @@ void World::check_ack(Node& node, uint32_t q, const wire::Packet& ack, const InF
   if (index < 0 || (ack.mp_ack.flags & wire::kMpAckSackValid) == 0) return;
   const wire::Packet& cause = trigger->decoded;
   const uint8_t flags = ack.mp_ack.flags;
+  const bool behind_hole =
+      ack.mp_ack.nack == wire::NackCode::kNone && ack.mp_ack.sack.at_or_after(ack.psn);
+  expect(map == (behind_hole && (cause.mp_data.flags & wire::kMpDataTakesMaps) != 0),
+         "n{} qp{}: a map {}", node.number, q, map ? "for nothing" : "is missing");
   expect(((flags & wire::kMpAckEce) != 0) == trigger->ce, "n{} qp{}: ECE {} for CE {}", node.number,
          q, (flags & wire::kMpAckEce) != 0, trigger->ce);
   expect(((flags & wire::kMpAckReTx) != 0) == ((cause.mp_data.flags & wire::kMpDataReTx) != 0),

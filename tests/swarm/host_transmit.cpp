@@ -91,6 +91,9 @@ bool World::send_one(Node& node, uint32_t q) {
   } else if (header.info().stream == PacketStream::kAck) {
     check_ack(node, q, header, nullptr);
   } else {
+    const bool asks = (header.mp_data.flags & wire::kMpDataTakesMaps) != 0;
+    expect(asks == side(node, q).params.ack_map, "n{} qp{}: asks for a map: {}", node.number, q,
+           asks);
     const bool request = header.info().stream == PacketStream::kRequest;
     Flow& flow = request ? own_flow(node, q) : peer_flow(node, q);
     StreamModel& stream = request ? flow.requests() : flow.responses();

@@ -21,6 +21,18 @@ constexpr Opcode kResponses[] = {Opcode::kMpReadResponseFirst, Opcode::kMpReadRe
                                  Opcode::kMpReadResponseOnly,  Opcode::kMpReadResponseLast,
                                  Opcode::kMpResponseError,     Opcode::kMpAtomicAck};
 
+// `next`: of the stream. What lies near it would be believed.
+void add_forged_map(Prng prng, Psn next, wire::Packet& packet) {
+  if (!prng.chance(1, 2)) return;
+  packet.opcode = Opcode::kMpAckMap;
+  packet.mp_ack_map.received = prng.next_u64();
+  if (prng.chance(1, 2)) packet.mp_ack.flags |= wire::kMpAckDuplicate;
+  // As far behind as PSNs reach.
+  if (prng.chance(1, 2)) {
+    packet.mp_ack.sack = next - (1u << 23) + static_cast<uint32_t>(prng.below(256));
+  }
+}
+
 }  // namespace
 
 void World::forge() {
@@ -65,6 +77,9 @@ wire::Packet World::forge_packet(Node& victim, uint32_t q) {
   const bool garbage = scenario_.kind == Kind::kGarbage;
   wire::Packet packet;
   packet.mp_data.flags = static_cast<uint8_t>(prng.below(8));
+  if (prng.split("asks").split(handled_).chance(1, 2)) {
+    packet.mp_data.flags |= wire::kMpDataTakesMaps;
+  }
   packet.mp_data.timestamp = static_cast<uint32_t>(prng.next_u64());
   packet.mp_data.message_number = static_cast<uint32_t>(prng.below(3));
   packet.mp_data.offset = static_cast<uint32_t>(prng.chance(1, 2) ? 0 : prng.next_u64());
@@ -75,7 +90,6 @@ wire::Packet World::forge_packet(Node& victim, uint32_t q) {
       .dma_len = static_cast<uint32_t>(prng.chance(1, 2) ? prng.below(5000) : prng.next_u64())};
   packet.solicited_event = prng.chance(1, 2);
   packet.ack_req = prng.chance(1, 2);
-
   const uint64_t what = prng.below(8);
   if (what == 0) {  // an opcode of another transport
     packet.opcode = static_cast<Opcode>(prng.below(0xc0));
@@ -104,6 +118,7 @@ wire::Packet World::forge_packet(Node& victim, uint32_t q) {
     packet.mp_ack.detail = static_cast<uint8_t>(prng.below(256));
     packet.mp_ack.echoed_timestamp = static_cast<uint32_t>(prng.next_u64());
     packet.mp_ack.sack = psn + static_cast<uint32_t>(prng.below(64));
+    add_forged_map(prng.split("map").split(handled_), next, packet);
     if (scenario_.engine) {
       Prng more = prng.split(handled_);
       packet.mp_ack.run = static_cast<uint8_t>(more.next_u64());

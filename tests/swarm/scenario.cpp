@@ -162,6 +162,7 @@ transport::Params draw_params(Prng prng, uint32_t window_slots) {
       std::max(p.rto_floor, log_duration(prng, least(&Params::rto_ceiling), Duration::s(1)));
   p.probe_floor = log_duration(prng, least(&Params::probe_floor), Duration::ms(5));
   p.initial_rtt = log_duration(prng, least(&Params::initial_rtt), Duration::ms(2));
+  p.ack_map = prng.split("ack map").chance(3, 4);
   if (prng.split("window control").chance(1, 8)) p.window_control = cc::WindowControl::kDctcp;
   draw_delay_window(prng.split("delay window"), p);
   draw_paths(prng.split("paths"), p);

@@ -117,6 +117,7 @@ void StreamModel::on_ack_made(const wire::Packet& ack, int64_t trigger, uint32_t
            "{}: SACK of packet {} that was dropped", name_, sack);
     expect(sack < aack + window_slots, "{}: SACK {} lies beyond the window from {}", name_, sack,
            aack);
+    if (ack.opcode == wire::Opcode::kMpAckMap) check_map(ack.mp_ack_map, aack, sack);
   } else if (ack.mp_ack.nack == wire::NackCode::kWindowOverflow) {
     expect(sack >= aack + window_slots, "{}: packet {} overflows no window from {}", name_, sack,
            aack);
@@ -133,6 +134,17 @@ void StreamModel::on_ack_made(const wire::Packet& ack, int64_t trigger, uint32_t
     expect(sack == aack, "{}: RNR names packet {}, the head is {}", name_, sack, aack);
     expect(says_held == kept(static_cast<uint64_t>(sack)), "{}: RNR says of packet {} held: {}",
            name_, sack, says_held);
+  }
+}
+
+// Each bit of a map says what is kept here.
+void StreamModel::check_map(const wire::MpAckMap& map, int64_t aack, int64_t sack) const {
+  for (uint32_t back = 1; back <= wire::MpAckMap::kPackets; ++back) {
+    const int64_t index = sack - back;
+    const bool here = index < aack || kept(static_cast<uint64_t>(index));
+    const bool told = (map.received >> (wire::MpAckMap::kPackets - back) & 1) != 0;
+    expect(told == here, "{}: the map of SACK {} says of packet {} received: {}", name_, sack,
+           index, told);
   }
 }
 

@@ -127,6 +127,7 @@ class StreamModel {
     const uint64_t offset = (index - message.first) * message.segment;
     return std::min<uint64_t>(message.segment, message.bytes - std::min(message.bytes, offset));
   }
+  void check_map(const wire::MpAckMap& map, int64_t aack, int64_t sack) const;
   // The receiver has it, ahead of its turn.
   [[nodiscard]] bool kept(uint64_t index) const {
     return held_.contains(index) || (index < total_ && is_placed(index));

@@ -26,6 +26,7 @@ void expect_mp_ack(const wire::Packet& packet, Expected& out) {
   const auto flag = [&ack](uint8_t bit) { return uint64_t{(ack.flags & bit) != 0}; };
   out.add("mprdma.ack.version", wire::kMpVersion);
   out.add("mprdma.ack.aack", packet.psn.value());
+  out.add("mprdma.ack.duplicate", flag(wire::kMpAckDuplicate));
   out.add("mprdma.ack.held", flag(wire::kMpAckHeld));
   out.add("mprdma.ack.sack_valid", flag(wire::kMpAckSackValid));
   out.add("mprdma.ack.ordered", flag(wire::kMpAckOrderedPlacement));
@@ -39,6 +40,7 @@ void expect_mp_ack(const wire::Packet& packet, Expected& out) {
   out.add("mprdma.ack.run", ack.run);
   out.add("mprdma.ack.msn", ack.msn);
   out.add("mprdma.ack.delay", ack.delay_us);
+  if (packet.info().has_mp_ack_map) out.add("mprdma.ack.map", packet.mp_ack_map.received);
 }
 
 void expect_mp_data(const wire::Packet& packet, Expected& out) {
@@ -47,6 +49,7 @@ void expect_mp_data(const wire::Packet& packet, Expected& out) {
   out.add("mprdma.data.version", wire::kMpVersion);
   out.add("mprdma.data.retx", flag(wire::kMpDataReTx));
   out.add("mprdma.data.sync", flag(wire::kMpDataSync));
+  out.add("mprdma.data.maps", flag(wire::kMpDataTakesMaps));
   out.add("mprdma.data.probe", flag(wire::kMpDataTailProbe));
   out.add("mprdma.data.timestamp", data.timestamp);
   out.add("mprdma.data.message_number", data.message_number);

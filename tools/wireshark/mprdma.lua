@@ -1,4 +1,4 @@
--- Wireshark dissector for the extended mode of mprdma (opcodes 0xc0..0xd8 of RoCEv2), and for the
+-- Wireshark dissector for the extended mode of mprdma (opcodes 0xc0..0xd9 of RoCEv2), and for the
 -- management datagrams by which two peers agree on the mode of a pair of queue pairs.
 --
 --   tshark -X lua_script:tools/wireshark/mprdma.lua -r FILE
@@ -16,6 +16,7 @@ local mprdma = Proto("mprdma", "MP-RDMA")
 -- ---- Section 5: opcodes. The low five bits are those of RC.
 
 local MP_FIRST, MP_LAST, MP_READ_REQUEST, MP_ACK = 0xc0, 0xdf, 0xcc, 0xd1
+local MP_ACK_MAP = 0xd9
 
 local OPCODES = {
   [0xc0] = "MP_SEND_FIRST",
@@ -42,6 +43,7 @@ local OPCODES = {
   [0xd6] = "MP_SEND_LAST_INVALIDATE",
   [0xd7] = "MP_SEND_ONLY_INVALIDATE",
   [0xd8] = "MP_RESPONSE_ERROR",
+  [0xd9] = "MP_ACK_MAP",
 }
 
 local NACK_CODES = {
@@ -85,6 +87,7 @@ local f = {
   icrc = ProtoField.uint32("mprdma.icrc", "ICRC", base.HEX),
 
   data_version = ProtoField.uint8("mprdma.data.version", "Version", base.DEC, nil, 0xf0),
+  data_maps = ProtoField.uint8("mprdma.data.maps", "Takes maps", base.DEC, NO_YES, 0x08),
   data_probe = ProtoField.uint8("mprdma.data.probe", "Tail probe", base.DEC, NO_YES, 0x04),
   data_sync = ProtoField.uint8("mprdma.data.sync", "Synchronise", base.DEC, NO_YES, 0x02),
   data_retx = ProtoField.uint8("mprdma.data.retx", "ReTx", base.DEC, NO_YES, 0x01),
@@ -95,6 +98,7 @@ local f = {
 
   ack_version = ProtoField.uint8("mprdma.ack.version", "Version", base.DEC, nil, 0xf0),
   ack_aack = ProtoField.uint24("mprdma.ack.aack", "AACK (PSN of the BTH)", base.DEC),
+  ack_duplicate = ProtoField.uint8("mprdma.ack.duplicate", "Duplicate", base.DEC, NO_YES, 64),
   ack_held = ProtoField.uint8("mprdma.ack.held", "Held", base.DEC, NO_YES, 0x20),
   ack_sack_valid = ProtoField.uint8("mprdma.ack.sack_valid", "SACK valid", base.DEC, NO_YES, 0x10),
   ack_ordered = ProtoField.uint8("mprdma.ack.ordered", "Ordered placement", base.DEC, NO_YES, 0x08),
@@ -108,6 +112,7 @@ local f = {
   ack_run = ProtoField.uint8("mprdma.ack.run", "Run: packets before SACK", base.DEC),
   ack_msn = ProtoField.uint24("mprdma.ack.msn", "MSN", base.DEC),
   ack_delay = ProtoField.uint8("mprdma.ack.delay", "Delay (us)", base.DEC),
+  ack_map = ProtoField.uint64("mprdma.ack.map", "Map: SACK - 1 first", base.HEX),
 
   pair_response = ProtoField.uint8("mprdma.pair.response", "Response", base.DEC, NO_YES, 0x80),
   pair_status = ProtoField.uint16("mprdma.pair.status", "Status", base.HEX),
@@ -165,6 +170,7 @@ end
 local function mp_data(tvb, at, tree, info)
   local t = tree:add(tvb(at, 16), "mp data extension")
   mp_version(tvb, at, t, f.data_version)
+  t:add(f.data_maps, tvb(at + 1, 1))
   t:add(f.data_probe, tvb(at + 1, 1))
   t:add(f.data_sync, tvb(at + 1, 1))
   local retx = t:add(f.data_retx, tvb(at + 1, 1))
@@ -199,7 +205,8 @@ local function mp_ack(tvb, at, tree, info)
   local t = tree:add(tvb(at, 16), "mp acknowledgement extension")
   mp_version(tvb, at, t, f.ack_version)
   t:add(f.ack_aack, tvb(9, 3))
-  for _, flag in ipairs({ "held", "sack_valid", "ordered", "retx", "ece", "stream" }) do
+  local flags = { "duplicate", "held", "sack_valid", "ordered", "retx", "ece", "stream" }
+  for _, flag in ipairs(flags) do
     t:add(f["ack_" .. flag], tvb(at + 1, 1))
   end
   local code = tvb(at + 2, 1):uint()
@@ -229,6 +236,11 @@ local function mp_ack(tvb, at, tree, info)
     nack:add_proto_expert_info(e_nack)
     info:append(" NACK " .. (NACK_CODES[code] or code))
   end
+end
+
+local function mp_ack_map(tvb, at, tree, info)
+  tree:add(f.ack_map, tvb(at, 8))
+  info:append(" Map=" .. tostring(tvb(at, 8):uint64():tohex(16)))
 end
 
 local function reth(tvb, at, tree)
@@ -267,6 +279,7 @@ end
 local SIZES = {
   [mp_data] = 16,
   [mp_ack] = 16,
+  [mp_ack_map] = 8,
   [reth] = 16,
   [atomic_eth] = 28,
   [aeth] = 4,
@@ -279,6 +292,9 @@ local SIZES = {
 local function headers_of(opcode)
   if opcode == MP_ACK then
     return { mp_ack }, false
+  end
+  if opcode == MP_ACK_MAP then
+    return { mp_ack, mp_ack_map }, false
   end
   local code = bit32.band(opcode, 0x1f)
   local headers = { mp_data }

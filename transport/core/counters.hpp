@@ -8,6 +8,8 @@ namespace mprdma::transport {
 #define MPRDMA_TRANSPORT_COUNTERS(X)                                                             \
   X(packets_sent, "data packets handed to the host, first copies and retransmissions")           \
   X(packets_retransmitted, "data packets sent again, for whatever cause")                        \
+  X(copies_needless, "data packets sent again that had arrived before, as the peer told")        \
+  X(acks_lost_told, "data packets that a map told of, whose own acknowledgement was lost")       \
   X(retransmitted_nack, "PSNs marked lost because a NACK named them")                            \
   X(retransmitted_trigger, "PSNs marked lost far below the highest SACKed PSN")                  \
   X(retransmitted_early, "PSNs marked lost by time, after one that left later had come")         \

@@ -10,7 +10,7 @@
 //   scope    ParamScope: mode, device or link decides the value when a queue pair asks for another
 //            mode
 //   range    ParamRange (param_visit.hpp): unit, bounds, and other demands on the value
-//   source   of the value or the rule: paper, RFC; D1..D16: a deviation from the MP-RDMA paper
+//   source   of the value or the rule: paper, RFC; D1..D17: a deviation from the MP-RDMA paper
 //            (docs/algorithms.md), switched off in the preset mp-paper; "own value": no source
 #pragma once
 
@@ -73,6 +73,9 @@ inline constexpr uint32_t kRoceSpanMax = 65'536;
   X(bool, loss_by_time, "loss_by_time", true, kMode, Range::flag(), "D7: RFC 8985",                \
     "a packet is lost when one that left later has arrived and it has not come within the "        \
     "largest round trip of late; `recovery` = `mp` only")                                          \
+  X(bool, ack_map, "ack_map", true, kMode, Range::flag(), "D17: RFC 2018, RFC 2883",               \
+    "packets ask for acknowledgements with a map of what else has come, so that none is sent "     \
+    "again because its acknowledgement was lost; not with `recovery` = `paper`")                   \
   X(bool, tail_probe, "tail_probe", true, kMode, Range::flag(), "D7: RFC 8985",                    \
     "packets are retransmitted to ask for an acknowledgement when none comes, on other paths")     \
   X(Recovery, recovery, "recovery", Recovery::kMp, kMode, Range::choice(),                         \

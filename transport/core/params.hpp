@@ -46,7 +46,7 @@ inline constexpr Words kWordsOf<Preset> = kPresetWords;
 struct Params {
   static constexpr Params of(Preset preset);
   // mp_paper() is the paper's algorithm to the letter. mp_figures() has the deviations from the
-  // paper (docs/algorithms.md) except the trigger, and the paper's L.
+  // paper (docs/algorithms.md) except the trigger and maps, and the paper's L.
   static constexpr Params mp() { return {}; }
   static constexpr Params mp_single();
   static constexpr Params mp_figures();
@@ -67,6 +67,8 @@ struct Params {
   // set_congestion() and settle() change it, no single parameter does.
   Preset preset = Preset::kMp;
   MPRDMA_PARAMS(MPRDMA_PARAM_MEMBER_)
+
+  constexpr bool operator==(const Params&) const = default;
 };
 
 constexpr Params Params::mp_single() {
@@ -82,6 +84,7 @@ constexpr Params Params::mp_figures() {
   p.window_slots = 64;
   p.window_rtt = Duration::zero();
   p.loss_trigger = 0;
+  p.ack_map = false;
   return p;
 }
 

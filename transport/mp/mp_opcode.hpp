@@ -1,7 +1,10 @@
-// The extended opcodes that a requester of the mode `mp` sends for each work request.
+// The extended opcodes that a requester of the mode `mp` sends for each work request, and the flags
+// that all data packets have.
 #pragma once
 
+#include "transport/core/params.hpp"
 #include "transport/work/work_opcode.hpp"
+#include "wire/mp_data_ext.hpp"
 #include "wire/opcode.hpp"
 
 namespace mprdma::transport {
@@ -34,6 +37,11 @@ constexpr wire::Opcode mp_opcode(WorkOpcode opcode, bool first, bool last) {
   if (last) return mp_last_opcode(opcode, first);
   if (first) return is_write(opcode) ? Opcode::kMpWriteFirst : Opcode::kMpSendFirst;
   return is_write(opcode) ? Opcode::kMpWriteMiddle : Opcode::kMpSendMiddle;
+}
+
+// Of the mp data extension.
+constexpr uint8_t asks_for_map(const Params& params) {
+  return params.ack_map ? wire::kMpDataTakesMaps : uint8_t{0};
 }
 
 }  // namespace mprdma::transport

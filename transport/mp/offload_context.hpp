@@ -8,7 +8,7 @@
 // acknowledgement comes: the FIFO of unused credits. Not in it, because it is optional: what
 // losses by time (send_times.hpp) and recycled paths (path_recycled.hpp) need; and (40 bytes at
 // L = 64) what Params::own_ack_credit needs: two bits for each of 128 packets below snd_una, two
-// PSNs, two counts.
+// PSNs, two counts; and (16 bytes) the map `told` that Params::ack_map needs.
 //
 // Maps count from snd_una (rcv_nxt): bit i is PSN snd_una + i. Times have 24 bits in units of 64 ns
 // and come round after 1.07 s; before that a sweep of the device marks them as old. Bytes are

@@ -227,6 +227,7 @@ bool Requester::fill_request(uint32_t index, uint32_t packet_index, TxPacket& ou
   header.dest_qpn = attributes_.dest_qpn;
   header.mp_data.timestamp = static_cast<uint32_t>(now_.ns());
   header.mp_data.message_number = work.message_number;
+  header.mp_data.flags = asks_for_map(config_.params);
   if ((work.flags & kSynchronise) != 0) header.mp_data.flags |= wire::kMpDataSync;
   header.reth = {.va = work.remote_addr, .rkey = work.rkey, .dma_len = work.length};
   if (is_answered(work.opcode)) {
@@ -255,6 +256,7 @@ bool Requester::fill_plain(const Work& work, uint32_t packet_index, TxPacket& ou
   header = wire::kBlankPacket;
   header.opcode = mp_opcode(work.opcode, first, last);
   header.dest_qpn = attributes_.dest_qpn;
+  header.mp_data.flags = asks_for_map(config_.params);
   header.mp_data.timestamp = static_cast<uint32_t>(now_.ns());
   header.mp_data.message_number = work.message_number;
   header.mp_data.offset = offset;

@@ -1,4 +1,5 @@
 #include "transport/mp/responder.hpp"
+#include "transport/mp/mp_opcode.hpp"
 
 #include <algorithm>
 
@@ -378,6 +379,7 @@ bool Responder::poll_packet(Time now, TxPacket& out) {
   out.num_segments = 0;
   out.header.psn = choice.psn;
   out.header.dest_qpn = attributes_.dest_qpn;
+  out.header.mp_data.flags = asks_for_map(config_.params);
   out.header.mp_data.timestamp = static_cast<uint32_t>(now.ns());
   out.header.mp_data.message_number = context.message_number;
   out.retransmission = choice.retransmits();

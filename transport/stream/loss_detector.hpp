@@ -49,8 +49,8 @@ struct LossClock {
 // The report that a detector writes its verdicts to. The sender has its own; this one only serves
 // the concept below.
 struct LossReport {
-  // The packet is lost: reduces the window, once for a packet. Requires that the packet is
-  // outstanding and neither SACKed nor lost.
+  // The packet is lost: reduces the window, once for a packet. Or a map has told of it, and its
+  // acknowledgement is lost. Requires that the packet is outstanding and neither SACKed nor lost.
   void lose(Psn, LossCause) {}
   // Reduces the window for a hole without naming a packet.
   void penalise_hole() {}
@@ -140,13 +140,13 @@ struct SelectiveRepeat {
   void on_nack(const Scoreboard& board, const Nack& nack, Report& report) {
     const Psn una = board.una();
     if (una == nack.aack && board.outstanding(una) && !board.resent(una)) {
-      if (board.sacked(una)) {
+      if (board.arrived(una)) {
         report.probe_head();
       } else if (!board.lost(una)) {
         report.lose(una, LossCause::kNack);
       }
     }
-    if (!nack.dropped || board.sacked(*nack.dropped) || board.lost(*nack.dropped)) return;
+    if (!nack.dropped || board.arrived(*nack.dropped) || board.lost(*nack.dropped)) return;
     report.penalise_drop(*nack.dropped);
     report.lose(*nack.dropped, LossCause::kNack);
   }

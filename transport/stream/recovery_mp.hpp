@@ -85,7 +85,7 @@ class MpRecovery : public SelectiveRepeat {
     if (delivery.copy) return;
     first_end_ = psn_max(first_end_, delivery.psn + 1);
     if (board.outstanding(delivery.psn) &&
-        (board.lost(delivery.psn) || copies_.has(delivery.psn))) {
+        (board.lost(delivery.psn) || board.given_up(delivery.psn) || copies_.has(delivery.psn))) {
       on_wrong_verdict(clock);
     }
   }
@@ -155,7 +155,8 @@ class MpRecovery : public SelectiveRepeat {
       }
     }
   }
-  // A packet was held for lost, and comes: more patience, doubled once in a round trip at most.
+  // A packet, or its acknowledgement, was held for lost, and comes: more patience, doubled once in
+  // a round trip at most.
   void on_wrong_verdict(const LossClock& clock) {
     if (clock.now - reorder_raised_ < clock.rtt->srtt()) return;
     reorder_raised_ = clock.now;

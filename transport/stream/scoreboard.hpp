@@ -4,7 +4,9 @@
 //
 // snd_una = next PSN expected to be acknowledged, snd_nxt = next PSN to send; all comparisons are
 // serial. The maps lie over [snd_una, snd_nxt), at most span_max() wide:
-//   sacked      the receiver has it
+//   sacked      the receiver has it, and its own acknowledgement has come, or is not waited for
+//   told        the receiver has it, as another acknowledgement said, and its own has not come
+//               (disjoint from lost; SACKed, too, once its own is given up)
 //   lost        known lost and not yet retransmitted (disjoint from sacked)
 //   held        subset of lost: the receiver refused it as too early (synchronise), and it must not
 //               be sent yet. This is no loss and does not reduce the window
@@ -23,6 +25,7 @@
 #include "base/units.hpp"
 #include "base/window_bitmap.hpp"
 #include "transport/core/params.hpp"
+#include "wire/mp_ack_map.hpp"
 
 namespace mprdma::transport {
 
@@ -33,6 +36,7 @@ class Scoreboard {
         nxt_(first),
         sack_end_(first),
         sacked_(span_max),
+        told_(span_max),
         lost_(span_max),
         held_(span_max),
         sync_first_(span_max),
@@ -57,6 +61,11 @@ class Scoreboard {
     return una_.at_or_before(psn) && psn.before(nxt_);
   }
   [[nodiscard]] bool sacked(Psn psn) const { return sacked_.test(psn.value()); }
+  [[nodiscard]] bool told(Psn psn) const { return told_.test(psn.value()); }
+  // Told of, and its own acknowledgement is not waited for any more, nor has it come.
+  [[nodiscard]] bool given_up(Psn psn) const { return told(psn) && sacked(psn); }
+  // The receiver has it.
+  [[nodiscard]] bool arrived(Psn psn) const { return sacked(psn) || told(psn); }
   [[nodiscard]] bool lost(Psn psn) const { return lost_.test(psn.value()); }
   [[nodiscard]] bool held(Psn psn) const { return held_.test(psn.value()); }
   [[nodiscard]] bool resent(Psn psn) const {
@@ -95,6 +104,17 @@ class Scoreboard {
     return end;
   }
 
+  // Of the 64 packets before `end`, in the order of a map (wire/mp_ack_map.hpp): those that are
+  // outstanding, and of which nobody has said that they have arrived. Requires end <= snd_nxt.
+  [[nodiscard]] uint64_t unheard_before(Psn end) const {
+    constexpr auto kPackets = static_cast<int32_t>(wire::MpAckMap::kPackets);
+    const int32_t ahead = una_.distance_to(end);
+    if (ahead <= 0) return 0;
+    const uint32_t from = (end - wire::MpAckMap::kPackets).value();
+    const uint64_t unheard = ~(sacked_.next_64(from) | told_.next_64(from));
+    return ahead < kPackets ? unheard & ~uint64_t{0} << (kPackets - ahead) : unheard;
+  }
+
   // ---- Events
   // A new packet leaves. `starts_sync`: it begins a synchronise operation.
   void send_new(bool starts_sync) {
@@ -125,13 +145,27 @@ class Scoreboard {
     marked_ = true;
     sacked_.set(psn.value());
     ++sacked_count_;
+    told_.clear(psn.value());
     found(psn);
     sack_end_ = psn_max(sack_end_, psn + 1);
   }
+  // Requires the same, and that a map has told of it.
+  void give_up(Psn psn) {
+    sack(psn);
+    told_.set(psn.value());
+  }
+  // The own acknowledgement of a given-up packet has come.
+  void answer(Psn psn) { told_.clear(psn.value()); }
   // Requires that `psn` is outstanding and neither SACKed nor lost.
+  void tell(Psn psn) {
+    DCHECK(outstanding(psn) && !sacked(psn) && !lost(psn));
+    marked_ = true;
+    told_.set(psn.value());
+  }
+  // Requires that `psn` is outstanding and neither arrived nor lost.
   void lose(Psn psn) {
     DCHECK(outstanding(psn));
-    DCHECK(!sacked(psn) && !lost(psn));
+    DCHECK(!arrived(psn) && !lost(psn));
     marked_ = true;
     lost_.set(psn.value());
     ++lost_count_;
@@ -181,8 +215,8 @@ class Scoreboard {
     if (!marked_) return;
     resent_before_ = resent_;
     resent_.reset();
-    marked_ = sacked_.any() || lost_.any() || sync_first_.any() || penalised_.any() ||
-              resent_before_.any() || copies;
+    marked_ = sacked_.any() || told_.any() || lost_.any() || sync_first_.any() ||
+              penalised_.any() || resent_before_.any() || copies;
   }
 
   // ---- Synchronise operations that the receiver refused; each requires held_count() > 0
@@ -215,7 +249,7 @@ class Scoreboard {
       held_count_ -= held_.test(pos) ? 1 : 0;
     }
     for (WindowBitmap* map :
-         {&sacked_, &lost_, &held_, &sync_first_, &penalised_, &resent_, &resent_before_}) {
+         {&sacked_, &told_, &lost_, &held_, &sync_first_, &penalised_, &resent_, &resent_before_}) {
       map->clear_range(una_.value(), count);
     }
   }
@@ -224,6 +258,7 @@ class Scoreboard {
   Psn nxt_;
   Psn sack_end_;
   WindowBitmap sacked_;
+  WindowBitmap told_;
   WindowBitmap lost_;
   WindowBitmap held_;
   WindowBitmap sync_first_;

@@ -137,6 +137,17 @@ void StreamReceiver::acknowledge(const wire::Packet& packet, ExecuteResult resul
   ++(result.nack == wire::NackCode::kNone ? counters_->acks_sent : counters_->nacks_sent);
 }
 
+// The acknowledgement of a packet behind a hole says what else has come, if the packet asks for it.
+void StreamReceiver::add_map(const wire::Packet& packet, RxActions& actions) const {
+  const int32_t ahead = rcv_nxt_.distance_to(packet.psn);
+  if (ahead <= 0 || (packet.mp_data.flags & wire::kMpDataTakesMaps) == 0) return;
+  constexpr auto kPackets = static_cast<int32_t>(wire::MpAckMap::kPackets);
+  uint64_t received = received_.next_64((packet.psn - wire::MpAckMap::kPackets).value());
+  if (ahead < kPackets) received |= (uint64_t{1} << (kPackets - ahead)) - 1;
+  actions.ack.opcode = wire::Opcode::kMpAckMap;
+  actions.ack.mp_ack_map.received = received;
+}
+
 void StreamReceiver::release_owed(RxActions& actions) {
   if (!owed_.any) [[likely]]
     return;

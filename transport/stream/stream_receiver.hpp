@@ -180,6 +180,7 @@ class StreamReceiver {
     owed_.timestamp = timestamp;
     owed_.last_at = now_;
   }
+  void add_map(const wire::Packet& packet, RxActions& actions) const;
   void nack_dropped(const wire::Packet& packet, wire::NackCode code, RxActions& actions);
   bool hold(const wire::Packet& packet, FrameHandle frame);
   // False while the head of line waits for its receiver.
@@ -264,6 +265,8 @@ RxVerdict StreamReceiver::receive(Time now, const wire::Packet& packet, FrameHan
   if (ahead < 0 || (ahead > 0 && received_.test(packet.psn.value()))) {
     ++counters_->drop_duplicate;
     acknowledge(packet, {}, false, actions);
+    actions.ack.mp_ack.flags |= wire::kMpAckDuplicate;
+    add_map(packet, actions);
     return RxVerdict::kDone;
   }
   if (ahead > 0) return receive_early(packet, frame, actions, owner);
@@ -298,6 +301,7 @@ RxVerdict StreamReceiver::receive_early(const wire::Packet& packet, FrameHandle 
   }
   ++counters_->packets_out_of_order;
   acknowledge(packet, {}, false, actions);
+  add_map(packet, actions);
   return verdict;
 }
 

@@ -100,27 +100,24 @@ StreamSender::AckResult StreamSender::take_ack(Time now, const wire::Packet& ack
   begin_instant(now);
   // The peer may echo anything.
   const uint16_t echoed_vp = ack.vp >= wire::kVirtualPathMin ? ack.vp : uint16_t{0};
-  const bool received = ext.nack == wire::NackCode::kNone;
-  const bool sack_is_new = sack_valid && received && board_.outstanding(ext.sack) &&
+  const bool received = sack_valid && ext.nack == wire::NackCode::kNone;
+  const bool sack_is_new = received && board_.outstanding(ext.sack) &&
                            (ext.sack.before(ack.psn) || !board_.sacked(ext.sack));
   const bool advanced = una().before(ack.psn);
-  const bool below = sack_valid && received && ext.sack.before(una());
-  const std::optional<Lag> late = below ? late_.take(ext.sack) : std::nullopt;
+  const bool given_up = received && board_.outstanding(ext.sack) && board_.given_up(ext.sack);
+  const std::optional<Lag> late = received ? lag_of_late(ext.sack, given_up) : std::nullopt;
   const uint32_t open_before = board_.unacknowledged();
-  Duration rtt;
-  if (sack_is_new || late) {
-    if (samples_rtt_) rtt = rtt_.on_echo(now, ext.echoed_timestamp, ext.delay_us);
-    note_delivery(now, ext);
-  }
-  if (sack_is_new) {
-    if (undo_.open()) judge_timeout(now, ext);
-    if (ext.sack.at_or_after(ack.psn)) process_sack(ext.sack);
-  }
-  if (received && sack_valid) recovery_.on_received();
+  const Duration rtt = sack_is_new || late ? note_delivery(now, ext) : Duration();
+  if (undo_.open() && (sack_is_new || given_up)) judge_timeout(now, ext);
+  if (given_up) board_.answer(ext.sack);
+  if (sack_is_new && ext.sack.at_or_after(ack.psn)) process_sack(ext.sack);
+  if (received) recovery_.on_received();
   if (advanced) {
     expect_late_acks(ack.psn, sack_is_new ? ext.sack : nxt());
     advance(now, ack.psn);
   }
+  const uint32_t acknowledged = open_before - board_.unacknowledged();
+  if (received) take_more(ack);
 
   const uint32_t lost_before = board_.lost_count();
   if (ext.nack == wire::NackCode::kWindowOverflow) take_overflow(now, ack, echoed_vp);
@@ -135,7 +132,6 @@ StreamSender::AckResult StreamSender::take_ack(Time now, const wire::Packet& ack
     if (late) lag = *late;
   }
   if (any_progress || late) {
-    const uint32_t acknowledged = open_before - board_.unacknowledged();
     hear({.now = now, .rtt = rtt, .packets = acknowledged, .vp = echoed_vp}, ext, lag, has_new);
   }
   if (any_progress) on_progress(now);
@@ -153,6 +149,13 @@ StreamSender::AckResult StreamSender::take_ack(Time now, const wire::Packet& ack
   return late ? AckResult::kLate : AckResult::kStale;
 }
 
+// Of an acknowledgement that is no more waited for as the one that covers its packet. Nothing: it
+// is another one.
+std::optional<Lag> StreamSender::lag_of_late(Psn sack, bool given_up) {
+  if (given_up) return judge_lag(sack, board_.sack_end());
+  return sack.before(una()) ? late_.take(sack) : std::nullopt;
+}
+
 // The receiver's window was full.
 void StreamSender::take_overflow(Time now, const wire::Packet& ack, uint16_t vp) {
   const wire::MpAckExt& ext = ack.mp_ack;
@@ -167,7 +170,7 @@ void StreamSender::take_overflow(Time now, const wire::Packet& ack, uint16_t vp)
 // the window stays.
 void StreamSender::take_no_room(const wire::MpAckExt& ext) {
   const Psn psn = ext.sack;
-  if (!recovery_.exact() || !board_.outstanding(psn) || board_.sacked(psn)) return;
+  if (!recovery_.exact() || !board_.outstanding(psn) || board_.arrived(psn)) return;
   (void)board_.penalise(psn);
 }
 
@@ -222,6 +225,9 @@ void StreamSender::advance(Time now, Psn aack) {
   recovery_.on_advance(board_, count);
   undo_.on_advance(from, aack);
   set_asking(false);
+  if (refused_ && !board_.outstanding(*refused_)) {
+    set_refused(board_.held_count() > 0 ? std::optional(board_.first_held()) : std::nullopt);
+  }
   if (paused()) {  // the receiver went on: it is ready again
     paused_until_ = Time::never();
     rto_.restart(now);
@@ -229,8 +235,11 @@ void StreamSender::advance(Time now, Psn aack) {
   if (board_.held_count() > 0 && board_.held_is_next()) release_deferred(now);
 }
 
-// The own acknowledgement of a packet has come, which is not in the scoreboard yet.
-void StreamSender::note_delivery(Time now, const wire::MpAckExt& ext) {
+// The own acknowledgement of a packet has come, which is not in the scoreboard yet. Returns its
+// sample of the round trip; 0: it gives none.
+Duration StreamSender::note_delivery(Time now, const wire::MpAckExt& ext) {
+  Duration rtt;
+  if (samples_rtt_) rtt = rtt_.on_echo(now, ext.echoed_timestamp, ext.delay_us);
   const uint32_t ago_ns = static_cast<uint32_t>(now.ns()) - ext.echoed_timestamp;
   const bool ours = samples_rtt_ && ext.delay_us < wire::kMpAckDelayMax &&
                     ago_ns <= static_cast<uint32_t>(INT32_MAX);
@@ -238,6 +247,7 @@ void StreamSender::note_delivery(Time now, const wire::MpAckExt& ext) {
                           .sent = ours ? now - Duration::ns(ago_ns) : Time(),
                           .copy = (ext.flags & wire::kMpAckReTx) != 0};
   recovery_.on_delivery(board_, delivery, at(now));
+  return rtt;
 }
 
 void StreamSender::process_sack(Psn sack) {
@@ -261,6 +271,7 @@ void StreamSender::find_late(Time now) {
 }
 
 void StreamSender::mark_lost(Time now, Psn psn, LossCause cause, uint16_t vp) {
+  if (board_.told(psn)) return give_up_ack(psn, cause);
   board_.lose(psn);
   last_congestion_ = now;
   if (cause == LossCause::kTimeout) {
@@ -309,16 +320,17 @@ StreamSender::Choice StreamSender::early_candidate() const {
   return psn ? Choice{Choice::Kind::kEarly, *psn} : Choice{};
 }
 
-// The PSN of a tail probe: the highest un-SACKed one within the receiver's window, because its SACK
-// shows every hole below it. If all are SACKed (the receiver holds them and was not ready), the
-// first one, to ask again. Where a round has two packets, the second is snd_una.
+// The PSN of a tail probe: the highest one within the receiver's window that has not arrived as far
+// as is known, because its SACK shows every hole below it. If all have (the receiver holds them and
+// was not ready), the first one, to ask again. Where a round has two packets, the second is
+// snd_una.
 Psn StreamSender::probe_psn() const {
   const bool second = probe_.due == 1 && probe_.rounds > 1;
-  if (second && !board_.sacked(una()) && !board_.held(una())) return una();
+  if (second && !board_.arrived(una()) && !board_.held(una())) return una();
   const uint32_t reach = std::min(span(), params_.window_slots);
   for (uint32_t back = reach; back > 0; --back) {
     const Psn psn = una() + (back - 1);
-    if (!board_.sacked(psn) && !board_.held(psn)) return psn;
+    if (!board_.arrived(psn) && !board_.held(psn)) return psn;
   }
   return una();
 }
@@ -332,7 +344,7 @@ StreamSender::Choice StreamSender::choose(bool has_new) const {
     if (const std::optional<Psn> lost = recovery_.next(board_)) {
       return {Choice::Kind::kRetransmit, *lost};
     }
-    if (has_new && span() < board_.span_max() && board_.due_count() == 0)
+    if (has_new && span() < board_.span_max() && board_.due_count() == 0 && !beyond_refused(nxt()))
       return {Choice::Kind::kNew, nxt()};
   }
   if (!idle() && gate_.open_early(facts())) return early_candidate();
@@ -417,7 +429,8 @@ void StreamSender::repeat_head() {
 // Judges the timeout by an acknowledgement of a packet that was outstanding then. A packet that was
 // SACKed before proves nothing, because networks duplicate packets.
 void StreamSender::judge_timeout(Time now, const wire::MpAckExt& ext) {
-  if (!undo_.covers(ext.sack) || board_.sacked(ext.sack)) return;
+  const bool known = board_.sacked(ext.sack) && !board_.given_up(ext.sack);
+  if (!undo_.covers(ext.sack) || known) return;
   if ((ext.flags & wire::kMpAckReTx) == 0) undo_timeout(now);
   undo_.close();
 }

@@ -191,9 +191,13 @@ class StreamSender {
   // For the burst timer, at which no late acknowledgement is expected any more.
   [[nodiscard]] Facts facts_of_silence() const { return {*this, 0}; }
 
+  [[nodiscard]] std::optional<Lag> lag_of_late(Psn sack, bool given_up);
   AckResult take_ack(Time now, const wire::Packet& ack, bool has_new);
   void take_overflow(Time now, const wire::Packet& ack, uint16_t vp);
   void take_no_room(const wire::MpAckExt& ext);
+  // stream_sender_map.cpp
+  void take_more(const wire::Packet& ack);
+  void give_up_ack(Psn psn, LossCause cause);
   AckResult take_run(Time now, const wire::Packet& ack, bool has_new);
   // stream_sender_steady.cpp
   struct SteadyFacts;
@@ -201,7 +205,7 @@ class StreamSender {
 
   void advance(Time now, Psn aack);
   void process_sack(Psn sack);
-  void note_delivery(Time now, const wire::MpAckExt& ext);
+  Duration note_delivery(Time now, const wire::MpAckExt& ext);
   void detect(Time now);
   void find_late(Time now);
   [[nodiscard]] LossClock at(Time now) const { return {now, &rtt_}; }
@@ -240,7 +244,16 @@ class StreamSender {
   void end_pause(Time now);
   void set_asking(bool asking) {
     asking_ = asking;
-    plain_ = plain_kind_ && !asking;
+    plain_ = plain_kind_ && !asking && !refused_;
+  }
+  void set_refused(std::optional<Psn> refused) {
+    refused_ = refused;
+    plain_ = plain_kind_ && !asking_ && !refused;
+  }
+  // What lies there would be refused, too: the receiver's window stays where it is until it has
+  // taken the operation that it refused.
+  [[nodiscard]] bool beyond_refused(Psn psn) const {
+    return refused_ && psn.at_or_after(*refused_ + params_.window_slots);
   }
   void on_timeout(Time now);
   void judge_timeout(Time now, const wire::MpAckExt& ext);
@@ -343,11 +356,12 @@ class StreamSender {
   std::array<uint16_t, kKnownPaths> known_paths_{};  // by PSN, of the newest packets
   Time last_progress_;
   Time paused_until_ = Time::never();
-  bool samples_rtt_ = true;  // the acknowledgement that is being taken gives one
-  bool plain_kind_;          // all parts are those of the mode mp, and there is no trace
-  bool plain_;               // and the stream is not `asking_`
-  bool asking_ = false;      // after a pause: only the packet that was refused may leave
-  StreamStats stats_;        // only its counts; stats() fills in the state
+  bool samples_rtt_ = true;     // the acknowledgement that is being taken gives one
+  bool plain_kind_;             // all parts are those of the mode mp, and there is no trace
+  bool plain_;                  // and the stream is not `asking_`, and has nothing `refused_`
+  std::optional<Psn> refused_;  // the first packet of a synchronise operation that came too early
+  bool asking_ = false;         // after a pause: only the packet that was refused may leave
+  StreamStats stats_;           // only its counts; stats() fills in the state
 };
 
 }  // namespace mprdma::transport

@@ -21,12 +21,13 @@ Time StreamSender::sync_release() const {
 // The receiver dropped a packet of a synchronise operation because an earlier packet is still
 // missing there. The packet is sent again a little later; as this is no loss, the window stays.
 void StreamSender::defer(Time now, Psn aack, Psn psn) {
-  if (!board_.outstanding(psn) || board_.sacked(psn)) return;
+  if (!board_.outstanding(psn) || board_.arrived(psn)) return;
   undo_.forget(psn);  // this copy is gone, also if the timeout was too early
+  if (!refused_ || psn.before(*refused_)) set_refused(psn);
   if (board_.lost(psn)) return;
   // The receiver has the head of line and does not advance: it was not ready, and its RNR NAK was
   // lost. No other packet in flight may ask again.
-  if (una() == aack && board_.sacked(una()) && !board_.resent(una())) {
+  if (una() == aack && board_.arrived(una()) && !board_.resent(una())) {
     ask_head();
   }
   if (board_.held_count() == 0) deferred_until_ = now + sync_delay();

@@ -55,6 +55,10 @@ TEST_P(WindowBitmapTest, ScansAndRangesAgreeWithAPlainVector) {
     ASSERT_EQ(map.next_set(from, len), first(from, len, true)) << "step " << step;
     ASSERT_EQ(map.next_clear(from, len), first(from, len, false)) << "step " << step;
     ASSERT_EQ(map.test(from), model[from % size]);
+    const uint64_t bits = map.next_64(from);
+    for (uint32_t i = 0; i < 64; ++i) {
+      ASSERT_EQ((bits >> i & 1) != 0, model[(from + i) % size]) << "step " << step << ", bit " << i;
+    }
     ASSERT_EQ(map.count(), static_cast<uint32_t>(std::count(model.begin(), model.end(), true)));
     ASSERT_EQ(map.any(), map.count() != 0);
   }

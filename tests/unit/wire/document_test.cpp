@@ -30,6 +30,7 @@ std::string headers_of(const OpcodeInfo& info) {
   };
   add(info.has_mp_data, "mp data");
   add(info.has_mp_ack, "mp ack");
+  add(info.has_mp_ack_map, "map");
   add(info.has_xrceth, "XRCETH");
   add(info.has_deth, "DETH");
   add(info.has_reth, "RETH");
@@ -129,6 +130,26 @@ TEST(WireFormatPage, WorkedExampleAcknowledgement) {
   Dump dump(frame);
   dump.next("Ethernet", 14).next("IPv4", 20).next("UDP", 8).next("BTH", 12);
   dump.next("mp ack", 16).next("ICRC", 4);
+  expect_on_page(std::string(to_string(packet, line)) + "\n\n" + dump.text());
+}
+
+TEST(WireFormatPage, WorkedExampleMap) {
+  Packet packet;
+  packet.opcode = Opcode::kMpAckMap;
+  packet.vp = 50'001;
+  packet.psn = Psn(0x0000fd);
+  packet.dest_qpn = Qpn(0x000201);
+  packet.mp_ack = {
+      .flags = kMpAckSackValid, .echoed_timestamp = 0x12345678, .sack = Psn(0x000101), .msn = 7};
+  packet.mp_ack_map = {.received = 0xafff'ffff'ffff'ffff};  // all but 0xff and 0xfd
+  FrameAddress back = test::ipv4_address();
+  std::swap(back.src_mac, back.dst_mac);
+  std::swap(back.src_ip, back.dst_ip);
+  const auto frame = test::make_frame(back, packet);
+  std::array<char, kTextBytes> line;
+  Dump dump(frame);
+  dump.next("Ethernet", 14).next("IPv4", 20).next("UDP", 8).next("BTH", 12);
+  dump.next("mp ack", 16).next("map", 8).next("ICRC", 4);
   expect_on_page(std::string(to_string(packet, line)) + "\n\n" + dump.text());
 }
 

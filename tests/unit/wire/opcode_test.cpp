@@ -34,7 +34,9 @@ TEST(Opcode, EveryMpPacketHasExactlyOneMpExtensionAndNoOtherPacketHasOne) {
     const OpcodeInfo& info = opcode_info(opcode);
     const int extensions = int{info.has_mp_data} + int{info.has_mp_ack};
     EXPECT_EQ(extensions, info.transport == TransportService::kMp ? 1 : 0) << opcode_name(opcode);
-    EXPECT_EQ(info.has_mp_ack, opcode == Opcode::kMpAck) << opcode_name(opcode);
+    const bool ack = opcode == Opcode::kMpAck || opcode == Opcode::kMpAckMap;
+    EXPECT_EQ(info.has_mp_ack, ack) << opcode_name(opcode);
+    EXPECT_EQ(info.has_mp_ack_map, opcode == Opcode::kMpAckMap) << opcode_name(opcode);
   }
 }
 
@@ -81,6 +83,7 @@ TEST(Opcode, HeaderLengthsOfMp) {
   EXPECT_EQ(opcode_info(Opcode::kMpWriteOnlyImm).header_bytes, 48);
   EXPECT_EQ(opcode_info(Opcode::kMpReadResponseOnly).header_bytes, 28);
   EXPECT_EQ(opcode_info(Opcode::kMpAck).header_bytes, 28);
+  EXPECT_EQ(opcode_info(Opcode::kMpAckMap).header_bytes, 36);
   EXPECT_EQ(opcode_info(Opcode::kMpAtomicAck).header_bytes, 36);
   EXPECT_EQ(opcode_info(Opcode::kMpFetchAdd).header_bytes, 56);
   EXPECT_EQ(opcode_info(Opcode::kMpResponseError).header_bytes, 32);
@@ -95,15 +98,16 @@ TEST(Opcode, StreamsOfMp) {
   EXPECT_EQ(opcode_info(Opcode::kMpAtomicAck).stream, PacketStream::kResponse);
   EXPECT_EQ(opcode_info(Opcode::kMpResponseError).stream, PacketStream::kResponse);
   EXPECT_EQ(opcode_info(Opcode::kMpAck).stream, PacketStream::kAck);
+  EXPECT_EQ(opcode_info(Opcode::kMpAckMap).stream, PacketStream::kAck);
 }
 
 TEST(Opcode, UnassignedCodesAreInvalid) {
   for (const unsigned code : {0x15U, 0x18U, 0x1fU, 0x2cU, 0x40U, 0x5fU, 0x60U, 0x66U, 0x80U, 0x82U,
-                              0xb5U, 0xb8U, 0xd5U, 0xd9U, 0xdfU, 0xe0U, 0xffU}) {
+                              0xb5U, 0xb8U, 0xd5U, 0xdaU, 0xdfU, 0xe0U, 0xffU}) {
     EXPECT_FALSE(opcode_info(static_cast<uint8_t>(code)).valid) << std::hex << code;
     EXPECT_EQ(opcode_info(static_cast<uint8_t>(code)).header_bytes, 0) << std::hex << code;
   }
-  EXPECT_EQ(test::valid_opcodes().size(), 23U + 12 + 2 + 1 + 23 + 24);
+  EXPECT_EQ(test::valid_opcodes().size(), 23U + 12 + 2 + 1 + 23 + 25);
 }
 
 TEST(Opcode, Names) {

