@@ -32,5 +32,6 @@ FigureResult spurious_copies(const Figure& figure, const RunOptions& options);
 FigureResult fast_links(const Figure& figure, const RunOptions& options);
 FigureResult starved_neighbours(const Figure& figure, const RunOptions& options);
 FigureResult ablation(const Figure& figure, const RunOptions& options);
+FigureResult ablation_loops(const Figure& figure, const RunOptions& options);
 
 }  // namespace mprdma::figures

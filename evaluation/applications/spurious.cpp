@@ -31,6 +31,41 @@ Scenario unequal_paths(uint32_t longer_us) {
   return scenario;
 }
 
+// Messages of 1 MB one after the other, where one path is dead: its losses have to be sent again,
+// and nothing else.
+constexpr std::array<Loop, 2> kDead = {{
+    {"dead-1m-4", "1 MB messages, 1 of 4 paths dead", 1'048'576},
+    {"dead-1m-16", "1 MB messages, 1 of 16", 1'048'576, 1, 16},
+}};
+constexpr size_t kFirstDead = 7;  // group of the batch
+
+Scenario beside_dead_path(const Loop& loop, bool maps) {
+  Scenario scenario = with_loss("loops.toml", loop, kAllLost);
+  scenario.warm_up = switchsim::SimSpan();
+  for (switchsim::FlowSpec& flow : scenario.flows) flow.params.ack_map = maps;
+  return scenario;
+}
+
+double needless_share(const Result& result) {
+  const double all = copies(result);
+  return all == 0 ? 0 : static_cast<double>(result.spurious()) / all;
+}
+
+void add_dead(const Batch& batch, FigureResult* out) {
+  for (size_t i = 0; i < kDead.size(); ++i) {
+    const std::string id = fmt::format("spurious.{}", kDead[i].id);
+    const std::string what = fmt::format("{}: needless copies / copies", kDead[i].text);
+    const size_t group = kFirstDead + 2 * i;
+    const Summary share = batch.over(group, needless_share);
+    const Summary without = batch.over(group + 1, needless_share);
+    out->claim(id, what, "<= 0.02", share.mean, share.deviation, "");
+    out->report(id + ".copies", fmt::format("{}: copies", kDead[i].text), "",
+                batch.over(group, copies).mean, 0, "/run", "");
+    out->report(id + ".no-map", what + ", acknowledgements without maps", "", without.mean,
+                without.deviation, "", "");
+  }
+}
+
 }  // namespace
 
 FigureResult spurious_copies(const Figure& figure, const RunOptions& options) {
@@ -49,6 +84,9 @@ FigureResult spurious_copies(const Figure& figure, const RunOptions& options) {
                                 "flow[0].to=\"b1..b64\"", "duration_us=8000"}),
             seeds);
   for (const uint32_t longer : kLonger) batch.add(unequal_paths(longer), seeds);
+  for (const Loop& loop : kDead) {
+    for (const bool maps : {true, false}) batch.add(beside_dead_path(loop, maps), seeds);
+  }
   batch.run();
   Panel panel{"One path is longer", "by, us there and back", "copies in 100 000 packets", {}};
   Curve curve{"", {}, {}, {}, Stroke::kLinePoints, 0};
@@ -73,6 +111,7 @@ FigureResult spurious_copies(const Figure& figure, const RunOptions& options) {
     curve.y.push_back(share.mean);
     curve.error.push_back(share.deviation);
   }
+  add_dead(batch, &out);
   panel.curves.push_back(curve);
   out.panels.push_back(panel);
   batch.claim_sound("spurious", &out);
@@ -82,9 +121,12 @@ FigureResult spurious_copies(const Figure& figure, const RunOptions& options) {
   out.constants = constants_of(first, last_hop, seeds);
   out.deviations = describe_deviations("No paper has this figure: every target is ours.", first);
   out.setup = fmt::format(
-      "Closed loops where nothing is lost: queues without an end, or no congestion; {}; {} seeds",
+      "Closed loops where nothing is lost, as queues have no end or there is no congestion; and "
+      "messages of 1 MB beside a dead path, which loses all that it gets, in both directions; {}; "
+      "{} seeds",
       describe(first, last_hop), seeds);
-  out.seen = "Where nothing is lost nothing is sent again";
+  out.seen =
+      "Where nothing is lost nothing is sent again; beside a dead path, almost nothing that came";
   return out;
 }
 

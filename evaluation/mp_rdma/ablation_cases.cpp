@@ -156,12 +156,15 @@ void add_synchronise(bool ci, std::vector<AblationCase>* out) {
     flow.synchronise_ppm = 600'000;
   }
   shorten(&scenario, ci ? 8 : 2);
-  out->push_back({kSynchroniseCase,
+  out->push_back({"synchronise",
                   "32 KiB messages, 60 % synchronise: goodput",
                   scenario,
                   [](const Result& r) { return r.goodput_bps / 1e9; },
                   "",
-                  {"sync-wait"}});
+                  {"sync-wait"},
+                  "without the growth limit the window grows during a delay, to more than the "
+                  "network holds, and a delay of alpha delta / w round trips shrinks with it: as a "
+                  "smaller alpha would, which lets messages come too early (figure 18)"});
 }
 
 // A stopped host: no packet arrives for a while, then all arrive at once.

@@ -69,8 +69,10 @@ std::vector<std::string> ids() {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, FigureClaims, testing::ValuesIn(ids()), [](const auto& one) {
-  std::string name = "f" + one.param.substr(one.param.find('/') + 1);
-  std::replace(name.begin(), name.end(), '-', '_');
+  const bool paper = one.param.starts_with("mp/");
+  std::string name = "f" + (paper ? one.param.substr(3) : one.param);
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c == '-' || c == '/'; }, '_');
   return name;
 });
 

@@ -1,0 +1,33 @@
+// Each deviation from the paper switched off alone, in networks and traffic where it may be worth
+// something.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "evaluation/figure.hpp"
+#include "switchsim/sim/result/result.hpp"
+#include "switchsim/sim/scenario/scenario.hpp"
+
+namespace mprdma::figures {
+
+struct AblationCase {
+  std::string id;
+  std::string name;
+  switchsim::Scenario scenario;
+  std::function<double(const switchsim::Result&)> value;  // more is better
+  // Target of the run with everything on, if the value is goodput / ceiling. Empty: the value has
+  // no bound of its own, and is shown relative to that run.
+  std::string target = {};
+  // The deviations that the case is for, which a test switches off. Empty: all.
+  std::vector<std::string> deviations = {};
+  // Why one of them does harm here. Empty: it is claimed that none does.
+  std::string harm = {};
+};
+
+// The claims have `id` before them. At CI size each case runs without its own deviations only.
+FigureResult study_ablation(const std::string& id, const std::vector<AblationCase>& cases,
+                            const RunOptions& options, uint32_t seeds);
+
+}  // namespace mprdma::figures

@@ -1,0 +1,123 @@
+// What each deviation from the paper is worth to what applications send.
+#include <algorithm>
+
+#include "evaluation/ablation_study.hpp"
+#include "evaluation/applications/bad_paths.hpp"
+#include "evaluation/applications/longest.hpp"
+#include "evaluation/list.hpp"
+
+namespace mprdma::figures {
+
+namespace {
+
+using switchsim::Result;
+using switchsim::Scenario;
+
+double goodput_gbps(const Result& result) {
+  return result.goodput_bps / 1e9;
+}
+// What is not complete at the end has taken at least the time since the message before it.
+double per_longest(const Result& result) {
+  double longest = longest_us(result);
+  for (const auto& flow : result.flows) {
+    const switchsim::SimTime from =
+        flow.messages.empty() ? switchsim::SimTime() : flow.messages.back().completed;
+    longest = std::max(longest, static_cast<double>((result.end - from).count_ps()) / 1e6);
+  }
+  return 1e3 / longest;
+}
+double per_p99(const Result& result) {
+  return 1e3 / result.fct.all().p99_us;
+}
+// The inverse of a share of needless copies, none of which is as good as one in a thousand.
+double per_needless(const Result& result) {
+  const auto copies = static_cast<double>(result.retransmitted());
+  return 1 / (1e-3 + (copies == 0 ? 0 : static_cast<double>(result.spurious()) / copies));
+}
+
+constexpr Loop kDead8k{"dead-8k", "8 KB, 1 of 4 paths dead: goodput", 8192};
+constexpr Loop kDead64k{"dead-64k", "64 KB, 2 of 8 paths dead: goodput", 65'536, 1, 8, 2};
+constexpr Loop kDead1m{"dead-1m", "1 MB, 1 of 4 paths dead: 1 / needless copies", 1'048'576};
+constexpr Loop kLossy{"loss-8k", "8 KB, 5 % loss on one path: 1 / 99th percentile", 8192};
+
+void add_bad_paths(std::vector<AblationCase>* out) {
+  for (const Loop* loop : {&kDead8k, &kDead64k}) {
+    out->push_back({loop->id,
+                    loop->text,
+                    with_loss("loops.toml", *loop, kAllLost),
+                    goodput_gbps,
+                    "",
+                    {"late", "probe", "paths"}});
+  }
+  Scenario large = with_loss("loops.toml", kDead1m, kAllLost);
+  large.warm_up = switchsim::SimSpan();
+  out->push_back({kDead1m.id, kDead1m.text, large, per_needless, "", {"ack-map"}});
+  out->push_back(
+      {kLossy.id, kLossy.text, with_loss("loops.toml", kLossy, 50'000), per_p99, "", {"late"}});
+  Scenario slow = load("loops.toml",
+                       {"topology.servers=5", "flow[0].from=\"a1..a5\"", "flow[0].to=\"b1..b5\""});
+  switchsim::LinkConfig& link = slow.topology.links[slow.link("path4")];
+  link.ab.rate = link.ba.rate = switchsim::LinkRate::gbps(1);
+  out->push_back({"slow",
+                  "five loops of 8 KB, one path at 1 Gb/s: goodput",
+                  slow,
+                  goodput_gbps,
+                  "",
+                  {"paths"},
+                  "one seed says little: the newest path of the bank is often the slow one"});
+}
+
+void add_incasts(std::vector<AblationCase>* out) {
+  const std::string crowded =
+      "give-back returns the window that a crowded receiver took, at each post";
+  out->push_back({"incast",
+                  "64 loops of 16 KB to one host: 1 / longest",
+                  load("incast.toml"),
+                  per_longest,
+                  "",
+                  {"restart"},
+                  crowded});
+  out->push_back({"think-100",
+                  "the same, 100 us between messages: 1 / 99th percentile",
+                  load("incast.toml", {"flow[0].think_us=100"}),
+                  per_p99,
+                  "",
+                  {"give-back"},
+                  crowded});
+}
+
+void add_healthy(std::vector<AblationCase>* out) {
+  const Scenario healthy =
+      load("loops.toml", {"topology.servers=64", "flow[0].from=\"a1..a64\"",
+                          "flow[0].to=\"b1..b64\"", "duration_us=4000", "warm_up_us=1000"});
+  out->push_back({"healthy",
+                  "64 loops of 8 KB over four paths: goodput",
+                  healthy,
+                  goodput_gbps,
+                  "",
+                  {"give-back"}});
+  out->push_back({"fast",
+                  "100 Gb/s, RTT 20 us, 1 MB messages: goodput",
+                  load("fast.toml"),
+                  goodput_gbps,
+                  "",
+                  {"follow"}});
+  out->push_back({"cut",
+                  "a path is cut under 1000 loops of 1 KB: 1 / longest",
+                  load("cut.toml", {"duration_us=8000"}),
+                  per_longest,
+                  "",
+                  {"probe"}});
+}
+
+}  // namespace
+
+FigureResult ablation_loops(const Figure&, const RunOptions& options) {
+  std::vector<AblationCase> cases;
+  add_bad_paths(&cases);
+  add_incasts(&cases);
+  add_healthy(&cases);
+  return study_ablation("apps-ablation", cases, options, options.ci() ? 1 : 3);
+}
+
+}  // namespace mprdma::figures
