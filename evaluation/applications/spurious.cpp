@@ -125,8 +125,7 @@ FigureResult spurious_copies(const Figure& figure, const RunOptions& options) {
       "messages of 1 MB beside a dead path, which loses all that it gets, in both directions; {}; "
       "{} seeds",
       describe(first, last_hop), seeds);
-  out.seen =
-      "Where nothing is lost nothing is sent again; beside a dead path, almost nothing that came";
+  out.seen = "Where nothing is lost nothing is sent again, beside a dead path nothing that came";
   return out;
 }
 

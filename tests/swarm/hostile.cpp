@@ -21,6 +21,12 @@ constexpr Opcode kResponses[] = {Opcode::kMpReadResponseFirst, Opcode::kMpReadRe
                                  Opcode::kMpReadResponseOnly,  Opcode::kMpReadResponseLast,
                                  Opcode::kMpResponseError,     Opcode::kMpAtomicAck};
 
+// Of the mp data extension.
+uint8_t forged_flags(Prng& prng, uint64_t number) {
+  const bool asks = prng.split("asks").split(number).chance(1, 2);
+  return static_cast<uint8_t>(prng.below(8) | (asks ? wire::kMpDataTakesMaps : 0));
+}
+
 // `next`: of the stream. What lies near it would be believed.
 void add_forged_map(Prng prng, Psn next, wire::Packet& packet) {
   if (!prng.chance(1, 2)) return;
@@ -76,10 +82,7 @@ wire::Packet World::forge_packet(Node& victim, uint32_t q) {
   Prng& prng = hostile_prng_;
   const bool garbage = scenario_.kind == Kind::kGarbage;
   wire::Packet packet;
-  packet.mp_data.flags = static_cast<uint8_t>(prng.below(8));
-  if (prng.split("asks").split(handled_).chance(1, 2)) {
-    packet.mp_data.flags |= wire::kMpDataTakesMaps;
-  }
+  packet.mp_data.flags = forged_flags(prng, handled_);
   packet.mp_data.timestamp = static_cast<uint32_t>(prng.next_u64());
   packet.mp_data.message_number = static_cast<uint32_t>(prng.below(3));
   packet.mp_data.offset = static_cast<uint32_t>(prng.chance(1, 2) ? 0 : prng.next_u64());
