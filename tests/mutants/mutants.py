@@ -422,8 +422,8 @@ MUTANTS = [
     mutant(
         "timeout-undone-by-what-was-known",
         "stream/stream_sender.cpp",
-        " || board_.sacked(ext.sack)) return;\n",
-        ") return;\n",
+        "  const bool known = board_.sacked(ext.sack) && !board_.given_up(ext.sack);\n",
+        "  const bool known = false;\n",
         "a network that makes copies gives the window back",
         killer="unit",
     ),
