@@ -103,8 +103,9 @@ void add_healthy(std::vector<AblationCase>* out) {
                   "",
                   {"follow"}});
   out->push_back({"cut",
-                  "a path is cut under 1000 loops of 1 KB: 1 / longest",
-                  load("cut.toml", {"duration_us=8000"}),
+                  "a path is cut under 250 loops of 1 KB: 1 / longest",
+                  load("cut.toml", {"duration_us=8000", "topology.servers=250",
+                                    "flow[0].from=\"a1..a250\"", "flow[0].to=\"b1..b250\""}),
                   per_longest,
                   "",
                   {"probe"}});
