@@ -26,7 +26,8 @@ struct AblationCase {
   std::string harm = {};
 };
 
-// The claims have `id` before them. At CI size each case runs without its own deviations only.
+// The names of the claims begin with `id`. At CI size a case switches off only the deviations that
+// it names.
 FigureResult study_ablation(const std::string& id, const std::vector<AblationCase>& cases,
                             const RunOptions& options, uint32_t seeds);
 

@@ -75,7 +75,7 @@ void add_incasts(std::vector<AblationCase>* out) {
                   load("incast.toml"),
                   per_longest,
                   "",
-                  {"restart"},
+                  {"give-back"},
                   crowded});
   out->push_back({"think-100",
                   "the same, 100 us between messages: 1 / 99th percentile",

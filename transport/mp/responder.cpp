@@ -1,8 +1,8 @@
 #include "transport/mp/responder.hpp"
-#include "transport/mp/mp_opcode.hpp"
 
 #include <algorithm>
 
+#include "transport/mp/mp_opcode.hpp"
 #include "transport/work/work_opcode.hpp"
 
 namespace mprdma::transport {
