@@ -470,4 +470,22 @@ MUTANTS = [
         SENDER,
         killer="unit",
     ),
+    mutant(
+        "early-copies-without-clock",
+        "stream/recovery_paper.hpp",
+        "if (recovering_ || clocked_ == 0 || !retx_",
+        "if (recovering_ || !retx_",
+        "what was just sent is sent again at once",
+        SENDER,
+        killer="unit",
+    ),
+    mutant(
+        "early-copies-count-nothing",
+        "stream/recovery_paper.hpp",
+        "    --inflate_;\n",
+        "",
+        "each copy at the end of a message widens the window for good",
+        SENDER,
+        killer="unit",
+    ),
 ]

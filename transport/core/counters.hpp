@@ -12,7 +12,7 @@ namespace mprdma::transport {
   X(acks_lost_told, "data packets that a map told of, whose own acknowledgement was lost")       \
   X(retransmitted_nack, "PSNs marked lost because a NACK named them")                            \
   X(retransmitted_trigger, "PSNs marked lost far below the highest SACKed PSN")                  \
-  X(retransmitted_early, "PSNs marked lost by time, after one that left later had come")         \
+  X(retransmitted_early, "PSNs marked lost by time; mp-paper: sent again for want of new data")  \
   X(retransmitted_rto, "PSNs marked lost by a retransmission timeout")                           \
   X(retransmitted_sync, "PSNs whose synchronise operation came too early")                       \
   X(tail_probes, "tail probes sent")                                                             \

@@ -39,10 +39,6 @@ class AckClock {
   [[nodiscard]] bool open(const Facts&) const {
     return credits() > 0;
   }
-  template <class Facts>
-  [[nodiscard]] bool open_early(const Facts&) const {
-    return credits() > 0;
-  }
 
   void note_ack(Time now) { burst_base_ = now; }
   void note_orphans(uint32_t packets) { orphans_ = std::min(orphans_ + packets, kStoredMax); }

@@ -18,10 +18,6 @@ class WindowGate {
   [[nodiscard]] bool open(const Facts& f) const {
     return f.in_flight() < f.window();
   }
-  template <class Facts>
-  [[nodiscard]] bool open_early(const Facts& f) const {
-    return f.in_flight() <= f.window();
-  }
   [[nodiscard]] uint32_t credits() const { return 0; }
   void note_ack(Time) {}
   void note_orphans(uint32_t) {}

@@ -17,7 +17,7 @@ namespace mprdma::transport {
 enum class LossCause : uint8_t {
   kNack,
   kTrigger,  // far below the highest SACKed PSN
-  kEarly,    // below the highest SACKed PSN, and old
+  kEarly,    // a packet that left later has come, and it is old; mp-paper: nothing else to send
   kTimeout,
 };
 
@@ -84,7 +84,7 @@ struct LossReport {
 // in_flight(b)         packets
 // next(b)              PSN to retransmit next, before anything new
 // on_retransmit(psn)   the packet leaves; returns the cause, if it was not reported before
-// early(b)             PSN to retransmit when there is nothing else to send
+// early(b)             PSN to retransmit, maybe without need, when there is nothing else to send
 // burst()              most packets that one acknowledgement may release
 // exceeds_window()     true: the window does not hold retransmissions back now
 template <class D>

@@ -6,9 +6,14 @@
 //   A NACK begins recovery: snd_retx = the NACKed PSN, recovery = snd_nxt. Until snd_una reaches
 //   `recovery`, acknowledgements clock out snd_retx, snd_retx + 1, .. up to `recovery`, one each,
 //   then new packets; nothing is detected a second time. The copies do not count as in flight.
+//   Outside recovery, an acknowledgement that finds nothing new to send clocks out snd_retx as new
+//   data (3.5, the scheme of FUSO), so that the end of a message needs no timeout: each outstanding
+//   packet once, whether it is lost or under way, because the paper's sender has no map of SACKs.
+//   As new data: the copy counts as in flight (inflate falls by one), and its acknowledgement
+//   takes that back. Where the first copy was lost, the window leaks by one.
 //   A timeout begins the sweep again, from snd_una, and sends a whole window whatever is in flight.
 //
-// snd_retx and recovery never lie before snd_una, so no comparison inverts.
+// snd_retx and recovery never lie before snd_una, nor behind snd_nxt, so no comparison inverts.
 #pragma once
 
 #include <cstdint>
@@ -33,9 +38,20 @@ class PaperRecovery : public SelectiveRepeat {
     inflate_ = 0;
     retx_ = recovery_ = first;
     recovering_ = by_timeout_ = false;
+    clocked_ = 0;
   }
 
-  void on_received() { ++inflate_; }
+  void on_received() {
+    ++inflate_;
+    clocked_ = kBurstPackets;
+  }
+  void on_sent(Time, Psn, Duration) { use_clock(); }
+  void on_copy(Time, Psn psn, Duration) {
+    use_clock();
+    if (recovering_ || psn != retx_) return;
+    ++retx_;
+    --inflate_;
+  }
   void on_advance(const Scoreboard& board, uint32_t count) {
     inflate_ -= static_cast<int32_t>(count);
     retx_ = psn_max(retx_, board.una());
@@ -76,11 +92,18 @@ class PaperRecovery : public SelectiveRepeat {
     ++retx_;
     return by_timeout_ ? LossCause::kTimeout : LossCause::kNack;
   }
+  [[nodiscard]] std::optional<Psn> early(const Scoreboard& board) const {
+    if (recovering_ || clocked_ == 0 || !retx_.before(board.nxt())) return std::nullopt;
+    return retx_;
+  }
   [[nodiscard]] uint32_t burst() const { return recovering_ ? 1 : kBurstPackets; }
   [[nodiscard]] bool exceeds_window() const { return recovering_ && by_timeout_; }
 
  private:
   [[nodiscard]] bool sweeps() const { return recovering_ && retx_.before(recovery_); }
+  void use_clock() {
+    if (clocked_ > 0) --clocked_;
+  }
   void begin(const Scoreboard& board) {
     retx_ = board.una();
     recovery_ = board.nxt();
@@ -93,6 +116,7 @@ class PaperRecovery : public SelectiveRepeat {
   Psn recovery_;
   bool recovering_ = false;
   bool by_timeout_ = false;
+  uint32_t clocked_ = 0;  // packets that the last acknowledgement may still clock out
 };
 
 }  // namespace mprdma::transport

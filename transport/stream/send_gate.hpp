@@ -30,7 +30,6 @@ struct GateFacts {
 //
 //   kName, kClocked       kClocked: packets need credits, which acknowledgements grant
 //   open(f)               a packet may leave
-//   open_early(f)         an early retransmission may leave, which counts as in flight already
 //   credits()             packets that may leave at once; 0 without credits
 //   note_ack(now)         acknowledgements come
 //   note_orphans(n)       n packets were lost, or their acknowledgements: nobody brings their room
@@ -42,8 +41,7 @@ struct GateFacts {
 //   on_timeout(f)         a whole window may leave; former credits are void
 //   consume(now, stale, on_path)
 //                         a packet leaves: the path of its credit, if it has one that is not older
-//                         than `stale`; `on_path`: such a credit is preferred. Requires open(), or
-//                         open_early()
+//                         than `stale`; `on_path`: such a credit is preferred. Requires open()
 //   deadline(f, half_rtt), on_deadline(now, f, half_rtt)
 template <class G>
 concept SendGate = std::default_initializable<G> &&
@@ -52,7 +50,6 @@ concept SendGate = std::default_initializable<G> &&
   { G::kName } -> std::convertible_to<std::string_view>;
   { G::kClocked } -> std::convertible_to<bool>;
   { c.open(f) } -> std::same_as<bool>;
-  { c.open_early(f) } -> std::same_as<bool>;
   { c.credits() } -> std::same_as<uint32_t>;
   g.note_ack(now);
   g.note_orphans(n);

@@ -56,10 +56,6 @@ class StreamGate {
   [[nodiscard]] bool open(const Facts& f) const {
     return visit([&](const auto& g) { return g.open(f); });
   }
-  template <class Facts>
-  [[nodiscard]] bool open_early(const Facts& f) const {
-    return visit([&](const auto& g) { return g.open_early(f); });
-  }
   [[nodiscard]] uint32_t credits() const {
     return visit([](const auto& g) { return g.credits(); });
   }

@@ -346,8 +346,8 @@ StreamSender::Choice StreamSender::choose(bool has_new) const {
     }
     if (has_new && span() < board_.span_max() && board_.due_count() == 0 && !beyond_refused(nxt()))
       return {Choice::Kind::kNew, nxt()};
+    if (!has_new) return early_candidate();
   }
-  if (!idle() && gate_.open_early(facts())) return early_candidate();
   return {};
 }
 
@@ -380,7 +380,7 @@ uint16_t StreamSender::on_sent(Time now, const Choice& choice, bool starts_sync)
     probe_.head = false;
     --probe_.due;
   }
-  if (choice.kind == Choice::Kind::kEarly) mark_lost(now, choice.psn, LossCause::kEarly);
+  if (choice.kind == Choice::Kind::kEarly) tell_lost(now, choice.psn, LossCause::kEarly);
   if (choice.kind == Choice::Kind::kRetransmit) {
     if (const auto cause = recovery_.on_retransmit(choice.psn)) tell_lost(now, choice.psn, *cause);
   }

@@ -82,6 +82,46 @@ TEST(Paper, ATimeoutSweepsAWholeWindowOnRandomPaths) {
   EXPECT_EQ(s.window_raw(), 4 * kOne);
 }
 
+TEST(Paper, AcknowledgementsThatFindNothingNewSendEachOutstandingPacketOnceMore) {
+  Stream s(paper_with(8));
+  s.backlog = false;
+  EXPECT_EQ(s.sends(6), 6);
+  EXPECT_EQ(s.sends(1000, false), 0) << "an acknowledgement clocks it out, not a free credit";
+  std::vector<int> copies;
+  for (const int acked : {1, 3, 4, 5}) {  // 0 and 2 were lost
+    s.ack(0, acked);
+    while (s.sends(1, false) == 1) {
+      EXPECT_EQ(s.last.kind, Kind::kEarly);
+      copies.push_back(s.index(s.last.psn));
+    }
+    EXPECT_LE(copies.size(), 2u * static_cast<size_t>(acked)) << "two for an acknowledgement";
+  }
+  EXPECT_EQ(copies, (std::vector<int>{0, 1, 2, 3, 4, 5})) << "the sender has no map";
+  for (const int again : {0, 1, 2, 3, 4, 5}) s.ack(again < 2 ? 2 : 6, again);
+  EXPECT_TRUE(s.sender.idle());
+  EXPECT_EQ(s.counters.rto_expired, 0u);
+}
+
+TEST(Paper, NewPacketsLeaveBeforeEarlyCopies) {
+  Stream s(paper_with(8));
+  s.send(4);
+  s.ack(1, 0);
+  ASSERT_EQ(s.sends(1), 1);
+  EXPECT_EQ(s.last.kind, Kind::kNew);
+}
+
+TEST(Paper, EarlyCopiesCountAsNewDataUntilTheirAcknowledgementsCome) {
+  Stream s(paper_with(8));
+  s.backlog = false;
+  s.send(4);
+  s.ack(1, 0);
+  const uint32_t before = s.sender.in_flight();
+  ASSERT_EQ(s.sends(1, false), 1);
+  EXPECT_EQ(s.sender.in_flight(), before + 1);
+  s.ack(1, s.index(s.last.psn));
+  EXPECT_EQ(s.sender.in_flight(), before);
+}
+
 TEST(Paper, WithNothingOutstandingOnePacketLeavesWhateverLeaked) {
   Stream s(paper_with(2));
   int acked = 0;
