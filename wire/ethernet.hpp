@@ -1,4 +1,5 @@
-// Ethernet II header (IEEE 802.3, clause 3). No VLAN tag: what carries one is not for us.
+// Ethernet II header (IEEE 802.3, clause 3). Without a VLAN tag: a port whose wire has them takes
+// them off and puts them on (vlan_tag.hpp).
 //
 //   byte  0..5   destination address
 //         6..11  source address

@@ -227,6 +227,7 @@ class AfPacketWire(Wire):
     name = "af_packet"
     tcp_address = "10.74.0.1"
     mtu = 9000
+    port_options = ""
 
     def set_up(self):
         if os.geteuid() != 0:
@@ -266,7 +267,7 @@ class AfPacketWire(Wire):
         return ["ip", "netns", "exec", self._space(host)]
 
     def port(self, host):
-        return f"ethdev:net_af_packet0,iface=veth{host}"
+        return f"ethdev:net_af_packet0,iface=veth{host}{self.port_options}"
 
 
 WIRES = {wire.name: wire for wire in (LocalWire, VirtioWire, AfPacketWire)}

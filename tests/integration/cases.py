@@ -151,6 +151,12 @@ def verbs_check(*options, fault=None, seconds=180, server_host=0, transport=None
     return run
 
 
+def on_a_vlan(wire):
+    """Both ends have frames with tags; the kernel between them takes tags off and puts them on."""
+    wire.port_options = ";vlan=100;pcp=3"
+    verbs_check("--ops", "500", "--qps", "2", "--seed", "18")(wire)
+
+
 def kill_peers(rounds, survivor, *options):
     """The survivor lives through the deaths of so many peers, and talks to the next one."""
 
@@ -395,7 +401,10 @@ _CASES = {
         ("3 peers killed, h1 survives", kill_peers(3, 1)),
     ],
     "af_packet": DEVICE + SWEEPS_SLOW + MANY + LATENCIES + BRIEF_CHECKS
-    + [("3 peers killed, h0 survives", kill_peers(3, 0))],
+    + [
+        ("3 peers killed, h0 survives", kill_peers(3, 0)),
+        ("verbs_check on a VLAN", on_a_vlan),
+    ],
 }
 
 

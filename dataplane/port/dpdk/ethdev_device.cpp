@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <limits>
 
 #include "dataplane/port/frame_size.hpp"
 #include "dataplane/port/port.hpp"
@@ -61,19 +62,38 @@ bool looks_like_pci(std::string_view name) {
   return std::count(name.begin(), name.end(), ':') >= 1 && name.find('.') != std::string_view::npos;
 }
 
-Status parse_own_option(std::string_view option, EalOptions* eal) {
-  constexpr std::string_view kMemory = "mem=";
-  if (option == "hugepages=1" || option == "hugepages=0") {
-    eal->hugepages = option.back() == '1';
+// The number in an option "KEY=NUMBER" with this key, if it is in [low, high].
+std::optional<uint32_t> number_in(std::string_view option, std::string_view key, uint32_t low,
+                                  uint32_t high) {
+  if (!option.starts_with(key) || option.substr(key.size(), 1) != "=") return std::nullopt;
+  uint32_t number = 0;
+  const char* end = option.data() + option.size();
+  const auto result = std::from_chars(option.data() + key.size() + 1, end, number);
+  const bool good = result.ec == std::errc{} && result.ptr == end;
+  return good && number >= low && number <= high ? std::optional(number) : std::nullopt;
+}
+
+Status parse_own_option(std::string_view option, EthdevSpec* spec) {
+  if (const auto hugepages = number_in(option, "hugepages", 0, 1)) {
+    spec->eal.hugepages = *hugepages == 1;
     return {};
   }
-  if (option.starts_with(kMemory)) {
-    const char* end = option.data() + option.size();
-    const auto result = std::from_chars(option.data() + kMemory.size(), end, eal->memory_mb);
-    if (result.ec == std::errc{} && result.ptr == end && eal->memory_mb >= 64) return {};
+  if (const auto memory = number_in(option, "mem", 64, std::numeric_limits<uint32_t>::max())) {
+    spec->eal.memory_mb = *memory;
+    return {};
   }
-  return {EINVAL, "unknown or malformed port option '" + std::string(option) +
-                      "'; known after a semicolon: mem=MB (64 or more), hugepages=0|1"};
+  wire::VlanTag tag = spec->vlan.value_or(wire::VlanTag());
+  if (const auto vid = number_in(option, "vlan", 0, wire::VlanTag::kVidMax)) {
+    tag.vid = static_cast<uint16_t>(*vid);
+  } else if (const auto pcp = number_in(option, "pcp", 0, wire::VlanTag::kPcpMax)) {
+    tag.pcp = static_cast<uint8_t>(*pcp);
+  } else {
+    return {EINVAL, "unknown or malformed port option '" + std::string(option) +
+                        "'; known after a semicolon: mem=MB (64 or more), hugepages=0|1, "
+                        "vlan=0..4094, pcp=0..7"};
+  }
+  spec->vlan = tag;
+  return {};
 }
 
 Status check_virtio_user(const EthdevSpec& spec) {
@@ -126,9 +146,10 @@ uint32_t EthdevSpec::buffer_bytes() const {
 }
 
 uint32_t EthdevSpec::frame_bytes_max() const {
+  const uint32_t tag = vlan ? wire::VlanTag::kBytes : 0;
   // AF_PACKET's ring keeps a header of its own before each frame.
-  if (driver == "net_af_packet") return buffer_bytes() - 128;
-  return driver == "net_af_xdp" ? kXdpFrameBytes : buffer_bytes();
+  if (driver == "net_af_packet") return buffer_bytes() - 128 - tag;
+  return (driver == "net_af_xdp" ? kXdpFrameBytes : buffer_bytes()) - tag;
 }
 
 std::string EthdevSpec::queue_hint() const {
@@ -156,7 +177,7 @@ Status parse_ethdev_spec(std::string_view text, EthdevSpec* spec) {
   text = text.substr(0, semicolon);
   while (!rest.empty()) {
     semicolon = rest.find(';');
-    Status status = parse_own_option(rest.substr(0, semicolon), &spec->eal);
+    Status status = parse_own_option(rest.substr(0, semicolon), spec);
     if (!status.ok()) return status;
     rest = semicolon == std::string_view::npos ? std::string_view{} : rest.substr(semicolon + 1);
   }

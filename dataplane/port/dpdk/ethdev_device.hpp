@@ -1,16 +1,19 @@
 // A DPDK device described by text: the user's arguments, our defaults, checks for mistakes that
 // DPDK would report obscurely, and the drivers' differences.
 //
-//   DEVARGS[;mem=MB][;hugepages=1]
-// DEVARGS is a virtual device as --vdev takes it, or a PCI address with its arguments.
+//   DEVARGS[;mem=MB][;hugepages=1][;vlan=VID][;pcp=PRIORITY]
+// DEVARGS is a virtual device as --vdev takes it, or a PCI address with its arguments. vlan, pcp:
+// each frame has a VLAN tag (wire/vlan_tag.hpp).
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/status.hpp"
 #include "dataplane/port/dpdk/eal_start.hpp"
+#include "wire/vlan_tag.hpp"
 
 namespace mprdma::dataplane {
 
@@ -19,6 +22,7 @@ struct EthdevSpec {
   std::string driver;  // net_virtio_user; empty for a PCI device
   std::string args;    // path=...,server=1 with our defaults added
   EalOptions eal;
+  std::optional<wire::VlanTag> vlan;  // of every frame
 
   // Socket that a killed process may have left behind, and that two processes may not share.
   std::string socket_path;  // empty: the device has none

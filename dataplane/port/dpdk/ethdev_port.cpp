@@ -6,6 +6,7 @@
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 #include <rte_mbuf_pool_ops.h>
+#include <rte_prefetch.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/random.h>
@@ -282,10 +283,19 @@ void EthdevPort::tx_commit(const TxFrame* frames, unsigned n) {
     mbuf->data_off = static_cast<uint16_t>(kPayloadOffset - frame.header_bytes);
     mbuf->data_len = static_cast<uint16_t>(frame.frame_bytes);
     mbuf->pkt_len = frame.frame_bytes;
+    if (spec_.vlan) push_tag(mbuf);
     CHECK(pending_count_ < kPendingMax);
     pending_[pending_count_++] = mbuf;
   }
   reserved_ -= n;
+}
+
+// The four bytes come from the driver's room.
+void EthdevPort::push_tag(rte_mbuf* mbuf) const {
+  spec_.vlan->push(rte_pktmbuf_mtod(mbuf, unsigned char*));
+  mbuf->data_off = static_cast<uint16_t>(mbuf->data_off - wire::VlanTag::kBytes);
+  mbuf->data_len = static_cast<uint16_t>(mbuf->data_len + wire::VlanTag::kBytes);
+  mbuf->pkt_len += wire::VlanTag::kBytes;
 }
 
 void EthdevPort::tx_abandon(const TxFrame* frames, unsigned n) {
@@ -341,6 +351,9 @@ unsigned EthdevPort::rx_burst(RxFrame* frames, unsigned n) {
   } else if (link_up()) {
     received = rte_eth_rx_burst(port_id_, 0, mbufs.data(), static_cast<uint16_t>(n));
   }
+  if (spec_.vlan) {
+    for (unsigned i = 0; i < received; ++i) rte_prefetch0(rte_pktmbuf_mtod(mbufs[i], void*));
+  }
   unsigned taken = 0;
   uint64_t bytes = 0;
   for (unsigned i = 0; i < received; ++i) {
@@ -360,12 +373,27 @@ bool EthdevPort::to_frame(rte_mbuf* mbuf, RxFrame* frame) {
     count(counters_.rx_malformed);
     return false;
   }
+  if (spec_.vlan && !pop_tag(mbuf)) {
+    rte_pktmbuf_free(mbuf);
+    count(counters_.rx_other_vlan);
+    return false;
+  }
   frame->data = rte_pktmbuf_mtod(mbuf, const unsigned char*);
   frame->length = mbuf->data_len;
   frame->cookie = reinterpret_cast<uintptr_t>(mbuf);
   frame->form = FrameForm::kFrame;
   __builtin_prefetch(frame->data);
   __builtin_prefetch(frame->data + 64);
+  return true;
+}
+
+// False: the frame is not of our VLAN. VID 0 is none, with a tag or without (802.1Q, 6.9).
+bool EthdevPort::pop_tag(rte_mbuf* mbuf) const {
+  auto* frame = rte_pktmbuf_mtod(mbuf, unsigned char*);
+  if (!wire::VlanTag::is_on(frame, mbuf->data_len)) return spec_.vlan->vid == 0;
+  if (wire::VlanTag::vid_of(frame) != spec_.vlan->vid) return false;
+  wire::VlanTag::pop(frame);
+  rte_pktmbuf_adj(mbuf, wire::VlanTag::kBytes);
   return true;
 }
 

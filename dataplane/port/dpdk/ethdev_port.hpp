@@ -89,7 +89,9 @@ class EthdevPort final : public Port {
   void note_speed(uint32_t mbps);
   void follow_interrupt();
   void read_drops(Time now);
+  void push_tag(rte_mbuf* mbuf) const;
   bool to_frame(rte_mbuf* mbuf, RxFrame* frame);
+  bool pop_tag(rte_mbuf* mbuf) const;
 
   EthdevSpec spec_;
   PortInfo info_;

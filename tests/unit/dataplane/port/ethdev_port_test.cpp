@@ -3,9 +3,11 @@
 #include <poll.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "dataplane/open_port.hpp"
 #include "dataplane/port/dpdk/ethdev_device.hpp"
@@ -50,10 +52,24 @@ TEST(EthdevSpec, OwnOptionsFollowASemicolon) {
   EXPECT_EQ(spec.socket_path, "/tmp/s");
   EXPECT_EQ(spec.eal.memory_mb, 512u);
   EXPECT_TRUE(spec.eal.hugepages);
-  EthdevSpec bad;
-  const Status status = parse_ethdev_spec("net_null0;memory=1", &bad);
-  EXPECT_EQ(status.error, EINVAL);
-  EXPECT_NE(status.text.find("mem=MB"), std::string::npos);
+  for (const char* option :
+       {"memory=1", "mem=63", "hugepages=2", "vlan=4095", "vlan=", "pcp=8", "pcp=-1", "vlan=1x"}) {
+    EthdevSpec bad;
+    const Status status = parse_ethdev_spec(std::string("net_null0;") + option, &bad);
+    EXPECT_EQ(status.error, EINVAL) << option;
+    EXPECT_NE(status.text.find("mem=MB"), std::string::npos) << option;
+  }
+}
+
+TEST(EthdevSpec, AVlanOrAPriorityIsATag) {
+  EXPECT_FALSE(parsed("net_null0").vlan);
+  const EthdevSpec both = parsed("net_null0;vlan=100;pcp=5");
+  ASSERT_TRUE(both.vlan);
+  EXPECT_EQ(both.vlan->vid, 100);
+  EXPECT_EQ(both.vlan->pcp, 5);
+  EXPECT_EQ(both.frame_bytes_max() + 4, parsed("net_null0").frame_bytes_max());
+  ASSERT_TRUE(parsed("net_null0;pcp=3").vlan);
+  EXPECT_EQ(parsed("net_null0;pcp=3").vlan->vid, 0) << "a tag with only a priority";
 }
 
 TEST(EthdevSpec, APciAddressTakesThePciBusIntoUse) {
@@ -155,6 +171,58 @@ TEST_F(EthdevPortTest, AnArmedPortIsWokenByAFrameFromAVhostUserPeer) {
     ASSERT_EQ(to->rx_burst(&frame, 1), 1u);
     EXPECT_EQ(read_pattern(frame), 42u);
     to->rx_release(&frame.cookie, 1);
+  }
+}
+
+// What arrives at a port is what the other one sent, whatever stood on the wire.
+TEST_F(EthdevPortTest, FramesOfAVlanHaveATagOnTheWireOnly) {
+  struct Wire {
+    const char* sends;
+    const char* takes;
+    bool arrives;
+    std::vector<unsigned char> tag;  // that the receiver sees
+  };
+  const Wire wires[] = {
+      {";vlan=100;pcp=5", "", true, {0x81, 0x00, 0xa0, 0x64}},
+      {";vlan=100;pcp=5", ";vlan=100", true, {}},
+      {";vlan=100", ";vlan=101", false, {}},
+      {"", ";vlan=100", false, {}},
+      {";pcp=7", "", true, {0x81, 0x00, 0xe0, 0x00}},
+      {";pcp=7", ";vlan=0", true, {}},
+      {"", ";pcp=1", true, {}},
+  };
+  for (const Wire& wire : wires) {
+    SCOPED_TRACE(std::string(wire.sends) + " to " + wire.takes);
+    const auto a = open_device(virtio_user((std::string(",server=1") + wire.sends).c_str()));
+    const auto b = open_device(vhost((std::string(",client=1") + wire.takes).c_str()));
+    ASSERT_TRUE(until(
+        [&] {
+          a->service(now());
+          b->service(now());
+          return a->link_up() && b->link_up();
+        },
+        Duration::s(10)));
+    bool seen = false;
+    const bool came = until(
+        [&] {
+          a->service(now());
+          b->service(now());
+          send_patterns(*a, 7, 1);
+          RxFrame frame{};
+          if (b->rx_burst(&frame, 1) == 0) return b->stats().rx_other_vlan > 0;
+          seen = true;
+          if (wire.tag.empty()) {
+            EXPECT_EQ(read_pattern(frame), 7u);
+          } else {
+            EXPECT_TRUE(std::equal(wire.tag.begin(), wire.tag.end(), frame.data + 12));
+          }
+          b->rx_release(&frame.cookie, 1);
+          return true;
+        },
+        Duration::s(10));
+    EXPECT_TRUE(came);
+    EXPECT_EQ(seen, wire.arrives);
+    EXPECT_EQ(b->stats().rx_malformed, 0u);
   }
 }
 
