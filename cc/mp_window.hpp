@@ -79,6 +79,12 @@ class MpWindow : public AlgorithmDefaults {
     owed_ = Fixed16();
   }
 
+  // As hardware has kept it.
+  void load(Fixed16 window, Fixed16 owed) {
+    window_ = window;
+    owed_ = owed;
+  }
+
   [[nodiscard]] Fixed16 window() const { return window_; }
   [[nodiscard]] Fixed16 owed() const { return owed_; }
 

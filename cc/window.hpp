@@ -64,6 +64,15 @@ class Window {
     });
   }
 
+  // As hardware has kept the window of `mp`; requires that it is this one.
+  void load(Fixed16 window, Fixed16 owed) {
+    dispatch([=](auto& control) {
+      if constexpr (std::is_same_v<std::decay_t<decltype(control)>, MpWindow>) {
+        control.load(window, owed);
+      }
+    });
+  }
+
   // Whole packets that may be in flight, at least 1.
   [[nodiscard]] uint32_t packets() const { return exact_.floor(); }
   [[nodiscard]] Fixed16 exact() const { return exact_; }

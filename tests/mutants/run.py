@@ -31,6 +31,7 @@ from mutants_explore import MUTANTS as EXPLORE_MUTANTS
 from mutants_map import MUTANTS as MAP_MUTANTS
 from mutants_mgmt import MUTANTS as MGMT_MUTANTS
 from mutants_mp import MUTANTS as MP_MUTANTS
+from mutants_paper import MUTANTS as PAPER_MUTANTS
 from mutants_port import MUTANTS as PORT_MUTANTS
 from mutants_receive import MUTANTS as RECEIVE_MUTANTS
 from mutants_roce import MUTANTS as ROCE_MUTANTS
@@ -38,7 +39,7 @@ from mutants_rules import MUTANTS as RULE_MUTANTS
 from mutants_windows import MUTANTS as WINDOW_MUTANTS
 from mutants_worker import MUTANTS as WORKER_MUTANTS
 
-MUTANTS = RECEIVE_MUTANTS + SENDER_MUTANTS + MAP_MUTANTS + MP_MUTANTS
+MUTANTS = RECEIVE_MUTANTS + SENDER_MUTANTS + MAP_MUTANTS + MP_MUTANTS + PAPER_MUTANTS
 MUTANTS += ROCE_MUTANTS + RULE_MUTANTS + WINDOW_MUTANTS + CM_MUTANTS + DAEMON_MUTANTS
 MUTANTS += MGMT_MUTANTS + WORKER_MUTANTS + PORT_MUTANTS + EXPLORE_MUTANTS + CC_MUTANTS
 

@@ -35,6 +35,9 @@ class BasicPathSelector {
     acks_ = marks_ = 0;
   }
 
+  // The generator of random paths, of which a device has one.
+  [[nodiscard]] const Prng& prng() const { return prng_; }
+
   // True if the policy's gate is the ACK clock.
   [[nodiscard]] bool clocked() const { return clocked_; }
   // The path of a packet that has none from a credit. The first policy, of one path, is asked for

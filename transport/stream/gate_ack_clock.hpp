@@ -35,6 +35,7 @@ class AckClock {
   static constexpr uint32_t kStoredMax = 128;
 
   [[nodiscard]] uint32_t credits() const { return pathless_ + stored_; }
+  [[nodiscard]] uint32_t with_path() const { return stored_; }
   template <class Facts>
   [[nodiscard]] bool open(const Facts&) const {
     return credits() > 0;
@@ -110,6 +111,15 @@ class AckClock {
     if (now < burst_base_ + half_rtt) return;
     burst_base_ = now;
     refill(f);
+  }
+
+  // When the burst timer began, and its inverse for hardware (offload_context.hpp), which has no
+  // paths of unused credits.
+  [[nodiscard]] Time burst_base() const { return burst_base_; }
+  void load(uint32_t credits, Time burst_base) {
+    clear();
+    pathless_ = credits;
+    burst_base_ = burst_base;
   }
 
  private:

@@ -56,10 +56,10 @@ class MpRecovery : public SelectiveRepeat {
   }
 
   // What the receiver's window dropped is dropped again until the hole before it is filled. It
-  // follows the copy that fills it, but not a copy that seems lost.
+  // follows the copy that fills it, but not a copy that seems lost. Without times none does.
   [[nodiscard]] std::optional<Psn> next(const Scoreboard& board) const {
     const std::optional<Psn> psn = SelectiveRepeat::next(board);
-    if (!psn || psn->before(board.una() + slots_)) return psn;
+    if (!psn || !by_time_ || psn->before(board.una() + slots_)) return psn;
     return copy_is_coming(board.una()) ? psn : std::nullopt;
   }
 

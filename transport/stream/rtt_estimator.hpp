@@ -50,6 +50,12 @@ class RttEstimator {
   // True if the first sample is younger than 8 round trips: little is known yet.
   [[nodiscard]] bool cold() const { return periods_ < 2; }
 
+  // SRTT alone, as hardware has kept it (offload_context.hpp).
+  void load(Duration srtt, bool measured) {
+    srtt_ns_ = srtt.count_ns();
+    measured_ = measured;
+  }
+
  private:
   static constexpr int64_t kPeriodRtts = 8;
   static constexpr int64_t kSrttWeight = 8;

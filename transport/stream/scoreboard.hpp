@@ -25,6 +25,7 @@
 #include "base/units.hpp"
 #include "base/window_bitmap.hpp"
 #include "transport/core/params.hpp"
+#include "transport/stream/offload_context.hpp"
 #include "wire/mp_ack_map.hpp"
 
 namespace mprdma::transport {
@@ -240,7 +241,51 @@ class Scoreboard {
     } while (psn.before(nxt_) && !sync_first_.test(psn.value()));
   }
 
+  // ---- What hardware keeps of it (offload_context.hpp)
+  // False: it does not have room for this state.
+  [[nodiscard]] bool fits_offload() const {
+    return span() <= OffloadContext::kSpan && reach() <= OffloadContext::kSlots &&
+           held_count_ == 0 && !told_.any();
+  }
+  // Requires fits_offload(). All but the time.
+  void store(OffloadContext& out) const {
+    out.sacked = sacked_.next_64(una_.value()) & low_bits(span());
+    store(lost_, out.lost);
+    store(penalised_, out.penalised);
+    store(resent_, out.resent);
+    store(resent_before_, out.resent_before);
+    out.ooh_offset = static_cast<uint8_t>(reach());
+  }
+  [[nodiscard]] Time epoch_start() const { return epoch_start_; }
+  // Requires that nothing is outstanding at `una`.
+  void load(const OffloadContext& in, Psn nxt, Time epoch_start) {
+    nxt_ = nxt;
+    epoch_start_ = epoch_start;
+    marked_ = true;
+    load(PsnMap{{in.sacked, 0}}, sacked_);
+    load(in.lost, lost_);
+    load(in.penalised, penalised_);
+    load(in.resent, resent_);
+    load(in.resent_before, resent_before_);
+    sacked_count_ = sacked_.count();
+    lost_count_ = lost_.count();
+    sack_end_ = una_ + in.ooh_offset;
+  }
+
  private:
+  static constexpr uint64_t low_bits(uint32_t n) {
+    return n < 64 ? (uint64_t{1} << n) - 1 : ~uint64_t{0};
+  }
+  void store(const WindowBitmap& map, PsnMap& out) const {
+    const uint32_t above = span() > 64 ? span() - 64 : 0;
+    out.words = {map.next_64(una_.value()) & low_bits(span()),
+                 map.next_64(una_.value() + 64) & low_bits(above)};
+  }
+  void load(const PsnMap& in, WindowBitmap& map) {
+    for (uint32_t i = 0; i < OffloadContext::kSpan; ++i) {
+      if ((in.words[i / 64] >> (i % 64) & 1) != 0) map.set(una_.value() + i);
+    }
+  }
   // Clears the bits of the `count` packets from snd_una on, which leave the window.
   void clear(uint32_t count) {
     for (uint32_t pos = una_.value(), n = count; n > 0; ++pos, --n) {

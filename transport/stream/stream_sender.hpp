@@ -27,6 +27,7 @@
 #include "transport/path/path_select.hpp"
 #include "transport/stream/late_acks.hpp"
 #include "transport/stream/loss_detectors.hpp"
+#include "transport/stream/offload_context.hpp"
 #include "transport/stream/retransmission_timer.hpp"
 #include "transport/stream/rtt_estimator.hpp"
 #include "transport/stream/scoreboard.hpp"
@@ -139,6 +140,22 @@ class StreamSender {
   // Draws a path for a packet outside the stream (the keep-alive acknowledgement).
   uint16_t draw_path(Time now) { return paths_.draw(now); }
 
+  // ---- Hardware (offload_context.hpp; stream_sender_offload.cpp). Requires offload_params(), or
+  // others that switch off as much.
+  // Nothing: the context has no room for this state; another acknowledgement may change that.
+  // Credits that have a path lose it.
+  [[nodiscard]] std::optional<OffloadContext> to_offload(Time now) const;
+  [[nodiscard]] RoceSender roce_half() const {
+    return {una(), nxt(), rto_.base(), rto_.backoff(), last_progress_};
+  }
+  // As reset(), and goes on from there.
+  void from_offload(Time now, const OffloadContext& context, const RoceSender& roce,
+                    const Prng& paths);
+  [[nodiscard]] uint32_t credits_with_path() const {
+    return gate_.clocked() ? gate_.ack_clock()->with_path() : 0;
+  }
+  [[nodiscard]] const Prng& random_paths() const { return paths_.prng(); }
+
   // ---- Getters
   [[nodiscard]] Psn una() const { return board_.una(); }
   [[nodiscard]] Psn nxt() const { return board_.nxt(); }
@@ -244,12 +261,13 @@ class StreamSender {
   void end_pause(Time now);
   void set_asking(bool asking) {
     asking_ = asking;
-    plain_ = plain_kind_ && !asking && !refused_;
+    settle_plain();
   }
   void set_refused(std::optional<Psn> refused) {
     refused_ = refused;
-    plain_ = plain_kind_ && !asking_ && !refused;
+    settle_plain();
   }
+  void settle_plain() { plain_ = plain_kind_ && !asking_ && !refused_; }
   // What lies there would be refused, too: the receiver's window stays where it is until it has
   // taken the operation that it refused.
   [[nodiscard]] bool beyond_refused(Psn psn) const {

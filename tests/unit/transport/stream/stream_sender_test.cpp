@@ -121,6 +121,7 @@ TEST(StreamSender, WhatTheWindowDroppedFollowsTheCopyThatFillsTheHole) {
   Params p = params_with(8);
   p.window_slots = p.reorder_delta = 8;
   p.loss_shrinks_window = false;
+  p.loss_by_time = true;
   Sender s(p);
   s.send();
   for (int i = 1; i < 8; ++i) s.ack(0, i);

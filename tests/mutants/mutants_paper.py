@@ -1,0 +1,80 @@
+"""Small breakages of the paper's own recovery, and of what hardware keeps of a sender.
+
+Fields: see mutants.py.
+"""
+
+from mutants import SENDER, mutant
+
+MUTANTS = [
+    # ---- The paper's own recovery
+    mutant(
+        "sweep-falls-behind",
+        "stream/recovery_paper.hpp",
+        "    retx_ = psn_max(retx_, board.una());\n",
+        "",
+        "packets are sent again that nobody waits for",
+        SENDER,
+    ),
+    mutant(
+        "recovery-never-ends",
+        "stream/recovery_paper.hpp",
+        "    if (recovery_ == board.una()) recovering_ = false;\n",
+        "",
+        "the next loss waits for a timeout",
+        SENDER,
+        killer="unit",
+    ),
+    mutant(
+        "recovery-left-behind",
+        "stream/recovery_paper.hpp",
+        "    recovery_ = psn_max(recovery_, board.una());\n",
+        "",
+        "a stale serial number: recovery never ends",
+        SENDER,
+        killer="unit",
+    ),
+    mutant(
+        "early-copies-without-clock",
+        "stream/recovery_paper.hpp",
+        "if (recovering_ || clocked_ == 0 || !retx_",
+        "if (recovering_ || !retx_",
+        "what was just sent is sent again at once",
+        SENDER,
+        killer="unit",
+    ),
+    mutant(
+        "early-copies-count-nothing",
+        "stream/recovery_paper.hpp",
+        "    --inflate_;\n",
+        "",
+        "each copy at the end of a message widens the window for good",
+        SENDER,
+        killer="unit",
+    ),
+    # ---- Into hardware and back
+    mutant(
+        "offload-forgets-an-epoch",
+        "stream/scoreboard.hpp",
+        "    load(in.resent_before, resent_before_);\n",
+        "",
+        "what was just sent again is lost once more, after a move",
+        SENDER,
+        killer="unit",
+    ),
+    mutant(
+        "offload-old-times-come-round",
+        "stream/stream_sender_offload.cpp",
+        "  if (old) return now - kTimeRange;\n",
+        "  (void)old;\n",
+        "a mark of a minute ago is one of now",
+        killer="unit",
+    ),
+    mutant(
+        "offload-loses-the-path-probe",
+        "stream/stream_sender_offload.cpp",
+        "  round_.explore = is(OffloadContext::kPathProbeDue);\n",
+        "",
+        "a stream that is moved explores no path in that round",
+        killer="unit",
+    ),
+]

@@ -1,0 +1,81 @@
+// A stream moves into hardware and back (offload_context.hpp).
+#include "base/check.hpp"
+#include "transport/stream/stream_sender.hpp"
+
+namespace mprdma::transport {
+
+namespace {
+
+constexpr uint32_t kTimeBits = 24;
+constexpr int64_t kTimeUnitNs = 64;
+constexpr uint32_t kTimeMask = (1u << kTimeBits) - 1;
+constexpr Duration kTimeRange = Duration::ns(kTimeUnitNs << kTimeBits);
+
+// A time, and the flag that says that it is older than the range.
+uint32_t stored(Time now, Time time, uint8_t old, uint8_t* flags) {
+  if (now - time >= kTimeRange) {
+    *flags |= old;
+    return 0;
+  }
+  return static_cast<uint32_t>(time.ns() / kTimeUnitNs) & kTimeMask;
+}
+
+// The latest time before `now` that is stored like this; one that is old is the range ago.
+Time loaded(Time now, uint32_t time, bool old) {
+  if (old) return now - kTimeRange;
+  const auto units = static_cast<uint32_t>(now.ns() / kTimeUnitNs);
+  const int64_t ago = (units - time) & kTimeMask;
+  return Time::from_ns((now.ns() / kTimeUnitNs - ago) * kTimeUnitNs);
+}
+
+}  // namespace
+
+std::optional<OffloadContext> StreamSender::to_offload(Time now) const {
+  const AckClock* const clock = gate_.ack_clock();
+  const bool rests = paused() || asking_ || refused_ || late_.count() > 0;
+  if (clock == nullptr || rests || !board_.fits_offload()) return std::nullopt;
+  OffloadContext out;
+  out.window_raw = window_.exact().raw();
+  out.owed_raw = window_.owed().raw();
+  board_.store(out);
+  out.credits = static_cast<uint8_t>(clock->credits());
+  out.srtt_ns = static_cast<uint32_t>(srtt().count_ns());
+  out.round_start = stored(now, round_.start, OffloadContext::kRoundOld, &out.flags);
+  out.epoch_start = stored(now, board_.epoch_start(), OffloadContext::kEpochOld, &out.flags);
+  out.last_ack = stored(now, clock->burst_base(), OffloadContext::kAckOld, &out.flags);
+  out.last_congestion = stored(now, last_congestion_, OffloadContext::kCongestionOld, &out.flags);
+  if (round_.explore) out.flags |= OffloadContext::kPathProbeDue;
+  if (rtt_.measured()) out.flags |= OffloadContext::kRttKnown;
+  if (probe_.due > 0) out.flags |= OffloadContext::kProbes;
+  if (probe_.head) out.flags |= OffloadContext::kAsksHead;
+  return out;
+}
+
+void StreamSender::from_offload(Time now, const OffloadContext& context, const RoceSender& roce,
+                                const Prng& paths) {
+  const RetransmissionTimer limited = rto_;
+  const uint32_t path_mtu = path_mtu_;
+  reset(roce.una, wire::kVirtualPathMin, paths);
+  rto_ = limited;
+  path_mtu_ = path_mtu;
+  AckClock* const clock = gate_.ack_clock();
+  CHECK(clock != nullptr);
+  const auto is = [&](uint8_t flag) { return (context.flags & flag) != 0; };
+  const auto load_time = [&](uint32_t stored, uint8_t old) { return loaded(now, stored, is(old)); };
+  window_.load(Fixed16::from_raw(context.window_raw), Fixed16::from_raw(context.owed_raw));
+  board_.load(context, roce.nxt, load_time(context.epoch_start, OffloadContext::kEpochOld));
+  clock->load(context.credits, load_time(context.last_ack, OffloadContext::kAckOld));
+  rtt_.load(Duration::ns(context.srtt_ns), is(OffloadContext::kRttKnown));
+  round_.start = load_time(context.round_start, OffloadContext::kRoundOld);
+  round_.explore = is(OffloadContext::kPathProbeDue);
+  last_congestion_ = load_time(context.last_congestion, OffloadContext::kCongestionOld);
+  probe_.due = is(OffloadContext::kProbes) ? 1 : 0;
+  probe_.head = is(OffloadContext::kAsksHead);
+  probe_.rounds = kProbeRounds;  // what is due but the head is the try after timeouts
+  rto_.end_backoff();
+  rto_.restart(roce.silent_since);
+  for (uint32_t i = 0; i < roce.backoff; ++i) rto_.back_off();
+  last_progress_ = roce.last_progress;
+}
+
+}  // namespace mprdma::transport
