@@ -1,5 +1,5 @@
 // Table 1: what multi-path adds to the state of a connection, itemised from the list of
-// transport/mp/offload_context.hpp.
+// transport/stream/offload_context.hpp.
 #include <fmt/format.h>
 
 #include <cstring>
@@ -63,12 +63,12 @@ FigureResult extra_state(const Figure& /*figure*/, const RunOptions& /*options*/
   curve.x.push_back(static_cast<double>(curve.x.size()));
   curve.y.push_back(sum);
   panel.categories.emplace_back(panel.categories.size() % 2 == 0 ? "all" : "\nall");
-  panel.marks = {{66, "paper: 66 in all", true}};
+  panel.marks = {{transport::kPaperContextBytes, "paper: 66 in all", true}};
   panel.ymax = 125;
   panel.curves = {curve};
   panel.legend = false;
   out.panels.push_back(panel);
-  out.constants.set("paper_bytes", uint64_t{66});
+  out.constants.set("paper_bytes", uint64_t{transport::kPaperContextBytes});
   out.deviations =
       "The fields are those of the context that a live sender is moved into and out of "
       "(offload_params()). The deviations from the paper need maps of 128 packets, because what a "

@@ -85,6 +85,7 @@ struct LossReport {
 // next(b)              PSN to retransmit next, before anything new
 // on_retransmit(psn)   the packet leaves; returns the cause, if it was not reported before
 // early(b)             PSN to retransmit, maybe without need, when there is nothing else to send
+// on_early()           that packet leaves, before on_copy()
 // burst()              most packets that one acknowledgement may release
 // exceeds_window()     true: the window does not hold retransmissions back now
 template <class D>
@@ -112,6 +113,7 @@ concept LossDetector = std::constructible_from<D, const Params&> &&
   { c.next(b) } -> std::same_as<std::optional<Psn>>;
   { d.on_retransmit(psn) } -> std::same_as<std::optional<LossCause>>;
   { c.early(b) } -> std::same_as<std::optional<Psn>>;
+  d.on_early();
   { c.burst() } -> std::same_as<uint32_t>;
   { c.exceeds_window() } -> std::same_as<bool>;
 };
@@ -172,6 +174,7 @@ struct SelectiveRepeat {
   }
   std::optional<LossCause> on_retransmit(Psn) { return std::nullopt; }
   [[nodiscard]] std::optional<Psn> early(const Scoreboard&) const { return std::nullopt; }
+  void on_early() {}
   [[nodiscard]] uint32_t burst() const { return kBurstPackets; }
   [[nodiscard]] bool exceeds_window() const { return false; }
 };

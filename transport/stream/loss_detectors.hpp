@@ -99,6 +99,9 @@ class LossRecovery {
   [[nodiscard]] std::optional<Psn> early(const Scoreboard& board) const {
     return std::visit([&](const auto& d) { return d.early(board); }, detector_);
   }
+  void on_early() {
+    std::visit([](auto& d) { d.on_early(); }, detector_);
+  }
   [[nodiscard]] uint32_t burst() const {
     return std::visit([](const auto& d) { return d.burst(); }, detector_);
   }

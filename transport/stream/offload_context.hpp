@@ -1,7 +1,7 @@
 // The offload context: what multi-path adds to the state of a plain RoCE connection, when hardware
 // keeps it, for one sending and one receiving half at L = 64. Whoever moves a connection into a
 // SmartNIC and back writes and reads it; StreamSender::to_offload() and from_offload() do for the
-// sending half, and a test holds a sender that is taken through the bytes before each event against
+// sending half, and a test holds a sender that is taken through the bytes before an event against
 // one that is not.
 //
 // Not in it, because a RoCE connection has it already: RoceSender below, rcv_nxt, the message
@@ -9,7 +9,7 @@
 // credits. Not in it, because offload_params() switches off what needs them: the times, paths and
 // maps of losses by time, tail probes, recycled paths, own credits, maps in acknowledgements, and
 // the variance of the round trip. Not in it, because hardware sends a refused synchronise operation
-// again at once: the order of those.
+// again at once: the order of those, and the delay of new ones.
 //
 // Maps count from snd_una (rcv_nxt): bit i is PSN snd_una + i. A packet may be outstanding up to
 // 128 above snd_una, twice L, because what the receiver's window drops is named there; a SACK lies
@@ -140,7 +140,7 @@ struct RoceSender {
 };
 
 // The mode `mp` as far as hardware has it: the context and RoceSender are all that its sender
-// keeps.
+// keeps, without synchronise operations.
 constexpr Params offload_params() {
   Params p = Params::mp_figures();
   p.adapt_timeout = false;

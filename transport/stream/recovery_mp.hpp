@@ -56,7 +56,8 @@ class MpRecovery : public SelectiveRepeat {
   }
 
   // What the receiver's window dropped is dropped again until the hole before it is filled. It
-  // follows the copy that fills it, but not a copy that seems lost. Without times none does.
+  // follows the copy that fills it, but not a copy that seems lost. Without losses by
+  // time nothing tells of the copy, and it leaves at once.
   [[nodiscard]] std::optional<Psn> next(const Scoreboard& board) const {
     const std::optional<Psn> psn = SelectiveRepeat::next(board);
     if (!psn || !by_time_ || psn->before(board.una() + slots_)) return psn;

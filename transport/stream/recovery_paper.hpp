@@ -46,9 +46,8 @@ class PaperRecovery : public SelectiveRepeat {
     clocked_ = kBurstPackets;
   }
   void on_sent(Time, Psn, Duration) { use_clock(); }
-  void on_copy(Time, Psn psn, Duration) {
-    use_clock();
-    if (recovering_ || psn != retx_) return;
+  void on_copy(Time, Psn, Duration) { use_clock(); }
+  void on_early() {
     ++retx_;
     --inflate_;
   }
@@ -93,7 +92,8 @@ class PaperRecovery : public SelectiveRepeat {
     return by_timeout_ ? LossCause::kTimeout : LossCause::kNack;
   }
   [[nodiscard]] std::optional<Psn> early(const Scoreboard& board) const {
-    if (recovering_ || clocked_ == 0 || !retx_.before(board.nxt())) return std::nullopt;
+    const bool none = recovering_ || clocked_ == 0 || !retx_.before(board.nxt());
+    if (none || board.lost(retx_)) return std::nullopt;  // what the receiver refused waits
     return retx_;
   }
   [[nodiscard]] uint32_t burst() const { return recovering_ ? 1 : kBurstPackets; }

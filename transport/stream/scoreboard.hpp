@@ -245,7 +245,7 @@ class Scoreboard {
   // False: it does not have room for this state.
   [[nodiscard]] bool fits_offload() const {
     return span() <= OffloadContext::kSpan && reach() <= OffloadContext::kSlots &&
-           held_count_ == 0 && !told_.any();
+           held_count_ == 0 && !told_.any() && !sync_first_.any();
   }
   // Requires fits_offload(). All but the time.
   void store(OffloadContext& out) const {
@@ -257,7 +257,7 @@ class Scoreboard {
     out.ooh_offset = static_cast<uint8_t>(reach());
   }
   [[nodiscard]] Time epoch_start() const { return epoch_start_; }
-  // Requires that nothing is outstanding at `una`.
+  // Requires that nothing is outstanding at `una`, and a context of store().
   void load(const OffloadContext& in, Psn nxt, Time epoch_start) {
     nxt_ = nxt;
     epoch_start_ = epoch_start;

@@ -354,7 +354,8 @@ StreamSender::Choice StreamSender::choose(bool has_new) const {
 uint16_t StreamSender::on_sent(Time now, const Choice& choice, bool starts_sync) {
   ++counters_->packets_sent;
   ++stats_.packets_sent;
-  last_sent_ = now;
+  // A synchronise operation that waits for its delay waits for no needless copy.
+  if (choice.kind != Choice::Kind::kEarly) last_sent_ = now;
   const uint16_t vp = choose_path(now, choice);
   if (choice.kind == Choice::Kind::kNew) {
     if (only_deferred()) rto_.restart(now);  // the timers rested
@@ -380,7 +381,10 @@ uint16_t StreamSender::on_sent(Time now, const Choice& choice, bool starts_sync)
     probe_.head = false;
     --probe_.due;
   }
-  if (choice.kind == Choice::Kind::kEarly) tell_lost(now, choice.psn, LossCause::kEarly);
+  if (choice.kind == Choice::Kind::kEarly) {
+    tell_lost(now, choice.psn, LossCause::kEarly);
+    recovery_.on_early();
+  }
   if (choice.kind == Choice::Kind::kRetransmit) {
     if (const auto cause = recovery_.on_retransmit(choice.psn)) tell_lost(now, choice.psn, *cause);
   }

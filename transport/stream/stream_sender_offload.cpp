@@ -1,4 +1,6 @@
 // A stream moves into hardware and back (offload_context.hpp).
+#include <algorithm>
+
 #include "base/check.hpp"
 #include "transport/stream/stream_sender.hpp"
 
@@ -9,37 +11,47 @@ namespace {
 constexpr uint32_t kTimeBits = 24;
 constexpr int64_t kTimeUnitNs = 64;
 constexpr uint32_t kTimeMask = (1u << kTimeBits) - 1;
-constexpr Duration kTimeRange = Duration::ns(kTimeUnitNs << kTimeBits);
+constexpr int64_t kTimeRange = int64_t{1} << kTimeBits;  // units
+
+int64_t units(Time time) {
+  return time.ns() / kTimeUnitNs;
+}
+
+// The value, or the largest that a field of so many bytes holds.
+uint32_t saturated(uint64_t value, uint32_t bytes) {
+  return static_cast<uint32_t>(std::min(value, (uint64_t{1} << 8 * bytes) - 1));
+}
 
 // A time, and the flag that says that it is older than the range.
 uint32_t stored(Time now, Time time, uint8_t old, uint8_t* flags) {
-  if (now - time >= kTimeRange) {
+  if (units(now) - units(time) >= kTimeRange) {
     *flags |= old;
     return 0;
   }
-  return static_cast<uint32_t>(time.ns() / kTimeUnitNs) & kTimeMask;
+  return static_cast<uint32_t>(units(time)) & kTimeMask;
 }
 
 // The latest time before `now` that is stored like this; one that is old is the range ago.
 Time loaded(Time now, uint32_t time, bool old) {
-  if (old) return now - kTimeRange;
-  const auto units = static_cast<uint32_t>(now.ns() / kTimeUnitNs);
-  const int64_t ago = (units - time) & kTimeMask;
-  return Time::from_ns((now.ns() / kTimeUnitNs - ago) * kTimeUnitNs);
+  const int64_t ago = (static_cast<uint32_t>(units(now)) - time) & kTimeMask;
+  return Time::from_ns((units(now) - (old ? kTimeRange : ago)) * kTimeUnitNs);
 }
 
 }  // namespace
 
 std::optional<OffloadContext> StreamSender::to_offload(Time now) const {
+  DCHECK(!params_.adapt_timeout && !params_.loss_by_time && !params_.tail_probe &&
+         !params_.own_ack_credit && !params_.ack_map && params_.window_rtt == Duration::zero() &&
+         params_.recovery == Recovery::kMp);
   const AckClock* const clock = gate_.ack_clock();
   const bool rests = paused() || asking_ || refused_ || late_.count() > 0;
   if (clock == nullptr || rests || !board_.fits_offload()) return std::nullopt;
   OffloadContext out;
   out.window_raw = window_.exact().raw();
-  out.owed_raw = window_.owed().raw();
+  out.owed_raw = saturated(window_.owed().raw(), 3);
   board_.store(out);
-  out.credits = static_cast<uint8_t>(clock->credits());
-  out.srtt_ns = static_cast<uint32_t>(srtt().count_ns());
+  out.credits = static_cast<uint8_t>(saturated(clock->credits(), 1));
+  out.srtt_ns = saturated(static_cast<uint64_t>(srtt().count_ns()), 3);
   out.round_start = stored(now, round_.start, OffloadContext::kRoundOld, &out.flags);
   out.epoch_start = stored(now, board_.epoch_start(), OffloadContext::kEpochOld, &out.flags);
   out.last_ack = stored(now, clock->burst_base(), OffloadContext::kAckOld, &out.flags);

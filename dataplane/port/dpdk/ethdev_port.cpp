@@ -320,6 +320,7 @@ void EthdevPort::send_pending() {
     for (unsigned i = 0; i < burst; ++i) lengths[i] = pending_[sent + i]->pkt_len;
     const uint16_t taken = rte_eth_tx_burst(port_id_, 0, &pending_[sent], burst);
     for (unsigned i = 0; i < taken; ++i) bytes += lengths[i];
+    if (spec_.vlan) bytes -= uint64_t{taken} * wire::VlanTag::kBytes;
     sent += taken;
     if (taken < burst) break;
   }

@@ -1,4 +1,4 @@
-// The offload context holds all that the sender of offload_params() knows: before each event of a
+// The offload context holds all that the sender of offload_params() knows: before the events of a
 // random network a second sender is made from the packed bytes of the first, and both have to do
 // the same, and to pack the same bytes afterwards.
 #include <gtest/gtest.h>
@@ -51,6 +51,11 @@ class Lockstep {
       if (until.is_never() || (!posted_ && prng_.chance(1, 20))) {
         posted_ = true;
         step("post", [&](StreamSender& s) { s.on_backlog(now_); });
+        continue;
+      }
+      if (prng_.chance(1, 100)) {  // a packet of the peer, or its word that it still waits
+        const bool waits = prng_.chance(1, 2);
+        step("peer", [&](StreamSender& s) { waits ? s.repeat_head() : s.wake(now_); });
         continue;
       }
       now_ = std::max(now_, until);
@@ -126,6 +131,14 @@ class Lockstep {
       ASSERT_TRUE(sent == of_moved) << what << ": other packets, or on other paths";
       ASSERT_EQ(live_.nxt(), moved_.nxt()) << what;
       ASSERT_EQ(live_.next_deadline(posted_), moved_.next_deadline(posted_)) << what;
+      const RoceSender a = live_.roce_half();
+      const RoceSender b = moved_.roce_half();
+      ASSERT_TRUE(a.una == b.una && a.silent_since == b.silent_since && a.backoff == b.backoff &&
+                  a.last_progress == b.last_progress)
+          << what;
+      Prng of_live = live_.random_paths();
+      Prng of_moved_one = moved_.random_paths();
+      ASSERT_EQ(of_live.next_u64(), of_moved_one.next_u64()) << what << ": another draw";
     }
     ++(moves_now ? moves : stays);
     for (const Sent& packet : sent) {
@@ -202,6 +215,28 @@ TEST(OffloadSender, GoesOnFromThePackedBytesAtEveryEvent) {
     }
   }
   EXPECT_GT(overflows, 100u) << "the receiver's window was hardly ever full";
+}
+
+TEST(OffloadSender, WhatAFieldCannotHoldIsItsLargestValue) {
+  TransportCounters counters;
+  Params params = offload_params();
+  params.initial_rtt = Duration::ms(20);
+  StreamSender sender(params, &counters);
+  sender.reset(Psn(0), wire::kVirtualPathMin, Prng(1));
+  EXPECT_EQ(sender.to_offload(Time())->srtt_ns, (1u << 24) - 1);
+
+  // A mark at 63 ns, and a unit less than the range later, in nanoseconds.
+  sender.on_backlog(Time());
+  sender.on_sent(Time(), sender.choose(true));
+  wire::Packet ack;
+  ack.opcode = wire::Opcode::kMpAck;
+  ack.psn = Psn(1);
+  ack.vp = wire::kVirtualPathMin;
+  ack.mp_ack.flags = wire::kMpAckSackValid | wire::kMpAckEce;
+  sender.on_ack(Time::from_ns(63), ack, false);
+  const auto context = sender.to_offload(Time::from_ns((int64_t{1} << 30) + 62));
+  ASSERT_TRUE(context);
+  EXPECT_NE(context->flags & OffloadContext::kCongestionOld, 0) << "or it would come back as now";
 }
 
 }  // namespace
