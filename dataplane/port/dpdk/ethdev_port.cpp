@@ -311,16 +311,16 @@ void EthdevPort::flush() {
 
 void EthdevPort::send_pending() {
   if (!link_up()) return drop_pending();
+  const uint32_t tag = spec_.vlan ? wire::VlanTag::kBytes : 0;
   unsigned sent = 0;
   uint64_t bytes = 0;
   while (sent < pending_count_) {
     const auto burst = static_cast<uint16_t>(std::min(pending_count_ - sent, kBurst));
     // Lengths now: a sent mbuf is the driver's.
     std::array<uint32_t, kBurst> lengths;
-    for (unsigned i = 0; i < burst; ++i) lengths[i] = pending_[sent + i]->pkt_len;
+    for (unsigned i = 0; i < burst; ++i) lengths[i] = pending_[sent + i]->pkt_len - tag;
     const uint16_t taken = rte_eth_tx_burst(port_id_, 0, &pending_[sent], burst);
     for (unsigned i = 0; i < taken; ++i) bytes += lengths[i];
-    if (spec_.vlan) bytes -= uint64_t{taken} * wire::VlanTag::kBytes;
     sent += taken;
     if (taken < burst) break;
   }
@@ -352,8 +352,8 @@ unsigned EthdevPort::rx_burst(RxFrame* frames, unsigned n) {
   } else if (link_up()) {
     received = rte_eth_rx_burst(port_id_, 0, mbufs.data(), static_cast<uint16_t>(n));
   }
-  if (spec_.vlan) {
-    for (unsigned i = 0; i < received; ++i) rte_prefetch0(rte_pktmbuf_mtod(mbufs[i], void*));
+  for (unsigned i = 0; spec_.vlan && i < received; ++i) {
+    rte_prefetch0(rte_pktmbuf_mtod(mbufs[i], void*));
   }
   unsigned taken = 0;
   uint64_t bytes = 0;
@@ -383,8 +383,7 @@ bool EthdevPort::to_frame(rte_mbuf* mbuf, RxFrame* frame) {
   frame->length = mbuf->data_len;
   frame->cookie = reinterpret_cast<uintptr_t>(mbuf);
   frame->form = FrameForm::kFrame;
-  __builtin_prefetch(frame->data);
-  __builtin_prefetch(frame->data + 64);
+  for (const int line : {0, 64}) __builtin_prefetch(frame->data + line);
   return true;
 }
 

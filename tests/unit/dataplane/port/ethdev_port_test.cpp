@@ -213,6 +213,7 @@ TEST_F(EthdevPortTest, FramesOfAVlanHaveATagOnTheWireOnly) {
           seen = true;
           if (wire.tag.empty()) {
             EXPECT_EQ(read_pattern(frame), 7u);
+            EXPECT_EQ(a->stats().tx_bytes % frame.length, 0u) << "bytes without the tag";
           } else {
             EXPECT_TRUE(std::equal(wire.tag.begin(), wire.tag.end(), frame.data + 12));
           }
