@@ -92,6 +92,14 @@ class WindowBitmap {
     }
     return bits;
   }
+  // The first `len` of these, len <= 64.
+  [[nodiscard]] uint64_t next_bits(uint32_t pos, uint32_t len) const {
+    return next_64(pos) & low_mask(len);
+  }
+  // Sets the position pos + i for each bit i.
+  void set_bits(uint32_t pos, uint64_t bits) {
+    for (; bits != 0; bits &= bits - 1) set(pos + static_cast<uint32_t>(std::countr_zero(bits)));
+  }
 
  private:
   static constexpr uint32_t kWordBits = 64;

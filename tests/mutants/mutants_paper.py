@@ -51,6 +51,15 @@ MUTANTS = [
         SENDER,
         killer="unit",
     ),
+    mutant(
+        "early-copies-of-what-was-refused",
+        "stream/recovery_paper.hpp",
+        "    if (none || board.lost(retx_)) return std::nullopt;",
+        "    if (none) return std::nullopt;",
+        "a synchronise operation that waits for its turn is sent at once, and refused again",
+        SENDER,
+        killer="unit",
+    ),
     # ---- Into hardware and back
     mutant(
         "offload-forgets-an-epoch",
@@ -75,6 +84,30 @@ MUTANTS = [
         "  round_.explore = is(OffloadContext::kPathProbeDue);\n",
         "",
         "a stream that is moved explores no path in that round",
+        killer="unit",
+    ),
+    mutant(
+        "offload-old-by-nanoseconds",
+        "stream/stream_sender_offload.cpp",
+        "units(now) - units(time) >= kTimeRange",
+        "now - time >= Duration::ns(kTimeRange * kTimeUnitNs)",
+        "a mark that is just too old comes back as one of now",
+        killer="unit",
+    ),
+    mutant(
+        "offload-cuts-what-is-too-large",
+        "stream/stream_sender_offload.cpp",
+        "std::min(value, (uint64_t{1} << 8 * bytes) - 1)",
+        "value",
+        "a round trip of 17 ms becomes one of 0.2 ms",
+        killer="unit",
+    ),
+    mutant(
+        "offload-of-any-stream",
+        "stream/stream_sender_offload.cpp",
+        "!fits_offload(params_) || ",
+        "",
+        "a stream with losses by time forgets them on its way",
         killer="unit",
     ),
 ]

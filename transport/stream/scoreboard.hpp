@@ -249,7 +249,7 @@ class Scoreboard {
   }
   // Requires fits_offload(). All but the time.
   void store(OffloadContext& out) const {
-    out.sacked = sacked_.next_64(una_.value()) & low_bits(span());
+    out.sacked = sacked_.next_bits(una_.value(), std::min(span(), 64u));
     store(lost_, out.lost);
     store(penalised_, out.penalised);
     store(resent_, out.resent);
@@ -262,7 +262,7 @@ class Scoreboard {
     nxt_ = nxt;
     epoch_start_ = epoch_start;
     marked_ = true;
-    load(PsnMap{{in.sacked, 0}}, sacked_);
+    sacked_.set_bits(una_.value(), in.sacked);
     load(in.lost, lost_);
     load(in.penalised, penalised_);
     load(in.resent, resent_);
@@ -273,18 +273,13 @@ class Scoreboard {
   }
 
  private:
-  static constexpr uint64_t low_bits(uint32_t n) {
-    return n < 64 ? (uint64_t{1} << n) - 1 : ~uint64_t{0};
-  }
   void store(const WindowBitmap& map, PsnMap& out) const {
-    const uint32_t above = span() > 64 ? span() - 64 : 0;
-    out.words = {map.next_64(una_.value()) & low_bits(span()),
-                 map.next_64(una_.value() + 64) & low_bits(above)};
+    const uint32_t low = std::min(span(), 64u);
+    out.words = {map.next_bits(una_.value(), low), map.next_bits(una_.value() + 64, span() - low)};
   }
-  void load(const PsnMap& in, WindowBitmap& map) {
-    for (uint32_t i = 0; i < OffloadContext::kSpan; ++i) {
-      if ((in.words[i / 64] >> (i % 64) & 1) != 0) map.set(una_.value() + i);
-    }
+  void load(const PsnMap& in, WindowBitmap& map) const {
+    map.set_bits(una_.value(), in.words[0]);
+    map.set_bits(una_.value() + 64, in.words[1]);
   }
   // Clears the bits of the `count` packets from snd_una on, which leave the window.
   void clear(uint32_t count) {

@@ -140,15 +140,15 @@ class StreamSender {
   // Draws a path for a packet outside the stream (the keep-alive acknowledgement).
   uint16_t draw_path(Time now) { return paths_.draw(now); }
 
-  // ---- Hardware (offload_context.hpp; stream_sender_offload.cpp). Requires offload_params(), or
-  // others that switch off as much.
-  // Nothing: the context has no room for this state; another acknowledgement may change that.
-  // Credits that have a path lose it.
+  // ---- Hardware (offload_context.hpp; stream_sender_offload.cpp)
+  // Nothing: the context has no room for this state, which another acknowledgement may change; or
+  // the parameters keep more than offload_params() do. Credits that have a path lose it.
   [[nodiscard]] std::optional<OffloadContext> to_offload(Time now) const;
   [[nodiscard]] RoceSender roce_half() const {
     return {una(), nxt(), rto_.base(), rto_.backoff(), last_progress_};
   }
-  // As reset(), and goes on from there.
+  // As reset(), and goes on from there. Requires the parameters of the sender that was stored, and
+  // that less than 1.07 s have passed since then.
   void from_offload(Time now, const OffloadContext& context, const RoceSender& roce,
                     const Prng& paths);
   [[nodiscard]] uint32_t credits_with_path() const {

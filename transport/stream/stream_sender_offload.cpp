@@ -37,15 +37,22 @@ Time loaded(Time now, uint32_t time, bool old) {
   return Time::from_ns((units(now) - (old ? kTimeRange : ago)) * kTimeUnitNs);
 }
 
+// True if the stream keeps nothing else. The rest of offload_params() may differ.
+bool fits_offload(const Params& params) {
+  return !params.adapt_timeout && !params.loss_by_time && !params.tail_probe &&
+         !params.own_ack_credit && !params.ack_map && params.window_rtt == Duration::zero() &&
+         params.path_policy == PathPolicy::kAckClocked && params.recovery == Recovery::kMp &&
+         params.window_control == cc::WindowControl::kMp;
+}
+
 }  // namespace
 
 std::optional<OffloadContext> StreamSender::to_offload(Time now) const {
-  DCHECK(!params_.adapt_timeout && !params_.loss_by_time && !params_.tail_probe &&
-         !params_.own_ack_credit && !params_.ack_map && params_.window_rtt == Duration::zero() &&
-         params_.recovery == Recovery::kMp);
   const AckClock* const clock = gate_.ack_clock();
-  const bool rests = paused() || asking_ || refused_ || late_.count() > 0;
-  if (clock == nullptr || rests || !board_.fits_offload()) return std::nullopt;
+  const bool waits = paused() || asking_ || refused_;
+  if (!fits_offload(params_) || waits || !board_.fits_offload()) {
+    return std::nullopt;
+  }
   OffloadContext out;
   out.window_raw = window_.exact().raw();
   out.owed_raw = saturated(window_.owed().raw(), 3);

@@ -5,7 +5,6 @@
 #include <rte_errno.h>
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
-#include <rte_mbuf_pool_ops.h>
 #include <rte_prefetch.h>
 #include <signal.h>
 #include <sys/epoll.h>
@@ -22,6 +21,7 @@
 #include "base/check.hpp"
 #include "dataplane/port/atomic_counters.hpp"
 #include "dataplane/port/dpdk/eal_signals.hpp"
+#include "dataplane/port/dpdk/mbuf_pool.hpp"
 
 namespace mprdma::dataplane {
 
@@ -36,32 +36,6 @@ constexpr uint16_t kPayloadOffset = kFrameHeadroom + 64;
 static_assert(kPayloadOffset % 64 == 0 && RTE_PKTMBUF_HEADROOM % 64 == 0);
 constexpr uint32_t kEthernetHeaderBytes = 14;
 constexpr Duration kDropsInterval = Duration::ms(100);
-
-// Creates a pool as rte_pktmbuf_pool_create() does, from which the buffer comes next that was freed
-// last: it is still in the cache. (By default the buffers go in a circle, 16 MB long.) `dense`:
-// without the gaps that spread buffers over memory channels.
-rte_mempool* create_pool(const std::string& name, uint16_t room, bool dense) {
-  rte_mempool* pool = rte_mempool_create_empty(name.c_str(), kPoolFrames, sizeof(rte_mbuf) + room,
-                                               0, sizeof(rte_pktmbuf_pool_private), SOCKET_ID_ANY,
-                                               dense ? RTE_MEMPOOL_F_NO_SPREAD : 0);
-  if (pool == nullptr) return nullptr;
-  rte_pktmbuf_pool_private sizes{};
-  sizes.mbuf_data_room_size = room;
-  int error = rte_mempool_set_ops_byname(pool, "stack", nullptr);
-  // DPDK may have been built without it.
-  if (error != 0) error = rte_mempool_set_ops_byname(pool, rte_mbuf_best_mempool_ops(), nullptr);
-  if (error == 0) {
-    rte_pktmbuf_pool_init(pool, &sizes);
-    error = rte_mempool_populate_default(pool);
-  }
-  if (error < 0) {
-    rte_mempool_free(pool);
-    rte_errno = -error;
-    return nullptr;
-  }
-  rte_mempool_obj_iter(pool, rte_pktmbuf_init, nullptr);
-  return pool;
-}
 
 }  // namespace
 
@@ -169,7 +143,7 @@ Status EthdevPort::make_pool() {
   static std::atomic<unsigned> pools = 0;
   const std::string name = "mprdma-" + std::to_string(pools++);
   const auto room = static_cast<uint16_t>(RTE_PKTMBUF_HEADROOM + spec_.buffer_bytes());
-  pool_ = create_pool(name, room, spec_.needs_pages());
+  pool_ = create_mbuf_pool(name, kPoolFrames, room, spec_.needs_pages());
   if (pool_ == nullptr) {
     return failed("no memory for packet buffers; give more with mem=MB", rte_errno);
   }
@@ -383,7 +357,8 @@ bool EthdevPort::to_frame(rte_mbuf* mbuf, RxFrame* frame) {
   frame->length = mbuf->data_len;
   frame->cookie = reinterpret_cast<uintptr_t>(mbuf);
   frame->form = FrameForm::kFrame;
-  for (const int line : {0, 64}) __builtin_prefetch(frame->data + line);
+  __builtin_prefetch(frame->data);
+  __builtin_prefetch(frame->data + 64);
   return true;
 }
 

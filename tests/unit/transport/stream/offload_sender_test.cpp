@@ -199,7 +199,7 @@ class Lockstep {
   std::vector<Ack> acks_;
 };
 
-TEST(OffloadSender, GoesOnFromThePackedBytesAtEveryEvent) {
+TEST(OffloadSender, GoesOnFromThePackedBytes) {
   const Network networks[] = {
       {0, 0, 40}, {0, 100, 40}, {20, 20, 100}, {100, 50, 400}, {500, 0, 50}};
   uint64_t overflows = 0;
@@ -215,6 +215,14 @@ TEST(OffloadSender, GoesOnFromThePackedBytesAtEveryEvent) {
     }
   }
   EXPECT_GT(overflows, 100u) << "the receiver's window was hardly ever full";
+}
+
+TEST(OffloadSender, AStreamThatKeepsMoreStaysInSoftware) {
+  TransportCounters counters;
+  for (const Params& params : {Params::mp(), Params::mp_figures(), Params::mp_paper()}) {
+    EXPECT_FALSE(StreamSender(params, &counters).to_offload(Time()));
+  }
+  EXPECT_TRUE(StreamSender(offload_params(), &counters).to_offload(Time()));
 }
 
 TEST(OffloadSender, WhatAFieldCannotHoldIsItsLargestValue) {

@@ -117,11 +117,13 @@ TEST(Paper, ARefusedOperationWaitsAndTakesNoWindowTwice) {
     EXPECT_LT(s.index(s.last.psn), 2) << "what was refused waits";
   }
   EXPECT_EQ(copies, 2u);
+  s.ack(0, 1);
+  EXPECT_EQ(s.sends(1000, false), 0) << "what was refused is next, and still waits";
   s.time_out();  // of the delay
   ASSERT_EQ(s.sends(1, false), 1);
   EXPECT_EQ(s.last.kind, Kind::kRetransmit);
   EXPECT_EQ(s.index(s.last.psn), 2);
-  EXPECT_EQ(s.sender.in_flight(), in_flight + copies) << "as before it was refused";
+  EXPECT_EQ(s.sender.in_flight(), in_flight + copies - 1) << "as before it was refused";
 }
 
 TEST(Paper, NewPacketsLeaveBeforeEarlyCopies) {
