@@ -99,6 +99,22 @@ MUTANTS = [
         killer="unit",
     ),
     mutant(
+        "lost-though-not-ready",
+        "stream/stream_sender.cpp",
+        "  if (!paused() && !probe_.head) {\n",
+        "  if (true) {\n",
+        "an RNR NAK costs window and counts as a loss",
+        killer="unit",
+    ),
+    mutant(
+        "late-though-asked",
+        "stream/stream_sender_timers.cpp",
+        "    return probe_.head ? Time::never() : recovery_.deadline();  // as in detect()\n",
+        "    return recovery_.deadline();\n",
+        "the head of line counts as lost where the question waits for room",
+        killer="unit",
+    ),
+    mutant(
         "new-packets-beyond-a-refused-operation",
         "stream/stream_sender.hpp",
         "    return refused_ && psn.at_or_after(*refused_ + params_.window_slots);\n",

@@ -258,9 +258,12 @@ void StreamSender::process_sack(Psn sack) {
 // Detects losses by age and reordering, once an acknowledgement is in the scoreboard.
 void StreamSender::detect(Time now) {
   board_.roll_epoch(now, srtt(), recovery_.has_copies());
-  Report report(*this, now);
-  recovery_.on_ack(board_, report);
-  find_late(now);
+  // Once an RNR NAK has answered the head of line, what arrives behind it says nothing of it.
+  if (!paused() && !probe_.head) {
+    Report report(*this, now);
+    recovery_.on_ack(board_, report);
+    find_late(now);
+  }
   if (board_.marked()) probe_.patience = probe_timeout();
 }
 

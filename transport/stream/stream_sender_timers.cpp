@@ -29,7 +29,7 @@ Time StreamSender::expiry(bool has_new) const {
     if (!gate_.clocked() || !(has_new || has_due())) return Time::never();
     return gate_.deadline(facts_of_silence(), srtt() / 2);
   } else if constexpr (kTimer == Timer::kLate) {
-    return recovery_.deadline();
+    return probe_.head ? Time::never() : recovery_.deadline();  // as in detect()
   } else if constexpr (kTimer == Timer::kTimeout) {
     return only_deferred() ? Time::never() : rto_.base() + rto();
   } else {

@@ -45,6 +45,31 @@ TEST(LossByTime, APacketIsLateWhenALaterOneHasArrivedAndTheLargestRoundTripHasPa
   EXPECT_EQ(s.index(s.last.psn), next);
 }
 
+TEST(LossByTime, AHeadOfLineThatTheReceiverWasNotReadyForIsNotLate) {
+  Sender s(timed(8));
+  int next = 0;
+  warm_up(s, &next);
+  s.send(1);
+  s.now += Duration::us(5);
+  s.send(2);
+  s.now += Duration::us(5);
+  const uint32_t window = s.window_raw();
+  s.ack(next, next + 1);
+  s.sender.pause(s.now, s.now + Duration::us(40));  // the RNR NAK of the first
+  s.now += Duration::us(30);
+  s.ack(next, next + 2);
+  EXPECT_EQ(s.sender.next_deadline(true) - s.now, Duration::us(10)) << "the end of the wait";
+  s.now = s.sender.next_deadline(true);
+  s.sender.on_deadline(s.now);
+  s.ack(next, next + 2);  // before the question leaves
+  s.sender.on_deadline(s.now);
+  EXPECT_EQ(s.counters.retransmitted_early, 0u);
+  EXPECT_GE(s.window_raw(), window);
+  ASSERT_EQ(s.send(8), 1);
+  EXPECT_EQ(s.last.kind, Kind::kProbe) << "it is asked, not lost";
+  EXPECT_EQ(s.index(s.last.psn), next);
+}
+
 TEST(LossByTime, ALongerPathIsNotLate) {
   Sender s(timed(8));
   int next = 0;
