@@ -171,6 +171,7 @@ mprdma_abi_transport_mode mode_of(const Params& params) {
     case Preset::kRoce:
     case Preset::kDcqcnPaper:
     case Preset::kDcqcnTuned:
+    case Preset::kRoceGb0:
       return MPRDMA_ABI_MODE_ROCE;
   }
   return MPRDMA_ABI_MODE_MP;

@@ -82,8 +82,8 @@ struct Options {
 };
 
 void add_options(CLI::App& app, Options& o) {
-  app.add_option("--mode", o.mode, "mp, mp-paper or roce")
-      ->check(CLI::IsMember({"mp", "mp-paper", "roce"}));
+  app.add_option("--mode", o.mode, "mp, mp-paper, roce or roce-gb0")
+      ->check(CLI::IsMember({"mp", "mp-paper", "roce", "roce-gb0"}));
   app.add_option("--placement", o.placement, "ordered, standard or relaxed; mode mp")
       ->check(CLI::IsMember({"ordered", "standard", "relaxed"}));
   app.add_option("--messages", o.messages,
@@ -114,12 +114,13 @@ void add_options(CLI::App& app, Options& o) {
 // The parameters of the mode at a window of L slots.
 Params make_params(const Options& o) {
   Params params = o.mode == "roce"       ? Params::roce()
+                  : o.mode == "roce-gb0" ? Params::roce_gb0()
                   : o.mode == "mp-paper" ? Params::mp_paper()
                                          : Params::mp();
   params.placement = o.placement == "ordered"   ? PlacementPolicy::kOrdered
                      : o.placement == "relaxed" ? PlacementPolicy::kRelaxed
                                                 : PlacementPolicy::kStandard;
-  if (o.mode == "roce") return params;
+  if (o.mode == "roce" || o.mode == "roce-gb0") return params;
   params.window_slots = params.initial_window = o.window_slots;
   params.window_max = 2 * o.window_slots;
   params.reorder_delta = o.window_slots / 2;

@@ -90,10 +90,8 @@ MUTANTS = [
     _mutant(
         "sequence-nak-acknowledges-itself",
         _RESPONSES,
-        "++core_.device.counters->nacks_received;\n  if (!acknowledge(packet.psn)) return;\n"
-        "  const auto code",
-        "++core_.device.counters->nacks_received;\n  if (!acknowledge(packet.psn + 1)) return;\n"
-        "  const auto code",
+        "  if (una_.at_or_before(packet.psn) && !acknowledge(packet.psn)) return;\n",
+        "  if (una_.at_or_before(packet.psn) && !acknowledge(packet.psn + 1)) return;\n",
         "the packet that the NAK asks for is never sent again",
     ),
     # ---- Responder
@@ -173,5 +171,48 @@ MUTANTS = [
         "if (info.has_immdt && !begin_receive(packet)) return not_ready();",
         "if (info.has_immdt && !begin_receive(packet)) return true;",
         "a peer that is not ready is not told so, and nothing goes on",
+    ),
+    # ---- Go-back-0
+    _mutant(
+        "gb0-nothing-is-forgotten",
+        _RESPONDER,
+        "  if (forgets) forget_message();\n",
+        "",
+        "go-back-0 is go-back-N",
+    ),
+    _mutant(
+        "gb0-a-timeout-is-a-duplicate",
+        _RESPONDER,
+        "  if (begins_again(packet)) [[unlikely]]\n",
+        "  if (begins_again(packet) && nak_made_) [[unlikely]]\n",
+        "after a timeout only the rest of a message is taken",
+    ),
+    _mutant(
+        "gb0-una-stays",
+        _REQUESTER,
+        "  una_ = work.first;\n",
+        "",
+        "the message goes on where the receiver has forgotten it",
+    ),
+    _mutant(
+        "gb0-responses-stay-counted",
+        _REQUESTER,
+        "  awaited_psns_ += work.responses;\n",
+        "",
+        "packets in flight go wrong by every response that comes again",
+    ),
+    _mutant(
+        "gb0-read-of-the-rest",
+        _REQUESTER,
+        "  if (core_.config.params.go_back_0 && is_answered(work.opcode)) snd_nxt_ = work.first;\n",
+        "",
+        "an answer that begins in the middle is a bad response later",
+    ),
+    _mutant(
+        "gb0-nak-is-stale",
+        _RESPONSES,
+        "  if (ahead < 0 && !forgets_message(packet)) {\n",
+        "  if (ahead < 0) {\n",
+        "each loss behind an acknowledgement costs a timeout",
     ),
 ]

@@ -299,12 +299,16 @@ void draw_rate(Prng prng, transport::Params& p) {
 // Turns the run into one between connections of the standard.
 void make_roce(Scenario& s, Prng prng) {
   s.protocol = transport::Protocol::kRoce;
+  // Both ends recover alike. Where much is lost or late, a long message never arrives.
+  const bool go_back_0 = prng.split("go-back-0").chance(1, 4);
+  if (go_back_0) s.message_max = std::min(s.message_max, 8 * s.path_mtu);
   for (auto& sides : s.sides) {
     for (SideKnobs& side : sides) {
       const transport::Params drawn = side.params;
       side.params = transport::Params::roce();
       side.params.window_max = static_cast<uint32_t>(prng.range(1, 64));
       side.params.rto_floor = drawn.rto_floor;
+      side.params.go_back_0 = go_back_0;
       draw_rate(prng.split("rate"), side.params);
       side.relaxed_target = side.relaxed_sink = false;
       side.sync_ppm = 0;

@@ -28,6 +28,7 @@ ParamFault find_relation_fault(const Params& p) {
   if (!mp && p.recovery != Params::roce().recovery) {
     return {"recovery", "has to be \"mp\" with", "mode = \"roce\""};
   }
+  if (mp && p.go_back_0) return {"go_back_0", "has to be false with", "mode = \"mp\""};
   if (!mp && p.window_control != cc::WindowControl::kMp) {
     return {"window_control", "has to be \"mp\" with", "mode = \"roce\""};
   }

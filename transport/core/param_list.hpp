@@ -82,6 +82,9 @@ inline constexpr uint32_t kRoceSpanMax = 65'536;
     "`mp`: D1; `paper`: paper 3.2, 3.4",                                                           \
     "the loss detector: which packets are lost, in flight, retransmitted; `paper` counts with "    \
     "`inflate` and retransmits every PSN from a hole on")                                          \
+  X(bool, go_back_0, "go_back_0", false, kMode, Range::flag(), "RDMA at scale 4.1",                \
+    "a lost packet begins its message again, at both ends, in place of go-back-N; mode `roce` "    \
+    "only, and only if the peer does the same")                                                    \
   X(Duration, rto_floor, "rto_floor_us", Duration::ms(4), kDevice,                                 \
     Range::microseconds(50, 1'000'000), "RFC 6298",                                                \
     "floor of the retransmission timeout, max(this, 4 SRTT, SRTT + 4 RTTVAR); the verbs' timeout " \
@@ -161,4 +164,5 @@ inline constexpr uint32_t kRoceSpanMax = 65'536;
   X(kMpPaper, "mp-paper", mp_paper())                               \
   X(kRoce, "roce", roce_with(Congestion::kNone))                    \
   X(kDcqcnPaper, "dcqcn-paper", roce_with(Congestion::kDcqcnPaper)) \
-  X(kDcqcnTuned, "dcqcn-tuned", roce_with(Congestion::kDcqcnTuned))
+  X(kDcqcnTuned, "dcqcn-tuned", roce_with(Congestion::kDcqcnTuned)) \
+  X(kRoceGb0, "roce-gb0", roce_gb0())

@@ -15,6 +15,9 @@ namespace mprdma::transport {
 // Most packets of a stream between the oldest that is still open and the newest: well below 2^23,
 // where serial numbers wrap.
 inline constexpr uint32_t kStreamSpanMax = 1u << 22;
+// Go-back-0 begins a message again only within so many of its packets, and goes back N behind them:
+// a message may have 2^23 packets, and serial numbers have to span what is sent once more.
+inline constexpr uint32_t kGoBack0Max = kStreamSpanMax / 2;
 
 // Most packets that one acknowledgement clocks out (burst control, paper 3.5).
 inline constexpr uint32_t kBurstPackets = 2;
@@ -54,11 +57,13 @@ struct Params {
   static constexpr Params roce();
   // RoCE with congestion control: the limit is the rate, not the window.
   static constexpr Params roce_with(Congestion congestion);
+  // RoCE as its first adapters recovered: a loss begins the message again.
+  static constexpr Params roce_gb0();
 
   // Sets the congestion control. In the mode roce it also sets the preset (that of a controller
-  // without one of its own is roce), and raises window_max to kRateWindow unless `which` is kNone,
-  // so a caller sets its own window_max afterwards; nothing lowers the window again. In the mode mp
-  // it sets nothing else: windows and the rate both hold.
+  // without one of its own is roce, or roce-gb0), and raises window_max to kRateWindow unless
+  // `which` is kNone, so a caller sets its own window_max afterwards; nothing lowers the window
+  // again. In the mode mp it sets nothing else: windows and the rate both hold.
   constexpr void set_congestion(Congestion which);
   // Sets the values that follow from single parameters; called after those were set.
   constexpr void settle();
@@ -108,8 +113,8 @@ constexpr Params Params::mp_paper() {
   return p;
 }
 
-// RoCE uses only these numbers: window_max (packets that may be unacknowledged), rto_floor (the
-// shortest transport timer) and link_mbps.
+// RoCE uses only these: window_max (packets that may be unacknowledged), rto_floor (the shortest
+// transport timer), link_mbps and go_back_0.
 constexpr Params Params::roce() {
   Params p;
   p.preset = Preset::kRoce;
@@ -131,12 +136,20 @@ constexpr Params Params::roce_with(Congestion congestion) {
   return p;
 }
 
+constexpr Params Params::roce_gb0() {
+  Params p = roce();
+  p.preset = Preset::kRoceGb0;
+  p.go_back_0 = true;
+  return p;
+}
+
 constexpr void Params::set_congestion(Congestion which) {
   congestion = which;
   if (protocol != Protocol::kRoce) return;
   if (which != Congestion::kNone && window_max < kRateWindow) window_max = kRateWindow;
   preset = which == Congestion::kDcqcnPaper   ? Preset::kDcqcnPaper
            : which == Congestion::kDcqcnTuned ? Preset::kDcqcnTuned
+           : go_back_0                        ? Preset::kRoceGb0
                                               : Preset::kRoce;
 }
 

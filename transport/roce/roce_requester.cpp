@@ -80,6 +80,8 @@ bool RoceRequester::poll_packet(Time now, TxPacket& out) {
 bool RoceRequester::poll_retransmission(TxPacket& out) {
   const uint32_t index = sends_.index_of(snd_nxt_);
   Work& work = sends_.at(index);
+  // Responses that came meanwhile do not shorten a READ, so that each answer begins alike.
+  if (core_.config.params.go_back_0 && is_answered(work.opcode)) snd_nxt_ = work.first;
   const auto packet_index = static_cast<uint32_t>(work.first.distance_to(snd_nxt_));
   if (!fill(index, packet_index, out)) {
     // Earlier packets can still be acknowledged; only then is the error reported.
@@ -254,11 +256,22 @@ bool RoceRequester::consume_retry() {
 void RoceRequester::go_back(Cause cause) {
   cause_ = cause;
   round_trips_.forget();
+  // A receiver that is not ready has lost nothing.
+  if (core_.config.params.go_back_0 && cause != Cause::kRnr) begin_message_again();
   snd_nxt_ = una_;
   since_ack_req_ = kAckReqInterval;  // a repeated packet should be answered at once
   if (const Trace trace = core_.trace(); trace.on()) [[unlikely]] {
     trace.raise(now_, TraceKind::go_back, una_, {.reason = to_string(cause)});
   }
+}
+
+// Go-back-0: una_ moves to the first packet of its message.
+void RoceRequester::begin_message_again() {
+  Work& work = sends_.at(sends_.index_of(una_));
+  if (work.first.distance_to(una_) >= static_cast<int32_t>(kGoBack0Max)) return;
+  awaited_psns_ += work.responses;
+  work.responses = 0;
+  una_ = work.first;
 }
 
 // ---- Completions -------------------------------------------------------------------------------

@@ -8,6 +8,10 @@
 // NAK). After any loss, sending goes back to `una` and continues from there. A repeated READ asks
 // only for the rest of its data.
 //
+// With Params::go_back_0 sending goes back to the first packet of the message or READ that `una`
+// lies in, because the peer has forgotten the message. `una` moves back with it: it counts what
+// the peer has of a message, so that windows and timers go on within one.
+//
 // End-to-end credits (9.7.7.2) are ignored: a receiver that is not ready sends an RNR NAK.
 #pragma once
 
@@ -109,6 +113,8 @@ class RoceRequester {
   // ---- Errors and time
   bool consume_retry();
   void go_back(Cause cause);
+  [[nodiscard]] bool forgets_message(const wire::Packet& packet) const;
+  void begin_message_again();
   [[nodiscard]] Duration timeout() const;
   void restart_timer();
   void spend_waiting();

@@ -26,7 +26,7 @@ void RoceRequester::on_packet(Time now, const wire::Packet& packet, FrameHandle 
     ++core_.device.counters->drop_ghost_ack;
     return;
   }
-  if (ahead < 0) {
+  if (ahead < 0 && !forgets_message(packet)) {
     ++core_.device.counters->drop_stale_ack;
     return;
   }
@@ -74,9 +74,21 @@ void RoceRequester::on_rnr_nak(const wire::Packet& packet) {
   deadline_ = Time::never();
 }
 
+// Tells whether the packet is a go-back-0 peer's NAK of the message that una_ lies in: it names the
+// first packet, although later ones were acknowledged.
+bool RoceRequester::forgets_message(const wire::Packet& packet) const {
+  if (!core_.config.params.go_back_0 || packet.info().operation != Operation::kAck ||
+      packet.aeth.syndrome != wire::nak_syndrome(NakCode::kPsnSequenceError) || una_ == snd_max_) {
+    return false;
+  }
+  const Work& work = sends_.at(sends_.index_of(una_));
+  return packet.psn == work.first && !is_answered(work.opcode) &&
+         work.first.distance_to(una_) < static_cast<int32_t>(kGoBack0Max);
+}
+
 void RoceRequester::on_nak(const wire::Packet& packet) {
   ++core_.device.counters->nacks_received;
-  if (!acknowledge(packet.psn)) return;
+  if (una_.at_or_before(packet.psn) && !acknowledge(packet.psn)) return;
   const auto code = static_cast<NakCode>(packet.aeth.value());
   if (code != NakCode::kPsnSequenceError) {
     sends_.end(sends_.index_of(una_), status_of_refusal(code, WcStatus::kBadResponseError),
@@ -84,7 +96,8 @@ void RoceRequester::on_nak(const wire::Packet& packet) {
     return;
   }
   if (snd_nxt_ == una_ || !rnr_until_.is_never()) return;  // a repetition is due already
-  if (!consume_retry()) return;
+  // Where each loss of a long message comes here, retries would not last for one message.
+  if (!core_.config.params.go_back_0 && !consume_retry()) return;
   go_back(Cause::kNak);
   restart_timer();
 }

@@ -46,6 +46,8 @@ void RoceResponder::on_request(const wire::Packet& packet, FrameHandle frame, Rx
     ++core_.device.counters->drop_bad_state;
     return;
   }
+  if (begins_again(packet)) [[unlikely]]
+    forget_message();
   const int32_t ahead = expected_.distance_to(packet.psn);
   if (ahead > 0) {
     on_gap();
@@ -67,7 +69,24 @@ void RoceResponder::on_request(const wire::Packet& packet, FrameHandle frame, Rx
 void RoceResponder::on_gap() {
   ++core_.device.counters->drop_out_of_sequence;
   if (nak_made_) return;
+  const bool forgets = core_.config.params.go_back_0 && message_.operation != Operation::kNone &&
+                       message_first_.distance_to(expected_) < static_cast<int32_t>(kGoBack0Max);
+  if (forgets) forget_message();
   set_nak(wire::nak_syndrome(NakCode::kPsnSequenceError));
+}
+
+// Go-back-0: tells whether the packet begins the message once more that is arriving.
+bool RoceResponder::begins_again(const wire::Packet& packet) const {
+  return core_.config.params.go_back_0 && message_.operation != Operation::kNone &&
+         packet.psn == message_first_ && packet.info().starts_message() &&
+         packet.info().operation == message_.operation;
+}
+
+// What has come of the message counts no more. A receive that it has taken waits for it.
+void RoceResponder::forget_message() {
+  expected_ = message_first_;
+  message_ = {};
+  receiving_ = false;
 }
 
 // Answers a duplicate (9.7.5.1.2 to 9.7.5.1.5).
@@ -136,6 +155,7 @@ bool RoceResponder::execute(const wire::Packet& packet, FrameHandle frame, RxAct
                : refuse(NakCode::kInvalidRequest);
   }
   if (!protection_domain(packet, &message_pd_)) return refuse(NakCode::kInvalidRequest);
+  if (packet.info().starts_message()) message_first_ = packet.psn;
   switch (packet.info().operation) {
     case Operation::kSend:
       return execute_send(packet, frame, actions);

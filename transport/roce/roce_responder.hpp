@@ -10,6 +10,10 @@
 // acknowledgement or NAK of the requests behind them. So acknowledgements coalesce until the host
 // polls for them.
 //
+// With Params::go_back_0 a gap within a SEND or WRITE forgets the message: the NAK names its first
+// packet. Only a requester that does the same understands it, because later packets of the message
+// may have been acknowledged.
+//
 // A request that breaks a rule is answered with a NAK that ends the connection; then the queue pair
 // is in error and drops what comes (10.3.1), also the same request once more.
 #pragma once
@@ -67,6 +71,8 @@ class RoceResponder {
   void answer_atomic_again(const wire::Packet& packet);
   [[nodiscard]] bool find_resource(Psn psn, uint32_t* index) const;
   void on_gap();
+  [[nodiscard]] bool begins_again(const wire::Packet& packet) const;
+  void forget_message();
 
   // ---- Requests in order. False: refused, or the peer has to send the request again.
   bool execute(const wire::Packet& packet, FrameHandle frame, RxActions& actions);
@@ -101,6 +107,7 @@ class RoceResponder {
   Ring<Resource> resources_;  // in the order of their PSNs
   uint32_t cursor_ = 0;       // index of the first resource with an answer to send
   IncomingMessage message_;
+  Psn message_first_;  // of message_
   uint32_t message_pd_ = 0;
   Psn expected_;
   uint32_t msn_ = 0;      // messages done, modulo 2^24

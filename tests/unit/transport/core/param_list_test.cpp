@@ -164,6 +164,8 @@ TEST(ParamCheck, TwoThatHaveToAgreeAreNamed) {
             "window_control has to be \"mp\" with mode = \"roce\"");
   EXPECT_EQ(fault([](Params& p) { p.recovery = Recovery::kGap; }, Preset::kRoce),
             "recovery has to be \"mp\" with mode = \"roce\"");
+  EXPECT_EQ(fault([](Params& p) { p.go_back_0 = true; }),
+            "go_back_0 has to be false with mode = \"mp\"");
 }
 
 TEST(ParamCheck, TextsSayWhatWouldBeRight) {
@@ -207,6 +209,12 @@ TEST(Params, HowManyPathsAreUsedTellsMpFromMpSingle) {
   params.recovery = Recovery::kPaper;
   params.settle();
   EXPECT_EQ(params.preset, Preset::kMp) << "one switch makes no other mode";
+}
+
+TEST(Params, CongestionControlWithoutAPresetKeepsTheRecovery) {
+  Params params = Params::roce_gb0();
+  params.set_congestion(Congestion::kTimely);
+  EXPECT_EQ(params.preset, Preset::kRoceGb0);
 }
 
 TEST(Params, CongestionControlBringsTheWindowThatItNeeds) {

@@ -121,6 +121,7 @@ class Conversation {
     options.attributes.min_rnr_timer = static_cast<uint8_t>(prng_.range(1, 12));
     options.attributes.max_rd_atomic = static_cast<uint8_t>(prng_.range(1, 8));
     options.attributes.max_dest_rd_atomic = options.attributes.max_rd_atomic;
+    options.params.go_back_0 = prng_.chance(1, 4);
     return options;
   }
 
