@@ -157,6 +157,9 @@ constexpr void Params::settle() {
   if (protocol == Protocol::kRoce) {
     // RoCE has no initial window.
     if (initial_window > window_max) initial_window = window_max;
+    if (preset == Preset::kRoce || preset == Preset::kRoceGb0) {
+      preset = go_back_0 ? Preset::kRoceGb0 : Preset::kRoce;
+    }
   } else if (preset != Preset::kMpPaper) {
     // The number of paths is what distinguishes the two presets.
     const bool single = path_policy == PathPolicy::kSingle;

@@ -159,7 +159,8 @@ TEST(Config, EveryParameterOfTheListHasAKey) {
     const transport::Params usual;
     const std::string value = other_value(param, value_text(usual, param.key, text));
     // Other parameters have to agree with this one.
-    std::string rest = param.key == "congestion" ? "mode = \"roce\"\n" : "";
+    const bool of_roce = param.key == "congestion" || param.key == "go_back_0";
+    std::string rest = of_roce ? "mode = \"roce\"\n" : "";
     if (param.key == "window_slots") {
       rest = "initial_window = 8\nreorder_delta = 8\nloss_trigger = 0\n";
     }

@@ -215,6 +215,9 @@ TEST(Params, CongestionControlWithoutAPresetKeepsTheRecovery) {
   Params params = Params::roce_gb0();
   params.set_congestion(Congestion::kTimely);
   EXPECT_EQ(params.preset, Preset::kRoceGb0);
+  params.go_back_0 = false;
+  params.settle();
+  EXPECT_EQ(params.preset, Preset::kRoce);
 }
 
 TEST(Params, CongestionControlBringsTheWindowThatItNeeds) {

@@ -64,7 +64,7 @@ const Overrides kStrange = {"transport.window_slots=64",
                             "transport.sync_policy=stop-and-wait",
                             "transport.sync_alpha=2.5"};
 const Overrides kStrangeRoce = {"transport.congestion=dcqcn-tuned", "transport.mode=roce",
-                                "transport.window_max=2000"};
+                                "transport.window_max=2000", "transport.go_back_0=true"};
 
 Scenario parsed(const Overrides& overrides) {
   Scenario scenario;
