@@ -2,7 +2,8 @@
 // loses, reorders and duplicates what it likes, within bounds.
 //
 //   explore --messages write2,send1,read2   the messages, with their packets
-//   explore --mode M --placement P          mp, mp-paper, roce; ordered, standard, relaxed
+//   explore --mode M                        mp, mp-paper, roce, roce-gb0
+//   explore --placement P                   ordered, standard, relaxed
 //   explore --losses N --overtakes N ..     how often the network may do what (see --help)
 //   explore .. --replay EVENTS              one run of the same bounds, with what happens
 //

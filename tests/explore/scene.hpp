@@ -58,6 +58,7 @@ struct Budgets {
   uint8_t duplicate_acks = 0;
   uint8_t overtakes = 0;  // a packet is delivered before an older one of its direction
   uint8_t delays = 0;     // time passes although a packet is in flight or a post is due
+  bool operator==(const Budgets&) const = default;
 };
 inline constexpr uint8_t kUnlimited = UINT8_MAX;
 

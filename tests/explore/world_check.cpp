@@ -49,7 +49,9 @@ void World::place(uint32_t side, const Placement& p) {
          "{}: bytes [{}, {}) of message {} are no packet of it", kNames[side], offset,
          offset + p.length, i);
   // Go-back-0: an incomplete message begins again.
-  if (setup_.params.go_back_0 && piece == 0 && scene_.placed[i][message.packets - 1] == 0) {
+  const bool disturbed = scene_.left != setup_.budgets;
+  if (setup_.params.go_back_0 && disturbed && piece == 0 &&
+      scene_.placed[i][message.packets - 1] == 0) {
     scene_.placed[i] = {};
   }
   expect(scene_.placed[i][piece]++ == 0, "{}: piece {} of message {} is placed twice", kNames[side],

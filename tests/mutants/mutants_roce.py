@@ -29,8 +29,8 @@ MUTANTS = [
     _mutant(
         "no-ack-asked-for-in-a-full-window",
         _REQUESTER,
-        "in_flight() + 1 >= core_.config.params.window_max;",
-        "false;",
+        "  return (again ? repeated() : in_flight()) + 1 >= core_.config.params.window_max;\n",
+        "  return false;\n",
         "a small window and a long message wait for each other until the timer ends it",
     ),
     _mutant(
@@ -176,7 +176,7 @@ MUTANTS = [
     _mutant(
         "gb0-nothing-is-forgotten",
         _RESPONDER,
-        "  if (forgets) forget_message();\n",
+        "  if (may_forget()) forget_message();\n",
         "",
         "go-back-0 is go-back-N",
     ),
@@ -204,9 +204,24 @@ MUTANTS = [
     _mutant(
         "gb0-read-of-the-rest",
         _REQUESTER,
-        "  if (core_.config.params.go_back_0 && is_answered(work.opcode)) snd_nxt_ = work.first;\n",
+        "  if (whole && goes_back_0(work.first, snd_nxt_)) snd_nxt_ = work.first;\n",
         "",
         "an answer that begins in the middle is a bad response later",
+    ),
+    _mutant(
+        "gb0-repeats-beyond-the-window",
+        "roce/roce_requester.hpp",
+        "return !core_.config.params.go_back_0 || repeated() <",
+        "return true || repeated() <",
+        "what is repeated overflows the queues of the network",
+        (_REQUESTER, _RESPONSES, "roce/roce_connection.cpp"),
+    ),
+    _mutant(
+        "gb0-retries-without-progress",
+        _RESPONSES,
+        "  if (furthest_.before(una)) {\n",
+        "  if (true) {\n",
+        "a message whose end never arrives is sent for ever",
     ),
     _mutant(
         "gb0-nak-is-stale",

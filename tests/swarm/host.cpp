@@ -78,9 +78,12 @@ void World::process_completion(Node& node, uint32_t q, const transport::Completi
   }
   Flow& flow = own_flow(node, q);
   const Op op = flow.on_send_completion(c);
-  if (c.status != transport::WcStatus::kSuccess) flow.note_failure(now_);
-  if (op.in_window) --peer_of(node).windows[q].users;
-  if (c.status == transport::WcStatus::kSuccess) on_op_completed(node, q, op);
+  if (c.status == transport::WcStatus::kSuccess) {
+    if (op.in_window) --peer_of(node).windows[q].users;
+    on_op_completed(node, q, op);
+  } else {
+    flow.note_failure(now_);  // its packets may still be under way, and need their window
+  }
   wake_send_app(node, q, Duration::zero());
 }
 

@@ -91,7 +91,7 @@ struct Window {
   Key key{};
   Area area;           // once open: what it opens
   Area next;           // what it is being bound to (length 0: nothing)
-  uint32_t users = 0;  // requests of the peer that name it and are not complete
+  uint32_t users = 0;  // requests of the peer that name it and have not succeeded
 };
 
 // The receives of all queue pairs of a node. Each has a slot of the first one's `recv` area.

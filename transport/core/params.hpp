@@ -15,9 +15,6 @@ namespace mprdma::transport {
 // Most packets of a stream between the oldest that is still open and the newest: well below 2^23,
 // where serial numbers wrap.
 inline constexpr uint32_t kStreamSpanMax = 1u << 22;
-// Go-back-0 begins a message again only within so many of its packets, and goes back N behind them:
-// a message may have 2^23 packets, and serial numbers have to span what is sent once more.
-inline constexpr uint32_t kGoBack0Max = kStreamSpanMax / 2;
 
 // Most packets that one acknowledgement clocks out (burst control, paper 3.5).
 inline constexpr uint32_t kBurstPackets = 2;

@@ -12,6 +12,13 @@
 
 namespace mprdma::transport {
 
+// Tells whether go-back-0 begins the message again that began at `first`, at a PSN within it. Both
+// ends go back N behind its first 2^21 packets: it may have 2^22 (1 GiB in packets of 256 bytes), a
+// READ behind it as many, and what is sent once more has to stay below 2^23.
+constexpr bool goes_back_0(Psn first, Psn psn) {
+  return first.distance_to(psn) < int32_t{1} << 21;
+}
+
 // The XRC opcode of an RC opcode's operation, or the RC opcode itself.
 constexpr wire::Opcode roce_opcode(wire::Opcode rc, bool xrc) {
   return xrc ? static_cast<wire::Opcode>(static_cast<uint8_t>(rc) |

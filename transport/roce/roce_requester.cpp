@@ -16,7 +16,7 @@ constexpr uint32_t kAckReqInterval = 16;
 RoceRequester::RoceRequester(QpCore& core) : core_(core), sends_(core) {}
 
 void RoceRequester::enter_rts() {
-  una_ = snd_nxt_ = snd_max_ = core_.attributes.sq_psn;
+  una_ = snd_nxt_ = snd_max_ = furthest_ = core_.attributes.sq_psn;
   retries_left_ = core_.attributes.retry_cnt;
   sends_.renew_rnr_retries();
   timeouts_ = since_ack_req_ = 0;
@@ -29,7 +29,7 @@ void RoceRequester::enter_rts() {
 void RoceRequester::reset() {
   sends_.clear();
   awaited_psns_ = 0;
-  una_ = snd_nxt_ = snd_max_ = Psn();
+  una_ = snd_nxt_ = snd_max_ = furthest_ = Psn();
   stuck_ = asked_again_ = false;
   deadline_ = rnr_until_ = Time::never();
 }
@@ -61,7 +61,7 @@ bool RoceRequester::may_begin(const Work& work) const {
 }
 
 bool RoceRequester::has_new() const {
-  if (!sends_.has_next()) return false;
+  if (!sends_.has_next() || (snd_nxt_ != snd_max_ && !repetition_fits())) return false;
   if (sends_.next_packet() == 0 && !may_begin(sends_.next())) return false;
   return in_flight() < core_.config.params.window_max || is_local_work(sends_.next().opcode);
 }
@@ -81,7 +81,8 @@ bool RoceRequester::poll_retransmission(TxPacket& out) {
   const uint32_t index = sends_.index_of(snd_nxt_);
   Work& work = sends_.at(index);
   // Responses that came meanwhile do not shorten a READ, so that each answer begins alike.
-  if (core_.config.params.go_back_0 && is_answered(work.opcode)) snd_nxt_ = work.first;
+  const bool whole = core_.config.params.go_back_0 && is_answered(work.opcode);
+  if (whole && goes_back_0(work.first, snd_nxt_)) snd_nxt_ = work.first;
   const auto packet_index = static_cast<uint32_t>(work.first.distance_to(snd_nxt_));
   if (!fill(index, packet_index, out)) {
     // Earlier packets can still be acknowledged; only then is the error reported.
@@ -183,10 +184,15 @@ bool RoceRequester::fill(uint32_t index, uint32_t packet_index, TxPacket& out) {
 // Tells whether a packet asks for an acknowledgement (9.7.3.1, C9-84): the last packet of a message
 // does, and no earlier packet may wait for ever.
 bool RoceRequester::asks_for_ack(bool last) {
-  const bool asks = last || ++since_ack_req_ >= kAckReqInterval ||
-                    in_flight() + 1 >= core_.config.params.window_max;
+  const bool asks = last || ++since_ack_req_ >= kAckReqInterval || fills_window();
   if (asks) since_ack_req_ = 0;
   return asks;
+}
+
+// Tells whether the packet that leaves takes the last room.
+bool RoceRequester::fills_window() const {
+  const bool again = core_.config.params.go_back_0 && snd_nxt_ != snd_max_;
+  return (again ? repeated() : in_flight()) + 1 >= core_.config.params.window_max;
 }
 
 // ---- Time --------------------------------------------------------------------------------------
@@ -253,6 +259,12 @@ bool RoceRequester::consume_retry() {
   return false;
 }
 
+// Of a loss that the peer has told of. Go-back-0 would need more retries than there are for a
+// single long message, where each loss in it costs one.
+bool RoceRequester::consume_retry_of_loss() {
+  return core_.config.params.go_back_0 || consume_retry();
+}
+
 void RoceRequester::go_back(Cause cause) {
   cause_ = cause;
   round_trips_.forget();
@@ -268,7 +280,7 @@ void RoceRequester::go_back(Cause cause) {
 // Go-back-0: una_ moves to the first packet of its message.
 void RoceRequester::begin_message_again() {
   Work& work = sends_.at(sends_.index_of(una_));
-  if (work.first.distance_to(una_) >= static_cast<int32_t>(kGoBack0Max)) return;
+  if (!goes_back_0(work.first, una_)) return;
   awaited_psns_ += work.responses;
   work.responses = 0;
   una_ = work.first;

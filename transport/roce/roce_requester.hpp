@@ -84,7 +84,16 @@ class RoceRequester {
 
   // ---- Sending
   [[nodiscard]] bool has_retransmission() const {
-    return snd_nxt_ != snd_max_ && !(stuck_ && stuck_at_ == snd_nxt_);
+    return snd_nxt_ != snd_max_ && !(stuck_ && stuck_at_ == snd_nxt_) && repetition_fits();
+  }
+  // Go-back-0 may repeat more than a window, which limits that as well: between una_ and snd_nxt_,
+  // where the packets of a READ's answer count.
+  [[nodiscard]] bool repetition_fits() const {
+    return !core_.config.params.go_back_0 || repeated() < core_.config.params.window_max;
+  }
+  [[nodiscard]] uint32_t repeated() const {
+    const int32_t ahead = una_.distance_to(snd_nxt_);
+    return ahead > 0 ? static_cast<uint32_t>(ahead) : 0;
   }
   [[nodiscard]] bool has_new() const;
   [[nodiscard]] bool may_begin(const Work& work) const;
@@ -95,6 +104,7 @@ class RoceRequester {
   void time_new(const Work& work, const wire::Packet& header);
   bool fill(uint32_t index, uint32_t packet_index, TxPacket& out);
   bool asks_for_ack(bool last);
+  [[nodiscard]] bool fills_window() const;
   void count_sent(bool retransmission);
 
   // ---- Acknowledgements and responses
@@ -112,6 +122,7 @@ class RoceRequester {
 
   // ---- Errors and time
   bool consume_retry();
+  bool consume_retry_of_loss();
   void go_back(Cause cause);
   [[nodiscard]] bool forgets_message(const wire::Packet& packet) const;
   void begin_message_again();
@@ -126,6 +137,7 @@ class RoceRequester {
   Psn una_;                     // oldest PSN that is not acknowledged
   Psn snd_nxt_;                 // sent next; before snd_max_: a repetition
   Psn snd_max_;                 // PSN after the highest that was ever sent
+  Psn furthest_;                // the furthest una_; go-back-0 takes una_ itself back
   uint32_t since_ack_req_ = 0;  // packets since the last one that asked for an acknowledgement
   uint32_t retries_left_ = 0;
   uint32_t timeouts_ = 0;  // timeouts in a row

@@ -82,8 +82,7 @@ bool RoceRequester::forgets_message(const wire::Packet& packet) const {
     return false;
   }
   const Work& work = sends_.at(sends_.index_of(una_));
-  return packet.psn == work.first && !is_answered(work.opcode) &&
-         work.first.distance_to(una_) < static_cast<int32_t>(kGoBack0Max);
+  return packet.psn == work.first && !is_answered(work.opcode) && goes_back_0(work.first, una_);
 }
 
 void RoceRequester::on_nak(const wire::Packet& packet) {
@@ -95,9 +94,8 @@ void RoceRequester::on_nak(const wire::Packet& packet) {
                roce_vendor_err(packet.aeth.syndrome));
     return;
   }
-  if (snd_nxt_ == una_ || !rnr_until_.is_never()) return;  // a repetition is due already
-  // Where each loss of a long message comes here, retries would not last for one message.
-  if (!core_.config.params.go_back_0 && !consume_retry()) return;
+  if (snd_nxt_ == packet.psn || !rnr_until_.is_never()) return;  // its repetition is due already
+  if (!consume_retry_of_loss()) return;
   go_back(Cause::kNak);
   restart_timer();
 }
@@ -112,10 +110,13 @@ void RoceRequester::set_una(Psn una) {
   if (una == una_) return;
   una_ = una;
   if (snd_nxt_.before(una)) snd_nxt_ = una;
-  // Progress renews all attempts.
-  retries_left_ = core_.attributes.retry_cnt;
-  sends_.renew_rnr_retries();
-  timeouts_ = 0;
+  if (furthest_.before(una)) {
+    // Progress renews all attempts.
+    furthest_ = una;
+    retries_left_ = core_.attributes.retry_cnt;
+    sends_.renew_rnr_retries();
+    timeouts_ = 0;
+  }
   asked_again_ = false;
   rnr_until_ = Time::never();
   restart_timer();
@@ -139,7 +140,7 @@ void RoceRequester::miss_response() {
   if (asked_again_ || snd_nxt_ == una_ || !rnr_until_.is_never()) return;
   ++core_.device.counters->naks_implied;
   asked_again_ = true;
-  if (!consume_retry()) return;
+  if (!consume_retry_of_loss()) return;
   go_back(Cause::kNak);
   restart_timer();
 }

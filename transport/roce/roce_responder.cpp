@@ -69,16 +69,19 @@ void RoceResponder::on_request(const wire::Packet& packet, FrameHandle frame, Rx
 void RoceResponder::on_gap() {
   ++core_.device.counters->drop_out_of_sequence;
   if (nak_made_) return;
-  const bool forgets = core_.config.params.go_back_0 && message_.operation != Operation::kNone &&
-                       message_first_.distance_to(expected_) < static_cast<int32_t>(kGoBack0Max);
-  if (forgets) forget_message();
+  if (may_forget()) forget_message();
   set_nak(wire::nak_syndrome(NakCode::kPsnSequenceError));
 }
 
-// Go-back-0: tells whether the packet begins the message once more that is arriving.
-bool RoceResponder::begins_again(const wire::Packet& packet) const {
+// Go-back-0: tells whether a message is arriving that may begin again.
+bool RoceResponder::may_forget() const {
   return core_.config.params.go_back_0 && message_.operation != Operation::kNone &&
-         packet.psn == message_first_ && packet.info().starts_message() &&
+         goes_back_0(message_first_, expected_);
+}
+
+// Tells whether the packet begins that message once more.
+bool RoceResponder::begins_again(const wire::Packet& packet) const {
+  return may_forget() && packet.psn == message_first_ && packet.info().starts_message() &&
          packet.info().operation == message_.operation;
 }
 

@@ -71,6 +71,7 @@ class RoceResponder {
   void answer_atomic_again(const wire::Packet& packet);
   [[nodiscard]] bool find_resource(Psn psn, uint32_t* index) const;
   void on_gap();
+  [[nodiscard]] bool may_forget() const;
   [[nodiscard]] bool begins_again(const wire::Packet& packet) const;
   void forget_message();
 
