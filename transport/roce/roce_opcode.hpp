@@ -12,9 +12,10 @@
 
 namespace mprdma::transport {
 
-// Tells whether go-back-0 begins the message again that began at `first`, at a PSN within it. Both
-// ends go back N behind its first 2^21 packets: it may have 2^22 (1 GiB in packets of 256 bytes), a
-// READ behind it as many, and what is sent once more has to stay below 2^23.
+// Tells whether go-back-0 begins a message again whose first PSN is `first`, after a loss at `psn`.
+// Behind the first 2^21 packets of a message both ends go back N. A message may have 2^22 packets
+// (1 GiB in packets of 256 bytes), a READ behind it as many, and serial numbers span less than
+// 2^23.
 constexpr bool goes_back_0(Psn first, Psn psn) {
   return first.distance_to(psn) < int32_t{1} << 21;
 }

@@ -86,8 +86,8 @@ class RoceRequester {
   [[nodiscard]] bool has_retransmission() const {
     return snd_nxt_ != snd_max_ && !(stuck_ && stuck_at_ == snd_nxt_) && repetition_fits();
   }
-  // Go-back-0 may repeat more than a window, which limits that as well: between una_ and snd_nxt_,
-  // where the packets of a READ's answer count.
+  // Go-back-0 may have more to repeat than a window holds. Less than a window of what was repeated
+  // may be unacknowledged; the packets of a READ's answer count.
   [[nodiscard]] bool repetition_fits() const {
     return !core_.config.params.go_back_0 || repeated() < core_.config.params.window_max;
   }
