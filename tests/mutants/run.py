@@ -45,6 +45,9 @@ MUTANTS += MGMT_MUTANTS + WORKER_MUTANTS + PORT_MUTANTS + EXPLORE_MUTANTS + CC_M
 
 SECONDS_MAX = 240
 
+# Unit tests of the transport that run for seconds: only a mutant that all others missed needs them.
+SLOW_TESTS = ("AckRun", "OffloadSender", "PlainLanes", "RoceRandom")
+
 # What the exploration is run with, until it finds something.
 SEARCHES = (
     ["--messages", "write3,send2,read1", "--duplicate-packets", "0", "--duplicate-acks", "0"],
@@ -86,7 +89,8 @@ def parse_arguments():
     parser.add_argument("--port-tests", required=True, help="the unit tests of LocalPort")
     parser.add_argument("--port-libs", required=True, nargs="+", help="what they need")
     parser.add_argument("--only", help="one mutant, or all that begin so: daemon-")
-    parser.add_argument("--one-of", type=int, default=1, help="only the first of each N mutants")
+    parser.add_argument("--one-of", type=int, default=1, help="only one of each N mutants")
+    parser.add_argument("--turn", type=int, help="which one, 0 to N - 1; else the commit says")
     parser.add_argument("--seeds", default="1..4000")
     return parser.parse_args()
 
@@ -128,6 +132,16 @@ def unit_tests_of(arguments, mutant):
     }.get(mutant.killer)
 
 
+def turn_of(arguments):
+    """Which one of each N mutants is tried: another one at each commit, so that all have a turn."""
+    if arguments.turn is not None:
+        return arguments.turn % arguments.one_of
+    git = ["git", "-C", str(arguments.root), "rev-list", "--count", "HEAD"]
+    counted = subprocess.run(git, capture_output=True, text=True, check=False)
+    commits = int(counted.stdout) if counted.returncode == 0 else 0
+    return commits % arguments.one_of
+
+
 def is_wanted(mutant, only):
     return only in (None, mutant.name) or (only.endswith("-") and mutant.name.startswith(only))
 
@@ -159,6 +173,16 @@ def build(arguments, mutant, directory):
         command += libs + ["-l" + library for library in arguments.link]
     subprocess.run(command, check=True, capture_output=True, text=True)
     return program
+
+
+def hunt_by_unit_tests(program, killer):
+    """As hunt_by_tests(); the quick ones come first."""
+    if killer == "unit":
+        quick = "--gtest_filter=-" + ":".join(suite + ".*" for suite in SLOW_TESTS)
+        killed, finding = hunt_by_tests(program, "--gtest_fail_fast", quick)
+        if killed:
+            return killed, finding
+    return hunt_by_tests(program, "--gtest_fail_fast")
 
 
 def hunt_by_tests(program, *options):
@@ -206,7 +230,7 @@ def try_mutant(arguments, mutant):
     try:
         program = build(arguments, mutant, directory)
         if mutant.killer == "cc" or unit_tests_of(arguments, mutant) is not None:
-            killed, finding = hunt_by_tests(program, "--gtest_fail_fast")
+            killed, finding = hunt_by_unit_tests(program, mutant.killer)
         elif mutant.killer == "conformance":
             killed, finding = hunt_by_tests(program, arguments.scripts, "--gtest_brief=1")
         elif mutant.killer == "explore":
@@ -231,7 +255,10 @@ def main():
     stale = [text for text in map(lambda m: stale_text(arguments, m), MUTANTS) if text]
     for text in stale:
         print("[ FAILED ] " + text)
-    mutants = mutants[:: arguments.one_of]
+    if arguments.one_of > 1:
+        turn = turn_of(arguments)
+        mutants = mutants[turn :: arguments.one_of]
+        print(f"--one-of {arguments.one_of} --turn {turn}", flush=True)
     survivors = len(stale)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for killed, text in pool.map(lambda m: try_mutant(arguments, m), mutants):

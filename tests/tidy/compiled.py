@@ -3,11 +3,13 @@
 import concurrent.futures
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 
 from source import C_FAMILY, HEADERS
 
+_INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 _WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]
 
 
@@ -50,8 +52,33 @@ def _is_first_in_its_source(root, path):
     return False
 
 
-def headers(root, files):
-    """Compiles each header as the only include of an empty file, unless the build does."""
+def _changed_since(root, revision):
+    """The files that differ from a revision, as `{"wire/icrc.hpp"}`; None: git does not know."""
+    command = ["git", "-C", str(root), "diff", "--name-only", "--relative", "-z", revision, "--"]
+    listed = subprocess.run(command, capture_output=True, check=False)
+    if listed.returncode != 0:
+        return None
+    return {name for name in listed.stdout.decode().split("\0") if name}
+
+
+def _touched(root, files, revision):
+    """The headers that changed since a revision, and those that include one of them."""
+    changed = _changed_since(root, revision)
+    if changed is None:
+        return files
+
+    def touched(path):
+        text = (root / path).read_text(errors="replace")
+        return str(path) in changed or not changed.isdisjoint(_INCLUDE.findall(text))
+
+    return [path for path in files if touched(path)]
+
+
+def headers(root, files, since=None):
+    """Compiles each header as the only include of an empty file, unless the build does.
+
+    With a revision only headers that changed since, and those that include one that did.
+    """
     root = pathlib.Path(root)
     libraries = _pkg_config("libdpdk")
 
@@ -73,7 +100,8 @@ def headers(root, files):
     def alone(path):
         return path.suffix in HEADERS and not _is_first_in_its_source(root, path)
 
-    yield from _parallel(compile_one, [f for f in files if alone(f)])
+    wanted = [f for f in files if alone(f)]
+    yield from _parallel(compile_one, _touched(root, wanted, since) if since else wanted)
 
 
 def formatting(root, files):
@@ -86,17 +114,21 @@ def formatting(root, files):
 
     style = f"--style=file:{root / '.clang-format'}"
 
-    def format_one(path):
+    def format_some(paths):
         ran = subprocess.run(
-            [tool, style, "--dry-run", "-Werror", str(root / path)],
+            [tool, style, "--dry-run", "-Werror", *(str(root / path) for path in paths)],
             capture_output=True,
             text=True,
             check=False,
         )
         if ran.returncode == 0:
             return []
-        place = ran.stderr.split("\n", 1)[0].split(":")
-        line = int(place[1]) if len(place) > 1 and place[1].isdigit() else 1
-        return [(path, line, "format", "run clang-format -i on it")]
+        # FILE:LINE:COLUMN: error: .., a line or more for each file.
+        lines = re.findall(r"^(.+?):(\d+):\d+: \w+: ", ran.stderr, re.MULTILINE)
+        first = {path: int(line) for path, line in reversed(lines)}
+        found = [(path, first[str(root / path)]) for path in paths if str(root / path) in first]
+        message = "run clang-format -i on it"
+        return [(path, line, "format", message) for path, line in found or [(paths[0], 1)]]
 
-    yield from _parallel(format_one, [f for f in files if f.suffix in C_FAMILY])
+    wanted = [f for f in files if f.suffix in C_FAMILY]
+    yield from _parallel(format_some, [wanted[i : i + 50] for i in range(0, len(wanted), 50)])

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """The house rules as a test: prints `file:line: rule: message` for each breach, and fails on any.
 
-tidy.py [--root DIR] [--fast] [PATH ...]
-  --fast   leaves out what runs a compiler or clang-format
-  PATH     checks only what lies under these paths
+tidy.py [--root DIR] [--fast] [--since REV] [PATH ...]
+  --fast       leaves out what runs a compiler or clang-format
+  --since REV  compiles only headers that changed since, and those that include one that did
+  PATH         checks only what lies under these paths
 """
 
 import argparse
@@ -48,13 +49,13 @@ def circle_findings(root, files):
             yield path, line, rule, message
 
 
-def all_findings(root, files, fast=False):
+def all_findings(root, files, fast=False, since=None):
     """All findings in the files."""
     for path in files:
         yield from text_findings(root, path)
     yield from circle_findings(root, files)
     if not fast:
-        yield from compiled.headers(root, files)
+        yield from compiled.headers(root, files, since)
         yield from compiled.formatting(root, files)
 
 
@@ -62,6 +63,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--root", default=pathlib.Path(__file__).resolve().parents[2])
     parser.add_argument("--fast", action="store_true")
+    parser.add_argument("--since")
     parser.add_argument("paths", nargs="*")
     arguments = parser.parse_args()
     files = tree_files(arguments.root)
@@ -69,7 +71,8 @@ def main():
         wanted = tuple(p.rstrip("/") for p in arguments.paths)
         files = [f for f in files if any(str(f) == p or str(f).startswith(p + "/") for p in wanted)]
     count = 0
-    for path, line, rule, message in all_findings(arguments.root, files, arguments.fast):
+    findings = all_findings(arguments.root, files, arguments.fast, arguments.since)
+    for path, line, rule, message in findings:
         print(f"{path}:{line}: {rule}: {message}")
         count += 1
     print(f"tidy: {len(files)} files, {count} findings")
