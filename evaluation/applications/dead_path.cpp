@@ -13,7 +13,7 @@ namespace {
 
 using switchsim::Result;
 
-constexpr std::array<Loop, 10> kLoops = {{
+constexpr std::array<Loop, 12> kLoops = {{
     {"8k", "8 KB, 1 of 4 paths dead", 8192},
     {"64k", "64 KB, 1 of 4", 65'536},
     {"1k", "1 KB, 2 of 8, RTT 30 us", 1024, 1, 8, 2, 30},
@@ -24,6 +24,8 @@ constexpr std::array<Loop, 10> kLoops = {{
     {"64k-long", "64 KB, 1 of 4, RTT 100 us", 65'536, 1, 4, 1, 100},
     {"8k-send", "8 KB SEND, 1 of 4", 8192, 1, 4, 1, 12, "send"},
     {"8k-read", "8 KB READ, 1 of 4", 8192, 1, 4, 1, 12, "read"},
+    {"4k-x4-read", "4 KB READ, 4 posted, 2 of 4, RTT 50 us", 4096, 4, 4, 2, 50, "read"},
+    {"64k-x4-long", "64 KB, 4 posted, 1 of 4, RTT 100 us", 65'536, 4, 4, 1, 100},
 }};
 
 }  // namespace

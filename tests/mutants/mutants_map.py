@@ -123,4 +123,20 @@ MUTANTS = [
         SENDER,
         killer="unit",
     ),
+    mutant(
+        "paths-wait-behind-the-window",
+        "stream/stream_sender_credits.cpp",
+        "  return pathless > 0 && paths_.keeps_spares();\n",
+        "  return pathless > 4096 && paths_.keeps_spares();\n",
+        "where the window has room, half of what is read comes over dead paths",
+        killer="unit",
+    ),
+    mutant(
+        "first-probes-far-apart",
+        "stream/stream_sender_timers.cpp",
+        "  const Duration interval = rtt_.measured()\n",
+        "  const Duration interval = true\n",
+        "where the first message meets dead paths, it waits for milliseconds",
+        killer="conformance",
+    ),
 ]

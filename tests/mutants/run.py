@@ -146,16 +146,30 @@ def is_wanted(mutant, only):
     return only in (None, mutant.name) or (only.endswith("-") and mutant.name.startswith(only))
 
 
+def compile_one(arguments, directory, source, target):
+    command = arguments.cxx.split() + ["-std=c++20", "-O1", "-fno-strict-aliasing"]
+    command += ["-DMPRDMA_DCHECK", "-I" + str(directory), "-I" + str(arguments.root)]
+    command += ["-c", str(source), "-o", str(target)]
+    subprocess.run(command, check=True, capture_output=True, text=True)
+    return str(target)
+
+
+def compile_all(arguments, mutant, directory, sources):
+    """The objects of the mutant's sources: of all together where their names allow it, which takes
+    a third of the time, for most of it is the headers'."""
+    files = [sources / file for file in mutant.rebuild]
+    if len(files) > 1:
+        together = directory / "together.cpp"
+        together.write_text("".join(f'#include "{file}"\n' for file in files))
+        try:
+            return [compile_one(arguments, directory, together, directory / "together.o")]
+        except subprocess.CalledProcessError:
+            pass  # two files have a name in common
+    return [compile_one(arguments, directory, file, file.with_suffix(".o")) for file in files]
+
+
 def build(arguments, mutant, directory):
-    target = mutate(arguments, mutant, directory)
-    objects = []
-    for file in mutant.rebuild:
-        objects.append(str(directory / (file.replace("/", "-") + ".o")))
-        command = arguments.cxx.split() + ["-std=c++20", "-O1", "-fno-strict-aliasing"]
-        command += ["-DMPRDMA_DCHECK"]
-        command += ["-I" + str(directory), "-I" + str(arguments.root)]
-        command += ["-c", str(target / file), "-o", objects[-1]]
-        subprocess.run(command, check=True, capture_output=True, text=True)
+    objects = compile_all(arguments, mutant, directory, mutate(arguments, mutant, directory))
     program = directory / "killer"
     command = arguments.cxx.split() + ["-o", str(program)] + objects
     tests = unit_tests_of(arguments, mutant)

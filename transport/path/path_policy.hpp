@@ -47,6 +47,10 @@ concept Retries = requires(P p, uint16_t avoid, uint32_t attempt, Prng& prng) {
   { p.retry(avoid, attempt, prng) } -> std::same_as<uint16_t>;
 };
 template <class P>
+concept HoldsPaths = requires(P p, uint32_t packets) {
+  p.hold(packets);
+};
+template <class P>
 concept Explores = requires(P p, Prng& prng) {
   { p.explore(prng) } -> std::same_as<uint16_t>;
 };
@@ -59,6 +63,7 @@ inline constexpr bool kHearsAsNamed = (HearsAcks<P> || !requires { &P::on_ack; }
                                       (HearsRounds<P> || !requires { &P::on_round; }) &&
                                       (HearsSpares<P> || !requires { &P::on_spare; }) &&
                                       (Retries<P> || !requires { &P::retry; }) &&
+                                      (HoldsPaths<P> || !requires { &P::hold; }) &&
                                       (Explores<P> || !requires { &P::explore; });
 
 // A policy is a pure class in a file of its own; each stream has an object of it.
@@ -78,8 +83,11 @@ inline constexpr bool kHearsAsNamed = (HearsAcks<P> || !requires { &P::on_ack; }
 //                        path of no packet. Only a NACK names a path: that of the packet which the
 //                        receiver's window dropped. This packet arrived; the hole before it did not
 //   on_timeout(now)      silence has lasted for a retransmission timeout
-//   on_spare(vp, ece)    an acknowledgement of something new finds nothing to send, and its path is
-//                        not too slow
+//   hold(packets)        a stream is made, which may have so many packets on the wire; the place to
+//                        allocate memory
+//   on_spare(vp, ece)    an acknowledgement of something new finds nothing to send, or older
+//   credits
+//                        without a path, which leave first, and its path is not too slow
 //   retry(avoid, n, prng)
 //                        in place of next(): the path of a packet that was lost on `avoid` (0: not
 //                        known), or is asked for the n-th time in a silence, from 0

@@ -16,8 +16,9 @@ namespace mprdma::transport {
 template <class Policies>
 class BasicPathSelector {
  public:
+  // `in_flight_max`: packets.
   template <class Which>
-  explicit BasicPathSelector(Which which)
+  explicit BasicPathSelector(Which which, uint32_t in_flight_max = 1)
       : policy_(Policies::make(which)),
         clocked_(visit([](const auto& p) { return std::decay_t<decltype(p)>::kClocked; })),
         hears_(visit([](const auto& p) {
@@ -25,7 +26,12 @@ class BasicPathSelector {
           return HearsAcks<P> || HearsLosses<P> || HearsTimeouts<P> || HearsRounds<P> ||
                  HearsSpares<P>;
         })),
-        retries_(visit([](const auto& p) { return Retries<std::decay_t<decltype(p)>>; })) {}
+        retries_(visit([](const auto& p) { return Retries<std::decay_t<decltype(p)>>; })),
+        keeps_spares_(visit([](const auto& p) { return HearsSpares<std::decay_t<decltype(p)>>; })) {
+    visit([=](auto& p) {
+      if constexpr (HoldsPaths<std::decay_t<decltype(p)>>) p.hold(in_flight_max);
+    });
+  }
 
   // `fixed_vp` is the path that the connection got when it was set up; random paths are drawn from
   // `prng`.
@@ -54,6 +60,8 @@ class BasicPathSelector {
     });
   }
   [[nodiscard]] bool retries() const { return retries_; }
+  // True if the policy is told of paths whose acknowledgements found nothing to send.
+  [[nodiscard]] bool keeps_spares() const { return keeps_spares_; }
   uint16_t explore(Time now) {
     return visit([=, this](auto& p) {
       if constexpr (Explores<std::decay_t<decltype(p)>>) return p.explore(prng_);
@@ -114,6 +122,7 @@ class BasicPathSelector {
   bool clocked_;
   bool hears_;
   bool retries_;
+  bool keeps_spares_;
   Prng prng_{0};
   uint32_t acks_ = 0;   // in this round
   uint32_t marks_ = 0;  // of them with ECE

@@ -36,6 +36,7 @@ class AckClock {
 
   [[nodiscard]] uint32_t credits() const { return pathless_ + stored_; }
   [[nodiscard]] uint32_t with_path() const { return stored_; }
+  [[nodiscard]] uint32_t pathless() const { return pathless_; }
   template <class Facts>
   [[nodiscard]] bool open(const Facts&) const {
     return credits() > 0;

@@ -19,6 +19,7 @@ class WindowGate {
     return f.in_flight() < f.window();
   }
   [[nodiscard]] uint32_t credits() const { return 0; }
+  [[nodiscard]] uint32_t pathless() const { return 0; }
   void note_ack(Time) {}
   void note_orphans(uint32_t) {}
   template <class Facts>

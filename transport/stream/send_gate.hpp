@@ -31,6 +31,7 @@ struct GateFacts {
 //   kName, kClocked       kClocked: packets need credits, which acknowledgements grant
 //   open(f)               a packet may leave
 //   credits()             packets that may leave at once; 0 without credits
+//   pathless()            of them those that have no path
 //   note_ack(now)         acknowledgements come
 //   note_orphans(n)       n packets were lost, or their acknowledgements: nobody brings their room
 //   on_ack(now, vp, f, n) so does this one, which grants n credits on its path at most; true if the
@@ -51,6 +52,7 @@ concept SendGate = std::default_initializable<G> &&
   { G::kClocked } -> std::convertible_to<bool>;
   { c.open(f) } -> std::same_as<bool>;
   { c.credits() } -> std::same_as<uint32_t>;
+  { c.pathless() } -> std::same_as<uint32_t>;
   g.note_ack(now);
   g.note_orphans(n);
   { g.on_ack(now, vp, f, n) } -> std::same_as<bool>;

@@ -59,6 +59,9 @@ class StreamGate {
   [[nodiscard]] uint32_t credits() const {
     return visit([](const auto& g) { return g.credits(); });
   }
+  [[nodiscard]] uint32_t pathless() const {
+    return visit([](const auto& g) { return g.pathless(); });
+  }
   void note_ack(Time now) {
     visit([=](auto& g) { g.note_ack(now); });
   }

@@ -46,7 +46,7 @@ StreamSender::StreamSender(const Params& params, TransportCounters* counters, Tr
                                       .link_bps = uint64_t{params.link_mbps} * 1'000'000,
                                       .base_rtt = params.base_rtt,
                                       .target_delay = params.target_delay}),
-      paths_(params.path_policy),
+      paths_(params.path_policy, std::max(params.window_max, params.window_slots)),
       gate_(paths_.clocked() ? GateKind::kAckClock : GateKind::kWindow),
       board_(send_span(params.window_slots)),
       recovery_(params.recovery, params),

@@ -283,6 +283,7 @@ class StreamSender {
   void expect_late_acks(Psn aack, Psn named);
   [[nodiscard]] Lag judge_lag(Psn psn, Psn end) const;
   void grant_credits(Time now, uint16_t vp, bool ece, bool progress, Lag lag, bool has_new);
+  [[nodiscard]] bool keeps_path(uint32_t pathless) const;
   void note_spare(uint16_t vp, bool ece);
   void on_clocked_backlog(Time now);
   [[nodiscard]] bool restart_due(Time now) const;

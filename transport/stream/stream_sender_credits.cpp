@@ -98,8 +98,10 @@ void StreamSender::grant_credits(Time now, uint16_t vp, bool ece, bool progress,
   if (!gate_.clocked()) return;
   const bool slow = lag == Lag::kSlow;
   const bool work = has_new || has_due() || early_candidate().any();
-  const bool room = gate_.on_ack(now, vp, facts(), work && !slow ? recovery_.burst() : 0);
-  if (progress && !slow && !work) note_spare(vp, ece);
+  const bool keep = keeps_path(gate_.pathless());
+  const uint16_t own = keep ? uint16_t{0} : vp;
+  const bool room = gate_.on_ack(now, own, facts(), work && !slow ? recovery_.burst() : 0);
+  if (progress && !slow && (!work || (keep && room))) note_spare(vp, ece);
   if (room && !slow && !work && progress && params_.path_window_reduction) {
     window_.on_unused_ack();
     ++stats_.window_reductions;
@@ -108,7 +110,14 @@ void StreamSender::grant_credits(Time now, uint16_t vp, bool ece, bool progress,
   gate_.update(facts(), work);
 }
 
-// The path of an acknowledgement that finds nothing to send.
+// Whether the path of an acknowledgement goes to the policy in the place of its credit. While
+// credits without a path wait, these leave first: the next packet is to find the path, and behind
+// them it would be too old before its turn.
+bool StreamSender::keeps_path(uint32_t pathless) const {
+  return pathless > 0 && paths_.keeps_spares();
+}
+
+// The path of an acknowledgement that finds nothing to send, or whose credit does not take it.
 void StreamSender::note_spare(uint16_t vp, bool ece) {
   if (vp >= wire::kVirtualPathMin) paths_.on_spare(vp, ece);
 }

@@ -75,8 +75,10 @@ void StreamSender::take_steady(Time now, const SteadyAck& ack, bool has_new) {
 // grant_credits() of one packet.
 inline void StreamSender::grant_steady(Time now, uint16_t vp, AckClock& clock, bool has_new) {
   const SteadyFacts facts{*this};
-  const bool room = clock.on_ack(now, vp, facts, has_new ? kBurstPackets : 0);
-  if (!has_new) note_spare(vp, false);
+  const bool keep = keeps_path(clock.pathless());
+  const uint16_t own = keep ? uint16_t{0} : vp;
+  const bool room = clock.on_ack(now, own, facts, has_new ? kBurstPackets : 0);
+  if (!has_new || (keep && room)) note_spare(vp, false);
   if (room && !has_new && params_.path_window_reduction) {
     window_.on_unused_ack();
     ++stats_.window_reductions;

@@ -74,7 +74,10 @@ void StreamSender::begin_probe(Time now) {
   probe_.due = probe_.rounds == 1 ? 1 : 2;
   const uint32_t doublings = probe_.rounds < 4 ? 0u : probe_.rounds - 4u;
   probe_.patience = probe_timeout();
-  probe_.next = now + probe_.patience * (int64_t{1} << doublings);
+  // Where no round trip is known yet, the first queue has had its time: the paths are dead.
+  const Duration interval =
+      rtt_.measured() ? probe_.patience : std::max(params_.probe_floor, params_.initial_rtt * 2);
+  probe_.next = now + interval * (int64_t{1} << doublings);
 }
 
 Time StreamSender::next_deadline(bool has_new) const {
