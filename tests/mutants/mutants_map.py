@@ -134,8 +134,8 @@ MUTANTS = [
     mutant(
         "first-probes-far-apart",
         "stream/stream_sender_timers.cpp",
-        "  const Duration interval = rtt_.measured()\n",
-        "  const Duration interval = true\n",
+        "  const Duration interval =\n      rtt_.measured() ?",
+        "  const Duration interval =\n      true ?",
         "where the first message meets dead paths, it waits for milliseconds",
         killer="conformance",
     ),

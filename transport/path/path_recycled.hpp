@@ -4,7 +4,10 @@
 // the newest of them that had no mark, else the newest, else a random one: so messages that fit the
 // window, too, keep to paths that work and have room.
 //
-// It has to hold a window's worth: what a message of that size used, the next one finds again.
+// It has to hold a window's worth: what a message of that size used, the next one finds again. Of
+// paths with a mark it holds few: where all are full, random ones spread the load. (Five flows of
+// 1 MB messages over four paths of 100 Gb/s and 100 us: 161 Gb/s; with a window's worth of them
+// 132.)
 #pragma once
 
 #include <array>
@@ -24,7 +27,7 @@ class RecycledPaths {
   static constexpr std::string_view kName = "recycled";
   static constexpr bool kClocked = true;
 
-  void hold(uint32_t packets) { unmarked_ = marked_ = PathStack(packets); }
+  void hold(uint32_t packets) { unmarked_ = PathStack(packets); }
   void reset(uint16_t /*fixed_vp*/) {
     good_ = {};
     unmarked_.clear();
@@ -55,13 +58,12 @@ class RecycledPaths {
 
  private:
   static constexpr uint32_t kGoodMax = 8;
-  // Packets; until hold() says how many the stream may have.
-  static constexpr uint32_t kHeldFirst = 64;
+  static constexpr uint32_t kMarkedMax = 16;
   std::array<uint16_t, kGoodMax> good_{};  // of the last acknowledgements; 0: none
   uint32_t newest_ = 0;                    // in good_, modulo its size
   uint32_t turn_ = 0;                      // taken since the last acknowledgement
-  PathStack unmarked_{kHeldFirst};
-  PathStack marked_{kHeldFirst};  // of acknowledgements with a mark
+  PathStack unmarked_{1};                  // until hold() says how many packets the stream may have
+  PathStack marked_{kMarkedMax};
 };
 
 }  // namespace mprdma::transport
