@@ -2,8 +2,9 @@
 //
 // Facts in (on_packet, on_deadline, on_back_pressure), commands (modify, post_*), work out
 // (poll_packet, poll_completion, poll_event, next_deadline); nothing else acts. Time is an
-// argument and never goes back. One thread at a time. Nothing here allocates after construction,
-// reads a clock, or touches the application's memory: payload is described, the host copies it.
+// argument and never goes back. One thread at a time. Nothing here allocates after construction and
+// reset, reads a clock, or touches the application's memory: payload is described, the host copies
+// it.
 //
 // How a host drives it
 //   on receive   v = on_packet(now, packet, frame, actions); do `actions` (see RxActions);

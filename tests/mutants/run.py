@@ -133,13 +133,13 @@ def unit_tests_of(arguments, mutant):
 
 
 def turn_of(arguments):
-    """Which one of each N mutants is tried: another one at each commit, so that all have a turn."""
+    """Which one of each N mutants is tried: the commit's name says, so that all have a turn."""
     if arguments.turn is not None:
         return arguments.turn % arguments.one_of
-    git = ["git", "-C", str(arguments.root), "rev-list", "--count", "HEAD"]
-    counted = subprocess.run(git, capture_output=True, text=True, check=False)
-    commits = int(counted.stdout) if counted.returncode == 0 else 0
-    return commits % arguments.one_of
+    git = ["git", "-C", str(arguments.root), "rev-parse", "HEAD"]
+    named = subprocess.run(git, capture_output=True, text=True, check=False)
+    commit = int(named.stdout, 16) if named.returncode == 0 else 0
+    return commit % arguments.one_of
 
 
 def is_wanted(mutant, only):

@@ -54,11 +54,17 @@ def _is_first_in_its_source(root, path):
 
 def _changed_since(root, revision):
     """The files that differ from a revision, as `{"wire/icrc.hpp"}`; None: git does not know."""
-    command = ["git", "-C", str(root), "diff", "--name-only", "--relative", "-z", revision, "--"]
-    listed = subprocess.run(command, capture_output=True, check=False)
-    if listed.returncode != 0:
-        return None
-    return {name for name in listed.stdout.decode().split("\0") if name}
+    names = set()
+    for command in (
+        ["diff", "--name-only", "--relative", "-z", revision, "--"],
+        ["ls-files", "--others", "--exclude-standard", "-z"],
+    ):
+        git = ["git", "-C", str(root), *command]
+        listed = subprocess.run(git, capture_output=True, check=False)
+        if listed.returncode != 0:
+            return None
+        names.update(listed.stdout.decode().split("\0"))
+    return names - {""}
 
 
 def _touched(root, files, revision):

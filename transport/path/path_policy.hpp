@@ -72,6 +72,8 @@ inline constexpr bool kHearsAsNamed = (HearsAcks<P> || !requires { &P::on_ack; }
 //   kClocked             true: the gate is the ACK clock (gate_ack_clock.hpp), and next() is asked
 //                        only for a packet whose credit has no path; false: the window alone
 //                        decides when, and next() is asked for every packet
+//   hold(packets)        may be left out: a stream is made, which may have so many packets on the
+//                        wire; the place to allocate memory
 //   reset(fixed_vp)      begins a connection, which got `fixed_vp` when it was set up
 //   next(now, prng)      the virtual path of a packet
 //
@@ -83,11 +85,9 @@ inline constexpr bool kHearsAsNamed = (HearsAcks<P> || !requires { &P::on_ack; }
 //                        path of no packet. Only a NACK names a path: that of the packet which the
 //                        receiver's window dropped. This packet arrived; the hole before it did not
 //   on_timeout(now)      silence has lasted for a retransmission timeout
-//   hold(packets)        a stream is made, which may have so many packets on the wire; the place to
-//                        allocate memory
-//   on_spare(vp, ece)    an acknowledgement of something new finds nothing to send, or older
-//   credits
-//                        without a path, which leave first, and its path is not too slow
+//   on_spare(vp, ece)    an acknowledgement of something new, on a path that is not too slow, finds
+//                        nothing to send, or credits without a path that wait. In the second case
+//                        its own credit has no path, either
 //   retry(avoid, n, prng)
 //                        in place of next(): the path of a packet that was lost on `avoid` (0: not
 //                        known), or is asked for the n-th time in a silence, from 0

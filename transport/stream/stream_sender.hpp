@@ -283,7 +283,12 @@ class StreamSender {
   void expect_late_acks(Psn aack, Psn named);
   [[nodiscard]] Lag judge_lag(Psn psn, Psn end) const;
   void grant_credits(Time now, uint16_t vp, bool ece, bool progress, Lag lag, bool has_new);
-  [[nodiscard]] bool keeps_path(uint32_t pathless) const;
+  // Whether the path of an acknowledgement goes to the policy in the place of its credit. While
+  // credits without a path wait, these leave first: the next packet is to find the path, and behind
+  // them it would be too old before its turn.
+  [[nodiscard]] bool keeps_path(uint32_t pathless) const {
+    return pathless > 0 && paths_.keeps_spares();
+  }
   void note_spare(uint16_t vp, bool ece);
   void on_clocked_backlog(Time now);
   [[nodiscard]] bool restart_due(Time now) const;

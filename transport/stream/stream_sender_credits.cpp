@@ -98,7 +98,7 @@ void StreamSender::grant_credits(Time now, uint16_t vp, bool ece, bool progress,
   if (!gate_.clocked()) return;
   const bool slow = lag == Lag::kSlow;
   const bool work = has_new || has_due() || early_candidate().any();
-  const bool keep = keeps_path(gate_.pathless());
+  const bool keep = progress && keeps_path(gate_.pathless());
   const uint16_t own = keep ? uint16_t{0} : vp;
   const bool room = gate_.on_ack(now, own, facts(), work && !slow ? recovery_.burst() : 0);
   if (progress && !slow && (!work || (keep && room))) note_spare(vp, ece);
@@ -108,13 +108,6 @@ void StreamSender::grant_credits(Time now, uint16_t vp, bool ece, bool progress,
     ++counters_->window_reductions;
   }
   gate_.update(facts(), work);
-}
-
-// Whether the path of an acknowledgement goes to the policy in the place of its credit. While
-// credits without a path wait, these leave first: the next packet is to find the path, and behind
-// them it would be too old before its turn.
-bool StreamSender::keeps_path(uint32_t pathless) const {
-  return pathless > 0 && paths_.keeps_spares();
 }
 
 // The path of an acknowledgement that finds nothing to send, or whose credit does not take it.

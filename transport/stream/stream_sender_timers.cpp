@@ -72,11 +72,16 @@ void StreamSender::expire_late(Time now) {
 void StreamSender::begin_probe(Time now) {
   ++probe_.rounds;
   probe_.due = probe_.rounds == 1 ? 1 : 2;
-  const uint32_t doublings = probe_.rounds < 4 ? 0u : probe_.rounds - 4u;
   probe_.patience = probe_timeout();
-  // Where no round trip is known yet, the first queue has had its time: the paths are dead.
-  const Duration interval =
-      rtt_.measured() ? probe_.patience : std::max(params_.probe_floor, params_.initial_rtt * 2);
+  Duration interval = probe_.patience;
+  uint32_t same = 4;  // rounds with this interval
+  // Where no round trip is known yet, the first queue has had its time: the paths are probably
+  // dead.
+  if (!rtt_.measured()) {
+    interval = std::max(params_.probe_floor, params_.initial_rtt * 2);
+    same = 1;
+  }
+  const uint32_t doublings = probe_.rounds < same ? 0 : probe_.rounds - same;
   probe_.next = now + interval * (int64_t{1} << doublings);
 }
 

@@ -97,6 +97,18 @@ TEST(RecycledPaths, AnAcknowledgementIsFollowedThoughTheWindowHasRoom) {
   EXPECT_EQ(s.window(), 16u);
 }
 
+// A mark takes the room of the packet, and its path with it.
+TEST(RecycledPaths, WhatTheWindowTakesByFallingIsNotFollowed) {
+  Params p = params_with(16);
+  p.path_policy = PathPolicy::kRecycled;
+  Stream s(p);
+  const std::vector<uint16_t> first = s.send(8);
+  s.pass(Duration::us(10));
+  s.ack(1, 0, first[0], wire::kMpAckEce);
+  ASSERT_EQ(s.window(), 15u);
+  EXPECT_NE(s.send(1), std::vector<uint16_t>{first[0]});
+}
+
 TEST(RecycledPaths, ACopyDoesNotTakeTheCreditOfThePathWhereItWasLost) {
   Params p = params_with(4);
   p.path_policy = PathPolicy::kRecycled;
