@@ -2,6 +2,7 @@
 """Every rule of tidy.py must be able to fail: bad snippets are flagged, good ones are not."""
 
 import pathlib
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -219,6 +220,22 @@ class Rules(unittest.TestCase):
             self.assertIn((rule, path), flagged)
         for path, _ in GOOD_COMPILED:
             self.assertNotIn(path, {p for _, p in flagged})
+
+    def test_headers_that_changed_since_a_revision(self):
+        """With those that include one, and those that git does not know yet; not the others."""
+        bad = "#pragma once\ninline Unknown x;\n"
+        write(self.root, "wire/old.hpp", bad)
+        write(self.root, "wire/user.hpp", '#pragma once\n#include "wire/changed.hpp"\n' + bad[13:])
+        write(self.root, "wire/changed.hpp", "#pragma once\n")
+        for command in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "all"]):
+            who = ["-c", "user.name=test", "-c", "user.email=test@localhost"]
+            subprocess.run(["git", "-C", str(self.root), *who, *command], check=True)
+        write(self.root, "wire/changed.hpp", bad)
+        write(self.root, "wire/new.hpp", bad)
+        names = ("wire/changed.hpp", "wire/new.hpp", "wire/old.hpp", "wire/user.hpp")
+        files = [pathlib.PurePosixPath(name) for name in names]
+        found = {str(path) for path, *_ in compiled.headers(self.root, files, "HEAD")}
+        self.assertEqual(found, {"wire/changed.hpp", "wire/new.hpp", "wire/user.hpp"})
 
     def test_every_rule_has_a_bad_snippet(self):
         covered = {rule for rule, _, _ in BAD + BAD_COMPILED}

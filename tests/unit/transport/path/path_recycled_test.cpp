@@ -16,6 +16,12 @@ using many_paths::Stream;
 
 constexpr Time kNow = Time::from_ns(1'000);
 
+Params recycled(uint32_t window) {
+  Params p = params_with(window);
+  p.path_policy = PathPolicy::kRecycled;
+  return p;
+}
+
 TEST(RecycledPaths, TheNewestUnmarkedFirstThenTheNewest) {
   RecycledPaths paths;
   paths.hold(8);
@@ -57,9 +63,7 @@ TEST(RecycledPaths, ACopyAvoidsThePathOfTheLoss) {
 
 // A message that fits the window finds the paths of the one before.
 TEST(RecycledPaths, ACleanMessageKeepsToPathsThatWorked) {
-  Params p = params_with(16);
-  p.path_policy = PathPolicy::kRecycled;
-  Stream s(p);
+  Stream s(recycled(16));
   std::vector<uint16_t> before = s.send(8);
   for (int message = 1; message < 5; ++message) {
     s.pass(Duration::us(10));
@@ -84,9 +88,7 @@ TEST(RecycledPaths, ACleanMessageKeepsToPathsThatWorked) {
 // acknowledgement: its credit would lie behind those of the window, and lose the path before its
 // turn.
 TEST(RecycledPaths, AnAcknowledgementIsFollowedThoughTheWindowHasRoom) {
-  Params p = params_with(16);
-  p.path_policy = PathPolicy::kRecycled;
-  Stream s(p);
+  Stream s(recycled(16));
   const std::vector<uint16_t> first = s.send(8);
   s.pass(Duration::us(10));
   for (int i = 0; i < 8; ++i) {
@@ -99,9 +101,7 @@ TEST(RecycledPaths, AnAcknowledgementIsFollowedThoughTheWindowHasRoom) {
 
 // A mark takes the room of the packet, and its path with it.
 TEST(RecycledPaths, WhatTheWindowTakesByFallingIsNotFollowed) {
-  Params p = params_with(16);
-  p.path_policy = PathPolicy::kRecycled;
-  Stream s(p);
+  Stream s(recycled(16));
   const std::vector<uint16_t> first = s.send(8);
   s.pass(Duration::us(10));
   s.ack(1, 0, first[0], wire::kMpAckEce);
@@ -110,8 +110,7 @@ TEST(RecycledPaths, WhatTheWindowTakesByFallingIsNotFollowed) {
 }
 
 TEST(RecycledPaths, ACopyDoesNotTakeTheCreditOfThePathWhereItWasLost) {
-  Params p = params_with(4);
-  p.path_policy = PathPolicy::kRecycled;
+  Params p = recycled(4);
   p.loss_shrinks_window = false;
   Stream s(p);
   const uint16_t dead = s.send()[0];
