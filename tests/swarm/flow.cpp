@@ -205,7 +205,19 @@ void Flow::process_implied_acks() {
   }
 }
 
+// The requester has so many READs and atomics open at most: a new one shows that the one so many
+// before it is complete there (IBTA 9.7.7.1).
+void Flow::process_implied_response_acks() {
+  while (reads_taken_ < responses_.messages() &&
+         ops_[responses_.message(reads_taken_).op].first_packet < requests_.next_in_order()) {
+    ++reads_taken_;
+  }
+  if (reads_taken_ <= config_.max_rd_atomic) return;
+  responses_.on_implied_ack(responses_.message(reads_taken_ - config_.max_rd_atomic).first);
+}
+
 bool Flow::on_ack_delivered(const wire::Packet& ack, bool of_responses, Time now, uint64_t marks) {
+  process_implied_response_acks();
   if (of_responses) return responses_.on_ack_delivered(ack, now, marks);
   process_implied_acks();
   peer_in_order_ = (ack.mp_ack.flags & wire::kMpAckOrderedPlacement) != 0;
@@ -236,6 +248,7 @@ uint64_t Flow::on_request_sent(const wire::Packet& packet, std::span<const uint8
 uint64_t Flow::on_response_sent(const wire::Packet& packet, std::span<const uint8_t> payload,
                                 Time now, uint64_t marks) {
   const auto& name = response_name_;
+  process_implied_response_acks();
   const uint64_t before = responses_.sent();
   const uint64_t index = responses_.on_sent(packet.psn, now, marks, config_.window_slots);
   const Message& message = responses_.message_of(index);

@@ -187,6 +187,7 @@ class Flow {
   void size_op(Op& op, uint64_t op_index);
   void check_request(const Op& op, uint64_t at, const wire::Packet& packet) const;
   void process_implied_acks();
+  void process_implied_response_acks();
   void check_first_copy(const Op& op, uint64_t op_index);
   void check_atomic_request(const Op& op, const wire::Packet& packet) const;
   void check_atomic_response(const Op& op, const wire::Packet& packet) const;
@@ -207,6 +208,7 @@ class Flow {
   uint64_t atomics_executed_ = 0;
   uint64_t reads_ = 0;
   uint64_t reads_sent_ = 0;
+  uint64_t reads_taken_ = 0;  // by the responder, in order
   uint64_t completed_ = 0;
   uint64_t recvs_completed_ = 0;
   Time last_life_;

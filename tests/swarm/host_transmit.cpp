@@ -98,6 +98,8 @@ bool World::send_one(Node& node, uint32_t q) {
     Flow& flow = request ? own_flow(node, q) : peer_flow(node, q);
     StreamModel& stream = request ? flow.requests() : flow.responses();
     const uint64_t before = stream.sent();
+    if (stream.index_of(header.psn) < static_cast<int64_t>(before))
+      check_copy(node, q, header.psn, stream);
     if (scenario_.kind != Kind::kGarbage) {
       const uint64_t marks = node.resend_marks();
       index = static_cast<int64_t>(request ? flow.on_request_sent(header, *payload, now_, marks)
@@ -121,6 +123,19 @@ bool World::send_one(Node& node, uint32_t q) {
   check_windows(node, q);
   note_state(node, q);
   return true;
+}
+
+// A perfect network needs no copy but of what the receiver refused. The paper's sender has rules of
+// its own.
+void World::check_copy(const Node& node, uint32_t q, Psn psn, const StreamModel& stream) {
+  if (scenario_.kind != Kind::kClean) return;
+  if (side(node, q).params.recovery == transport::Recovery::kPaper) return;
+  const int64_t index = stream.index_of(psn);
+  if (index < 0) return;  // on_sent() tells
+  const auto why = stream.why_again(static_cast<uint64_t>(index), now_);
+  expect(why != StreamModel::Again::kUnasked, "n{} qp{}: PSN {} is sent again on a perfect network",
+         node.number, q, psn.value());
+  if (why == StreamModel::Again::kOverdue) ++copies_after_jumps_;
 }
 
 // Checks the path: the configured one; or one that an acknowledgement echoed, at most two packets

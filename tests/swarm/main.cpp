@@ -62,9 +62,17 @@ void prepare_replay(const std::string& program, uint64_t seed, const std::string
   setitimer(ITIMER_VIRTUAL, &limit, nullptr);
 }
 
-void print_counters(const TransportCounters& total) {
-  total.for_each(
+// Over all runs.
+struct Totals {
+  TransportCounters counters;
+  uint64_t copies_after_jumps = 0;
+};
+
+void print_totals(const Totals& total) {
+  total.counters.for_each(
       [](std::string_view name, uint64_t value) { fmt::print("{:>12} {}\n", value, name); });
+  fmt::print("{:>12} copies on perfect networks after a jump of the round trip\n",
+             total.copies_after_jumps);
 }
 
 // What is drawn, beside the seed.
@@ -94,7 +102,7 @@ void compare_without_plain(const Scenario& scenario, const Options& options, con
 }
 
 // Runs one seed; true if it found nothing.
-bool run_seed(uint64_t seed, const Draw& draw, const Options& options, TransportCounters& total) {
+bool run_seed(uint64_t seed, const Draw& draw, const Options& options, Totals& total) {
   Scenario scenario = draw_scenario(seed, draw.kind, draw.roce ? Protocol::kRoce : Protocol::kMp);
   if (draw.engine) add_engines(scenario);
   for (const std::string& setting : options.settings) {
@@ -113,7 +121,8 @@ bool run_seed(uint64_t seed, const Draw& draw, const Options& options, Transport
       finding = failure.what;
     }
     if (options.verbose) fmt::print("{}\n", world.summary());
-    total += world.counters();
+    total.counters += world.counters();
+    total.copies_after_jumps += world.copies_after_jumps();
     // With a trace there is no common case.
     if (finding.empty() && draw.engine && options.trace == nullptr) {
       compare_without_plain(scenario, options, world);
@@ -229,7 +238,7 @@ int main(int argc, char** argv) {
   const std::string extra = replay_options(draw, kind_text, sabotage_text, options.settings);
   uint64_t failed = 0;
   uint64_t runs = 0;
-  TransportCounters total;
+  Totals total;
   for (uint64_t s = first; s <= last; ++s) {
     prepare_replay(argv[0], s, extra);
     ++runs;
@@ -237,7 +246,7 @@ int main(int argc, char** argv) {
     ++failed;
     if (!keep_going) break;
   }
-  if (counters) print_counters(total);
+  if (counters) print_totals(total);
   fmt::print("[{}] {} runs, {} findings\n", failed == 0 ? "  PASSED  " : "  FAILED  ", runs,
              failed);
   return failed == 0 ? 0 : 1;

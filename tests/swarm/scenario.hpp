@@ -16,7 +16,7 @@ namespace mprdma::swarm {
 
 enum class Kind : uint8_t {
   kNormal,      // faults, then a perfect network: everything must succeed
-  kClean,       // a perfect network from the start: nothing may be sent twice
+  kClean,       // a perfect network from the start: no needless copies (World::check_copy)
   kAccess,      // a request that the responder must refuse
   kLocalError,  // a request that fails at home
   kSilent,      // the peer is not heard of again

@@ -32,6 +32,9 @@ uint64_t StreamModel::on_sent(Psn psn, Time now, uint64_t marks, uint32_t window
   sacked_.resize(sent_);
   marks_when_sent_.resize(sent_);
   marks_when_sent_[at] = marks;
+  refused_.resize(sent_);
+  refused_[at] = false;
+  trips_.on_sent(at, now);
   expect(rnr_for_ != acked_ || now >= rnr_until_, "{}: sends {} ns before the RNR timer ends",
          name_, (rnr_until_ - now).count_ns());
   if (now >= rnr_until_) rnr_for_ = UINT64_MAX;
@@ -192,10 +195,15 @@ bool StreamModel::on_ack_delivered(const wire::Packet& ack, Time now, uint64_t m
   const Psn next = base_ + static_cast<uint32_t>(sent_ & kPsnMask);
   if (names_one && ack.mp_ack.sack.at_or_after(next)) return false;
   if (aack > static_cast<int64_t>(acked_)) acked_ = static_cast<uint64_t>(aack);
+  if (names_one && ack.mp_ack.nack == wire::NackCode::kNone) {
+    trips_.on_echo(ack.mp_ack.echoed_timestamp, now);
+  }
   const int64_t sack = index_of(ack.mp_ack.sack);
   if (!names_one || sack < static_cast<int64_t>(acked_)) return false;
   const auto named = static_cast<uint64_t>(sack);
   if (ack.mp_ack.nack == wire::NackCode::kNone) sacked_[named] = true;
+  refused_[named] = ack.mp_ack.nack == wire::NackCode::kSyncTooEarly ||
+                    ack.mp_ack.nack == wire::NackCode::kWindowOverflow;
   const bool head = aack == static_cast<int64_t>(acked_) && named == acked_;
   if (ack.mp_ack.nack == wire::NackCode::kRnr && head && rnr_for_ != acked_) {
     rnr_for_ = acked_;

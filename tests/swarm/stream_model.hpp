@@ -12,6 +12,7 @@
 #include "base/psn.hpp"
 #include "base/units.hpp"
 #include "tests/swarm/failure.hpp"
+#include "tests/swarm/round_trips.hpp"
 #include "wire/packet.hpp"
 
 namespace mprdma::swarm {
@@ -65,6 +66,13 @@ class StreamModel {
   // A packet leaves its sender: the next one, or one sent and not yet acknowledged.
   // `marks`: how many PSNs its sender has ever marked lost, or refused; `window_slots`: L.
   uint64_t on_sent(Psn psn, Time now, uint64_t marks, uint32_t window_slots);
+  // Why a packet is sent that has been sent before: its receiver refused the last copy, or dropped
+  // it behind one that it had refused; or the copy is older than its sender may expect one to be.
+  enum class Again : uint8_t { kUnasked, kRefused, kOverdue };
+  [[nodiscard]] Again why_again(uint64_t index, Time now) const {
+    if (refused_[index]) return Again::kRefused;
+    return trips_.overdue(index, now) ? Again::kOverdue : Again::kUnasked;
+  }
   void on_delivered(uint64_t index);
   void on_held(uint64_t index) { held_.insert(index); }
   void on_unheld(uint64_t index) { held_.erase(index); }
@@ -155,6 +163,8 @@ class StreamModel {
   uint64_t acked_ = 0;
   std::vector<bool> sacked_;               // the sender knows
   std::vector<uint64_t> marks_when_sent_;  // of each packet's last copy
+  std::vector<bool> refused_;              // that copy, as the sender knows
+  RoundTrips trips_;
   // The receiver was not ready for packet rnr_for_: silence until rnr_until_.
   uint64_t rnr_for_ = UINT64_MAX;
   Time rnr_until_;

@@ -277,15 +277,18 @@ void World::check_counters(const Node& node) const {
   if (scenario_.kind != Kind::kClean) return;
   // Packets that met an unready receiver are sent again.
   if (is_roce() && counters.rnr_received > 0) return;
-  // Synchronise packets that came too early are sent again; and the paper's sender sends what is
-  // outstanding once more when it finds nothing new.
+  // The paper's sender sends what is outstanding once more when it finds nothing new.
   const uint64_t early = early_of_paper(node);
   expect(early <= node.data_sent - node.data_sent_again,
          "n{}: {} packets sent again for want of new ones, of {}", node.number, early,
          node.data_sent - node.data_sent_again);
-  expect(counters.packets_retransmitted == counters.retransmitted_sync + early,
+  expect(!is_roce() || counters.packets_retransmitted == 0,
          "n{}: {} retransmissions on a perfect network", node.number,
          counters.packets_retransmitted);
+  expect(counters.drop_window_overflow == 0 || counters.drop_sync_too_early > 0,
+         "n{}: a receive window is full on a perfect network", node.number);
+  expect(counters.tail_probes == 0, "n{}: {} tail probes on a perfect network", node.number,
+         counters.tail_probes);
   expect(counters.rto_expired == 0, "n{}: {} timeouts on a perfect network", node.number,
          counters.rto_expired);
 }

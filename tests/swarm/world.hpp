@@ -97,6 +97,8 @@ class World {
   [[nodiscard]] std::string summary() const;
   [[nodiscard]] const std::vector<Note>& notes() const { return notes_; }
   [[nodiscard]] transport::TransportCounters counters() const;
+  // Packets that were sent again on a perfect network because the round trip had jumped.
+  [[nodiscard]] uint64_t copies_after_jumps() const { return copies_after_jumps_; }
 
  private:
   friend class Script;
@@ -143,6 +145,7 @@ class World {
   void pump(Node& node);
   bool poll(Node& node, uint32_t q, transport::TxPacket& out);
   bool send_one(Node& node, uint32_t q);
+  void check_copy(const Node& node, uint32_t q, Psn psn, const StreamModel& stream);
   void check_path(Node& node, uint32_t q, const wire::Packet& header);
   void check_windows(const Node& node, uint32_t q) const;
   void transmit(Node& node, uint32_t q, const wire::Packet& header,
@@ -265,6 +268,7 @@ class World {
   Time now_;
   Time last_activity_;  // of an application
   uint64_t handled_ = 0;
+  uint64_t copies_after_jumps_ = 0;
   uint64_t under_way_ = 0;
   bool clean_ = false;
   bool sabotaged_ = false;
