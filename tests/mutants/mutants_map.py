@@ -148,4 +148,12 @@ MUTANTS = [
         "where the first message meets dead paths, it waits for milliseconds",
         killer="conformance",
     ),
+    mutant(
+        "what-the-window-dropped-avoids-its-path",
+        "stream/stream_sender.cpp",
+        "    if (cause == LossCause::kNack && vp != 0) note_path_of(psn, 0);\n",
+        "",
+        "beside a fuller path the clock of another one runs dry",
+        killer="unit",
+    ),
 ]

@@ -281,8 +281,9 @@ void StreamSender::mark_lost(Time now, Psn psn, LossCause cause, uint16_t vp) {
     undo_.lose(psn);
   } else {
     paths_.on_loss(vp);
-    // What the receiver's window dropped says nothing against its path.
+    // What the receiver's window dropped says nothing against its path, which a NACK echoes.
     if (params_.own_ack_credit && cause != LossCause::kNack) gate_.note_orphans(1);
+    if (cause == LossCause::kNack && vp != 0) note_path_of(psn, 0);
     if (board_.penalise(psn) && params_.loss_shrinks_window) {
       window_.on_loss({.now = now, .kind = cc::LossKind::kHole, .vp = vp});
     }

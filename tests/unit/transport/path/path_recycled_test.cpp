@@ -122,6 +122,20 @@ TEST(RecycledPaths, ACopyDoesNotTakeTheCreditOfThePathWhereItWasLost) {
   EXPECT_NE(copy[0], dead);
 }
 
+// Its path works: the packet arrived.
+TEST(RecycledPaths, ACopyOfWhatTheReceiversWindowDroppedKeepsToThePath) {
+  Params p = recycled(4);
+  p.loss_shrinks_window = false;
+  Stream s(p);
+  const std::vector<uint16_t> first = s.send();
+  s.overflow(0, 3, first[3]);  // 0 is a hole
+  ASSERT_EQ(s.send(1), std::vector<uint16_t>{first[3]});
+  EXPECT_EQ(s.index(s.last.psn), 0);
+  s.ack(1, 0, first[3]);
+  EXPECT_EQ(s.send(1), std::vector<uint16_t>{first[3]});
+  EXPECT_EQ(s.index(s.last.psn), 3);
+}
+
 TEST(RecycledPaths, ATimeoutForgetsThem) {
   RecycledPaths paths;
   paths.reset(0);
