@@ -53,8 +53,8 @@ void draw_changes(Scenario& s, Prng prng) {
   }
 }
 
-// On a perfect network nothing may be sent twice (keep_timers_above_rtt): segments take longer, and
-// acknowledgements wait.
+// As keep_timers_above_rtt(), for hosts with engines: segments take longer, and acknowledgements
+// wait.
 void lengthen_timers(Scenario& s) {
   const Duration more = time_of_segments(s) + s.engines[0].ack_patience + s.engines[1].ack_patience;
   for (auto& sides : s.sides) {

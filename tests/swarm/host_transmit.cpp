@@ -125,8 +125,8 @@ bool World::send_one(Node& node, uint32_t q) {
   return true;
 }
 
-// A perfect network needs no copy but of what the receiver refused. The paper's sender has rules of
-// its own.
+// A packet is about to be sent again. On a perfect network the sender has a reason
+// (StreamModel::Again); the paper's sender has rules of its own (check_copies_of_paper).
 void World::check_copy(const Node& node, uint32_t q, Psn psn, const StreamModel& stream) {
   if (scenario_.kind != Kind::kClean) return;
   if (side(node, q).params.recovery == transport::Recovery::kPaper) return;

@@ -248,8 +248,8 @@ SideKnobs draw_side(Prng prng, const Scenario& scenario, uint32_t window_slots) 
   return side;
 }
 
-// On a perfect network nothing may be sent twice, so no timer is shorter than a round trip through
-// full queues.
+// On a perfect network no silence is a loss, so no timer is shorter than a round trip through full
+// queues.
 void keep_timers_above_rtt(Scenario& scenario) {
   const Duration full_queues = Duration::us(256ll * 4500 * 8 * 2 * scenario.queue_pairs / 250);
   const Duration rtt = scenario.links[0].delay + scenario.links[1].delay + full_queues;

@@ -256,14 +256,24 @@ void World::check_all_is_returned(const Node& node) const {
          node.held.in_use());
 }
 
-uint64_t World::early_of_paper(const Node& node) const {
-  uint64_t out = 0;
+// On a perfect network the paper's sender sends what is outstanding once more when it finds nothing
+// new, and all of it after a NACK of a full receive window.
+void World::check_copies_of_paper(const Node& node) const {
+  const bool dropped = nodes_[1 - node.number]->counters.drop_window_overflow > 0;
+  uint64_t early = 0;
   for (uint32_t q = 0; q < node.qps.size(); ++q) {
     if (side(node, q).params.recovery != transport::Recovery::kPaper) continue;
     const transport::Qp& qp = *node.qps[q];
-    out += qp.request_stats().retransmitted_early + qp.response_stats().retransmitted_early;
+    for (const transport::StreamStats& stats : {qp.request_stats(), qp.response_stats()}) {
+      early += stats.retransmitted_early;
+      expect(stats.retransmitted_trigger == 0 && (dropped || stats.retransmitted_nack == 0),
+             "n{} qp{}: {} copies by trigger and {} by NACK on a perfect network", node.number, q,
+             stats.retransmitted_trigger, stats.retransmitted_nack);
+    }
   }
-  return out;
+  expect(early <= node.data_sent - node.data_sent_again,
+         "n{}: {} packets sent again for want of new ones, of {}", node.number, early,
+         node.data_sent - node.data_sent_again);
 }
 
 void World::check_counters(const Node& node) const {
@@ -277,14 +287,11 @@ void World::check_counters(const Node& node) const {
   if (scenario_.kind != Kind::kClean) return;
   // Packets that met an unready receiver are sent again.
   if (is_roce() && counters.rnr_received > 0) return;
-  // The paper's sender sends what is outstanding once more when it finds nothing new.
-  const uint64_t early = early_of_paper(node);
-  expect(early <= node.data_sent - node.data_sent_again,
-         "n{}: {} packets sent again for want of new ones, of {}", node.number, early,
-         node.data_sent - node.data_sent_again);
+  check_copies_of_paper(node);
   expect(!is_roce() || counters.packets_retransmitted == 0,
          "n{}: {} retransmissions on a perfect network", node.number,
          counters.packets_retransmitted);
+  // Behind a refused synchronise operation the receive window stands still.
   expect(counters.drop_window_overflow == 0 || counters.drop_sync_too_early > 0,
          "n{}: a receive window is full on a perfect network", node.number);
   expect(counters.tail_probes == 0, "n{}: {} tail probes on a perfect network", node.number,

@@ -115,7 +115,7 @@ class World {
   void check_end();
   void check_all_is_returned(const Node& node) const;
   void check_counters(const Node& node) const;
-  [[nodiscard]] uint64_t early_of_paper(const Node& node) const;
+  void check_copies_of_paper(const Node& node) const;
   [[nodiscard]] Duration slack() const;
   [[nodiscard]] Time limit() const;
   [[nodiscard]] std::string what_is_left() const;

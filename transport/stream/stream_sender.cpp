@@ -281,7 +281,7 @@ void StreamSender::mark_lost(Time now, Psn psn, LossCause cause, uint16_t vp) {
     undo_.lose(psn);
   } else {
     paths_.on_loss(vp);
-    // What the receiver's window dropped says nothing against its path, which a NACK echoes.
+    // A drop by the receiver's window says nothing against the path, which only its NACK names.
     if (params_.own_ack_credit && cause != LossCause::kNack) gate_.note_orphans(1);
     if (cause == LossCause::kNack && vp != 0) note_path_of(psn, 0);
     if (board_.penalise(psn) && params_.loss_shrinks_window) {

@@ -122,7 +122,7 @@ TEST(RecycledPaths, ACopyDoesNotTakeTheCreditOfThePathWhereItWasLost) {
   EXPECT_NE(copy[0], dead);
 }
 
-// Its path works: the packet arrived.
+// A packet that the receiver's window dropped has arrived, so its path works.
 TEST(RecycledPaths, ACopyOfWhatTheReceiversWindowDroppedKeepsToThePath) {
   Params p = recycled(4);
   p.loss_shrinks_window = false;
