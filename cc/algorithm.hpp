@@ -25,8 +25,11 @@ struct AckSample {
   Duration rtt = {};     // of the acknowledged packet; zero: not measured
   uint32_t packets = 1;  // that it acknowledges for the first time; 0: all were acknowledged before
   uint32_t in_flight = 0;  // after it: sent, and neither acknowledged nor known lost
-  uint16_t vp = 0;         // virtual path of the packet
-  bool ece = false;        // the packet was marked
+  // Most packets that can have been in flight when the acknowledged one left; the largest number
+  // if the stream does not count them.
+  uint32_t in_use = UINT32_MAX;
+  uint16_t vp = 0;   // virtual path of the packet
+  bool ece = false;  // the packet was marked
   LimitedBy limited_by = LimitedBy::kWindow;
 
   // True if the window was in use, and its path may take more.

@@ -5,6 +5,8 @@
 //
 //   every ACK without ECE   w += 1/w          (only if the caller says that the window was in use)
 //   every ACK with ECE      w -= 1/2
+//   the first of them       before: w = min(w, 3/2 of the packets that were in use)   [deviation:
+//                           the initial window was a guess, and what is in use is too much]
 //   a lost PSN, once        w -= 1/2          [deviation: a control loop where nothing marks]
 //   a PSN dropped by the receiver's window    w -= 1/4  [deviation]
 //   an ACK of a path that is too slow         w -= 1
@@ -42,10 +44,12 @@ class MpWindow : public AlgorithmDefaults {
   void reset() {
     window_ = initial_;
     owed_ = Fixed16();
+    guessed_ = true;
   }
   void on_ack(const AckSample& ack) {
     if (ack.ece) {
       ramp_to_ = Fixed16();
+      if (guessed_) judge_guess(ack.in_use);
       shrink(kHalf);
     } else if (ack.may_grow()) {
       const Fixed16 step = window_ < ramp_to_ ? kOne : window_.reciprocal();
@@ -66,7 +70,11 @@ class MpWindow : public AlgorithmDefaults {
     if (window_ < initial_) window_ = std::min(initial_, window_ + owed_);
     owed_ = Fixed16();
   }
-  void recover() { window_ = std::max(window_, initial_); }
+  void recover() {
+    if (window_ >= initial_) return;
+    window_ = initial_;
+    guessed_ = true;
+  }
   void follow(uint32_t initial_packets, uint32_t max_packets) {
     initial_ = Fixed16::from_int(initial_packets);
     max_ = Fixed16::from_int(max_packets);
@@ -83,6 +91,7 @@ class MpWindow : public AlgorithmDefaults {
   void load(Fixed16 window, Fixed16 owed) {
     window_ = window;
     owed_ = owed;
+    guessed_ = false;
   }
 
   [[nodiscard]] Fixed16 window() const { return window_; }
@@ -93,6 +102,18 @@ class MpWindow : public AlgorithmDefaults {
   static constexpr Fixed16 kHalf = Fixed16::from_raw(Fixed16::kOneRaw / 2);
   static constexpr Fixed16 kQuarter = Fixed16::from_raw(Fixed16::kOneRaw / 4);
 
+  // The network says that what is in use is too much; what is not was never tried. Half as much
+  // again stays, for messages that differ: without it, 64 loops of 16 KB that pause for 400 us have
+  // a 99th percentile of 68 us in place of 25, and with three times as much no incast is shorter. A
+  // window that has grown beyond the initial one was in use.
+  void judge_guess(uint32_t in_use) {
+    guessed_ = false;
+    if (window_ > initial_ || in_use >= (window_ + owed_).floor()) return;
+    const Fixed16 tried = Fixed16::from_int(in_use);
+    const Fixed16 limit = std::max(kOne, tried + tried.half());
+    window_ = std::min(window_, limit);
+    owed_ = std::min(owed_, limit - window_);
+  }
   [[nodiscard]] bool congested() const { return ramp_to_ == Fixed16(); }
   void shrink(Fixed16 by) {
     const Fixed16 above_one = window_ - kOne;
@@ -106,7 +127,8 @@ class MpWindow : public AlgorithmDefaults {
   // Up to here it grows by a packet with each acknowledgement; 0 after the first sign of
   // congestion.
   Fixed16 ramp_to_ = kOne;
-  Fixed16 owed_;  // taken by on_unused_ack() and not given back
+  bool guessed_ = true;  // no mark has come since the window was set to the initial one
+  Fixed16 owed_;         // taken by on_unused_ack() and not given back
 };
 
 }  // namespace mprdma::cc

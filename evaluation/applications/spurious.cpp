@@ -14,6 +14,8 @@ namespace {
 using switchsim::Result;
 using switchsim::Scenario;
 
+constexpr std::array<uint32_t, 3> kIncastBytes = {4'096, 16'384, 65'536};
+
 double copies(const Result& result) {
   return static_cast<double>(result.retransmitted());
 }
@@ -66,13 +68,30 @@ void add_dead(const Batch& batch, FigureResult* out) {
   }
 }
 
+// The first groups of the batch: incasts of messages of kIncastBytes.
+void claim_incasts(const Batch& batch, FigureResult* out) {
+  for (size_t i = 0; i < kIncastBytes.size(); ++i) {
+    const std::string id = fmt::format("spurious.incast-{}", kIncastBytes[i]);
+    const std::string what =
+        fmt::format("64 loops of {} B to one host, no queue has an end: copies, most of a run",
+                    kIncastBytes[i]);
+    const double most = batch.over(i, copies).most;
+    if (i + 1 < kIncastBytes.size()) {
+      out->claim(id, what, "<= 0", most, 0, "");
+    } else {
+      out->explain(id, what, "<= 0", most, 0, "",
+                   "the first burst of 4 MB takes 800 us, and who has no sample of the round trip "
+                   "asks after 500");
+    }
+  }
+}
+
 }  // namespace
 
 FigureResult spurious_copies(const Figure& figure, const RunOptions& options) {
   FigureResult out;
   Batch batch(options);
   const uint32_t seeds = options.ci() ? 1 : 10;
-  constexpr std::array<uint32_t, 3> kIncastBytes = {4'096, 16'384, 65'536};
   constexpr std::array<uint32_t, 3> kLonger = {4, 14, 40};
   for (const uint32_t bytes : kIncastBytes) {
     batch.add(load(figure.scenario,
@@ -90,15 +109,7 @@ FigureResult spurious_copies(const Figure& figure, const RunOptions& options) {
   batch.run();
   Panel panel{"One path is longer", "by, us there and back", "copies in 100 000 packets", {}};
   Curve curve{"", {}, {}, {}, Stroke::kLinePoints, 0};
-  for (size_t i = 0; i < kIncastBytes.size(); ++i) {
-    out.explain(
-        fmt::format("spurious.incast-{}", kIncastBytes[i]),
-        fmt::format("64 loops of {} B to one host, no queue has an end: copies, most of a run",
-                    kIncastBytes[i]),
-        "<= 0", batch.over(i, copies).most, 0, "",
-        "in the first burst the round trip grows to ten times its first samples, and some "
-        "probes ask too early");
-  }
+  claim_incasts(batch, &out);
   const Summary loops = batch.over(3, copies_per_100000);
   out.claim("spurious.loops", "64 loops of 8 KB over four paths: copies", "<= 5", loops.mean,
             loops.deviation, "in 100 000 packets");

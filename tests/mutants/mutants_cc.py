@@ -21,6 +21,10 @@ def _swift(name, *fields):
     return _mutant("swift-" + name, "swift_window.hpp", "swift_window_test.cpp", *fields)
 
 
+def _mp(name, *fields):
+    return _mutant("mp-" + name, "mp_window.hpp", "window_test.cpp", *fields)
+
+
 def _timely(name, *fields):
     return _mutant("timely-" + name, "timely_rate.hpp", "timely_rate_test.cpp", *fields)
 
@@ -144,5 +148,17 @@ MUTANTS = [
         "if (ack.may_grow()) set",
         "set",
         "after a pause the whole maximum leaves at once",
+    ),
+    _mp(
+        "unused-window-outlives-the-first-mark",
+        "      if (guessed_) judge_guess(ack.in_use);\n",
+        "",
+        "an incast fills its buffer five times",
+    ),
+    _mp(
+        "every-mark-is-the-first-one",
+        "    guessed_ = false;\n    if (window_ > initial_",
+        "    if (window_ > initial_",
+        "each mark takes the window to what the application used",
     ),
 ]

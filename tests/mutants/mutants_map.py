@@ -156,4 +156,20 @@ MUTANTS = [
         "beside a fuller path the clock of another one runs dry",
         killer="unit",
     ),
+    mutant(
+        "first-burst-waits-for-three-round-trips",
+        "stream/stream_sender_timers.cpp",
+        "  if (detector != nullptr && detector->end_arrives(",
+        "  if (false && detector->end_arrives(",
+        "a tail that was dropped in the first burst waits for three times the queue",
+        killer="unit",
+    ),
+    mutant(
+        "marks-say-nothing-of-the-first-queue",
+        "stream/stream_sender_timers.cpp",
+        "(stats_.ece_received > 0 ? 5 : 3)",
+        "3",
+        "needless probes in the first burst of an incast",
+        killer="unit",
+    ),
 ]

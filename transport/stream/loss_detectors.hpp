@@ -111,6 +111,7 @@ class LossRecovery {
 
   // The detector by its type; nullptr: it is another one.
   [[nodiscard]] MpRecovery* mp() { return std::get_if<MpRecovery>(&detector_); }
+  [[nodiscard]] const MpRecovery* mp() const { return std::get_if<MpRecovery>(&detector_); }
 
  private:
   LossDetectors::Any detector_;

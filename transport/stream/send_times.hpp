@@ -29,6 +29,11 @@ class Tick {
   [[nodiscard]] constexpr bool before(Tick other) const {
     return static_cast<int32_t>(count_ - other.count_) < 0;
   }
+  // From an earlier tick until this one.
+  [[nodiscard]] constexpr Duration since(Tick earlier) const {
+    const auto ticks = static_cast<int32_t>(count_ - earlier.count_);
+    return Duration::ns(int64_t{ticks} << kShift);
+  }
   // The point in time next to `now` that this tick stands for.
   [[nodiscard]] constexpr Time near(Time now) const {
     const auto ago = static_cast<int32_t>(at_or_before(now).count_ - count_);
@@ -55,6 +60,8 @@ class SendTimes {
     if (count_ < kMarks) ++count_;
     marks_[newest_] = {psn, Tick::after(now)};
   }
+  // Not before the last packet left; requires that one was noted.
+  [[nodiscard]] Tick last() const { return marks_[newest_].last; }
   // Not before this packet left; requires that it was noted.
   [[nodiscard]] Tick of(Psn psn) const {
     uint32_t at = newest_;

@@ -186,7 +186,10 @@ void StreamSender::on_implied_ack(Time now, Psn aack) {
 void StreamSender::hear(cc::AckSample sample, const wire::MpAckExt& ext, Lag lag, bool has_new) {
   sample.in_flight = board_.in_flight();
   sample.ece = (ext.flags & wire::kMpAckEce) != 0;
-  if (sample.ece) last_congestion_ = sample.now;
+  if (sample.ece) {
+    last_congestion_ = sample.now;
+    if (params_.limit_growth) sample.in_use = in_use();
+  }
   sample.limited_by = limited_by(has_new, lag);
   report_to_window(sample, lag == Lag::kSlow);
   use_.wire_limited = false;
@@ -368,6 +371,7 @@ uint16_t StreamSender::on_sent(Time now, const Choice& choice, bool starts_sync)
       last_progress_ = now;
       board_.begin_epoch(now);
       recovery_.on_begin(una());
+      use_.began = una();
       probe_ = {.patience = probe_timeout()};
       rto_.end_backoff();
     }

@@ -259,6 +259,12 @@ class StreamSender {
   void expire_late(Time now);
   void begin_probe(Time now);
   void end_pause(Time now);
+  // Packets since nothing was outstanding: more have not been in flight. The largest number: too
+  // many to count by PSNs.
+  [[nodiscard]] uint32_t in_use() const {
+    const int32_t sent = use_.began.distance_to(nxt());
+    return sent < 0 ? UINT32_MAX : static_cast<uint32_t>(sent);
+  }
   void set_asking(bool asking) {
     asking_ = asking;
     settle_plain();
@@ -324,6 +330,7 @@ class StreamSender {
   }
   [[nodiscard]] Duration rto() const { return rto_.timeout(params_, rtt_); }
   [[nodiscard]] Duration probe_timeout() const;
+  [[nodiscard]] Duration first_round_trips() const;
 
   // The limit that keeps the stream from sending more, because only a window in use may grow.
   struct WindowUse {
@@ -331,6 +338,7 @@ class StreamSender {
     bool wire_limited = false;
     Time instant = Time::never();
     bool wire_waits = false;  // at `instant`
+    Psn began;                // the first packet since nothing was outstanding
   };
   // Tail probes, which leave regardless of the window.
   struct Probe {

@@ -32,6 +32,7 @@ uint16_t StreamSender::send_steady(Time now) {
     last_progress_ = now;
     board_.begin_epoch(now);
     recovery_.on_begin(una());
+    use_.began = una();
     probe_ = {.patience = probe_timeout()};
   }
   recovery_.mp()->on_sent(now, nxt(), srtt());

@@ -14,10 +14,21 @@ Duration StreamSender::probe_timeout() const {
   // Everybody may have begun at once, and the first queue be the longest.
   if (!rtt_.measured()) return std::max(params_.probe_floor, params_.initial_rtt * 10);
   const Duration variance = params_.adapt_timeout ? rtt_.with_variance() : Duration::zero();
-  // While little is known, three of the largest round trips.
-  const Duration largest =
-      rtt_.cold() ? std::max(rtt_.largest(), params_.initial_rtt) * 3 : rtt_.largest() + srtt() / 4;
+  const Duration largest = rtt_.cold() ? first_round_trips() : rtt_.largest() + srtt() / 4;
   return std::max({params_.probe_floor, srtt() * 2, variance, largest});
+}
+
+// While little is known: what may have to be waited for. Packets of one burst come soon after each
+// other. A packet that left later than what has arrived may meet a queue that has grown since: up
+// to three round trips have to be allowed for, and five where the network marks (64 senders that
+// begin within 20 us).
+Duration StreamSender::first_round_trips() const {
+  const Duration largest = std::max(rtt_.largest(), params_.initial_rtt);
+  const MpRecovery* const detector = recovery_.mp();
+  if (detector != nullptr && detector->end_arrives(una(), use_.began, srtt() / 4)) {
+    return largest + srtt() / 4;
+  }
+  return largest * (stats_.ece_received > 0 ? 5 : 3);
 }
 
 // When a timer of a stream that is neither idle nor paused expires; never: it does not run.

@@ -84,6 +84,27 @@ TEST(Window, AnAlgorithmWithoutTheRulesOfMpRdmaIgnoresThem) {
   }
 }
 
+// RFC 7661: a window that was not in use is no measure of the network.
+TEST(Window, TheFirstMarkTakesAGuessedWindowNearToWhatIsInUse) {
+  constexpr uint32_t kOne = Fixed16::kOneRaw;
+  MpWindow window(kSetup);
+  window.on_ack({.in_use = 6, .ece = true});
+  EXPECT_EQ(window.window().raw(), 9 * kOne - kOne / 2);
+  window.on_ack({.in_use = 2, .ece = true});
+  EXPECT_EQ(window.window().raw(), 8 * kOne) << "what is left is no guess";
+  window.recover();
+  EXPECT_EQ(window.window().raw(), 16 * kOne);
+  window.on_ack({.in_use = 4, .ece = true});
+  EXPECT_EQ(window.window().raw(), 6 * kOne - kOne / 2) << "nobody has tried the initial one again";
+  window.reset();
+  window.on_ack({.in_use = 12, .ece = true});
+  EXPECT_EQ(window.window().raw(), 16 * kOne - kOne / 2) << "most of it was in use";
+  window.reset();
+  window.load(Fixed16::from_int(12), Fixed16());
+  window.on_ack({.in_use = 1, .ece = true});
+  EXPECT_EQ(window.window().raw(), 12 * kOne - kOne / 2) << "hardware has used it";
+}
+
 TEST(Window, GrowsOnlyWhereItWasTheLimit) {
   for (const WindowControl which : {WindowControl::kMp, WindowControl::kDctcp, WindowControl::kAimd,
                                     WindowControl::kSwift, WindowControl::kNscc}) {

@@ -197,6 +197,39 @@ TEST(TailProbes, ItsAcknowledgementShowsTheHolesBelow) {
   EXPECT_EQ(s.counters.retransmitted_early, 2u) << "they left long before the probe";
 }
 
+// The first packets of a connection: 50 us is the round trip that it begins with.
+Params first_packets() {
+  Params p = probing();
+  p.initial_window = 16;
+  p.initial_rtt = Duration::us(50);
+  p.adapt_timeout = false;
+  return p;
+}
+
+// How long the sender waits for its fourth packet, which leaves at the time that is given, when the
+// third comes after 200 us with these flags.
+Duration patience_with_the_fourth(Duration leaves, uint8_t flags) {
+  Sender s(first_packets());
+  s.send(3);
+  s.now += leaves;
+  s.send(1);
+  s.now += Duration::us(200) - leaves;
+  s.rtt = Duration::us(200);
+  s.ack(0, 2, flags);
+  s.ack(2, 1, flags);
+  s.ack(3, 0, flags);
+  return s.sender.next_deadline(false) - s.now;
+}
+
+TEST(TailProbes, OfTheFirstPacketsThoseThatLeftTogetherComeTogether) {
+  EXPECT_EQ(patience_with_the_fourth(Duration::ns(0), 0), Duration::us(400)) << "2 SRTT";
+  EXPECT_EQ(patience_with_the_fourth(Duration::us(60), 0), Duration::us(600));
+}
+
+TEST(TailProbes, AQueueThatMarksMayGrowWhileLittleIsKnown) {
+  EXPECT_EQ(patience_with_the_fourth(Duration::us(60), wire::kMpAckEce), Duration::us(1000));
+}
+
 // ---- Send times --------------------------------------------------------------------------------
 
 TEST(SendTimes, NothingSeemsOlderThanItIs) {

@@ -147,6 +147,22 @@ TEST(Restart, SmallMessagesDoNotSlowTheBigOneDown) {
   EXPECT_EQ(s.counters.packets_retransmitted, 0u);
 }
 
+// Of a window of eight, messages of two packets have used two.
+TEST(Growth, AWindowThatWasNotInUseDoesNotOutliveAMark) {
+  Params p = params_with(8);
+  for (const bool limited : {true, false}) {
+    p.limit_growth = limited;
+    Stream s(p);
+    int acked = 0;
+    for (int n = 0; n < 2; ++n) exchange(s, &acked, 2);
+    s.sender.on_backlog(s.now);
+    ASSERT_EQ(s.sends(2), 2);
+    s.pass(Duration::us(10));
+    s.ack(acked + 1, acked, 60'000, wire::kMpAckEce);
+    EXPECT_EQ(s.window_raw(), (limited ? 3 : 8) * kOne - kOne / 2);
+  }
+}
+
 TEST(Growth, NotWhileMoreThanEightPacketsWaitForTheWire) {
   Params p = params_with(32);
   p.window_max = 200;
