@@ -87,6 +87,8 @@ std::vector<Figure> of_applications() {
       {"apps/loss-latency", "Closed loops where a path loses packets",
        ours + "Targets at 5 %: 1.05 of the mean and 1.2 of the 99th percentile without loss.",
        "loops.toml", loss_latency},
+      {"apps/slow-path", "Closed loops where a path is slow or long",
+       ours + "Target: 0.9 of the healthy speed.", "loops.toml", slow_path},
       {"apps/cut-1000", "A path is cut under a thousand closed loops",
        ours + "Targets: no message takes longer than 300 us, and no timeout.", "cut.toml",
        cut_loops},

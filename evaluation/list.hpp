@@ -26,6 +26,7 @@ FigureResult tail_drop(const Figure& figure, const RunOptions& options);
 FigureResult restart(const Figure& figure, const RunOptions& options);
 FigureResult dead_path(const Figure& figure, const RunOptions& options);
 FigureResult loss_latency(const Figure& figure, const RunOptions& options);
+FigureResult slow_path(const Figure& figure, const RunOptions& options);
 FigureResult cut_loops(const Figure& figure, const RunOptions& options);
 FigureResult incast_loops(const Figure& figure, const RunOptions& options);
 FigureResult spurious_copies(const Figure& figure, const RunOptions& options);

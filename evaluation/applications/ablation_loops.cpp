@@ -64,7 +64,7 @@ void add_bad_paths(std::vector<AblationCase>* out) {
                   goodput_gbps,
                   "",
                   {"paths"},
-                  "one seed says little: the newest path of the bank is often the slow one"});
+                  "runs differ by as much: how long it takes until a loop has left the slow path"});
 }
 
 void add_incasts(std::vector<AblationCase>* out) {

@@ -129,8 +129,8 @@ MUTANTS = [
     mutant(
         "late-though-nothing-later-came",
         "stream/recovery_mp.hpp",
-        "      if (!passed || !is_late(sent, after, clock.now)) return;\n",
-        "      if (!is_late(sent, after, clock.now)) return;\n",
+        "      if (passed && is_late(",
+        "      if (is_late(",
         "copies on a clean path",
         SENDER,
         killer="unit",
@@ -165,7 +165,7 @@ MUTANTS = [
     mutant(
         "paths-are-not-recycled",
         "stream/stream_sender_credits.cpp",
-        "  if (vp >= wire::kVirtualPathMin) paths_.on_spare(vp, ece);\n",
+        "  if (ack.vp != 0) paths_.on_spare(ack, srtt());\n",
         "",
         "each message draws its paths anew, a dead one among them",
         SENDER,
@@ -232,7 +232,7 @@ MUTANTS = [
     mutant(
         "slow-path-clocked",
         "stream/stream_sender_credits.cpp",
-        "work && !slow ? recovery_.burst() : 0",
+        "work && !ack.slow ? recovery_.burst() : 0",
         "work ? recovery_.burst() : 0",
         "a slow path is used for ever: packets wait for it in the receiver's window",
         killer="unit",

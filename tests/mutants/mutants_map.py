@@ -8,6 +8,8 @@ from mutants import RECEIVER, SENDER, mutant
 
 MAP = ("stream/stream_sender_map.cpp",)
 
+STRAGGLERS = ["../tests/unit/transport/path/stragglers_test.cpp"]
+
 MUTANTS = [
     mutant(
         "map-one-packet-off",
@@ -135,8 +137,8 @@ MUTANTS = [
     mutant(
         "paths-that-the-window-left-are-kept",
         "stream/stream_sender_credits.cpp",
-        "  if (progress && !slow && (!work || (keep && room))) note_spare(vp, ece);\n",
-        "  if (progress && !slow && (!work || keep)) note_spare(vp, ece);\n",
+        "  if (progress && !ack.slow && (!work || (keep && room))) note_spare(ack);\n",
+        "  if (progress && !ack.slow && (!work || keep)) note_spare(ack);\n",
         "a stream with a backlog comes back to the path that is full",
         killer="unit",
     ),
@@ -170,6 +172,67 @@ MUTANTS = [
         "(stats_.ece_received > 0 ? 5 : 3)",
         "3",
         "needless probes in the first burst of an incast",
+        killer="unit",
+    ),
+    mutant(
+        "stragglers-are-the-newest",
+        "path/path_recycled.hpp",
+        "unmarked_.push_oldest(",
+        "unmarked_.push(",
+        "messages wait for the slowest path, whose acknowledgement comes last",
+        ["../tests/unit/transport/path/path_recycled_test.cpp"],
+        killer="unit",
+    ),
+    mutant(
+        "stragglers-stay",
+        "stream/stream_sender_credits.cpp",
+        "  if (params_.path_probe_per_mille > 0 && paths_.seeks()) round_.explore = true;\n",
+        "",
+        "nothing takes the place of a straggler",
+        killer="unit",
+    ),
+    mutant(
+        "straggler-after-one-packet",
+        "path/stragglers.hpp",
+        "kLate = 3;",
+        "kLate = 1;",
+        "paths that met a queue are left: 64 KB messages beside a slow path are half as fast",
+        STRAGGLERS,
+        killer="unit",
+    ),
+    mutant(
+        "dead-paths-are-explored-for-ever",
+        "path/stragglers.hpp",
+        "    wait_ = std::min(wait_ * 2, kLastWait);\n",
+        "",
+        "where most paths are dead, every eighth round trip meets one",
+        STRAGGLERS,
+        killer="unit",
+    ),
+    mutant(
+        "what-was-found-says-nothing",
+        "path/stragglers.hpp",
+        "      if (!late) wait_ = kFirstWait;\n",
+        "",
+        "a message that has several stragglers keeps the last ones for a thousand round trips",
+        STRAGGLERS,
+        killer="unit",
+    ),
+    mutant(
+        "explorers-are-late-as-others",
+        "stream/recovery_mp.hpp",
+        "clock.long_trip == psn ? std::max(",
+        "false ? std::max(",
+        "each packet that explores a longer path is sent again",
+        SENDER,
+        killer="unit",
+    ),
+    mutant(
+        "probes-forget-what-explores",
+        "stream/stream_sender_timers.cpp",
+        "  if (long_trip_ && !long_trip_->before(una())",
+        "  if (false && !long_trip_->before(una())",
+        "tail probes for packets on longer paths",
         killer="unit",
     ),
 ]

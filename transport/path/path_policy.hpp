@@ -39,8 +39,8 @@ concept HearsRounds = requires(P p, bool congested) {
 };
 
 template <class P>
-concept HearsSpares = requires(P p, uint16_t vp, bool ece) {
-  p.on_spare(vp, ece);
+concept HearsSpares = requires(P p, const PathSample& sample, Duration usual) {
+  p.on_spare(sample, usual);
 };
 template <class P>
 concept Retries = requires(P p, uint16_t avoid, uint32_t attempt, Prng& prng) {
@@ -54,6 +54,10 @@ template <class P>
 concept Explores = requires(P p, Prng& prng) {
   { p.explore(prng) } -> std::same_as<uint16_t>;
 };
+template <class P>
+concept Seeks = requires(P p) {
+  { p.seeks() } -> std::same_as<bool>;
+};
 
 // True if P has none of these names with another signature: such a member would never be called.
 template <class P>
@@ -64,7 +68,8 @@ inline constexpr bool kHearsAsNamed = (HearsAcks<P> || !requires { &P::on_ack; }
                                       (HearsSpares<P> || !requires { &P::on_spare; }) &&
                                       (Retries<P> || !requires { &P::retry; }) &&
                                       (HoldsPaths<P> || !requires { &P::hold; }) &&
-                                      (Explores<P> || !requires { &P::explore; });
+                                      (Explores<P> || !requires { &P::explore; }) &&
+                                      (Seeks<P> || !requires { &P::seeks; });
 
 // A policy is a pure class in a file of its own; each stream has an object of it.
 //
@@ -85,13 +90,16 @@ inline constexpr bool kHearsAsNamed = (HearsAcks<P> || !requires { &P::on_ack; }
 //                        path of no packet. Only a NACK names a path: that of the packet which the
 //                        receiver's window dropped. This packet arrived; the hole before it did not
 //   on_timeout(now)      silence has lasted for a retransmission timeout
-//   on_spare(vp, ece)    an acknowledgement of something new, on a path that is not too slow, finds
+//   on_spare(sample, usual)
+//                        an acknowledgement of something new, on a path that is not too slow, finds
 //                        nothing to send, or credits without a path that wait. In the second case
-//                        its own credit has no path, either
+//                        its own credit has no path, either. `usual` is SRTT, for sample.rtt
 //   retry(avoid, n, prng)
 //                        in place of next(): the path of a packet that was lost on `avoid` (0: not
 //                        known), or is asked for the n-th time in a silence, from 0
 //   explore(prng)        in place of next(): a path of which nothing is known
+//   seeks()              asked at the end of a round trip, after on_round(): whether a packet is to
+//                        explore, beside those that do so by chance
 //   on_round(congested)  a round trip ends; true: half of its acknowledgements or more had a mark
 template <class P>
 concept PathChoice = std::default_initializable<P> && kHearsAsNamed<P> &&

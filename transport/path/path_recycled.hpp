@@ -4,6 +4,10 @@
 // the newest of them that had no mark, else the newest, else a random one: so messages that fit the
 // window, too, keep to paths that work and have room.
 //
+// A straggler (stragglers.hpp) is kept as the oldest one: its acknowledgement comes last, so that
+// it would be the newest. Packets that explore then bring more paths than a message needs, and it
+// is not used again.
+//
 // It has to hold a window's worth: what a message of that size used, the next one finds again. Of
 // paths with a mark it holds few: where all are full, random ones spread the load. (Five flows of
 // 1 MB messages over four paths of 100 Gb/s and 100 us: 161 Gb/s; with a window's worth of them
@@ -19,6 +23,7 @@
 #include "transport/path/path_policy.hpp"
 #include "transport/path/path_stack.hpp"
 #include "transport/path/random_path.hpp"
+#include "transport/path/stragglers.hpp"
 
 namespace mprdma::transport {
 
@@ -30,6 +35,7 @@ class RecycledPaths {
   void hold(uint32_t packets) { unmarked_ = PathStack(packets); }
   void reset(uint16_t /*fixed_vp*/) {
     good_ = {};
+    stragglers_ = {};
     unmarked_.clear();
     marked_.clear();
   }
@@ -37,7 +43,13 @@ class RecycledPaths {
     if (!unmarked_.empty()) return unmarked_.pop();
     return marked_.empty() ? random_path(prng) : marked_.pop();
   }
-  uint16_t explore(Prng& prng) const { return random_path(prng); }
+  uint16_t explore(Prng& prng) {
+    const uint16_t vp = random_path(prng);
+    stragglers_.on_explore(vp);
+    return vp;
+  }
+  bool seeks() { return stragglers_.seeks(); }
+  [[nodiscard]] const Stragglers& stragglers() const { return stragglers_; }
   // The paths on which the last packets arrived, in turn; from the second attempt on random ones,
   // because those may all be the same path of the network.
   uint16_t retry(uint16_t avoid, uint32_t attempt, Prng& prng) {
@@ -53,7 +65,13 @@ class RecycledPaths {
     good_[++newest_ % kGoodMax] = sample.vp;
     turn_ = 0;
   }
-  void on_spare(uint16_t vp, bool ece) { (ece ? marked_ : unmarked_).push(vp); }
+  void on_spare(const PathSample& sample, Duration usual) {
+    const bool straggles = stragglers_.judge(sample.vp, sample.rtt, usual);
+    if (sample.ece) return marked_.push(sample.vp);
+    if (straggles) return unmarked_.push_oldest(sample.vp);
+    unmarked_.push(sample.vp);
+  }
+  void on_round(bool /*congested*/) { stragglers_.on_round(); }
   void on_timeout(Time) { reset(0); }
 
  private:
@@ -62,7 +80,8 @@ class RecycledPaths {
   std::array<uint16_t, kGoodMax> good_{};  // of the last acknowledgements; 0: none
   uint32_t newest_ = 0;                    // in good_, modulo its size
   uint32_t turn_ = 0;                      // taken since the last acknowledgement
-  PathStack unmarked_{1};                  // until hold() says how many packets the stream may have
+  Stragglers stragglers_;
+  PathStack unmarked_{1};  // until hold() says how many packets the stream may have
   PathStack marked_{kMarkedMax};
 };
 

@@ -68,6 +68,12 @@ class BasicPathSelector {
       return p.next(now, prng_);
     });
   }
+  [[nodiscard]] bool seeks() {
+    return hears_ && visit([](auto& p) {
+             if constexpr (Seeks<std::decay_t<decltype(p)>>) return p.seeks();
+             return false;
+           });
+  }
   // The policy by its type; nullptr: it is another one.
   template <class P>
   [[nodiscard]] P* as() {
@@ -84,10 +90,10 @@ class BasicPathSelector {
       if constexpr (HearsAcks<std::decay_t<decltype(p)>>) p.on_ack(sample);
     });
   }
-  void on_spare(uint16_t vp, bool ece) {
+  void on_spare(const PathSample& sample, Duration usual) {
     if (!hears_) return;
-    visit([=](auto& p) {
-      if constexpr (HearsSpares<std::decay_t<decltype(p)>>) p.on_spare(vp, ece);
+    visit([&](auto& p) {
+      if constexpr (HearsSpares<std::decay_t<decltype(p)>>) p.on_spare(sample, usual);
     });
   }
   void on_loss(uint16_t vp) {

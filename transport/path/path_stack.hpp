@@ -28,6 +28,12 @@ class PathStack {
     --count_;
     return vp;
   }
+  // As if it were older than all others; without effect where there is no room.
+  void push_oldest(uint16_t vp) {
+    if (count_ == size()) return;
+    vps_[top_ >= count_ ? top_ - count_ : top_ + size() - count_] = vp;
+    ++count_;
+  }
   void clear() { count_ = 0; }
 
  private:

@@ -44,6 +44,8 @@ struct Delivery {
 struct LossClock {
   Time now = {};
   const RttEstimator* rtt = nullptr;
+  std::optional<Psn> long_trip = {};  // a packet that may take longer than the others
+  Duration long_trip_takes = {};      // at most
 };
 
 // The report that a detector writes its verdicts to. The sender has its own; this one only serves

@@ -6,7 +6,7 @@
 // Over many paths the age that RFC 8985 allows, by the latest round trip, is that of the fastest
 // path, and every packet of a loaded one would be lost [deviation]: here it is the largest round
 // trip of the last 8 to 16, or SRTT + 4 RTTVAR, and in addition a quarter of SRTT, more of it after
-// verdicts that were wrong.
+// verdicts that were wrong. A packet that explores a path may take longer (path/stragglers.hpp).
 #pragma once
 
 #include <algorithm>
@@ -138,13 +138,19 @@ class MpRecovery : public SelectiveRepeat {
   void find_late_firsts(const Scoreboard& board, const LossClock& clock, Report& report) {
     const Duration after = late_after(clock);
     const Psn end = board.nxt();
+    const auto patience = [&](Psn psn) {
+      return clock.long_trip == psn ? std::max(after, clock.long_trip_takes) : after;
+    };
     for (Psn psn = board.next_suspect(board.una(), end); psn.before(end);
          psn = board.next_suspect(psn + 1, end)) {
       if (copies_.has(psn)) continue;
       const Tick sent = times_.of(psn);
       const bool passed = psn.before(first_end_) || (any_arrived_ && sent.before(latest_sent_));
-      if (!passed || !is_late(sent, after, clock.now)) return;
-      report.lose(psn, LossCause::kEarly);
+      if (passed && is_late(sent, patience(psn), clock.now)) {
+        report.lose(psn, LossCause::kEarly);
+      } else if (clock.long_trip != psn) {
+        return;
+      }
     }
   }
   template <class Report>

@@ -140,8 +140,12 @@ StreamSender::AckResult StreamSender::take_ack(Time now, const wire::Packet& ack
   // Behind the timer: what it waits for may be lost, and only a timeout may tell.
   if (sack_valid && ext.nack == wire::NackCode::kSyncTooEarly) defer(now, ack.psn, ext.sack);
   if (sack_valid && ext.nack == wire::NackCode::kBudgetExhausted) take_no_room(ext);
-  grant_credits(now, ack.vp, (ext.flags & wire::kMpAckEce) != 0, any_progress || late.has_value(),
-                lag, has_new);
+  const PathSample sample{.now = now,
+                          .rtt = rtt,
+                          .vp = echoed_vp,
+                          .ece = (ext.flags & wire::kMpAckEce) != 0,
+                          .slow = lag == Lag::kSlow};
+  grant_credits(sample, any_progress || late.has_value(), has_new);
   if (trace_.on()) [[unlikely]] {
     raise(now, TraceKind::window, una());
   }

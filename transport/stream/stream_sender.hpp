@@ -218,14 +218,14 @@ class StreamSender {
   AckResult take_run(Time now, const wire::Packet& ack, bool has_new);
   // stream_sender_steady.cpp
   struct SteadyFacts;
-  void grant_steady(Time now, uint16_t vp, AckClock& clock, bool has_new);
+  void grant_steady(const PathSample& ack, AckClock& clock, bool has_new);
 
   void advance(Time now, Psn aack);
   void process_sack(Psn sack);
   Duration note_delivery(Time now, const wire::MpAckExt& ext);
   void detect(Time now);
   void find_late(Time now);
-  [[nodiscard]] LossClock at(Time now) const { return {now, &rtt_}; }
+  [[nodiscard]] LossClock at(Time now) const { return {now, &rtt_, long_trip_, long_trip_takes_}; }
   // stream_sender_sync.cpp
   void defer(Time now, Psn aack, Psn psn);
   void release_deferred(Time now);
@@ -288,14 +288,15 @@ class StreamSender {
   [[nodiscard]] uint32_t explore_per_mille() const;
   void expect_late_acks(Psn aack, Psn named);
   [[nodiscard]] Lag judge_lag(Psn psn, Psn end) const;
-  void grant_credits(Time now, uint16_t vp, bool ece, bool progress, Lag lag, bool has_new);
+  void grant_credits(const PathSample& ack, bool progress, bool has_new);
   // Whether the path of an acknowledgement goes to the policy in the place of its credit. While
   // credits without a path wait, these leave first: the next packet is to find the path, and behind
   // them it would be too old before its turn.
   [[nodiscard]] bool keeps_path(uint32_t pathless) const {
     return pathless > 0 && paths_.keeps_spares();
   }
-  void note_spare(uint16_t vp, bool ece);
+  void note_spare(const PathSample& ack);
+  void expect_long_trip(Psn psn);
   void on_clocked_backlog(Time now);
   [[nodiscard]] bool restart_due(Time now) const;
   void restart(Time now);
@@ -388,9 +389,13 @@ class StreamSender {
   std::array<uint16_t, kKnownPaths> known_paths_{};  // by PSN, of the newest packets
   Time last_progress_;
   Time paused_until_ = Time::never();
-  bool samples_rtt_ = true;     // the acknowledgement that is being taken gives one
-  bool plain_kind_;             // all parts are those of the mode mp, and there is no trace
-  bool plain_;                  // and the stream is not `asking_`, and has nothing `refused_`
+  bool samples_rtt_ = true;  // the acknowledgement that is being taken gives one
+  bool plain_kind_;          // all parts are those of the mode mp, and there is no trace
+  bool plain_;               // and the stream is not `asking_`, and has nothing `refused_`
+  // The oldest packet that may take longer than the others, because it explores a path or left on a
+  // straggler; or the last one that did.
+  std::optional<Psn> long_trip_;
+  Duration long_trip_takes_ = {};  // at most
   std::optional<Psn> refused_;  // the first packet of a synchronise operation that came too early
   bool asking_ = false;         // after a pause: only the packet that was refused may leave
   StreamStats stats_;           // only its counts; stats() fills in the state

@@ -21,7 +21,9 @@ void StreamSender::begin_instant(Time now) {
   follow_network();
   paths_.on_round();
   gate_.note_orphans(late_.end_round(una()));
-  if (gate_.clocked()) round_.explore = paths_.chance(explore_per_mille());
+  if (!gate_.clocked()) return;
+  round_.explore = paths_.chance(explore_per_mille());
+  if (params_.path_probe_per_mille > 0 && paths_.seeks()) round_.explore = true;
 }
 
 // The window may grow to two bandwidth-delay products of the link and the least round trip, where
@@ -91,18 +93,15 @@ Lag StreamSender::judge_lag(Psn psn, Psn end) const {
   return params_.own_ack_credit && lag > delta * 3 / 4 ? Lag::kLimit : Lag::kSmall;
 }
 
-// Grants the credits of an acknowledgement that echoes `vp`, after the window and the maps were
-// updated.
-void StreamSender::grant_credits(Time now, uint16_t vp, bool ece, bool progress, Lag lag,
-                                 bool has_new) {
+// Grants the credits of an acknowledgement, after the window and the maps were updated.
+void StreamSender::grant_credits(const PathSample& ack, bool progress, bool has_new) {
   if (!gate_.clocked()) return;
-  const bool slow = lag == Lag::kSlow;
   const bool work = has_new || has_due() || early_candidate().any();
   const bool keep = progress && keeps_path(gate_.pathless());
-  const uint16_t own = keep ? uint16_t{0} : vp;
-  const bool room = gate_.on_ack(now, own, facts(), work && !slow ? recovery_.burst() : 0);
-  if (progress && !slow && (!work || (keep && room))) note_spare(vp, ece);
-  if (room && !slow && !work && progress && params_.path_window_reduction) {
+  const uint16_t own = keep ? uint16_t{0} : ack.vp;
+  const bool room = gate_.on_ack(ack.now, own, facts(), work && !ack.slow ? recovery_.burst() : 0);
+  if (progress && !ack.slow && (!work || (keep && room))) note_spare(ack);
+  if (room && !ack.slow && !work && progress && params_.path_window_reduction) {
     window_.on_unused_ack();
     ++stats_.window_reductions;
     ++counters_->window_reductions;
@@ -111,8 +110,8 @@ void StreamSender::grant_credits(Time now, uint16_t vp, bool ece, bool progress,
 }
 
 // The path of an acknowledgement that finds nothing to send, or whose credit does not take it.
-void StreamSender::note_spare(uint16_t vp, bool ece) {
-  if (vp >= wire::kVirtualPathMin) paths_.on_spare(vp, ece);
+void StreamSender::note_spare(const PathSample& ack) {
+  if (ack.vp != 0) paths_.on_spare(ack, srtt());
 }
 
 void StreamSender::on_clocked_backlog(Time now) {
@@ -149,6 +148,15 @@ void StreamSender::count_restart(Time now) {
   }
 }
 
+// The new packet leaves on a path that may be a straggler.
+void StreamSender::expect_long_trip(Psn psn) {
+  const RecycledPaths* const recycled = paths_.as<RecycledPaths>();
+  if (recycled == nullptr || (long_trip_ && board_.outstanding(*long_trip_))) return;
+  long_trip_ = psn;
+  long_trip_takes_ = recycled->stragglers().takes();
+  probe_.patience = std::max(probe_.patience, long_trip_takes_);
+}
+
 // The path of a packet that leaves now.
 uint16_t StreamSender::choose_path(Time now, const Choice& choice) {
   std::optional<uint16_t> granted;
@@ -158,6 +166,7 @@ uint16_t StreamSender::choose_path(Time now, const Choice& choice) {
     if (round_.explore && (granted || paths_.retries()) &&
         !(choice.retransmits() && paths_.retries())) {
       round_.explore = false;
+      if (!choice.retransmits()) expect_long_trip(choice.psn);
       ++stats_.path_probes;
       ++counters_->path_probes;
       ++stats_.random_paths;
@@ -166,8 +175,12 @@ uint16_t StreamSender::choose_path(Time now, const Choice& choice) {
   }
   if (choice.retransmits() && paths_.retries())
     return note_path(path_of_copy(now, choice, granted));
-  if (!granted) stats_.random_paths += gate_.clocked() ? 1 : 0;
-  return note_path(granted ? *granted : paths_.draw(now));
+  if (granted) return note_path(*granted);
+  stats_.random_paths += gate_.clocked() ? 1 : 0;
+  const uint16_t vp = paths_.draw(now);
+  const RecycledPaths* const recycled = paths_.as<RecycledPaths>();
+  if (recycled != nullptr && recycled->stragglers().has(vp)) expect_long_trip(choice.psn);
+  return note_path(vp);
 }
 
 // A copy leaves on another path than the packet that was lost, as far as that is known.

@@ -64,7 +64,7 @@ void StreamSender::take_steady(Time now, const SteadyAck& ack, bool has_new) {
     board_.roll_epoch(now, srtt(), false);
     if (recycled != nullptr) recycled->on_ack({.vp = sample.vp});
     if (clock != nullptr) {
-      grant_steady(now, sample.vp, *clock, has_new);
+      grant_steady({.now = now, .rtt = sample.rtt, .vp = sample.vp}, *clock, has_new);
     } else if (as_before && !grows) {
       left = std::min(left, 1U);
     }
@@ -74,12 +74,12 @@ void StreamSender::take_steady(Time now, const SteadyAck& ack, bool has_new) {
 }
 
 // grant_credits() of one packet.
-inline void StreamSender::grant_steady(Time now, uint16_t vp, AckClock& clock, bool has_new) {
+inline void StreamSender::grant_steady(const PathSample& ack, AckClock& clock, bool has_new) {
   const SteadyFacts facts{*this};
   const bool keep = keeps_path(clock.pathless());
-  const uint16_t own = keep ? uint16_t{0} : vp;
-  const bool room = clock.on_ack(now, own, facts, has_new ? kBurstPackets : 0);
-  if (!has_new || (keep && room)) note_spare(vp, false);
+  const uint16_t own = keep ? uint16_t{0} : ack.vp;
+  const bool room = clock.on_ack(ack.now, own, facts, has_new ? kBurstPackets : 0);
+  if (!has_new || (keep && room)) note_spare(ack);
   if (room && !has_new && params_.path_window_reduction) {
     window_.on_unused_ack();
     ++stats_.window_reductions;

@@ -14,7 +14,10 @@ Duration StreamSender::probe_timeout() const {
   // Everybody may have begun at once, and the first queue be the longest.
   if (!rtt_.measured()) return std::max(params_.probe_floor, params_.initial_rtt * 10);
   const Duration variance = params_.adapt_timeout ? rtt_.with_variance() : Duration::zero();
-  const Duration largest = rtt_.cold() ? first_round_trips() : rtt_.largest() + srtt() / 4;
+  Duration largest = rtt_.cold() ? first_round_trips() : rtt_.largest() + srtt() / 4;
+  if (long_trip_ && !long_trip_->before(una()) && long_trip_->at_or_before(nxt())) {
+    largest = std::max(largest, long_trip_takes_);
+  }
   return std::max({params_.probe_floor, srtt() * 2, variance, largest});
 }
 

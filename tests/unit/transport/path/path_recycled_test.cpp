@@ -15,6 +15,11 @@ using many_paths::params_with;
 using many_paths::Stream;
 
 constexpr Time kNow = Time::from_ns(1'000);
+constexpr Duration kUsual = Duration::us(10);
+
+PathSample spare(int vp, bool ece = false, Duration rtt = kUsual) {
+  return {.now = kNow, .rtt = rtt, .vp = static_cast<uint16_t>(vp), .ece = ece};
+}
 
 Params recycled(uint32_t window) {
   Params p = params_with(window);
@@ -29,7 +34,7 @@ TEST(RecycledPaths, TheNewestUnmarkedFirstThenTheNewest) {
   Prng prng(1);
   for (const auto& [vp, ece] :
        {std::pair{60'000, false}, {60'001, true}, {60'002, false}, {60'003, true}}) {
-    paths.on_spare(static_cast<uint16_t>(vp), ece);
+    paths.on_spare(spare(vp, ece), kUsual);
   }
   for (const uint16_t expected : {60'002, 60'000, 60'003, 60'001}) {
     EXPECT_EQ(paths.next(kNow, prng), expected);
@@ -41,12 +46,38 @@ TEST(RecycledPaths, ItHoldsTheNewestOfAWindowAndFewThatAreFull) {
   paths.hold(100);
   paths.reset(0);
   Prng prng(1);
-  for (int i = 0; i < 350; ++i) paths.on_spare(static_cast<uint16_t>(60'000 + i), i % 2 == 0);
+  for (int i = 0; i < 350; ++i) paths.on_spare(spare(60'000 + i, i % 2 == 0), kUsual);
   for (int i = 349; i > 149; i -= 2) EXPECT_EQ(paths.next(kNow, prng), 60'000 + i);
   for (int i = 348; i > 316; i -= 2)
     EXPECT_EQ(paths.next(kNow, prng), 60'000 + i) << "few of these";
   Prng same = prng;
   EXPECT_EQ(paths.next(kNow, prng), random_path(same)) << "older ones are gone";
+}
+
+TEST(RecycledPaths, AStragglerIsTheOldest) {
+  RecycledPaths paths;
+  paths.hold(3);
+  paths.reset(0);
+  Prng prng(1);
+  constexpr uint16_t kStraggler = 60'002;
+  for (const bool third : {false, false, true}) {
+    for (const uint16_t vp : {60'000, 60'001}) paths.on_spare(spare(vp), kUsual);
+    paths.on_spare(spare(kStraggler, false, kUsual * 2), kUsual);
+    if (third) {
+      EXPECT_EQ(paths.next(kNow, prng), 60'001);
+      EXPECT_EQ(paths.next(kNow, prng), 60'000);
+      EXPECT_EQ(paths.next(kNow, prng), kStraggler) << "a random one may be dead";
+    } else {
+      EXPECT_EQ(paths.next(kNow, prng), kStraggler) << "it may have met a queue";
+      EXPECT_EQ(paths.next(kNow, prng), 60'001);
+      EXPECT_EQ(paths.next(kNow, prng), 60'000);
+    }
+  }
+  for (const uint16_t vp : {60'000, 60'001, 60'003}) paths.on_spare(spare(vp), kUsual);
+  paths.on_spare(spare(kStraggler, false, kUsual * 2), kUsual);
+  for (const uint16_t vp : {60'003, 60'001, 60'000}) EXPECT_EQ(paths.next(kNow, prng), vp);
+  Prng same = prng;
+  EXPECT_EQ(paths.next(kNow, prng), random_path(same)) << "there was no room for it";
 }
 
 TEST(RecycledPaths, ACopyAvoidsThePathOfTheLoss) {
@@ -99,6 +130,37 @@ TEST(RecycledPaths, AnAcknowledgementIsFollowedThoughTheWindowHasRoom) {
   EXPECT_EQ(s.window(), 16u);
 }
 
+// The path of a slow link has no mark and no loss; that its packets take long is all that tells.
+TEST(RecycledPaths, MessagesLeaveAStraggler) {
+  constexpr size_t kPackets = 4;
+  Params p = recycled(16);
+  p.path_probe_per_mille = 1;
+  p.path_probe_interval = Duration::zero();
+  Stream s(p);
+  std::vector<uint16_t> used = s.send(kPackets);
+  const uint16_t slow = used[1];
+  int next = 0;
+  int still_used = 0;
+  for (int message = 0; message < 100; ++message) {
+    std::stable_partition(used.begin(), used.end(), [=](uint16_t vp) { return vp != slow; });
+    s.backlog = false;
+    s.pass(Duration::us(10));
+    for (const uint16_t vp : used) {
+      if (vp == slow) s.pass(Duration::us(20));
+      s.echo_age = Duration::us(vp == slow ? 30 : 10);
+      s.ack(next + 1, next, vp);
+      ++next;
+    }
+    s.backlog = true;
+    s.sender.on_backlog(s.now);
+    used = s.send(kPackets);
+    ASSERT_EQ(used.size(), kPackets);
+    if (std::find(used.begin(), used.end(), slow) != used.end()) still_used = message;
+  }
+  EXPECT_GE(still_used, 2) << "three packets late";
+  EXPECT_LE(still_used, 10);
+}
+
 // A mark takes the room of the packet, and its path with it.
 TEST(RecycledPaths, WhatTheWindowTakesByFallingIsNotFollowed) {
   Params p = recycled(16);
@@ -124,6 +186,43 @@ TEST(RecycledPaths, ACopyDoesNotTakeTheCreditOfThePathWhereItWasLost) {
   EXPECT_NE(copy[0], dead);
 }
 
+// A packet on an unknown path may take as long as stragglers do; the others are late after 10 us
+// and a quarter.
+TEST(RecycledPaths, APacketThatExploresIsGivenTheTimeOfAStraggler) {
+  Params p = recycled(8);
+  p.loss_by_time = p.tail_probe = true;
+  p.path_probe_per_mille = 1000;
+  p.path_probe_interval = Duration::zero();
+  Stream s(p);
+  int next = 0;
+  const auto exchange = [&](Duration took) {
+    s.send(1);
+    s.pass(took);
+    s.echo_age = took;
+    s.backlog = false;
+    s.ack(next + 1, next, took > kUsual ? 60'001 : 60'000);
+    s.backlog = true;
+    s.sender.on_backlog(s.now);
+    ++next;
+  };
+  for (int i = 0; i < 20; ++i) exchange(kUsual);
+  for (int i = 0; i < 3; ++i) exchange(kUsual * 8);
+  for (int i = 0; i < 40; ++i) exchange(kUsual);  // longer than the detector remembers
+  const uint64_t explored = s.counters.path_probes;
+  ASSERT_EQ(s.sends(1), 1);
+  ASSERT_EQ(s.counters.path_probes, explored + 1);
+  EXPECT_GT(s.sender.next_deadline(false) - s.now, kUsual * 4) << "a tail probe waits as well";
+  ASSERT_EQ(s.sends(3), 3);
+  s.pass(kUsual);
+  s.ack(next, next + 3);
+  s.pass(kUsual / 2);
+  s.sender.on_deadline(s.now);
+  EXPECT_EQ(s.counters.retransmitted_early, 2u) << "those that do not explore";
+  s.pass(kUsual * 8);
+  s.sender.on_deadline(s.now);
+  EXPECT_EQ(s.counters.retransmitted_early, 3u);
+}
+
 // A packet that the receiver's window dropped has arrived, so its path works.
 TEST(RecycledPaths, ACopyOfWhatTheReceiversWindowDroppedKeepsToThePath) {
   Params p = recycled(4);
@@ -142,7 +241,7 @@ TEST(RecycledPaths, ATimeoutForgetsThem) {
   RecycledPaths paths;
   paths.reset(0);
   Prng prng(1);
-  paths.on_spare(60'000, false);
+  paths.on_spare(spare(60'000), kUsual);
   paths.on_timeout(kNow);
   Prng same(1);
   EXPECT_EQ(paths.next(kNow, prng), random_path(same));
