@@ -105,7 +105,7 @@ class MpWindow : public AlgorithmDefaults {
   // The network says that what is in use is too much; what is not was never tried. Half as much
   // again stays, for messages that differ: without it, 64 loops of 16 KB that pause for 400 us have
   // a 99th percentile of 68 us in place of 25, and with three times as much no incast is shorter. A
-  // window that has grown beyond the initial one was in use.
+  // window above the initial one has grown, so it was in use.
   void judge_guess(uint32_t in_use) {
     guessed_ = false;
     if (window_ > initial_ || in_use >= (window_ + owed_).floor()) return;

@@ -1,4 +1,4 @@
-// Closed loops where one path is slow, or long, but loses and marks nothing, relative to the same
+// Closed loops where one path is slow, or long, but loses nothing, relative to the same
 // loops on healthy paths. The loops leave it path by path.
 #include <fmt/format.h>
 
@@ -94,7 +94,7 @@ FigureResult slow_path(const Figure& figure, const RunOptions& options) {
   out.deviations = describe_deviations("No paper has this figure: every target is ours.", first);
   out.setup = fmt::format(
       "Connections of their own hosts, messages one after the other; the last of four paths is "
-      "slow, or long, in both directions, and its queue stays too short for a mark; {}; {} seeds",
+      "slow, or long, in both directions; {}; {} seeds",
       describe(first, first.paths[0]), seeds);
   out.seen = "Closed loops leave a path that takes longer than the others";
   return out;

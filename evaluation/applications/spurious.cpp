@@ -79,9 +79,10 @@ void claim_incasts(const Batch& batch, FigureResult* out) {
     if (i + 1 < kIncastBytes.size()) {
       out->claim(id, what, "<= 0", most, 0, "");
     } else {
-      out->explain(id, what, "<= 0", most, 0, "",
-                   "the first burst of 4 MB takes 800 us, and who has no sample of the round trip "
-                   "asks after 500");
+      out->explain(
+          id, what, "<= 0", most, 0, "",
+          "the first burst of 4 MB takes 800 us, and a sender without a sample of the round "
+          "trip asks after 500 us");
     }
   }
 }

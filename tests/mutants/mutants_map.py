@@ -203,7 +203,7 @@ MUTANTS = [
     mutant(
         "dead-paths-are-explored-for-ever",
         "path/stragglers.hpp",
-        "    wait_ = std::min(wait_ * 2, kLastWait);\n",
+        "      wait_ = std::min(wait_ * 2, kLastWait);\n",
         "",
         "where most paths are dead, every eighth round trip meets one",
         STRAGGLERS,
@@ -230,8 +230,8 @@ MUTANTS = [
     mutant(
         "probes-forget-what-explores",
         "stream/stream_sender_timers.cpp",
-        "  if (long_trip_ && !long_trip_->before(una())",
-        "  if (false && !long_trip_->before(una())",
+        "  return std::max(usual, long_trip_takes_);\n",
+        "  return usual;\n",
         "tail probes for packets on longer paths",
         killer="unit",
     ),

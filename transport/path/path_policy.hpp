@@ -55,7 +55,7 @@ concept Explores = requires(P p, Prng& prng) {
   { p.explore(prng) } -> std::same_as<uint16_t>;
 };
 template <class P>
-concept Seeks = requires(P p) {
+concept Seeks = requires(const P p) {
   { p.seeks() } -> std::same_as<bool>;
 };
 
@@ -93,13 +93,16 @@ inline constexpr bool kHearsAsNamed = (HearsAcks<P> || !requires { &P::on_ack; }
 //   on_spare(sample, usual)
 //                        an acknowledgement of something new, on a path that is not too slow, finds
 //                        nothing to send, or credits without a path that wait. In the second case
-//                        its own credit has no path, either. `usual` is SRTT, for sample.rtt
+//                        its own credit has no path, either. `usual`: SRTT, to compare sample.rtt
+//                        with
 //   retry(avoid, n, prng)
 //                        in place of next(): the path of a packet that was lost on `avoid` (0: not
 //                        known), or is asked for the n-th time in a silence, from 0
 //   explore(prng)        in place of next(): a path of which nothing is known
-//   seeks()              asked at the end of a round trip, after on_round(): whether a packet is to
-//                        explore, beside those that do so by chance
+//   seeks()              asked at the end of each round trip, after on_round(), where packets
+//   explore
+//                        at all (kClocked, and path_probe_per_mille > 0): whether the next one is
+//                        to explore, whatever chance says
 //   on_round(congested)  a round trip ends; true: half of its acknowledgements or more had a mark
 template <class P>
 concept PathChoice = std::default_initializable<P> && kHearsAsNamed<P> &&

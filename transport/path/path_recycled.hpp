@@ -48,7 +48,7 @@ class RecycledPaths {
     stragglers_.on_explore(vp);
     return vp;
   }
-  bool seeks() { return stragglers_.seeks(); }
+  [[nodiscard]] bool seeks() const { return stragglers_.seeks(); }
   [[nodiscard]] const Stragglers& stragglers() const { return stragglers_; }
   // The paths on which the last packets arrived, in turn; from the second attempt on random ones,
   // because those may all be the same path of the network.

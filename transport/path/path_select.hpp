@@ -69,10 +69,10 @@ class BasicPathSelector {
     });
   }
   [[nodiscard]] bool seeks() {
-    return hears_ && visit([](auto& p) {
-             if constexpr (Seeks<std::decay_t<decltype(p)>>) return p.seeks();
-             return false;
-           });
+    return visit([](const auto& p) {
+      if constexpr (Seeks<std::decay_t<decltype(p)>>) return p.seeks();
+      return false;
+    });
   }
   // The policy by its type; nullptr: it is another one.
   template <class P>

@@ -1,10 +1,11 @@
 // Which of the paths in use are stragglers, though nothing on them is marked or lost, and when to
 // look for others [deviation].
 //
-// A path is a straggler if each of the last three packets on it took a quarter longer than SRTT:
-// one or two of them may have met a queue, or a host that was doing something else. While a
-// straggler is in use, a packet explores in every eighth round trip, and each time the next one
-// waits for twice as long, until it finds a path that is none: most paths may be dead.
+// A path is a straggler if each of the last three packets on it, of those with a sample, took more
+// than a quarter longer than SRTT: one or two of them may have met a queue, or a host that was
+// doing something else. While a straggler is in use, a packet explores in every eighth round trip,
+// and each time the next one waits for twice as long, until one finds a path that is none: most may
+// be dead. Two late paths with the same last bits hide each other: the table is small.
 #pragma once
 
 #include <algorithm>
@@ -47,21 +48,25 @@ class Stragglers {
   }
   // A packet explores `vp`.
   void on_explore(uint16_t vp) {
+    if (seeks()) {
+      rounds_ = used_until_ = 0;
+      wait_ = std::min(wait_ * 2, kLastWait);
+    }
     explored_ = vp;
     takes_ = takes_ - takes_ / kFadingPaths;
   }
-  // What a packet may take that explores, or leaves on a straggler that was not used for long:
-  // twice as long as stragglers do, because the way there and the way back may both be the longer
-  // one. Zero: there were none.
+  // What a packet may take that explores, or leaves on a straggler: twice as long as they do,
+  // because the way there and the way back may both be the longer one. Zero: there were none.
   [[nodiscard]] Duration takes() const { return takes_; }
-  void on_round() { ++rounds_; }
-  // True, once: a packet should explore a path.
-  bool seeks() {
-    if (rounds_ >= used_until_ || rounds_ < wait_) return false;
-    rounds_ = used_until_ = 0;
-    wait_ = std::min(wait_ * 2, kLastWait);
-    return true;
+  void on_round() {
+    if (rounds_ < std::max(used_until_, wait_)) ++rounds_;
   }
+  // True until a packet explores.
+  [[nodiscard]] bool seeks() const { return rounds_ >= wait_ && rounds_ < used_until_; }
+
+  // Round trips that takes() has at most: a host that stops makes stragglers, too, and tells
+  // nothing of paths.
+  static constexpr int64_t kTakesMax = 8;
 
  private:
   struct Suspect {
@@ -74,16 +79,15 @@ class Stragglers {
   static constexpr uint32_t kLastWait = 1024;
   // A straggler that was acknowledged so many round trips ago is not in use any more.
   static constexpr uint32_t kInUse = 4;
-  // In round trips: a host that stops makes stragglers, too, and tells nothing of paths.
-  static constexpr int64_t kTakesMax = 8;
   static constexpr int64_t kFadingPaths = 32;
 
   std::array<Suspect, kSuspects> suspects_{};  // by the last bits of the path
   uint32_t rounds_ = 0;                        // since a packet was to explore
   uint32_t used_until_ = 0;                    // rounds_ at which no straggler is in use any more
   uint32_t wait_ = kFirstWait;
-  Duration takes_ = {};    // by the slowest straggler, faded
   uint16_t explored_ = 0;  // and not acknowledged yet; 0: none
+  Duration takes_ = {};    // by the slowest straggler, faded
 };
+static_assert(sizeof(Stragglers) == 152);  // docs/algorithms.md
 
 }  // namespace mprdma::transport

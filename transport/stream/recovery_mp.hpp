@@ -98,7 +98,7 @@ class MpRecovery : public SelectiveRepeat {
     if (copies_.any() && any_arrived_) find_late_copies(board, clock, report);
   }
   [[nodiscard]] bool has_copies() const { return copies_.any(); }
-  // True if a packet has arrived that left within `grain` of the last new one. Nothing was
+  // True if a packet has arrived that left at most `grain` before the last new one. Nothing was
   // outstanding before `began`, which was noted.
   [[nodiscard]] bool end_arrives(Psn una, Psn began, Duration grain) const {
     if (any_arrived_ && times_.last().since(latest_sent_) <= grain) return true;

@@ -271,7 +271,7 @@ void StreamSender::detect(Time now) {
     recovery_.on_ack(board_, report);
     find_late(now);
   }
-  if (board_.marked()) probe_.patience = probe_timeout();
+  if (board_.marked()) probe_.patience = patience();
 }
 
 void StreamSender::find_late(Time now) {
@@ -376,7 +376,7 @@ uint16_t StreamSender::on_sent(Time now, const Choice& choice, bool starts_sync)
       board_.begin_epoch(now);
       recovery_.on_begin(una());
       use_.began = una();
-      probe_ = {.patience = probe_timeout()};
+      probe_ = {.patience = patience()};
       rto_.end_backoff();
     }
     recovery_.on_sent(now, nxt(), srtt());
@@ -401,6 +401,7 @@ uint16_t StreamSender::on_sent(Time now, const Choice& choice, bool starts_sync)
     if (const auto cause = recovery_.on_retransmit(choice.psn)) tell_lost(now, choice.psn, *cause);
   }
   board_.retransmit(choice.psn);
+  if (long_trip_ == choice.psn) long_trip_.reset();
   recovery_.on_copy(now, choice.psn, srtt());
   note_path_of(choice.psn, vp);
   undo_.forget(choice.psn);
@@ -473,6 +474,7 @@ void StreamSender::on_timeout(Time now) {
   rto_.back_off();
   rto_.restart(now);
   probe_.rounds = kProbeRounds;
+  long_trip_.reset();
   last_congestion_ = now;
   if (!undo_.open()) undo_.begin(window_, nxt(), params_.adapt_timeout && recovery_.exact());
   // The window shrinks once for each silence: with many dead paths the next timeouts try other

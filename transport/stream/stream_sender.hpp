@@ -259,11 +259,11 @@ class StreamSender {
   void expire_late(Time now);
   void begin_probe(Time now);
   void end_pause(Time now);
-  // Packets since nothing was outstanding: more have not been in flight. The largest number: too
-  // many to count by PSNs.
+  // Packets since nothing was outstanding: more have not been in flight. Where they are too many to
+  // count by PSNs, it is the largest number, or what is outstanding.
   [[nodiscard]] uint32_t in_use() const {
     const int32_t sent = use_.began.distance_to(nxt());
-    return sent < 0 ? UINT32_MAX : static_cast<uint32_t>(sent);
+    return sent < 0 ? UINT32_MAX : std::max(static_cast<uint32_t>(sent), board_.span());
   }
   void set_asking(bool asking) {
     asking_ = asking;
@@ -331,6 +331,7 @@ class StreamSender {
   }
   [[nodiscard]] Duration rto() const { return rto_.timeout(params_, rtt_); }
   [[nodiscard]] Duration probe_timeout() const;
+  [[nodiscard]] Duration patience() const;
   [[nodiscard]] Duration first_round_trips() const;
 
   // The limit that keeps the stream from sending more, because only a window in use may grow.

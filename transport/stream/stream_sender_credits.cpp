@@ -148,12 +148,15 @@ void StreamSender::count_restart(Time now) {
   }
 }
 
-// The new packet leaves on a path that may be a straggler.
+// The new packet leaves on a path that may be a straggler. A tail probe has to come before the
+// timeout.
 void StreamSender::expect_long_trip(Psn psn) {
   const RecycledPaths* const recycled = paths_.as<RecycledPaths>();
-  if (recycled == nullptr || (long_trip_ && board_.outstanding(*long_trip_))) return;
+  if (recycled == nullptr) return;
+  if (long_trip_ && board_.outstanding(*long_trip_) && !board_.arrived(*long_trip_)) return;
   long_trip_ = psn;
-  long_trip_takes_ = recycled->stragglers().takes();
+  long_trip_takes_ =
+      std::min({recycled->stragglers().takes(), srtt() * Stragglers::kTakesMax, base_rto() / 2});
   probe_.patience = std::max(probe_.patience, long_trip_takes_);
 }
 
@@ -166,7 +169,7 @@ uint16_t StreamSender::choose_path(Time now, const Choice& choice) {
     if (round_.explore && (granted || paths_.retries()) &&
         !(choice.retransmits() && paths_.retries())) {
       round_.explore = false;
-      if (!choice.retransmits()) expect_long_trip(choice.psn);
+      expect_long_trip(choice.psn);
       ++stats_.path_probes;
       ++counters_->path_probes;
       ++stats_.random_paths;

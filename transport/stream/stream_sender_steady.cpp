@@ -33,7 +33,7 @@ uint16_t StreamSender::send_steady(Time now) {
     board_.begin_epoch(now);
     recovery_.on_begin(una());
     use_.began = una();
-    probe_ = {.patience = probe_timeout()};
+    probe_ = {.patience = patience()};
   }
   recovery_.mp()->on_sent(now, nxt(), srtt());
   note_path_of(nxt(), vp);

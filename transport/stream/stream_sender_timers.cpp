@@ -14,11 +14,16 @@ Duration StreamSender::probe_timeout() const {
   // Everybody may have begun at once, and the first queue be the longest.
   if (!rtt_.measured()) return std::max(params_.probe_floor, params_.initial_rtt * 10);
   const Duration variance = params_.adapt_timeout ? rtt_.with_variance() : Duration::zero();
-  Duration largest = rtt_.cold() ? first_round_trips() : rtt_.largest() + srtt() / 4;
-  if (long_trip_ && !long_trip_->before(una()) && long_trip_->at_or_before(nxt())) {
-    largest = std::max(largest, long_trip_takes_);
-  }
+  const Duration largest = rtt_.cold() ? first_round_trips() : rtt_.largest() + srtt() / 4;
   return std::max({params_.probe_floor, srtt() * 2, variance, largest});
+}
+
+// The silence before the first tail probe.
+Duration StreamSender::patience() const {
+  const Duration usual = probe_timeout();
+  if (!long_trip_ || long_trip_->before(una()) || long_trip_->after(nxt())) return usual;
+  if (long_trip_->before(nxt()) && board_.arrived(*long_trip_)) return usual;
+  return std::max(usual, long_trip_takes_);
 }
 
 // While little is known: what may have to be waited for. Packets of one burst come soon after each
@@ -86,8 +91,8 @@ void StreamSender::expire_late(Time now) {
 void StreamSender::begin_probe(Time now) {
   ++probe_.rounds;
   probe_.due = probe_.rounds == 1 ? 1 : 2;
-  probe_.patience = probe_timeout();
-  Duration interval = probe_.patience;
+  Duration interval = probe_timeout();
+  probe_.patience = interval;
   uint32_t same = 4;  // rounds with this interval
   // Where no round trip is known yet, the first queue has had its time: the paths are probably
   // dead.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <deque>
 #include <vector>
 
 #include "tests/unit/transport/stream/many_path_sender.hpp"
@@ -131,7 +132,7 @@ TEST(RecycledPaths, AnAcknowledgementIsFollowedThoughTheWindowHasRoom) {
 }
 
 // The path of a slow link has no mark and no loss; that its packets take long is all that tells.
-TEST(RecycledPaths, MessagesLeaveAStraggler) {
+void leave_a_straggler(Duration pause) {
   constexpr size_t kPackets = 4;
   Params p = recycled(16);
   p.path_probe_per_mille = 1;
@@ -151,6 +152,7 @@ TEST(RecycledPaths, MessagesLeaveAStraggler) {
       s.ack(next + 1, next, vp);
       ++next;
     }
+    s.pass(pause);
     s.backlog = true;
     s.sender.on_backlog(s.now);
     used = s.send(kPackets);
@@ -159,6 +161,38 @@ TEST(RecycledPaths, MessagesLeaveAStraggler) {
   }
   EXPECT_GE(still_used, 2) << "three packets late";
   EXPECT_LE(still_used, 10);
+}
+
+TEST(RecycledPaths, MessagesLeaveAStraggler) {
+  leave_a_straggler(Duration::zero());
+}
+
+// Two round trips end in each message then, the first of them when nothing may leave.
+TEST(RecycledPaths, MessagesWithPausesLeaveAStraggler) {
+  leave_a_straggler(kUsual * 3);
+}
+
+// Against a list, over the end of the ring.
+TEST(PathStack, TheNewestAreTakenAndTheOldestGo) {
+  constexpr uint32_t kMost = 5;
+  PathStack stack(kMost);
+  std::deque<uint16_t> model;
+  Prng prng(3);
+  for (uint16_t vp = 1; vp < 3000; ++vp) {
+    const uint32_t what = prng.below(3);
+    if (what == 0 && !model.empty()) {
+      ASSERT_EQ(stack.pop(), model.back());
+      model.pop_back();
+    } else if (what == 1) {
+      stack.push(vp);
+      model.push_back(vp);
+      if (model.size() > kMost) model.pop_front();
+    } else {
+      stack.push_oldest(vp);
+      if (model.size() < kMost) model.push_front(vp);
+    }
+    ASSERT_EQ(stack.empty(), model.empty());
+  }
 }
 
 // A mark takes the room of the packet, and its path with it.
