@@ -235,4 +235,13 @@ MUTANTS = [
         "tail probes for packets on longer paths",
         killer="unit",
     ),
+    mutant(
+        "late-paths-hide-each-other",
+        "path/stragglers.hpp",
+        "++suspect.others < kOthersMax) return false;",
+        "false) return false;",
+        "who has two stragglers with the same last bits keeps both",
+        STRAGGLERS,
+        killer="unit",
+    ),
 ]

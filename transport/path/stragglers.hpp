@@ -5,7 +5,7 @@
 // than a quarter longer than SRTT: one or two of them may have met a queue, or a host that was
 // doing something else. While a straggler is in use, a packet explores in every eighth round trip,
 // and each time the next one waits for twice as long, until one finds a path that is none: most may
-// be dead. Two late paths with the same last bits hide each other: the table is small.
+// be dead.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +33,13 @@ class Stragglers {
       if (known) suspect = {};
       return false;
     }
-    if (!known) suspect = {.vp = vp};
+    if (!known) {
+      // The place is that of another path, which is under suspicion. It is free once that one is a
+      // straggler, which is used last from now on, or does not come back.
+      if (suspect.late > 0 && suspect.late < kLate && ++suspect.others < kOthersMax) return false;
+      suspect = {.vp = vp};
+    }
+    suspect.others = 0;
     if (suspect.late < kLate) ++suspect.late;
     const bool straggles = suspect.late == kLate;
     if (straggles) {
@@ -70,11 +76,13 @@ class Stragglers {
 
  private:
   struct Suspect {
-    uint16_t vp = 0;   // 0: none
-    uint8_t late = 0;  // packets in a row
+    uint16_t vp = 0;     // 0: none
+    uint8_t late = 0;    // packets in a row
+    uint8_t others = 0;  // late packets on other paths with this place since
   };
   static constexpr uint32_t kSuspects = 32;
   static constexpr uint8_t kLate = 3;
+  static constexpr uint8_t kOthersMax = 8;
   static constexpr uint32_t kFirstWait = 8;  // round trips
   static constexpr uint32_t kLastWait = 1024;
   // A straggler that was acknowledged so many round trips ago is not in use any more.
