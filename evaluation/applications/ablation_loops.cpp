@@ -54,10 +54,8 @@ void add_bad_paths(std::vector<AblationCase>* out) {
   out->push_back({kDead1m.id, kDead1m.text, large, per_needless, "", {"ack-map"}});
   out->push_back(
       {kLossy.id, kLossy.text, with_loss("loops.toml", kLossy, 50'000), per_p99, "", {"late"}});
-  Scenario slow = load("loops.toml",
-                       {"topology.servers=5", "flow[0].from=\"a1..a5\"", "flow[0].to=\"b1..b5\""});
-  switchsim::LinkConfig& link = slow.topology.links[slow.link("path4")];
-  link.ab.rate = link.ba.rate = switchsim::LinkRate::gbps(1);
+  Scenario slow = load("loops.toml", loops_of(5));
+  slow_down(&slow, "path4", 1);
   out->push_back({"slow",
                   "five loops of 8 KB, one path at 1 Gb/s: goodput",
                   slow,
@@ -88,8 +86,7 @@ void add_incasts(std::vector<AblationCase>* out) {
 
 void add_healthy(std::vector<AblationCase>* out) {
   const Scenario healthy =
-      load("loops.toml", {"topology.servers=64", "flow[0].from=\"a1..a64\"",
-                          "flow[0].to=\"b1..b64\"", "duration_us=4000", "warm_up_us=1000"});
+      load("loops.toml", loops_of(64, {"duration_us=4000", "warm_up_us=1000"}));
   out->push_back({"healthy",
                   "64 loops of 8 KB over four paths: goodput",
                   healthy,
@@ -104,8 +101,7 @@ void add_healthy(std::vector<AblationCase>* out) {
                   {"follow"}});
   out->push_back({"cut",
                   "a path is cut under 250 loops of 1 KB: 1 / longest",
-                  load("cut.toml", {"duration_us=8000", "topology.servers=250",
-                                    "flow[0].from=\"a1..a250\"", "flow[0].to=\"b1..b250\""}),
+                  load("cut.toml", loops_of(250, {"duration_us=8000"})),
                   per_longest,
                   "",
                   {"probe"}});

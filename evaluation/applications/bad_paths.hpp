@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "evaluation/batch.hpp"
 
@@ -38,6 +40,21 @@ inline switchsim::Scenario with_loss(const std::string& file, const Loop& loop, 
     link.ab.loss_ppm = link.ba.loss_ppm = loss_ppm;
   }
   return scenario;
+}
+
+// The settings of so many loops, each between two hosts of its own, and `others`.
+inline std::vector<std::string> loops_of(uint32_t pairs, std::vector<std::string> others = {}) {
+  const std::string n = std::to_string(pairs);
+  others.push_back("topology.servers=" + n);
+  others.push_back("flow[0].from=\"a1..a" + n + "\"");
+  others.push_back("flow[0].to=\"b1..b" + n + "\"");
+  return others;
+}
+
+// A path gets this rate in both directions.
+inline void slow_down(switchsim::Scenario* scenario, const char* path, uint32_t gbps) {
+  switchsim::LinkConfig& link = scenario->topology.links[scenario->link(path)];
+  link.ab.rate = link.ba.rate = switchsim::LinkRate::gbps(gbps);
 }
 
 // A path becomes longer, there and back together.

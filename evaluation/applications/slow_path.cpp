@@ -1,5 +1,5 @@
-// Closed loops where one path is slow, or long, but loses nothing, relative to the same
-// loops on healthy paths. The loops leave it path by path.
+// Closed loops where one path of the network is slow, or long, but loses nothing, relative to the
+// same loops on healthy paths.
 #include <fmt/format.h>
 
 #include <array>
@@ -38,15 +38,12 @@ constexpr std::array<Case, 7> kCases = {{
     {"16k-longer-40", "16 KB, one path 40 us longer", 10, 16'384, 1, 0, 40},
 }};
 
-Scenario loops_of(const std::string& file, const Case& c, bool healthy) {
-  Scenario scenario = load(file, {fmt::format("topology.servers={}", c.loops),
-                                  fmt::format("flow[0].from=\"a1..a{}\"", c.loops),
-                                  fmt::format("flow[0].to=\"b1..b{}\"", c.loops),
-                                  fmt::format("flow[0].message_bytes={}", c.bytes),
-                                  fmt::format("flow[0].post_depth={}", c.depth)});
+Scenario scenario_of(const std::string& file, const Case& c, bool healthy) {
+  Scenario scenario =
+      load(file, loops_of(c.loops, {fmt::format("flow[0].message_bytes={}", c.bytes),
+                                    fmt::format("flow[0].post_depth={}", c.depth)}));
   if (healthy) return scenario;
-  switchsim::LinkConfig& link = scenario.topology.links[scenario.link(kBadPath)];
-  if (c.gbps > 0) link.ab.rate = link.ba.rate = switchsim::LinkRate::gbps(c.gbps);
+  if (c.gbps > 0) slow_down(&scenario, kBadPath, c.gbps);
   if (c.longer_us > 0) lengthen(&scenario, kBadPath, c.longer_us);
   return scenario;
 }
@@ -59,7 +56,7 @@ FigureResult slow_path(const Figure& figure, const RunOptions& options) {
   const uint32_t seeds = options.ci() ? 1 : 10;
   for (const Case& c : kCases) {
     for (const bool healthy : {true, false}) {
-      batch.add(loops_of(figure.scenario, c, healthy), seeds);
+      batch.add(scenario_of(figure.scenario, c, healthy), seeds);
     }
   }
   batch.run();

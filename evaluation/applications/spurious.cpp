@@ -27,8 +27,7 @@ double copies_per_100000(const Result& result) {
 
 // Ten closed loops, for which the last path is `longer_us` longer, there and back together.
 Scenario unequal_paths(uint32_t longer_us) {
-  Scenario scenario = load("loops.toml", {"topology.servers=10", "flow[0].from=\"a1..a10\"",
-                                          "flow[0].to=\"b1..b10\"", "flow[0].message_bytes=16384"});
+  Scenario scenario = load("loops.toml", loops_of(10, {"flow[0].message_bytes=16384"}));
   lengthen(&scenario, "path4", longer_us);
   return scenario;
 }
@@ -100,9 +99,7 @@ FigureResult spurious_copies(const Figure& figure, const RunOptions& options) {
                     "topology.queue_bytes=\"unlimited\"", "duration_us=4000", "warm_up_us=0"}),
               seeds);
   }
-  batch.add(load("loops.toml", {"topology.servers=64", "flow[0].from=\"a1..a64\"",
-                                "flow[0].to=\"b1..b64\"", "duration_us=8000"}),
-            seeds);
+  batch.add(load("loops.toml", loops_of(64, {"duration_us=8000"})), seeds);
   for (const uint32_t longer : kLonger) batch.add(unequal_paths(longer), seeds);
   for (const Loop& loop : kDead) {
     for (const bool maps : {true, false}) batch.add(beside_dead_path(loop, maps), seeds);

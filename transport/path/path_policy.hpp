@@ -93,16 +93,13 @@ inline constexpr bool kHearsAsNamed = (HearsAcks<P> || !requires { &P::on_ack; }
 //   on_spare(sample, usual)
 //                        an acknowledgement of something new, on a path that is not too slow, finds
 //                        nothing to send, or credits without a path that wait. In the second case
-//                        its own credit has no path, either. `usual`: SRTT, to compare sample.rtt
-//                        with
+//                        its own credit has no path, either. `usual`: SRTT
 //   retry(avoid, n, prng)
 //                        in place of next(): the path of a packet that was lost on `avoid` (0: not
 //                        known), or is asked for the n-th time in a silence, from 0
 //   explore(prng)        in place of next(): a path of which nothing is known
-//   seeks()              asked at the end of each round trip, after on_round(), where packets
-//   explore
-//                        at all (kClocked, and path_probe_per_mille > 0): whether the next one is
-//                        to explore, whatever chance says
+//   seeks()              asked at the end of each round trip, after on_round(), if kClocked is true
+//                        and path_probe_per_mille is not 0: true lets the next packet explore
 //   on_round(congested)  a round trip ends; true: half of its acknowledgements or more had a mark
 template <class P>
 concept PathChoice = std::default_initializable<P> && kHearsAsNamed<P> &&

@@ -8,10 +8,10 @@
 // it would be the newest. Packets that explore then bring more paths than a message needs, and it
 // is not used again.
 //
-// It has to hold a window's worth: what a message of that size used, the next one finds again. Of
-// paths with a mark it holds few: where all are full, random ones spread the load. (Five flows of
-// 1 MB messages over four paths of 100 Gb/s and 100 us: 161 Gb/s; with a window's worth of them
-// 132.)
+// The policy has to hold a window's worth: what a message of that size used, the next one finds
+// again. Of paths with a mark it holds few: where all are full, random ones spread the load. (Five
+// flows of 1 MB messages over four paths of 100 Gb/s and 100 us: 161 Gb/s; with a window's worth of
+// them 132.)
 #pragma once
 
 #include <array>
