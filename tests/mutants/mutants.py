@@ -182,9 +182,9 @@ MUTANTS = [
     ),
     mutant(
         "any-port-is-a-path",
-        "stream/gate_ack_clock.hpp",
-        "    if (vp < wire::kVirtualPathMin) {\n",
-        "    if (vp == 0) {\n",
+        "path/echoed_path.hpp",
+        "  return vp >= wire::kVirtualPathMin ? vp : uint16_t{0};\n",
+        "  return vp;\n",
         "a forged acknowledgement makes us send from the ports of others",
         SENDER,
     ),

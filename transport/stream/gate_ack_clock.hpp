@@ -23,7 +23,6 @@
 
 #include "base/check.hpp"
 #include "base/units.hpp"
-#include "wire/constants.hpp"
 
 namespace mprdma::transport {
 
@@ -44,7 +43,7 @@ class AckClock {
 
   void note_ack(Time now) { burst_base_ = now; }
   void note_orphans(uint32_t packets) { orphans_ = std::min(orphans_ + packets, kStoredMax); }
-  // If `vp` is not a valid path, which a peer may echo, the credits have no path.
+  // If `vp` is 0, the credits have no path.
   template <class Facts>
   bool on_ack(Time now, uint16_t vp, const Facts& f, uint32_t most) {
     note_ack(now);
@@ -133,7 +132,7 @@ class AckClock {
   }
   void store(Time now, uint16_t vp) {
     DCHECK(stored_ < kStoredMax);
-    if (vp < wire::kVirtualPathMin) {
+    if (vp == 0) {
       ++pathless_;
       return;
     }

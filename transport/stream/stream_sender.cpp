@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/check.hpp"
+#include "transport/path/echoed_path.hpp"
 
 namespace mprdma::transport {
 
@@ -98,8 +99,7 @@ StreamSender::AckResult StreamSender::take_ack(Time now, const wire::Packet& ack
   if (ack.psn.after(nxt()) || (sack_valid && ext.sack.at_or_after(nxt()))) return AckResult::kGhost;
 
   begin_instant(now);
-  // The peer may echo anything.
-  const uint16_t echoed_vp = ack.vp >= wire::kVirtualPathMin ? ack.vp : uint16_t{0};
+  const uint16_t echoed_vp = echoed_path(ack.vp);
   const bool received = sack_valid && ext.nack == wire::NackCode::kNone;
   const bool sack_is_new = received && board_.outstanding(ext.sack) &&
                            (ext.sack.before(ack.psn) || !board_.sacked(ext.sack));

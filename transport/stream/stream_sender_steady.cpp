@@ -6,6 +6,7 @@
 // stream_sender_credits.cpp).
 #include <algorithm>
 
+#include "transport/path/echoed_path.hpp"
 #include "transport/stream/stream_sender.hpp"
 
 namespace mprdma::transport {
@@ -49,7 +50,7 @@ void StreamSender::take_steady(Time now, const SteadyAck& ack, bool has_new) {
   AckClock* const clock = gate_.ack_clock();
   RecycledPaths* const recycled = paths_.as<RecycledPaths>();
   const Psn from = una();
-  cc::AckSample sample{.now = now, .vp = ack.vp >= wire::kVirtualPathMin ? ack.vp : uint16_t{0}};
+  cc::AckSample sample{.now = now, .vp = echoed_path(ack.vp)};
   for (uint32_t left = ack.run + 1; left-- > 0;) {
     const bool as_before = !use_.wire_limited;  // the next one finds the same
     sample.limited_by = limited_by(has_new, Lag::kSmall);
