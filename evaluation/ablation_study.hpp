@@ -24,7 +24,12 @@ struct AblationCase {
   std::vector<std::string> deviations = {};
   // Why one of them does harm here. Empty: it is claimed that none does.
   std::string harm = {};
+  // Those that are claimed to be worth a fiftieth here, or more.
+  std::vector<std::string> worth = {};
 };
+
+// What most cases measure.
+double goodput_gbps(const switchsim::Result& result);
 
 // The names of the claims begin with `id`. At CI size a case switches off only the deviations that
 // it names.

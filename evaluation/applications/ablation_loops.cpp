@@ -1,7 +1,6 @@
 // What each deviation from the paper is worth to what applications send.
-#include <algorithm>
-
 #include "evaluation/ablation_study.hpp"
+#include "evaluation/applications/ablation_hosts.hpp"
 #include "evaluation/applications/bad_paths.hpp"
 #include "evaluation/applications/longest.hpp"
 #include "evaluation/list.hpp"
@@ -13,19 +12,6 @@ namespace {
 using switchsim::Result;
 using switchsim::Scenario;
 
-double goodput_gbps(const Result& result) {
-  return result.goodput_bps / 1e9;
-}
-// What is not complete at the end has taken at least the time since the message before it.
-double per_longest(const Result& result) {
-  double longest = longest_us(result);
-  for (const auto& flow : result.flows) {
-    const switchsim::SimTime from =
-        flow.messages.empty() ? switchsim::SimTime() : flow.messages.back().completed;
-    longest = std::max(longest, static_cast<double>((result.end - from).count_ps()) / 1e6);
-  }
-  return 1e3 / longest;
-}
 double per_p99(const Result& result) {
   return 1e3 / result.fct.all().p99_us;
 }
@@ -47,13 +33,28 @@ void add_bad_paths(std::vector<AblationCase>* out) {
                     with_loss("loops.toml", *loop, kAllLost),
                     goodput_gbps,
                     "",
-                    {"late", "probe", "paths"}});
+                    {"late", "probe", "paths"},
+                    "",
+                    {"paths"}});
   }
   Scenario large = with_loss("loops.toml", kDead1m, kAllLost);
   large.warm_up = switchsim::SimSpan();
-  out->push_back({kDead1m.id, kDead1m.text, large, per_needless, "", {"ack-map"}});
-  out->push_back(
-      {kLossy.id, kLossy.text, with_loss("loops.toml", kLossy, 50'000), per_p99, "", {"late"}});
+  out->push_back({kDead1m.id,
+                  kDead1m.text,
+                  large,
+                  per_needless,
+                  "",
+                  {"ack-map", "map"},
+                  "",
+                  {"ack-map", "map"}});
+  out->push_back({kLossy.id,
+                  kLossy.text,
+                  with_loss("loops.toml", kLossy, 50'000),
+                  per_p99,
+                  "",
+                  {"give-back"},
+                  "",
+                  {"give-back"}});
   Scenario slow = load("loops.toml", loops_of(5));
   slow_down(&slow, "path4", 1);
   out->push_back({"slow",
@@ -62,7 +63,8 @@ void add_bad_paths(std::vector<AblationCase>* out) {
                   goodput_gbps,
                   "",
                   {"paths"},
-                  "runs differ by as much: how long it takes until a loop has left the slow path"});
+                  "",
+                  {"paths"}});
 }
 
 void add_incasts(std::vector<AblationCase>* out) {
@@ -73,15 +75,17 @@ void add_incasts(std::vector<AblationCase>* out) {
                   load("incast.toml"),
                   per_longest,
                   "",
-                  {"give-back"},
-                  crowded});
+                  {"give-back", "growth", "late"},
+                  crowded,
+                  {"growth", "late"}});
   out->push_back({"think-100",
                   "the same, 100 us between messages: 1 / 99th percentile",
                   load("incast.toml", {"flow[0].think_us=100"}),
                   per_p99,
                   "",
-                  {"give-back"},
-                  crowded});
+                  {"give-back", "restart"},
+                  crowded,
+                  {"restart"}});
 }
 
 void add_healthy(std::vector<AblationCase>* out) {
@@ -98,11 +102,15 @@ void add_healthy(std::vector<AblationCase>* out) {
                   load("fast.toml"),
                   goodput_gbps,
                   "",
+                  {"follow"},
+                  "",
                   {"follow"}});
   out->push_back({"cut",
                   "a path is cut under 250 loops of 1 KB: 1 / longest",
                   load("cut.toml", loops_of(250, {"duration_us=8000"})),
                   per_longest,
+                  "",
+                  {"probe"},
                   "",
                   {"probe"}});
 }
@@ -114,6 +122,8 @@ FigureResult ablation_loops(const Figure&, const RunOptions& options) {
   add_bad_paths(&cases);
   add_incasts(&cases);
   add_healthy(&cases);
+  add_hosts_in_software(&cases);
+  add_networks_without_marks(&cases);
   return study_ablation("apps-ablation", cases, options, options.ci() ? 1 : 3);
 }
 

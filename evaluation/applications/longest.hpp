@@ -18,4 +18,16 @@ inline double longest_us(const switchsim::Result& result) {
   return most;
 }
 
+// Its inverse. What is not complete at the end has taken at least the time since the message before
+// it.
+inline double per_longest(const switchsim::Result& result) {
+  double longest = longest_us(result);
+  for (const auto& flow : result.flows) {
+    const switchsim::SimTime from =
+        flow.messages.empty() ? switchsim::SimTime() : flow.messages.back().completed;
+    longest = std::max(longest, static_cast<double>((result.end - from).count_ps()) / 1e6);
+  }
+  return 1e3 / longest;
+}
+
 }  // namespace mprdma::figures

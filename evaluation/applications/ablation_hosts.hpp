@@ -1,0 +1,14 @@
+// Cases of the ablation that the closed loops do not have: hosts in software, whose round trips are
+// longer and less even than a NIC's, and networks that mark nothing.
+#pragma once
+
+#include <vector>
+
+#include "evaluation/ablation_study.hpp"
+
+namespace mprdma::figures {
+
+void add_hosts_in_software(std::vector<AblationCase>* out);
+void add_networks_without_marks(std::vector<AblationCase>* out);
+
+}  // namespace mprdma::figures
