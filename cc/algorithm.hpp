@@ -28,7 +28,7 @@ struct AckSample {
   // Most packets that can have been in flight when the acknowledged one left; the largest number
   // if the stream does not count them.
   uint32_t in_use = UINT32_MAX;
-  uint16_t vp = 0;   // virtual path of the packet
+  uint16_t vp = 0;   // virtual path of the packet; 0: unknown
   bool ece = false;  // the packet was marked
   LimitedBy limited_by = LimitedBy::kWindow;
 

@@ -59,6 +59,7 @@ constexpr std::array<Deviation, 19> kDeviations = {{
        p->ack_map = false;
        p->loss_trigger = 0;
      }},
+    // The trigger of 64 packets (D6) has no place in such a window.
     {"l64", "L =\n64", "L = 128 (64 instead)",
      [](Params* p) {
        p->window_slots = 64;
@@ -78,6 +79,11 @@ bool contains(const std::vector<std::string>& ids, const char* id) {
 
 Summary value_of(const Batch& batch, const Study& study, size_t deviation) {
   return batch.over(study.groups.at(deviation), study.what.value);
+}
+
+bool was_run(const Study& study, const std::string& id) {
+  return std::any_of(study.groups.begin(), study.groups.end(),
+                     [&](const auto& group) { return kDeviations[group.first].id == id; });
 }
 
 double all_on(const Batch& batch, const Study& study) {
@@ -120,6 +126,8 @@ void add_claims(const std::string& figure, const Batch& batch, const Study& stud
                 "");
   }
   CHECK(study.groups.size() > 1);
+  CHECK(all_on(batch, study) > 0);  // else everything would be worth something
+  for (const std::string& id : what.worth) CHECK(was_run(study, id) && what.target.empty());
   // Claims that no deviation does harm.
   const std::string id = fmt::format("{}.all-against-best.{}", figure, what.id);
   const std::string text = what.name + ": all on / the best with one off";
@@ -196,10 +204,6 @@ bool is_run(const AblationCase& what, size_t deviation, bool ci) {
 
 }  // namespace
 
-double goodput_gbps(const Result& result) {
-  return result.goodput_bps / 1e9;
-}
-
 FigureResult study_ablation(const std::string& id, const std::vector<AblationCase>& cases,
                             const RunOptions& options, uint32_t seeds) {
   FigureResult out;
@@ -232,7 +236,8 @@ FigureResult study_ablation(const std::string& id, const std::vector<AblationCas
       first);
   out.setup = fmt::format(
       "Networks and traffic that the deviations from the paper are for, with one of them switched "
-      "off at a time (L = 64: the paper's window instead of 128 slots); {}; {} seeds",
+      "off at a time (L = 64: the paper's window instead of 128 slots); the first case has {}; "
+      "{} seeds",
       describe(first, first.paths[0]), seeds);
   out.seen = "What each deviation is worth: each is switched off alone";
   return out;

@@ -22,14 +22,11 @@ struct AblationCase {
   std::string target = {};
   // The deviations that the case is for, which a test switches off. Empty: all.
   std::vector<std::string> deviations = {};
-  // Why one of them does harm here. Empty: it is claimed that none does.
+  // Why a run with one of them off may be better. Empty: it is claimed that none is.
   std::string harm = {};
-  // Those that are claimed to be worth a fiftieth here, or more.
+  // Those that are claimed to be worth a fiftieth here, or more; of a case without a target.
   std::vector<std::string> worth = {};
 };
-
-// What most cases measure.
-double goodput_gbps(const switchsim::Result& result);
 
 // The names of the claims begin with `id`. At CI size a case switches off only the deviations that
 // it names.

@@ -20,6 +20,10 @@ namespace mprdma::figures {
 // A scenario file as it was built in, with changes. Throws std::runtime_error.
 switchsim::Scenario load(const std::string& file, const switchsim::Overrides& overrides = {});
 
+inline double goodput_gbps(const switchsim::Result& result) {
+  return result.goodput_bps / 1e9;
+}
+
 // A form of the transport that a figure compares.
 struct Variant {
   std::string name;

@@ -104,7 +104,9 @@ std::vector<Figure> of_applications() {
       {"apps/starved", "A connection beside others whose receiver posts no receive",
        ours + "Target: 0.97 of the speed without them.", "starved.toml", starved_neighbours},
       {"apps/ablation", "Each deviation from the paper switched off alone, for applications",
-       ours + "What each deviation is worth to closed loops.", "loops.toml", ablation_loops},
+       ours + "What each deviation is worth to closed loops, to hosts in software, and where "
+              "nothing marks.",
+       "loops.toml", ablation_loops},
   };
 }
 

@@ -90,7 +90,8 @@ std::string markdown_section(const Figure& figure, const RunOptions& options,
   out += fmt::format("\n`mprdma sim figure {} --size {} --seed {}`", figure.id,
                      name_of(options.size), options.seed);
   if (!figure.scenario.empty()) {
-    out += fmt::format(", scenario `evaluation/mp_rdma/{}`", figure.scenario);
+    const char* folder = figure.id.starts_with("apps/") ? "applications" : "mp_rdma";
+    out += fmt::format(", scenario `evaluation/{}/{}`", folder, figure.scenario);
   }
   return out + ".\n\n";
 }

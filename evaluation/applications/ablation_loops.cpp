@@ -1,6 +1,6 @@
 // What each deviation from the paper is worth to what applications send.
 #include "evaluation/ablation_study.hpp"
-#include "evaluation/applications/ablation_hosts.hpp"
+#include "evaluation/applications/ablation_networks.hpp"
 #include "evaluation/applications/bad_paths.hpp"
 #include "evaluation/applications/longest.hpp"
 #include "evaluation/list.hpp"

@@ -1,5 +1,5 @@
-// Cases of the ablation that the closed loops do not have: hosts in software, whose round trips are
-// longer and less even than a NIC's, and networks that mark nothing.
+// Cases of the ablation beside those of ablation_loops.cpp: hosts in software, whose round trips
+// are longer and less even than those of NICs, and networks that mark nothing.
 #pragma once
 
 #include <vector>

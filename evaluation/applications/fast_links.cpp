@@ -50,7 +50,7 @@ FigureResult fast_links(const Figure& figure, const RunOptions& options) {
   for (size_t i = 0; i < kCases.size(); ++i) {
     const Case& which = kCases[i];
     const Scenario& scenario = batch.scenario(i);
-    const Summary goodput = batch.over(i, [](const Result& r) { return r.goodput_bps / 1e9; });
+    const Summary goodput = batch.over(i, goodput_gbps);
     const double ceiling = ceiling_bps(scenario, scenario.paths[0]) / 1e9;
     const std::string id = fmt::format("fast-links.{}", which.id);
     const std::string what =

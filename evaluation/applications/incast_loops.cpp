@@ -22,10 +22,6 @@ double queue_kb(const Result& result) {
   return port == nullptr ? 0 : port->queue_mean_bytes / 1000;
 }
 
-double goodput_gbps(const Result& result) {
-  return result.goodput_bps / 1e9;
-}
-
 // The loops that pause between messages: groups 3 and on of the batch.
 Panel add_thinking(const Batch& batch, const Summary& queue, FigureResult* out) {
   Panel panel{"16 KB messages", "think time, us", "mean queue, KB", {}};

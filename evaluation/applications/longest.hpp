@@ -18,8 +18,8 @@ inline double longest_us(const switchsim::Result& result) {
   return most;
 }
 
-// Its inverse. What is not complete at the end has taken at least the time since the message before
-// it.
+// Its inverse, 1/ms. What is not complete at the end has taken at least the time since the message
+// before it.
 inline double per_longest(const switchsim::Result& result) {
   double longest = longest_us(result);
   for (const auto& flow : result.flows) {

@@ -121,6 +121,8 @@ void add_small_messages(bool ci, std::vector<AblationCase>* out) {
                   closed,
                   goodput_gbps,
                   "",
+                  {"give-back"},
+                  "",
                   {"give-back"}});
   Scenario lossy = small_messages(32 * 1024, ci);
   for (const switchsim::LinkId path : lossy.paths) {
@@ -133,8 +135,10 @@ void add_small_messages(bool ci, std::vector<AblationCase>* out) {
        per_mean_time,
        "",
        {"probe", "late"},
-       "the room of a packet waits for its own acknowledgement, which is worth something "
-       "where ways back differ (apps/ablation), and costs here, where they do not",
+       "the newest paths of the memory are those whose acknowledgements come last, so the queue "
+       "that it uses first is the longer one, and losses show later; and the room of a packet "
+       "waits "
+       "for its own acknowledgement, which only helps where ways back differ (apps/ablation)",
        {"probe", "late"}});
 }
 

@@ -176,7 +176,7 @@ FigureResult lossy_paths(const Figure& figure, const RunOptions& options) {
   for (const Variant* variant : variants) {
     Curve curve{variant->name, {}, {}, {}, Stroke::kBars, variant->colour};
     for (size_t i = 0; i < losses.size(); ++i, ++group) {
-      const Summary rate = batch.over(group, [](const Result& r) { return r.goodput_bps / 1e9; });
+      const Summary rate = batch.over(group, goodput_gbps);
       curve.x.push_back(static_cast<double>(i));
       curve.y.push_back(rate.mean);
       curve.error.push_back(rate.deviation);

@@ -188,7 +188,7 @@ void add_draw_claims(const Batch& batch, size_t group, FigureResult* out) {
   const size_t paths = scenario.paths.size();
   const double link = ceiling_bps(scenario, scenario.paths[0]);
   const std::string what = kDcqcn.name + ": ";
-  const Summary total = batch.over(group, [](const Result& r) { return r.goodput_bps / 1e9; });
+  const Summary total = batch.over(group, goodput_gbps);
   const Summary used =
       batch.over(group, [](const Result& r) { return static_cast<double>(paths_used(r)); });
   const Summary filled = batch.over(group, [link](const Result& r) {

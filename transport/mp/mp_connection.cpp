@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "transport/path/echoed_path.hpp"
+
 namespace mprdma::transport {
 
 void MpConnection::reset(RxActions& actions) {
@@ -61,8 +63,10 @@ void MpConnection::hear_round_trip(Time now, const wire::Packet& packet) {
   if (sender.last_progress() != now) return;
   const Duration rtt = RttEstimator::sample_of(now, ext.echoed_timestamp, ext.delay_us);
   if (rtt == Duration::zero()) return;
-  pace_.on_ack(
-      {.now = now, .rtt = rtt, .vp = packet.vp, .ece = (ext.flags & wire::kMpAckEce) != 0});
+  pace_.on_ack({.now = now,
+                .rtt = rtt,
+                .vp = echoed_path(packet.vp),
+                .ece = (ext.flags & wire::kMpAckEce) != 0});
 }
 
 RxVerdict MpConnection::dispatch(Time now, const wire::Packet& packet, FrameHandle frame,

@@ -31,14 +31,14 @@ RxVerdict RoceConnection::on_packet(Time now, const wire::Packet& packet, FrameH
   } else {
     requester_.on_packet(now, packet, frame, actions);
     if (pace_.hears_acks()) [[unlikely]]
-      hear_round_trip(now, packet);
+      hear_round_trip(now);
   }
   return RxVerdict::kDone;
 }
 
-void RoceConnection::hear_round_trip(Time now, const wire::Packet& packet) {
+void RoceConnection::hear_round_trip(Time now) {
   const Duration rtt = requester_.take_round_trip();
-  if (rtt > Duration::zero()) pace_.on_ack({.now = now, .rtt = rtt, .vp = packet.vp});
+  if (rtt > Duration::zero()) pace_.on_ack({.now = now, .rtt = rtt});
 }
 
 // The notification point: a CNP leaves at once. Marked packets out of order count, too;

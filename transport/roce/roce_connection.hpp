@@ -62,7 +62,7 @@ class RoceConnection : public ConnectionDefaults {
   }
 
   void notify_congestion(Time now, const wire::Packet& packet, RxActions& actions);
-  void hear_round_trip(Time now, const wire::Packet& packet);
+  void hear_round_trip(Time now);
   [[nodiscard]] bool requester_may_send() const {
     return pace_.open() && sends_requests(core_.state);
   }
