@@ -137,8 +137,7 @@ void add_small_messages(bool ci, std::vector<AblationCase>* out) {
        {"probe", "late"},
        "the newest paths of the memory are those whose acknowledgements come last, so the queue "
        "that it uses first is the longer one, and losses show later; and the room of a packet "
-       "waits "
-       "for its own acknowledgement, which only helps where ways back differ (apps/ablation)",
+       "waits for its own acknowledgement, which only helps where ways back differ",
        {"probe", "late"}});
 }
 
