@@ -73,6 +73,10 @@ concept HearsUnusedAcks = requires(A a) {
   a.on_unused_ack();
 };
 template <class A>
+concept UndoesLosses = requires(A a) {
+  a.on_loss_undone();
+};
+template <class A>
 concept GivesBack = requires(A a, const A& c) {
   a.give_back();
   { c.owed() } -> std::same_as<Fixed16>;
@@ -96,6 +100,7 @@ concept NamesGiveBack = requires {
 template <class A>
 inline constexpr bool kHearsAsNamed = (HearsSlowPaths<A> || !requires { &A::on_slow_path; }) &&
                                       (HearsUnusedAcks<A> || !requires { &A::on_unused_ack; }) &&
+                                      (UndoesLosses<A> || !requires { &A::on_loss_undone; }) &&
                                       (Recovers<A> || !requires { &A::recover; }) &&
                                       (Follows<A> || !requires { &A::follow; }) &&
                                       (GivesBack<A> || !NamesGiveBack<A>);
@@ -123,6 +128,7 @@ inline constexpr bool kHearsAsNamed = (HearsSlowPaths<A> || !requires { &A::on_s
 // that has the member:
 //
 //   on_slow_path(sample)  in place of on_ack(): the path is too slow; without it on_ack() is told
+//   on_loss_undone()      a packet of on_loss() has arrived: kHole was wrong
 //   on_unused_ack()       an acknowledgement found nothing to send
 //   give_back()           the application has packets again after on_unused_ack()
 //   recover()             the application has packets again, and congestion was long ago

@@ -8,6 +8,7 @@
 //   the first of them       before: w = min(w, 3/2 of the packets that were in use)   [deviation:
 //                           the initial window was a guess, and what is in use is too much]
 //   a lost PSN, once        w -= 1/2          [deviation: a control loop where nothing marks]
+//   which arrives in the end             w += 1/2  [deviation: it was not lost]
 //   a PSN dropped by the receiver's window    w -= 1/4  [deviation]
 //   an ACK of a path that is too slow         w -= 1
 //   an ACK that finds nothing to send         w -= 1 ("use it or lose it", 3.5), and is owed
@@ -60,6 +61,7 @@ class MpWindow : public AlgorithmDefaults {
     ramp_to_ = Fixed16();
     shrink(loss.kind == LossKind::kHole ? kHalf : kQuarter);
   }
+  void on_loss_undone() { window_ = std::min(window_ + kHalf, max_); }
   void on_slow_path(const AckSample&) { shrink(kOne); }
   void on_unused_ack() {
     const Fixed16 taken = std::min(kOne, window_ - kOne);

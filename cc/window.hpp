@@ -27,6 +27,11 @@ class Window {
   void on_loss(const LossSample& sample) {
     dispatch([&](auto& control) { control.on_loss(sample); });
   }
+  void on_loss_undone() {
+    dispatch([](auto& control) {
+      if constexpr (UndoesLosses<std::decay_t<decltype(control)>>) control.on_loss_undone();
+    });
+  }
   void on_timeout(Time now) {
     dispatch([=](auto& control) { control.on_timeout(now); });
   }

@@ -31,6 +31,7 @@ SENDER = (
     "stream/stream_sender_steady.cpp",
     "stream/stream_sender_sync.cpp",
     "stream/stream_sender_timers.cpp",
+    "stream/stream_sender_undo.cpp",
 )
 
 
@@ -414,7 +415,7 @@ MUTANTS = [
     # ---- Timeouts that are undone
     mutant(
         "timeout-undone-by-any-copy",
-        "stream/stream_sender.cpp",
+        "stream/stream_sender_undo.cpp",
         "  if ((ext.flags & wire::kMpAckReTx) == 0) undo_timeout(now);\n",
         "  undo_timeout(now);\n",
         "congestion that ends in a timeout costs no window",
@@ -422,7 +423,7 @@ MUTANTS = [
     ),
     mutant(
         "timeout-undone-by-what-was-known",
-        "stream/stream_sender.cpp",
+        "stream/stream_sender_undo.cpp",
         "  const bool known = board_.sacked(ext.sack) && !board_.given_up(ext.sack);\n",
         "  const bool known = false;\n",
         "a network that makes copies gives the window back",
@@ -438,7 +439,7 @@ MUTANTS = [
     ),
     mutant(
         "undone-timeout-sends-all-again",
-        "stream/stream_sender.cpp",
+        "stream/stream_sender_undo.cpp",
         "    if (undo_.lost_by_timeout(psn)) board_.found(psn);\n",
         "",
         "a host that was stopped sends a whole window twice",

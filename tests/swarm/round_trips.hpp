@@ -44,6 +44,10 @@ class RoundTrips {
     }
     return now - sent_at_[index] >= most + least / 4;
   }
+  // True if what echoes this time answers the last copy of the packet, or the network's copy of it.
+  [[nodiscard]] bool answers_last_copy(uint64_t index, uint32_t echoed_ns) const {
+    return static_cast<uint32_t>(sent_at_[index].ns()) == echoed_ns;
+  }
 
  private:
   static constexpr int64_t kRounds = 8;

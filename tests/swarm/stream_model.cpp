@@ -210,7 +210,8 @@ bool StreamModel::on_ack_delivered(const wire::Packet& ack, Time now, uint64_t m
     rnr_until_ = now + wire::rnr_timer(ack.mp_ack.detail);
   }
   return ack.mp_ack.nack == wire::NackCode::kWindowOverflow && !sacked_[named] &&
-         marks_when_sent_[named] == marks;
+         marks_when_sent_[named] == marks &&
+         trips_.answers_last_copy(named, ack.mp_ack.echoed_timestamp);
 }
 
 }  // namespace mprdma::swarm

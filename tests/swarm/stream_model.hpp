@@ -102,8 +102,8 @@ class StreamModel {
   [[nodiscard]] bool owes_ack() const { return !owed_.empty(); }
   // When the oldest packet came whose acknowledgement is owed; never: none is.
   [[nodiscard]] Time owed_since() const { return owed_.empty() ? Time::never() : owed_.front().at; }
-  // The sender receives an acknowledgement. True: the packet that it names was dropped, the sender
-  // has not been told so before, and has to mark it lost now.
+  // The sender receives an acknowledgement. True: the last copy of the packet that it names was
+  // dropped, the sender has not been told so before, and has to mark it lost now.
   bool on_ack_delivered(const wire::Packet& ack, Time now, uint64_t marks);
   // What lies before has arrived, as something else tells.
   void on_implied_ack(uint64_t index) { acked_ = std::max(acked_, index); }

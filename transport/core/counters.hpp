@@ -18,6 +18,7 @@ namespace mprdma::transport {
   X(tail_probes, "tail probes sent")                                                             \
   X(rto_expired, "retransmission timeouts")                                                      \
   X(timeouts_undone, "timeouts that an acknowledgement of the original proved too early")        \
+  X(losses_undone, "packets held for lost that arrived, and gave back what that took")           \
   X(acks_sent, "acknowledgements made")                                                          \
   X(acks_received, "acknowledgements taken")                                                     \
   X(nacks_sent, "negative acknowledgements made")                                                \

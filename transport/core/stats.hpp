@@ -33,6 +33,7 @@ struct StreamStats {
   uint64_t retransmitted_probe = 0;  // tail probes, and questions to a receiver that was not ready
   uint64_t rto_expired = 0;
   uint64_t timeouts_undone = 0;    // timeouts after which the original's acknowledgement came
+  uint64_t losses_undone = 0;      // the same of single packets, and the window has come back
   uint64_t ece_received = 0;       // acknowledgements with an echo of congestion experienced
   uint64_t acks_pruned = 0;        // acknowledgements from slow paths, which were not used again
   uint64_t path_probes = 0;        // packets sent on a new path to explore it

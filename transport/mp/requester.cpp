@@ -210,8 +210,7 @@ bool Requester::poll_packet(Time now, TxPacket& out) {
     out.header.mp_data.flags |= wire::kMpDataTailProbe;
   }
   if (!choice.retransmits()) sends_.advance(1);
-  const bool synchronise = (out.header.mp_data.flags & wire::kMpDataSync) != 0;
-  out.header.vp = sender_.on_sent(now, choice, synchronise && packet_index == 0);
+  out.header.vp = sender_.on_sent(now, choice);
   sends_.run_local_work(sender_.nxt());
   had_new_ = has_new();
   return true;

@@ -27,17 +27,17 @@ constexpr std::string_view to_string(LossCause cause) {
   return kNames[static_cast<size_t>(cause)];
 }
 
-// A NACK of the receiver's window: snd_una at the receiver, and the packet that it dropped.
-struct Nack {
-  Psn aack;
-  std::optional<Psn> dropped;  // outstanding
-};
-
-// A packet whose own acknowledgement has come.
+// A packet that reached the receiver, as the answer to it says.
 struct Delivery {
   Psn psn;
   Time sent = {};     // when the copy left that arrived; epoch: not known
   bool copy = false;  // it was sent again
+};
+
+// A NACK of the receiver's window: snd_una at the receiver, and the packet that it dropped.
+struct Nack {
+  Psn aack;
+  std::optional<Delivery> dropped = {};  // outstanding
 };
 
 // What is known of time.
@@ -76,7 +76,8 @@ struct LossReport {
 // on_sent(now, psn, srtt), on_copy(now, psn, srtt)
 //                      a new packet leaves; one leaves again
 // on_delivery(b, d, clock)
-//                      the own acknowledgement of a packet came, and is not in the scoreboard yet
+//                      the own acknowledgement of a packet came, and is not in the scoreboard yet;
+//                      true: the packet, or its acknowledgement, was held for lost
 // find_late(b, clock, r)
 //                      any acknowledgement is in the scoreboard, or deadline() has come
 // has_copies()         a copy that it has been told of may be outstanding
@@ -105,7 +106,7 @@ concept LossDetector = std::constructible_from<D, const Params&> &&
   d.on_begin(psn);
   d.on_sent(now, psn, srtt);
   d.on_copy(now, psn, srtt);
-  d.on_delivery(b, delivery, clock);
+  { d.on_delivery(b, delivery, clock) } -> std::same_as<bool>;
   d.find_late(b, clock, r);
   { c.has_copies() } -> std::same_as<bool>;
   { c.deadline() } -> std::same_as<Time>;
@@ -150,16 +151,18 @@ struct SelectiveRepeat {
         report.lose(una, LossCause::kNack);
       }
     }
-    if (!nack.dropped || board.arrived(*nack.dropped) || board.lost(*nack.dropped)) return;
-    report.penalise_drop(*nack.dropped);
-    report.lose(*nack.dropped, LossCause::kNack);
+    if (!nack.dropped) return;
+    const Psn dropped = nack.dropped->psn;
+    if (board.arrived(dropped) || board.lost(dropped)) return;
+    report.penalise_drop(dropped);
+    report.lose(dropped, LossCause::kNack);
   }
   template <class Report>
   void on_ack(const Scoreboard&, Report&) {}
   void on_begin(Psn) {}
   void on_sent(Time, Psn, Duration) {}
   void on_copy(Time, Psn, Duration) {}
-  void on_delivery(const Scoreboard&, const Delivery&, const LossClock&) {}
+  bool on_delivery(const Scoreboard&, const Delivery&, const LossClock&) { return false; }
   template <class Report>
   void find_late(const Scoreboard&, const LossClock&, Report&) {}
   [[nodiscard]] bool has_copies() const { return false; }

@@ -66,8 +66,8 @@ class LossRecovery {
   void on_copy(Time now, Psn psn, Duration srtt) {
     std::visit([=](auto& d) { d.on_copy(now, psn, srtt); }, detector_);
   }
-  void on_delivery(const Scoreboard& board, const Delivery& delivery, const LossClock& clock) {
-    std::visit([&](auto& d) { d.on_delivery(board, delivery, clock); }, detector_);
+  bool on_delivery(const Scoreboard& board, const Delivery& delivery, const LossClock& clock) {
+    return std::visit([&](auto& d) { return d.on_delivery(board, delivery, clock); }, detector_);
   }
   template <class Report>
   void find_late(const Scoreboard& board, const LossClock& clock, Report& report) {

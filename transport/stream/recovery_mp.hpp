@@ -45,7 +45,8 @@ class MpRecovery : public SelectiveRepeat {
 
   template <class Report>
   void on_nack(const Scoreboard& board, const Nack& nack, Report& report) {
-    SelectiveRepeat::on_nack(board, nack, report);
+    const bool answered = by_time_ && nack.dropped && is_former(*nack.dropped);
+    SelectiveRepeat::on_nack(board, answered ? Nack{.aack = nack.aack} : nack, report);
     if (board.reach() > delta_) {
       lose_suspects(board, board.sack_end() - delta_, LossCause::kNack, report);
     }
@@ -77,18 +78,19 @@ class MpRecovery : public SelectiveRepeat {
   void on_advance(const Scoreboard& board, uint32_t count) {
     copies_.forget(board.una() - count, count);
   }
-  void on_delivery(const Scoreboard& board, const Delivery& delivery, const LossClock& clock) {
+  bool on_delivery(const Scoreboard& board, const Delivery& delivery, const LossClock& clock) {
     const Tick sent = Tick::at_or_before(delivery.sent);
     if (delivery.sent > Time() && (!any_arrived_ || latest_sent_.before(sent))) {
       latest_sent_ = sent;
       any_arrived_ = true;
     }
-    if (delivery.copy) return;
+    if (delivery.copy) return false;
     first_end_ = psn_max(first_end_, delivery.psn + 1);
-    if (board.outstanding(delivery.psn) &&
-        (board.lost(delivery.psn) || board.given_up(delivery.psn) || copies_.has(delivery.psn))) {
-      on_wrong_verdict(clock);
-    }
+    const bool wrong =
+        board.outstanding(delivery.psn) &&
+        (board.lost(delivery.psn) || board.given_up(delivery.psn) || copies_.has(delivery.psn));
+    if (wrong) on_wrong_verdict(clock);
+    return wrong && by_time_;
   }
   template <class Report>
   void find_late(const Scoreboard& board, const LossClock& clock, Report& report) {
@@ -124,6 +126,12 @@ class MpRecovery : public SelectiveRepeat {
     if (now >= late_at) return true;
     deadline_ = std::min(deadline_, late_at);
     return false;
+  }
+  // True if the packet has left again since: that copy has an answer of its own. The network copies
+  // NACKs, too.
+  [[nodiscard]] bool is_former(const Delivery& dropped) const {
+    if (!dropped.copy) return copies_.has(dropped.psn);
+    return dropped.sent > Time() && copies_.left_after(dropped.psn, dropped.sent);
   }
   // True if it was sent again, and nothing that left later has arrived.
   [[nodiscard]] bool copy_is_coming(Psn psn) const {

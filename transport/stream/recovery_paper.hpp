@@ -65,7 +65,7 @@ class PaperRecovery : public SelectiveRepeat {
       by_timeout_ = false;
       report.penalise_hole();
     }
-    if (nack.dropped) report.penalise_drop(*nack.dropped);
+    if (nack.dropped) report.penalise_drop(nack.dropped->psn);
   }
   template <class Report>
   void on_ack(const Scoreboard& board, Report& report) {

@@ -10,7 +10,6 @@
 //   lost        known lost and not yet retransmitted (disjoint from sacked)
 //   held        subset of lost: the receiver refused it as too early (synchronise), and it must not
 //               be sent yet. This is no loss and does not reduce the window
-//   sync first  the first packet of a synchronise operation
 //   penalised   has reduced the window already, which each hole does once
 //   resent      retransmitted within the last one or two epochs: not judged again yet
 //
@@ -40,7 +39,6 @@ class Scoreboard {
         told_(span_max),
         lost_(span_max),
         held_(span_max),
-        sync_first_(span_max),
         penalised_(span_max),
         resent_(span_max),
         resent_before_(span_max) {}
@@ -117,14 +115,8 @@ class Scoreboard {
   }
 
   // ---- Events
-  // A new packet leaves. `starts_sync`: it begins a synchronise operation.
-  void send_new(bool starts_sync) {
-    if (starts_sync) {
-      sync_first_.set(nxt_.value());
-      marked_ = true;
-    }
-    ++nxt_;
-  }
+  // A new packet leaves.
+  void send_new() { ++nxt_; }
   // A stream that was idle sends again.
   void begin_epoch(Time now) {
     DCHECK(idle());
@@ -209,6 +201,12 @@ class Scoreboard {
     penalised_.set(psn.value());
     return first;
   }
+  // True if it had reduced the window, which is to be undone.
+  bool forgive(Psn psn) {
+    const bool had = penalised_.test(psn.value());
+    penalised_.clear(psn.value());
+    return had;
+  }
   // `copies`: a copy may be outstanding.
   void roll_epoch(Time now, Duration srtt, bool copies) {
     if (now - epoch_start_ < srtt + srtt / 4) return;
@@ -216,36 +214,25 @@ class Scoreboard {
     if (!marked_) return;
     resent_before_ = resent_;
     resent_.reset();
-    marked_ = sacked_.any() || told_.any() || lost_.any() || sync_first_.any() ||
-              penalised_.any() || resent_before_.any() || copies;
+    marked_ = sacked_.any() || told_.any() || lost_.any() || penalised_.any() ||
+              resent_before_.any() || copies;
   }
 
   // ---- Synchronise operations that the receiver refused; each requires held_count() > 0
   [[nodiscard]] Psn first_held() const { return una_ + held_.next_set(una_.value(), span()); }
-  // True if everything before the first held operation has arrived (snd_una is at its first packet
-  // or within it): then the operation cannot be refused again.
-  [[nodiscard]] bool held_is_next() const {
-    const auto before = static_cast<uint32_t>(una_.distance_to(first_held()));
-    return sync_first_.next_set(una_.value() + 1, before) == before;
-  }
+  // True if everything before the first held packet has arrived: then it cannot be refused again.
+  [[nodiscard]] bool held_is_next() const { return una_ == first_held(); }
   // True if no packet before the first held one is to be retransmitted.
   [[nodiscard]] bool only_held_lost_first() const {
     const auto before = static_cast<uint32_t>(una_.distance_to(first_held()));
     return lost_.next_set(una_.value(), before) == before;
-  }
-  void release_first_operation() {
-    Psn psn = first_held();
-    do {
-      release(psn);
-      ++psn;
-    } while (psn.before(nxt_) && !sync_first_.test(psn.value()));
   }
 
   // ---- What hardware keeps of it (offload_context.hpp)
   // False: it does not have room for this state.
   [[nodiscard]] bool fits_offload() const {
     return span() <= OffloadContext::kSpan && reach() <= OffloadContext::kSlots &&
-           held_count_ == 0 && !told_.any() && !sync_first_.any();
+           held_count_ == 0 && !told_.any();
   }
   // Requires fits_offload(). All but the time.
   void store(OffloadContext& out) const {
@@ -289,7 +276,7 @@ class Scoreboard {
       held_count_ -= held_.test(pos) ? 1 : 0;
     }
     for (WindowBitmap* map :
-         {&sacked_, &told_, &lost_, &held_, &sync_first_, &penalised_, &resent_, &resent_before_}) {
+         {&sacked_, &told_, &lost_, &held_, &penalised_, &resent_, &resent_before_}) {
       map->clear_range(una_.value(), count);
     }
   }
@@ -301,7 +288,6 @@ class Scoreboard {
   WindowBitmap told_;
   WindowBitmap lost_;
   WindowBitmap held_;
-  WindowBitmap sync_first_;
   WindowBitmap penalised_;
   WindowBitmap resent_;         // in this epoch
   WindowBitmap resent_before_;  // in the epoch before it

@@ -87,15 +87,16 @@ class CopyTimes {
  public:
   struct Generation {
     WindowBitmap psns;
-    Tick last;  // not before the last of them left
+    Tick first;  // not after the first of them left
+    Tick last;   // not before the last of them left
   };
   static constexpr uint32_t kGenerations = 4;
 
   explicit CopyTimes(uint32_t span_max)
-      : generations_{{{WindowBitmap(span_max), {}},
-                      {WindowBitmap(span_max), {}},
-                      {WindowBitmap(span_max), {}},
-                      {WindowBitmap(span_max), {}}}} {}
+      : generations_{{{WindowBitmap(span_max), {}, {}},
+                      {WindowBitmap(span_max), {}, {}},
+                      {WindowBitmap(span_max), {}, {}},
+                      {WindowBitmap(span_max), {}, {}}}} {}
 
   void reset() {
     if (!any_) return;
@@ -110,12 +111,21 @@ class CopyTimes {
     }
     return false;
   }
+  // True if a copy of the packet has certainly left after `sent`.
+  [[nodiscard]] bool left_after(Psn psn, Time sent) const {
+    if (!any_) return false;
+    for (const Generation& g : generations_) {
+      if (g.psns.test(psn.value())) return Tick::at_or_before(sent).before(g.first);
+    }
+    return false;
+  }
   // A copy of `psn` leaves; a former one counts no more.
   void note(Time now, Psn psn, Duration grain) {
     for (Generation& g : generations_) g.psns.clear(psn.value());
     if (!any_ || now - began_ >= grain) {
       began_ = now;
       age();
+      generations_[0].first = Tick::at_or_before(now);
     }
     any_ = true;
     generations_[0].psns.set(psn.value());
@@ -141,6 +151,7 @@ class CopyTimes {
     Generation& oldest = generations_[kGenerations - 1];
     Generation& next = generations_[kGenerations - 2];
     if (next.psns.any()) {
+      if (!oldest.psns.any()) oldest.first = next.first;
       oldest.psns.add(next.psns);
       oldest.last = next.last;
     }

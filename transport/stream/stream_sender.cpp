@@ -164,8 +164,9 @@ std::optional<Lag> StreamSender::lag_of_late(Psn sack, bool given_up) {
 void StreamSender::take_overflow(Time now, const wire::Packet& ack, uint16_t vp) {
   const wire::MpAckExt& ext = ack.mp_ack;
   const bool names_drop = (ext.flags & wire::kMpAckSackValid) != 0 && board_.outstanding(ext.sack);
-  const Nack nack{ack.psn, names_drop ? std::optional(ext.sack) : std::nullopt};
-  Report report(*this, now, nack.dropped, vp);
+  Nack nack{.aack = ack.psn};
+  Report report(*this, now, names_drop ? std::optional(ext.sack) : std::nullopt, vp);
+  if (names_drop) nack.dropped = delivered(now, ext);
   recovery_.on_nack(board_, nack, report);
 }
 
@@ -239,7 +240,7 @@ void StreamSender::advance(Time now, Psn aack) {
     paused_until_ = Time::never();
     rto_.restart(now);
   }
-  if (board_.held_count() > 0 && board_.held_is_next()) release_deferred(now);
+  if (board_.held_count() > 0 && board_.held_is_next()) release_deferred();
 }
 
 // The own acknowledgement of a packet has come, which is not in the scoreboard yet. Returns its
@@ -247,14 +248,18 @@ void StreamSender::advance(Time now, Psn aack) {
 Duration StreamSender::note_delivery(Time now, const wire::MpAckExt& ext) {
   Duration rtt;
   if (samples_rtt_) rtt = rtt_.on_echo(now, ext.echoed_timestamp, ext.delay_us);
+  if (recovery_.on_delivery(board_, delivered(now, ext), at(now))) undo_loss(now, ext.sack);
+  return rtt;
+}
+
+// The packet that the answer names.
+Delivery StreamSender::delivered(Time now, const wire::MpAckExt& ext) const {
   const uint32_t ago_ns = static_cast<uint32_t>(now.ns()) - ext.echoed_timestamp;
   const bool ours = samples_rtt_ && ext.delay_us < wire::kMpAckDelayMax &&
                     ago_ns <= static_cast<uint32_t>(INT32_MAX);
-  const Delivery delivery{.psn = ext.sack,
-                          .sent = ours ? now - Duration::ns(ago_ns) : Time(),
-                          .copy = (ext.flags & wire::kMpAckReTx) != 0};
-  recovery_.on_delivery(board_, delivery, at(now));
-  return rtt;
+  return {.psn = ext.sack,
+          .sent = ours ? now - Duration::ns(ago_ns) : Time(),
+          .copy = (ext.flags & wire::kMpAckReTx) != 0};
 }
 
 void StreamSender::process_sack(Psn sack) {
@@ -362,7 +367,7 @@ StreamSender::Choice StreamSender::choose(bool has_new) const {
   return {};
 }
 
-uint16_t StreamSender::on_sent(Time now, const Choice& choice, bool starts_sync) {
+uint16_t StreamSender::on_sent(Time now, const Choice& choice) {
   ++counters_->packets_sent;
   ++stats_.packets_sent;
   // A synchronise operation that waits for its delay waits for no needless copy.
@@ -380,7 +385,7 @@ uint16_t StreamSender::on_sent(Time now, const Choice& choice, bool starts_sync)
       rto_.end_backoff();
     }
     recovery_.on_sent(now, nxt(), srtt());
-    board_.send_new(starts_sync);
+    board_.send_new();
     note_path_of(choice.psn, vp);
     use_.window_limited = in_flight() >= window_.packets();
     return vp;
@@ -441,28 +446,6 @@ void StreamSender::wake(Time now) {
 
 void StreamSender::repeat_head() {
   if (!idle() && !paused()) ask_head();
-}
-
-// Judges the timeout by an acknowledgement of a packet that was outstanding then. A packet that was
-// SACKed before proves nothing, because networks duplicate packets.
-void StreamSender::judge_timeout(Time now, const wire::MpAckExt& ext) {
-  const bool known = board_.sacked(ext.sack) && !board_.given_up(ext.sack);
-  if (!undo_.covers(ext.sack) || known) return;
-  if ((ext.flags & wire::kMpAckReTx) == 0) undo_timeout(now);
-  undo_.close();
-}
-
-void StreamSender::undo_timeout(Time now) {
-  ++counters_->timeouts_undone;
-  ++stats_.timeouts_undone;
-  window_ = undo_.window_before();
-  if (window_max_ != params_.window_max) follow(window_max_);
-  for (Psn psn = una(); psn.before(nxt()); ++psn) {
-    if (undo_.lost_by_timeout(psn)) board_.found(psn);
-  }
-  if (trace_.on()) [[unlikely]] {
-    raise(now, TraceKind::undone, una());
-  }
 }
 
 // The last resort: every un-SACKed packet is lost. The accounting of packets in flight is

@@ -112,10 +112,8 @@ class StreamSender {
 
   // ---- Work out
   [[nodiscard]] Choice choose(bool has_new) const;
-  // The chosen packet is handed to the host; returns its virtual path. `starts_sync`: a new packet
-  // that begins an operation which the receiver refuses before everything else has arrived
-  // (synchronise).
-  uint16_t on_sent(Time now, const Choice& choice, bool starts_sync = false);
+  // The chosen packet is handed to the host; returns its virtual path.
+  uint16_t on_sent(Time now, const Choice& choice);
   [[nodiscard]] Time next_deadline(bool has_new) const;
   // True if choose() finds a new packet or nothing, and an acknowledgement in order moves only
   // snd_una, window and credits: nothing is lost, out of order, late, refused, asked for or to be
@@ -223,12 +221,14 @@ class StreamSender {
   void advance(Time now, Psn aack);
   void process_sack(Psn sack);
   Duration note_delivery(Time now, const wire::MpAckExt& ext);
+  [[nodiscard]] Delivery delivered(Time now, const wire::MpAckExt& ext) const;
+  void undo_loss(Time now, Psn psn);
   void detect(Time now);
   void find_late(Time now);
   [[nodiscard]] LossClock at(Time now) const { return {now, &rtt_, long_trip_, long_trip_takes_}; }
   // stream_sender_sync.cpp
   void defer(Time now, Psn aack, Psn psn);
-  void release_deferred(Time now);
+  void release_deferred();
   [[nodiscard]] bool deferral_runs() const {
     return board_.held_count() > 0 && board_.only_held_lost_first();
   }

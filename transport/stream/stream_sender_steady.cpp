@@ -38,7 +38,7 @@ uint16_t StreamSender::send_steady(Time now) {
   }
   recovery_.mp()->on_sent(now, nxt(), srtt());
   note_path_of(nxt(), vp);
-  board_.send_new(false);
+  board_.send_new();
   use_.window_limited = in_flight + 1 >= window_.packets();
   return vp;
 }

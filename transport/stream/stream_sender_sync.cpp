@@ -37,14 +37,13 @@ void StreamSender::defer(Time now, Psn aack, Psn psn) {
   if (trace_.on()) [[unlikely]] {
     raise(now, TraceKind::refused, psn);
   }
-  if (board_.held_is_next()) release_deferred(now);
+  if (board_.held_is_next()) release_deferred();
 }
 
-// Releases the first refused operation; the next one follows after the delay of a new operation,
-// which gives earlier packets the time to arrive.
-void StreamSender::release_deferred(Time now) {
-  board_.release_first_operation();
-  deferred_until_ = now + sync_delay();
+// To release them one by one, a delay apart, makes no difference to figures 18 and 19: what ends
+// the refusals is that new operations wait (sync_release()).
+void StreamSender::release_deferred() {
+  board_.release_all();
 }
 
 }  // namespace mprdma::transport

@@ -64,7 +64,7 @@ template <StreamSender::Timer kTimer>
 void StreamSender::expire(Time now) {
   if constexpr (kTimer == Timer::kDeferral) {
     if (only_deferred()) rto_.restart(now);
-    release_deferred(now);
+    release_deferred();
     gate_.update(facts(), true);
   } else if constexpr (kTimer == Timer::kBurst) {
     late_.forget(una());

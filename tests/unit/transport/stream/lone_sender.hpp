@@ -38,15 +38,14 @@ class Sender {
   Psn psn(int index) const { return first_ + static_cast<uint32_t>(index); }
   int index(Psn p) const { return first_.distance_to(p); }
 
-  // Sends what may be sent, `count` packets at most; returns how many. `starts_sync`: the new ones
-  // are synchronise operations of one packet each.
-  int send(int count = 1000, bool has_new = true, bool starts_sync = false) {
+  // Sends what may be sent, `count` packets at most; returns how many.
+  int send(int count = 1000, bool has_new = true) {
     int sent = 0;
     for (; sent < count; ++sent) {
       const StreamSender::Choice choice = sender.choose(has_new);
       if (!choice.any()) break;
       last = choice;
-      sender.on_sent(now, choice, starts_sync);
+      sender.on_sent(now, choice);
     }
     return sent;
   }

@@ -142,6 +142,28 @@ TEST(LossByTime, WhoWasWrongIsMorePatient) {
   EXPECT_GE(patience[1], patience[0] * 3 / 2);
 }
 
+TEST(LossByTime, APacketThatWasNotLostGivesTheWindowBack) {
+  constexpr uint32_t kHalf = Fixed16::kOneRaw / 2;
+  for (const bool original : {true, false}) {
+    Sender s(timed(8));
+    int next = 0;
+    warm_up(s, &next);
+    s.send(2);
+    s.now += s.rtt;
+    s.ack(next, next + 1);
+    const uint32_t window = s.window_raw();
+    s.now = s.sender.next_deadline(false);
+    s.sender.on_deadline(s.now);
+    EXPECT_EQ(s.window_raw(), window - kHalf);
+    ASSERT_EQ(s.send(1, false), 1);
+    s.ack(next + 2, next, original ? 0 : wire::kMpAckReTx);
+    EXPECT_EQ(s.counters.losses_undone, original ? 1U : 0U);
+    EXPECT_EQ(s.window_raw() >= window, original);
+    s.ack(next + 2, next);  // the network copied it
+    EXPECT_EQ(s.counters.losses_undone, original ? 1U : 0U);
+  }
+}
+
 TEST(LossByTime, AcrossTheWrapOfThePsn) {
   Sender s(timed(8), Psn(kPsnMask - 41));
   int next = 0;

@@ -107,7 +107,7 @@ TEST(Paper, ARefusedOperationWaitsAndTakesNoWindowTwice) {
   Stream s(paper_with(16));
   s.backlog = false;
   s.send(2);
-  s.sender.on_sent(s.now, s.sender.choose(true), true);  // 2, a synchronise operation
+  s.sender.on_sent(s.now, s.sender.choose(true));  // 2, a synchronise operation
   s.send(1);
   s.ack(0, 3);
   const uint32_t in_flight = s.sender.in_flight();

@@ -145,6 +145,33 @@ TEST(StreamSender, AHoleThatWasJustSentAgainIsNotMarkedTwice) {
   EXPECT_EQ(s.sender.in_flight(), in_flight - 1) << "only the newly dropped one";
 }
 
+// The network copies NACKs, and delays them.
+TEST(StreamSender, ANackSpeaksOfTheCopyThatItAnswers) {
+  Params p = params_with(16);
+  p.loss_by_time = true;
+  Sender s(p);
+  s.send(6);
+  s.overflow(0, 5);
+  s.now += Duration::us(1);
+  ASSERT_EQ(s.send(1000, false), 2);
+  const auto nack_of = [&](Time sent, uint8_t flags) {
+    const uint64_t before = s.counters.retransmitted_nack;
+    s.rtt = s.now - sent;
+    s.ack(0, 5, flags, wire::NackCode::kWindowOverflow);
+    return s.counters.retransmitted_nack - before;
+  };
+  const Time first_copy = s.now;
+  s.now += Duration::us(1);
+  EXPECT_EQ(nack_of(first_copy - Duration::us(1), 0), 0U) << "of the original";
+  EXPECT_EQ(nack_of(first_copy, wire::kMpAckReTx), 1U) << "it was dropped as well";
+  s.now += Duration::us(8);
+  ASSERT_EQ(s.send(1000, false), 1);
+  const Time second_copy = s.now;
+  s.now += Duration::us(10);
+  EXPECT_EQ(nack_of(first_copy, wire::kMpAckReTx), 0U) << "known already";
+  EXPECT_EQ(nack_of(second_copy, wire::kMpAckReTx), 1U);
+}
+
 TEST(StreamSender, APsnFarBelowTheHighestSackIsLost) {
   Params p = params_with(64);
   p.loss_trigger = 8;
