@@ -15,6 +15,9 @@ using switchsim::Result;
 using switchsim::Scenario;
 
 constexpr std::array<uint32_t, 3> kThinkUs = {100, 200, 400};
+// 64 messages take 231 us of the link: with shorter pauses than that it never rests, and with this
+// one the loops wait for each other longer than they pause.
+constexpr uint32_t kOverloads = 100;
 const char* const kReceiver = "h1.ba";  // the switch's port to it
 
 double queue_kb(const Result& result) {
@@ -33,10 +36,15 @@ Panel add_thinking(const Batch& batch, const Summary& queue, FigureResult* out) 
     const std::string what = fmt::format("16 KB, {} us between messages: ", kThinkUs[i]);
     out->claim(id + ".queue", what + "mean queue", "<= 60", thinking.mean, thinking.deviation,
                "KB");
-    out->explain(
-        id + ".p99", what + "99th percentile of the time", "<= 200", p99.mean, p99.deviation, "us",
-        "a window that remembers congestion keeps the queue short, and messages that would "
-        "have fitted wait for it");
+    const std::string slowest = what + "99th percentile of the time";
+    if (kThinkUs[i] > kOverloads) {
+      out->claim(id + ".p99", slowest, "<= 200", p99.mean, p99.deviation, "us");
+    } else {
+      out->explain(id + ".p99", slowest, "<= 200", p99.mean, p99.deviation, "us",
+                   "the loops offer more than the link carries: with equal shares a message takes "
+                   "131 us, in one burst of all 231; to return less of the window after a pause "
+                   "gives 180 us, and half as much again to the mean with pauses of 200 us");
+    }
     out->report(id + ".goodput", what + "goodput", "", batch.over(3 + i, goodput_gbps).mean, 0,
                 "Gb/s", "");
     curve.x.push_back(kThinkUs[i]);
