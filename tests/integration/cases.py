@@ -361,6 +361,8 @@ KILLS = [
     ("ib_write_bw, its server killed", perftest_server_killed),
 ]
 
+STOPS = [(title, rings.continued(*options)) for title, options in rings.CONTINUED]
+
 COMMAND = [
     (
         "mprdma run, unknown key",
@@ -393,8 +395,8 @@ BRIEF_CHECKS = [
 ]
 
 _CASES = {
-    "local": DEVICE + SWEEPS + MANY + LATENCIES + OPTIONS + OLD_POST + CHECKS + KILLS + COMMAND
-    + direct.CASES + matrix.CASES,
+    "local": DEVICE + SWEEPS + MANY + LATENCIES + OPTIONS + OLD_POST + CHECKS + KILLS + STOPS
+    + COMMAND + direct.CASES + matrix.CASES,
     "virtio": DEVICE + SWEEPS + MANY + LATENCIES + BRIEF_CHECKS
     + [
         ("3 peers killed, h0 survives", kill_peers(3, 0)),

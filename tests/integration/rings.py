@@ -8,6 +8,7 @@ import signal
 import time
 
 import crowd
+import direct
 import perftest
 import service
 from daemon import descriptors
@@ -16,6 +17,9 @@ from service import NOBODY
 
 
 SYS_PTRACE = 19  # the capability, of linux/capability.h
+TRAFFIC = ("--qps", "3", "--size-max", "20000", "--seed", "5")  # of verbs_check
+# A client that is stopped and continued: how often, how long it runs before, and is stopped.
+STOPS, RUNS_S, STOPPED_S = 4, 0.03, 0.1
 
 
 def expect(condition, what):
@@ -30,8 +34,15 @@ def counters_of(daemon, deadline):
     return {n: int(v) for n, v in re.findall(r"mprdmad: (\w+) (\d+)", daemon.output())}
 
 
-def start_pair(wire, as_user=None, ops=2000):
-    traffic = ["--ops", ops, "--qps", "3", "--size-max", "20000", "--seed", "5"]
+def expect_rings(counted, used=True):
+    """From the counters of a daemon: whether its processes moved their data by rings."""
+    frames, made = counted.get("nic_frames_in", 0), counted.get("nic_rings_made", 0)
+    expect((made > 0) == used, f"{made} rings were made")
+    expect((frames < 200) == used, f"{frames} frames passed the daemon")
+
+
+def start_pair(wire, as_user=None, ops=2000, options=TRAFFIC):
+    traffic = ["--ops", ops, *options]
     program = wire.build / "tests/integration/verbs_check"
     path = wire.new_path("pair")
     prefix = [] if as_user is None else ["setpriv", f"--reuid={as_user}", "--clear-groups"]
@@ -66,10 +77,7 @@ def rings(policy, *, used, **variables):
         for process in pair:
             process.wait(deadline)
         expect((pulled(pair) > 0) == (used and may_pull()), f"{pulled(pair)} bytes were read")
-        counted = counters_of(daemon, deadline)
-        frames, made = counted.get("nic_frames_in", 0), counted.get("nic_rings_made", 0)
-        expect((made > 0) == used, f"{made} rings were made")
-        expect((frames < 200) == used, f"{frames} frames passed the daemon")
+        expect_rings(counters_of(daemon, deadline), used)
 
     return run
 
@@ -96,6 +104,38 @@ def stopped_peer(wire):
         process.wait(deadline)
     for process in stopped:
         process.stop()
+
+
+def continued(*options):
+    """The client of a pair is stopped and continued under traffic, which both ends verify."""
+
+    def run(wire):
+        deadline = time.monotonic() + 60
+        earlier = direct.sockets(wire)
+        pair = start_pair(wire, ops=6000, options=[*options, "--seed", "6", "--timeout", "16"])
+        engines = lambda: len(direct.sockets(wire) - earlier)  # noqa: E731
+        wait_until(lambda: engines() == len(pair), deadline, "an engine in each")
+        for number in range(STOPS):
+            time.sleep(RUNS_S)
+            expect(number > 0 or pair[1].status is None, "it ended before it was stopped")
+            pair[1].signal(signal.SIGSTOP)
+            time.sleep(STOPPED_S)
+            pair[1].signal(signal.SIGCONT)
+        for process in pair:
+            process.wait(deadline)
+
+    return run
+
+
+def continued_on_ring(*options):
+    def run(wire):
+        deadline = time.monotonic() + 60
+        wire.extra["MPRDMA_COUNTERS"] = "1"
+        daemon = wire.start_daemon(deadline)
+        continued(*options)(wire)
+        expect_rings(counters_of(daemon, deadline))
+
+    return run
 
 
 def killed(wire):
@@ -153,6 +193,14 @@ def other_user(policy, *, used):
     return run
 
 
+# (title, options of verbs_check). With --last-byte the client has eight WRITEs of up to 64 KiB in
+# flight, nearly always; the server reads the payloads in its memory, be it stopped or not.
+CONTINUED = (
+    ("the client stopped and continued", ("--qps", "2")),
+    ("the client stopped and continued, WRITEs of 64 KiB",
+     ("--last-byte", "--size-max", "65536")),
+)  # fmt: skip
+
 CASES = [
     ("frames of a pair do not pass mprdmad", rings([], used=True)),
     ("--direct-rings off", rings(["--direct-rings", "off"], used=False)),
@@ -160,6 +208,7 @@ CASES = [
      rings([], used=False, MPRDMA_FAULT="seed=7,loss=0.01")),
     ("ping-pong over a ring", latency),
     ("stopped peer", stopped_peer),
+    *((title, continued_on_ring(*options)) for title, options in CONTINUED),
     ("killed at any time", killed),
     ("no ring to another user", other_user([], used=False)),
     ("ring to another user", other_user(["--direct-rings", "all"], used=True)),
