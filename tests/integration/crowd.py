@@ -176,6 +176,8 @@ def killed(wire):
 
 
 OLD = 4  # processes with connections and listeners from before
+# What passes a daemon before the rings are there is less; the pair moves a hundred times that.
+FRAMES_MAX = 5000
 
 
 def rides_over(crowd, restart, deadline):
@@ -186,7 +188,7 @@ def rides_over(crowd, restart, deadline):
         crowd.start(number, [(number + 1) % OLD], 1)
     crowd.step()
     path = wire.new_path("pair")
-    options = ["--ops", "40000", "--qps", "2", "--seed", str(wire.seed), "--size-max", "20000"]
+    options = ["--ops", "45000", "--qps", "2", "--seed", str(wire.seed), "--size-max", "20000"]
     program = wire.build / "tests/integration/verbs_check"
     pair = [wire.start(host, [program, role, path, *options])
             for host, role in ((0, "--server"), (1, "--client"))]
@@ -204,16 +206,34 @@ def rides_over(crowd, restart, deadline):
     crowd.stop()
 
 
+def expect_rings(metrics, least, deadline):
+    """The daemon has made so many direct rings, which carry what its processes exchange."""
+    made = lambda: service.scrape(metrics)["mprdma_rings_made_total"]  # noqa: E731
+    wait_until(lambda: made() >= least, deadline, f"{least} rings")
+    frames = sum(value for name, value in service.scrape(metrics).items()
+                 if name.startswith("mprdma_port_frames_in_total"))  # fmt: skip
+    expect(frames < FRAMES_MAX, f"{frames} frames passed the daemon")
+
+
 def restarted(wire):
-    """mprdmad is killed, and another one started, under traffic that is checked."""
+    """mprdmad is killed, and another one started, under traffic that is checked. The first one and
+    the last one, whose newest process has a connection to each other one, make direct rings."""
     deadline = time.monotonic() + 240
-    daemons = [wire.start_daemon(deadline)]
+    daemons, metrics = [], []
 
-    def restart(_):
+    def start():
+        metrics.append(service.free_port())
+        daemons.append(wire.start_daemon(deadline, "--metrics", f"127.0.0.1:{metrics[-1]}"))
+
+    def restart(number):
+        if number == OLD:
+            expect_rings(metrics[-1], OLD + 1, deadline)  # the pair has one, too
         daemons[-1].kill()
-        daemons.append(wire.start_daemon(deadline))
+        start()
 
+    start()
     rides_over(Crowd(wire, deadline), restart, deadline)
+    expect_rings(metrics[-1], OLD + 2, deadline)
 
 
 def restarted_by_turns(wire):
