@@ -12,14 +12,17 @@ and the like, as every container's; there is no /sys. Where this runs as root, d
 are two users that are not, and the daemon allows the one of the containers. The programs connect
 with rdma_cm (-R): there is no TCP either. perftest connects twice, and its server does not listen
 in between; a directory that both containers may write holds a file by which liblistening
-(tests/integration/listening.c) lets the client wait for the server each time.
+(tests/integration/listening.c) lets the client wait for the server each time. The data goes by a
+direct ring between the containers: the daemon's counters tell.
 Ends with 77 where bubblewrap or user namespaces are missing.
 """
 
 import argparse
 import os
 import pathlib
+import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -50,6 +53,8 @@ IMAGE = (
 )
 PROGRAM = ["ib_write_bw", "-R", "-F", "-n", "1000"]
 LISTENS = "/run/listening/listens"
+# What sets up connections and rings; without a ring each message of 64 KiB is 16 frames.
+FRAMES_MAX = 200
 
 
 def as_user(uid):
@@ -81,8 +86,8 @@ class Host:
         # A copy: a build directory is not everybody's.
         shutil.copy(build / "tools/mprdmad", directory / "mprdmad")
 
-    def start(self, command, name):
-        process = Process(command, {"PATH": os.environ["PATH"]}, name)
+    def start(self, command, name, **variables):
+        process = Process(command, {"PATH": os.environ["PATH"], **variables}, name)
         self.processes.append(process)
         return process
 
@@ -91,10 +96,11 @@ class Host:
         allowed = ["--allow-uid", CONTAINER_UID] if os.geteuid() == 0 else []
         daemon = self.start(
             [*as_user(DAEMON_UID), self.directory / "mprdmad", "--address", f"{ADDRESS}/24",
-             "--socket", socket, *allowed], "mprdmad")  # fmt: skip
+             "--socket", socket, *allowed], "mprdmad", MPRDMA_COUNTERS="1")  # fmt: skip
         wait_until(lambda: socket.exists() or daemon.status is not None, deadline, "a daemon")
         if daemon.status is not None:
             raise Failure(f"mprdmad: {describe_status(daemon.status)}\n{daemon.output()}")
+        return daemon
 
     def container(self, command, **variables):
         """The command line that runs it in a container."""
@@ -158,10 +164,20 @@ def run_client(host, server, deadline):
     return client
 
 
+def check_ring(daemon, deadline):
+    """By the counters that the daemon prints at its end."""
+    daemon.signal(signal.SIGTERM)
+    daemon.wait(deadline)
+    counted = {n: int(v) for n, v in re.findall(r"mprdmad: (\w+) (\d+)", daemon.output())}
+    frames, made = counted.get("nic_frames_in", 0), counted.get("nic_rings_made", 0)
+    if made == 0 or frames >= FRAMES_MAX:
+        raise Failure(f"not by a direct ring: {made} rings, {frames} frames passed the daemon")
+
+
 def write_bw(host):
     """Gb/s between two containers."""
     deadline = time.monotonic() + SECONDS
-    host.start_daemon(deadline)
+    daemon = host.start_daemon(deadline)
     check_bare(host, deadline)
     server = host.run_inside(PROGRAM, "server", TEST_LISTENS=LISTENS)
     client = run_client(host, server, deadline)
@@ -169,6 +185,7 @@ def write_bw(host):
     rows = perftest.parse(client.output())
     if len(rows) != 1:
         raise Failure(f"no results:\n{client.output()}")
+    check_ring(daemon, deadline)
     return rows[0].gbps
 
 
