@@ -76,13 +76,32 @@ class Visibility : public EnginesOnMemory {
  protected:
   // Rounds of a WRITE whose bytes all have the value that the poller waits for.
   void expect_last_bytes_last(uint32_t bytes, size_t to) {
+    expect_last_bytes_last(bytes, to, [&] { write(bytes, 0, to); });
+  }
+  // The same of a WRITE of two pieces, which is copied, however long it is.
+  void expect_last_bytes_last_of_two_pieces(uint32_t bytes, size_t to) {
+    expect_last_bytes_last(bytes, to, [&] {
+      const uint32_t first = bytes / 3;
+      auto& wqe = a.begin_send(
+          *qp_a, MPRDMA_ABI_WRITE, ++posted,
+          {{source.addr(), first, source.key}, {source.addr() + first, bytes - first, source.key}});
+      wqe.remote_addr = mr_b->addr() + to;
+      wqe.rkey = mr_b->key;
+      a.end_send(*qp_a);
+    });
+  }
+
+ private:
+  template <class Write>
+  void expect_last_bytes_last(uint32_t bytes, size_t to, Write&& post) {
     SCOPED_TRACE(bytes);
+    SCOPED_TRACE(to);
     constexpr uint32_t kRounds = 300;
     std::memset(mr_b->bytes.data() + to, 0, bytes);
     const Poller poller(mr_b->bytes.data() + to, bytes);
     for (uint32_t value = 1; value <= kRounds; ++value) {
       std::memset(source.data(), static_cast<int>(value & 0xff), bytes);
-      write(bytes, 0, to);
+      post();
       ASSERT_TRUE(completes(posted));
       ASSERT_TRUE(testing::until([&] { return poller.seen() == value; }));
     }
@@ -95,6 +114,11 @@ TEST_F(Visibility, OfACopiedPayloadTheLastBytesComeLast) {
   expect_last_bytes_last(8'001, 64);
   expect_last_bytes_last(100, 4);
   expect_last_bytes_last(40, 3);
+  EXPECT_EQ(counters().payload_bytes_pulled, 0u);
+}
+
+TEST_F(Visibility, OfACopiedSegmentTheLastBytesComeLastAtAnyOffset) {
+  for (const size_t to : {1u, 2u, 6u, 7u}) expect_last_bytes_last_of_two_pieces(kSegment, to);
   EXPECT_EQ(counters().payload_bytes_pulled, 0u);
 }
 
