@@ -157,7 +157,8 @@ class RpcResult:
     healthy_us: float
     dead_us: float  # one path of four loses every packet, and nobody says so
     use: Use  # of the processors, of the second run
-    network: float  # the network's process, in processors
+    network: float  # the network's process, in processors, of the second run
+    healthy_network: float  # the same of the first run
 
     @property
     def rate(self):
@@ -169,10 +170,10 @@ def run_rpc(wire, path_rate, progress: Callable[[float], None]):
     """Runs ib_send_lat over four paths, and over three and a dead one."""
     dead = Event(0, PATHS[3], "loss=100%", 0.0)
     try:
-        healthy, _, _ = _timed_send_lat(wire)
+        healthy, _, healthy_network = _timed_send_lat(wire)
         progress(0.5)
         wire.set(dead.link, dead.change)
-        return RpcResult(healthy, *_timed_send_lat(wire))
+        return RpcResult(healthy, *_timed_send_lat(wire), healthy_network)
     except Failure as failure:
         raise Failure(f"{failure}\n{last_words(wire)}") from failure
     finally:

@@ -162,16 +162,25 @@ def add_series(report, rounds):
 
 
 def print_table(screen, report, rounds, unit):
+    """The last column is the processor time of the network's process, as a share of one."""
     screen.clear()
-    print("\n" + screen.bold(f"{'case':<42}{'goodput Gb/s':>14}{'paths up':>10}{'of these':>10}"))
+    print("\n" + screen.bold(f"{'case':<42}{'goodput Gb/s':>14}{'paths up':>10}{'of these':>10}"
+                             f"{'network, of a CPU':>19}"))  # fmt: skip
     for name, result in streams(rounds[-1]).items():
         gbps = statistics.median(results[name].gbps for results in rounds)
+        network = statistics.median(results[name].network for results in rounds)
         up = result.case.paths_up()
-        print(f"{result.case.title:<42}{gbps:>14.3f}{up:>10.2f}{gbps / (up * unit):>9.1%}")
+        print(f"{result.case.title:<42}{gbps:>14.3f}{up:>10.2f}{gbps / (up * unit):>10.1%}"
+              f"{percent(network):>19}")  # fmt: skip
+    print(screen.bold(f"\n{'8 KB there and back, ib_send_lat':<42}{'half, us':>14}{'':>20}"
+                      f"{'network, of a CPU':>19}"))  # fmt: skip
     rpc = [results["rpc"] for results in rounds]
-    print(screen.bold(f"\n{'8 KB there and back, ib_send_lat':<42}{'half, us':>14}"))
-    print(f"{'four paths':<42}{statistics.median(r.healthy_us for r in rpc):>14.1f}")
-    print(f"{'path 4 loses everything':<42}{statistics.median(r.dead_us for r in rpc):>14.1f}")
+    for title, taken in (
+        ("four paths", [(r.healthy_us, r.healthy_network) for r in rpc]),
+        ("path 4 loses everything", [(r.dead_us, r.network) for r in rpc]),
+    ):
+        half_us, network = map(statistics.median, zip(*taken))
+        print(f"{title:<42}{half_us:>14.1f}{percent(network):>39}")
     print()
     for claim in report.claims:
         print_claim(screen, claim)

@@ -37,7 +37,7 @@ def speeds(share, use=SHARED):
         up = case.paths_up() if case.name != "four" else 4
         gbps = PATH_GBPS * up * (1 if case.name == "one" else share)
         found[case.name] = demo_cases.Result(case, gbps, use, 0.68, [])
-    found["rpc"] = demo_cases.RpcResult(170.0, 170.0 / share, use, 0.68)
+    found["rpc"] = demo_cases.RpcResult(170.0, 170.0 / share, use, 0.68, 0.41)
     return found
 
 
@@ -65,6 +65,14 @@ class DemoTest(unittest.TestCase):
         self.assertEqual(code, 0)
         self.assertTrue(all(claim["ok"] for claim in report["claims"]))
         self.assertNotIn("MISSED", said)
+
+    def test_processor_time_of_the_network_is_shown_for_each_case(self):
+        said = self.demo([(speeds(1.0), OPERATIONS)])[1]
+        table = said[: said.index("demo.ratio")].splitlines()
+        shown = [line.split()[-2:] for line in table if line.endswith(" %")]
+        cases = len(demo_cases.all_cases(RATE))
+        self.assertEqual(shown, [["68", "%"]] * cases + [["41", "%"], ["68", "%"]])
+        self.assertLessEqual(max(map(len, table)), 100)
 
     def test_missed_speed_is_said_and_no_failure(self):
         code, said, report = self.demo([(speeds(0.7), OPERATIONS)])
