@@ -177,6 +177,26 @@ TEST_F(Verbs, PathNeedsAGidAndAnMtuThatThePortHas) {
   EXPECT_EQ(ibv_modify_qp(qp, &attr, kRtrMask), EINVAL);
 }
 
+// A port whose MTU is not the greatest.
+class SmallMtu : public Verbs {
+ protected:
+  void SetUp() override {
+    setenv("MPRDMA_MTU", "1024", 1);
+    Verbs::SetUp();
+    unsetenv("MPRDMA_MTU");
+  }
+};
+
+TEST_F(SmallMtu, APathHasNoGreaterOne) {
+  ibv_qp* qp = make_qp(make_cq());
+  ASSERT_EQ(to_init(qp), 0);
+  ibv_qp_attr attr = rtr_attr(qp->qp_num);
+  attr.path_mtu = IBV_MTU_2048;
+  EXPECT_EQ(ibv_modify_qp(qp, &attr, kRtrMask), EINVAL);
+  attr.path_mtu = IBV_MTU_1024;
+  EXPECT_EQ(ibv_modify_qp(qp, &attr, kRtrMask), 0);
+}
+
 TEST_F(Verbs, CurrentStateMustBeTrue) {
   ibv_cq* cq = make_cq();
   ibv_qp* one = make_qp(cq);

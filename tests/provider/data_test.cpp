@@ -80,6 +80,35 @@ TEST_F(Data, InlineDataIsCopiedWhenPosted) {
   EXPECT_EQ(post_send(one_, 2, IBV_WR_RDMA_READ, local_, 8, remote_, IBV_SEND_INLINE), EINVAL);
 }
 
+TEST_F(Data, InlinePiecesHaveToFitTogether) {
+  ibv_sge sge[2]{};
+  for (ibv_sge& piece : sge) piece = {reinterpret_cast<uint64_t>(local_memory_), 32, 0};
+  ibv_send_wr wr{};
+  wr.sg_list = sge;
+  wr.num_sge = 2;
+  wr.opcode = IBV_WR_RDMA_WRITE;
+  wr.send_flags = IBV_SEND_INLINE;
+  wr.wr.rdma.remote_addr = reinterpret_cast<uint64_t>(remote_->addr);
+  wr.wr.rdma.rkey = remote_->rkey;
+  ibv_send_wr* bad = nullptr;
+  EXPECT_EQ(ibv_post_send(one_, &wr, &bad), 0);
+  sge[1].length = 33;
+  EXPECT_EQ(ibv_post_send(one_, &wr, &bad), EINVAL);
+}
+
+TEST_F(Data, AMessageIsNotLongerThanThePortSays) {
+  ibv_port_attr port{};
+  ASSERT_EQ(ibv_query_port(context_, 1, &port), 0);
+  ASSERT_EQ(to_state(one_, IBV_QPS_ERR), 0);  // requests are taken, and nothing is read
+  ibv_sge sge[2] = {{0, port.max_msg_sz, local_->lkey}, {0, 1, local_->lkey}};
+  ibv_send_wr wr{};
+  wr.sg_list = sge;
+  wr.num_sge = 2;
+  wr.opcode = IBV_WR_SEND;
+  ibv_send_wr* bad = nullptr;
+  EXPECT_EQ(ibv_post_send(one_, &wr, &bad), EINVAL);
+}
+
 TEST_F(Data, FullSendQueueIsEnomemAndNamesTheRequest) {
   fake_engine_hold(true);
   std::vector<ibv_send_wr> list(20);
@@ -113,6 +142,8 @@ TEST_F(Data, PostingNeedsTheRightState) {
   EXPECT_EQ(post_send(fresh, 1, IBV_WR_SEND, local_, 8), EINVAL);
   ASSERT_EQ(to_init(fresh), 0);
   EXPECT_EQ(post_recv(fresh, 1, local_, 8), 0);
+  EXPECT_EQ(post_send(fresh, 1, IBV_WR_SEND, local_, 8), EINVAL);
+  ASSERT_EQ(to_rtr(fresh, fresh->qp_num), 0);
   EXPECT_EQ(post_send(fresh, 1, IBV_WR_SEND, local_, 8), EINVAL);
 }
 

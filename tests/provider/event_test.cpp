@@ -75,6 +75,14 @@ TEST_F(Events, ArmedQueueRaisesOneEvent) {
   EXPECT_EQ(poll_all(cq_).size(), 3u);
 }
 
+TEST_F(Events, AResizedQueueIsStillArmed) {
+  ASSERT_EQ(ibv_req_notify_cq(cq_, 0), 0);
+  ASSERT_EQ(ibv_resize_cq(cq_, 128), 0);
+  deliver();
+  ASSERT_EQ(take_event(), cq_);
+  ibv_ack_cq_events(cq_, 1);
+}
+
 TEST_F(Events, SolicitedOnlyWaitsForASolicitedMessage) {
   ASSERT_EQ(ibv_req_notify_cq(cq_, 1), 0);
   deliver();

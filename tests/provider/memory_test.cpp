@@ -83,6 +83,21 @@ TEST_F(Memory, WindowOfTypeTwoIsPostedAndInvalidated) {
   EXPECT_EQ(ibv_dealloc_mw(mw), 0);
 }
 
+TEST_F(Memory, OnlyTheLowestByteOfAWindowsKeyIsChosen) {
+  ibv_mw* mw = ibv_alloc_mw(pd_, IBV_MW_TYPE_2);
+  ASSERT_NE(mw, nullptr);
+  const uint32_t before = mw->rkey;
+  ibv_send_wr wr{};
+  wr.opcode = IBV_WR_BIND_MW;
+  wr.bind_mw.mw = mw;
+  wr.bind_mw.rkey = (~before & ~0xffu) | 0x77;
+  wr.bind_mw.bind_info = {mr_, start(), 128, IBV_ACCESS_REMOTE_WRITE};
+  ibv_send_wr* bad = nullptr;
+  ASSERT_EQ(ibv_post_send(other_, &wr, &bad), 0);
+  EXPECT_EQ(mw->rkey, (before & ~0xffu) | 0x77);
+  EXPECT_EQ(ibv_dealloc_mw(mw), 0);
+}
+
 TEST_F(Memory, SendWithInvalidateSaysWhichKey) {
   ASSERT_EQ(post_recv(other_, 1, mr_, 8), 0);
   ibv_send_wr wr{};
@@ -123,6 +138,16 @@ TEST_F(Memory, AtomicsAndTheirBuilders) {
   EXPECT_EQ(words[1], 40u);
   EXPECT_EQ(words[2], 42u);
   EXPECT_EQ(words[3], 99u);
+}
+
+TEST_F(Memory, AtomicWriteIsOfOnePiece) {
+  ibv_sge sge[2] = {{start(), 8, mr_->lkey}, {start() + 8, 8, mr_->lkey}};
+  ibv_send_wr wr{};
+  wr.sg_list = sge;
+  wr.num_sge = 2;
+  wr.opcode = IBV_WR_ATOMIC_WRITE;
+  ibv_send_wr* bad = nullptr;
+  EXPECT_EQ(ibv_post_send(one_, &wr, &bad), EINVAL);
 }
 
 TEST_F(Memory, AtomicWriteIsOfEightBytes) {

@@ -64,5 +64,13 @@ TEST_F(DeviceFacts, WrongValuesAreRefusedByName) {
   EXPECT_EQ(refused("MPRDMA_MTU", "1024"), "accepted");
 }
 
+// Each in an array, whose last byte is the string's end.
+TEST_F(DeviceFacts, NamesMayBeAsLongAsThereIsRoomForTheirEnd) {
+  EXPECT_EQ(refused("MPRDMA_DEVICE", std::string(63, 'd').c_str()), "accepted");
+  EXPECT_EQ(refused("MPRDMA_DEVICE", std::string(64, 'd').c_str()), "MPRDMA_DEVICE");
+  EXPECT_EQ(refused("MPRDMA_NETDEV", std::string(15, 'n').c_str()), "accepted");
+  EXPECT_EQ(refused("MPRDMA_NETDEV", std::string(16, 'n').c_str()), "MPRDMA_NETDEV");
+}
+
 }  // namespace
 }  // namespace mprdma

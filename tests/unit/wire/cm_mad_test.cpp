@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <numeric>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,9 +21,13 @@ namespace {
 using Bytes = std::array<unsigned char, kMadBytes>;
 
 Bytes encoded(const CmMad& mad) {
+  constexpr unsigned char kJunk = 0xcc;
+  std::array<unsigned char, 2 * kMadBytes> room;
+  room.fill(kJunk);  // so that a byte that nobody wrote shows, and one behind the message
+  encode_cm_mad(mad, std::span(room).first<kMadBytes>());
+  for (size_t i = kMadBytes; i < room.size(); ++i) EXPECT_EQ(room[i], kJunk) << i;
   Bytes bytes;
-  bytes.fill(0xcc);  // so that a byte that nobody wrote shows
-  encode_cm_mad(mad, bytes);
+  std::copy_n(room.begin(), kMadBytes, bytes.begin());
   return bytes;
 }
 
@@ -201,6 +207,14 @@ TEST(CmMad, RejFields) {
   EXPECT_EQ(bytes[24 + 9], 72 << 1) << "more than there is room for";
   EXPECT_EQ(bytes[24 + 83], 0xff);
   EXPECT_EQ(bytes[24 + 84], 0);
+}
+
+TEST(CmMad, ARejectionHasNoMoreInformationThanItHasRoomFor) {
+  Bytes bytes = encoded(CmBody{CmRej{}});
+  bytes[24 + 9] = 127 << 1;
+  CmMad back;
+  ASSERT_EQ(decode_cm_mad(bytes, back), MadDrop::kNone);
+  EXPECT_EQ(std::get<CmRej>(back.body).info_bytes, 72);
 }
 
 TEST(CmMad, RepFields) {

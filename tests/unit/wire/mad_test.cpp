@@ -90,6 +90,19 @@ TEST(PairMad, TheSegmentCountsIn256Bytes) {
   EXPECT_EQ(encoded(mad)[51], 2);
 }
 
+TEST(PairMad, TheWindowIsAPowerOfTwoWithinItsBounds) {
+  PairMad mad = question();
+  PairMad back;
+  for (const uint16_t slots : {8, 16, 128, 1024, 2048}) {
+    mad.info.window_slots = slots;
+    EXPECT_EQ(decode_pair_mad(encoded(mad), back), MadDrop::kNone) << slots;
+  }
+  for (const uint16_t slots : {0, 1, 4, 9, 96, 129, 2047, 4096, 0x8000, 0xffff}) {
+    mad.info.window_slots = slots;
+    EXPECT_EQ(decode_pair_mad(encoded(mad), back), MadDrop::kBadField) << slots;
+  }
+}
+
 TEST(PairMad, ASenderThatKnowsNoOffersMakesNone) {
   Bytes bytes = encoded(question());
   for (const size_t byte : {50U, 51U, 52U}) bytes[byte] = 0;

@@ -117,6 +117,14 @@ TEST(Packet, PadOfAShortPayloadIsNotPayload) {
   EXPECT_EQ(decoded.payload_len, 1U);
 }
 
+TEST(Packet, AReservedByteOfANotificationIsZero) {
+  Packet packet;
+  packet.opcode = Opcode::kCnp;
+  const Bytes bytes = encoded(packet);
+  ASSERT_EQ(bytes.size(), 12U + 16U);
+  for (size_t i = 12; i < bytes.size(); ++i) EXPECT_EQ(bytes[i], 0) << i;
+}
+
 TEST(Packet, AtomicsNameTheirRemoteMemoryLikeWritesDo) {
   Packet packet;
   packet.opcode = Opcode::kMpFetchAdd;

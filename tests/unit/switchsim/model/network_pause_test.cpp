@@ -65,6 +65,17 @@ TEST(NetworkPause, TakesEffectAfterTheWayBackAndAtTheBoundaryOfAPacket) {
   EXPECT_EQ(run.net.pause_state(0).pause_sent, 0U);
 }
 
+TEST(NetworkPause, ASignalTakesTheDelayOfTheWayBack) {
+  Topology topology = with_pfc(chain(1, kPort), 1'000'000);
+  topology.links[1].ba.delay = SimSpan::us(3);
+  Recorder run(config_of(topology));
+  run.net.set_host_pausing(1, true);
+  run.net.run_until(at_ns(2999));
+  EXPECT_FALSE(run.net.pause_state(2).paused);
+  run.net.run_until(at_ns(3000));
+  EXPECT_TRUE(run.net.pause_state(2).paused);
+}
+
 TEST(NetworkPause, AHostIsNotPulledWhileItsNicIsPaused) {
   // The switch cannot pass anything on: host 1 has paused it.
   Recorder run(config_of(with_pfc(chain(1, kPort), 5 * kBytes)));

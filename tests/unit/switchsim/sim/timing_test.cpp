@@ -85,7 +85,9 @@ TEST(WireSize, IsThatOfTheEnginesFrames) {
 }
 
 TEST(WireSize, NoFrameIsShorterThanEthernetAllows) {
-  EXPECT_GE(data_wire_bytes(FlowOperation::kSend, 0), 64U + 20U);
+  // 62 bytes without the minimum.
+  EXPECT_EQ(data_wire_bytes(FlowOperation::kSend, 0, transport::Protocol::kRoce), 64U + 20U);
+  EXPECT_EQ(data_wire_bytes(FlowOperation::kSend, 1, transport::Protocol::kRoce), 66U + 20U);
 }
 
 }  // namespace

@@ -198,6 +198,15 @@ TEST(Poisson, PartnersMayBeGivenAndQueuePairsMayBeThoseOfMessages) {
   for (const FlowSpec& flow : each.flows) EXPECT_EQ(flow.timed_messages.size(), 1U);
 }
 
+TEST(Poisson, PairsOfOneSenderShareItsLoad) {
+  const Scenario s =
+      expanded(kPoisson + std::string("from = \"h1\"\nto = \"h9..h12\"\npartners = \"pairs\"\n"));
+  ASSERT_EQ(s.flows.size(), 4U);
+  // 2000 us with a message in 800 ns, whoever it is for.
+  EXPECT_NEAR(static_cast<double>(messages_of(s, 0).size()), 2500, 4 * std::sqrt(2500.0));
+  for (const FlowSpec& flow : s.flows) EXPECT_NEAR(flow.timed_messages.size(), 625, 4 * 25);
+}
+
 TEST(Poisson, SizesAreDrawnFromTheFile) {
   const Scenario s = expanded(
       "kind = \"poisson\"\nload = 0.8\ncdf = \"fbhadoop_hpcc\"\nfrom = \"h1..h16\"\n"
