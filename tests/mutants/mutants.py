@@ -6,7 +6,8 @@ file    in transport/
 old     exact text, found exactly once
 new     what it becomes
 why     what would go wrong in a data centre
-rebuild files to compile again, where `file` is a header (default: `file`)
+rebuild files to compile again, where `file` is a header (default: `file`); tests that are among
+        them are the only ones that have to find it
 killer  the tests that must find it: "swarm", or those of a library (run.py has the list)
 """
 

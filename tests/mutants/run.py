@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
 """Breaks the transport, connection management, the NIC's part, mprdmad, the engine's worker and its
-port in small ways and asserts that their tests find each breakage.
+port, the wire formats, the simulator and the provider in small ways and asserts that their tests
+find each breakage.
 
 The swarm has to find what breaks a promise of the mode `mp`. What only slows a connection down, or
 chooses a worse path, breaks no promise that the swarm knows: that is for the transport's unit
 tests, and so are the standard's connections. Single rules of the standard are for the conformance
 scripts. The exploration of all states has a few mutants of its own, which show that it can fail.
 
-A mutant is an exact replacement in a copy of transport/, or of cc/, dataplane/cm/, dataplane/mgmt/,
-dataplane/daemon/, dataplane/worker/ or dataplane/port/, whose own unit tests have to find it. Only
-files that it touches are compiled again and linked in front of the library; of cc/, which has
-headers only, the unit test itself. A text that is not there exactly once is an error, also of a
-mutant that is not tried (--one-of), so that the list stays true to the code.
+A mutant is an exact replacement in a copy of transport/, or of another directory (SOURCES), whose
+own unit tests have to find it. Only files that it touches are compiled again and linked in front of
+the library; of headers, the unit test itself. The provider is linked as a library that the tests of
+the verbs load (tests/provider). A text that is not there exactly once is an error, also of a mutant
+that is not tried (--one-of), so that the list stays true to the code.
 """
 
 import argparse
@@ -33,15 +34,19 @@ from mutants_mgmt import MUTANTS as MGMT_MUTANTS
 from mutants_mp import MUTANTS as MP_MUTANTS
 from mutants_paper import MUTANTS as PAPER_MUTANTS
 from mutants_port import MUTANTS as PORT_MUTANTS
+from mutants_provider import MUTANTS as PROVIDER_MUTANTS
 from mutants_receive import MUTANTS as RECEIVE_MUTANTS
 from mutants_roce import MUTANTS as ROCE_MUTANTS
 from mutants_rules import MUTANTS as RULE_MUTANTS
+from mutants_sim import MUTANTS as SIM_MUTANTS
 from mutants_windows import MUTANTS as WINDOW_MUTANTS
+from mutants_wire import MUTANTS as WIRE_MUTANTS
 from mutants_worker import MUTANTS as WORKER_MUTANTS
 
 MUTANTS = RECEIVE_MUTANTS + SENDER_MUTANTS + MAP_MUTANTS + MP_MUTANTS + PAPER_MUTANTS
 MUTANTS += ROCE_MUTANTS + RULE_MUTANTS + WINDOW_MUTANTS + CM_MUTANTS + DAEMON_MUTANTS
 MUTANTS += MGMT_MUTANTS + WORKER_MUTANTS + PORT_MUTANTS + EXPLORE_MUTANTS + CC_MUTANTS
+MUTANTS += WIRE_MUTANTS + SIM_MUTANTS + PROVIDER_MUTANTS
 
 SECONDS_MAX = 240
 
@@ -60,10 +65,31 @@ SOURCES = {
     "cc": "cc",
     "cm": "dataplane/cm",
     "daemon": "dataplane/daemon",
+    "facts": "providers/mprdma",
     "mgmt": "dataplane/mgmt",
+    "model": "switchsim/model",
     "port": "dataplane/port",
+    "provider": "providers/mprdma",
+    "sim": "switchsim/sim",
+    "wire": "wire",
     "worker": "dataplane/worker",
 }
+
+# Killers that are the unit tests of a library: whose they are.
+UNIT_TESTS = {
+    "unit": "the transport",
+    "cm": "the CM agent",
+    "daemon": "mprdmad's switch",
+    "mgmt": "dataplane/mgmt",
+    "model": "the network model",
+    "port": "LocalPort",
+    "sim": "the simulator",
+    "wire": "wire",
+    "worker": "the worker",
+}
+
+# Killers that are unit tests of headers alone.
+HEADERS_ONLY = ("cc", "facts")
 
 
 def parse_arguments():
@@ -73,21 +99,16 @@ def parse_arguments():
     parser.add_argument("--work", required=True, type=pathlib.Path, help="where to build")
     parser.add_argument("--libs", required=True, nargs="+", help="swarm and below, in link order")
     parser.add_argument("--link", nargs="*", default=[], help="libraries of the system")
-    parser.add_argument("--unit-tests", required=True, help="the unit tests of the transport")
-    parser.add_argument("--unit-libs", required=True, nargs="+", help="what they need")
     parser.add_argument("--explore-libs", required=True, nargs="+", help="exploration and below")
     parser.add_argument("--conformance-libs", required=True, nargs="+", help="the scripts' runner")
     parser.add_argument("--scripts", required=True, help="the directory of the scripts")
-    parser.add_argument("--cm-tests", required=True, help="the unit tests of the CM agent")
-    parser.add_argument("--cm-libs", required=True, nargs="+", help="what they need")
-    parser.add_argument("--mgmt-tests", required=True, help="the unit tests of dataplane/mgmt")
-    parser.add_argument("--mgmt-libs", required=True, nargs="+", help="what they need")
-    parser.add_argument("--daemon-tests", required=True, help="the unit tests of mprdmad's switch")
-    parser.add_argument("--daemon-libs", required=True, nargs="+", help="what they need")
-    parser.add_argument("--worker-tests", required=True, help="the unit tests of the worker")
-    parser.add_argument("--worker-libs", required=True, nargs="+", help="what they need")
-    parser.add_argument("--port-tests", required=True, help="the unit tests of LocalPort")
-    parser.add_argument("--port-libs", required=True, nargs="+", help="what they need")
+    for killer, whose in UNIT_TESTS.items():
+        parser.add_argument(f"--{killer}-tests", required=True, help=f"the unit tests of {whose}")
+        parser.add_argument(f"--{killer}-libs", required=True, nargs="+", help="what they need")
+    parser.add_argument("--provider-tests", required=True, help="the program of the verbs' tests")
+    parser.add_argument("--provider-lib", required=True, help="the provider's objects")
+    parser.add_argument("--provider-link", nargs="+", default=[], help="libraries that it needs")
+    parser.add_argument("--provider-env", nargs="+", default=[], help="what the tests run in")
     parser.add_argument("--only", help="one mutant, or all that begin so: daemon-")
     parser.add_argument("--one-of", type=int, default=1, help="only one of each N mutants")
     parser.add_argument("--turn", type=int, help="which one, 0 to N - 1; else the commit says")
@@ -120,16 +141,10 @@ def mutate(arguments, mutant, directory):
     return target
 
 
-def unit_tests_of(arguments, mutant):
-    """(the tests, what they need), or None: another program is the killer."""
-    return {
-        "unit": (arguments.unit_tests, arguments.unit_libs),
-        "cm": (arguments.cm_tests, arguments.cm_libs),
-        "mgmt": (arguments.mgmt_tests, arguments.mgmt_libs),
-        "daemon": (arguments.daemon_tests, arguments.daemon_libs),
-        "port": (arguments.port_tests, arguments.port_libs),
-        "worker": (arguments.worker_tests, arguments.worker_libs),
-    }.get(mutant.killer)
+def compiles_tests(mutant):
+    """True if tests are compiled again: those alone are the killer. Of a header, the library of all
+    tests has the code as it was."""
+    return any("/tests/" in file for file in mutant.rebuild)
 
 
 def turn_of(arguments):
@@ -147,7 +162,11 @@ def is_wanted(mutant, only):
 
 
 def compile_one(arguments, directory, source, target):
-    command = arguments.cxx.split() + ["-std=c++20", "-O1", "-fno-strict-aliasing"]
+    command = arguments.cxx.split() + ["-O1", "-fno-strict-aliasing"]
+    if source.suffix == ".c":
+        command += ["-x", "c", "-std=c11", "-D_GNU_SOURCE", "-fPIC", "-fvisibility=hidden"]
+    else:
+        command += ["-std=c++20"]
     command += ["-DMPRDMA_DCHECK", "-I" + str(directory), "-I" + str(arguments.root)]
     command += ["-c", str(source), "-o", str(target)]
     subprocess.run(command, check=True, capture_output=True, text=True)
@@ -168,25 +187,45 @@ def compile_all(arguments, mutant, directory, sources):
     return [compile_one(arguments, directory, file, file.with_suffix(".o")) for file in files]
 
 
+def link_of(arguments, mutant):
+    """What the linker gets behind the mutant's objects."""
+    gtest = ["-lgtest_main", "-lgtest", "-lpthread", "-ldl"]
+    system = ["-l" + library for library in arguments.link]
+    if mutant.killer in HEADERS_ONLY:
+        return [arguments.libs[-1], *gtest]
+    if mutant.killer in UNIT_TESTS:
+        tests = vars(arguments)[mutant.killer + "_tests"]
+        libs = vars(arguments)[mutant.killer + "_libs"]
+        whole = [] if compiles_tests(mutant) else ["-Wl,--whole-archive", tests]
+        whole += ["-Wl,--no-whole-archive", "-Wl,--start-group", *libs, "-Wl,--end-group"]
+        return whole + gtest + system
+    if mutant.killer == "conformance":
+        libs = arguments.conformance_libs
+        return ["-Wl,--start-group", *libs, "-Wl,--end-group", "-lgtest", *system]
+    return (arguments.explore_libs if mutant.killer == "explore" else arguments.libs) + system
+
+
 def build(arguments, mutant, directory):
     objects = compile_all(arguments, mutant, directory, mutate(arguments, mutant, directory))
-    program = directory / "killer"
-    command = arguments.cxx.split() + ["-o", str(program)] + objects
-    tests = unit_tests_of(arguments, mutant)
-    if mutant.killer == "cc":
-        command += [arguments.libs[-1], "-lgtest_main", "-lgtest", "-lpthread"]
-    elif tests is not None:
-        command += ["-Wl,--whole-archive", tests[0], "-Wl,--no-whole-archive"]
-        command += ["-Wl,--start-group", *tests[1], "-Wl,--end-group"]
-        command += ["-lgtest_main", "-lgtest", "-lpthread", "-ldl"]
-    elif mutant.killer == "conformance":
-        command += ["-Wl,--start-group", *arguments.conformance_libs, "-Wl,--end-group", "-lgtest"]
-        command += ["-l" + library for library in arguments.link]
+    command = arguments.cxx.split()
+    if mutant.killer == "provider":
+        program = directory / "libmprdma-rdmav34.so"  # as libibverbs looks for it
+        # provider.c, which nobody calls, registers the provider, and needs all others.
+        command += ["-shared", "-o", str(program), *objects, "-Wl,-u,mprdma_is_our_device"]
+        command += [arguments.provider_lib, *("-l" + lib for lib in arguments.provider_link)]
     else:
-        libs = arguments.explore_libs if mutant.killer == "explore" else arguments.libs
-        command += libs + ["-l" + library for library in arguments.link]
+        program = directory / "killer"
+        command += ["-o", str(program), *objects, *link_of(arguments, mutant)]
     subprocess.run(command, check=True, capture_output=True, text=True)
     return program
+
+
+def hunt_over_provider(arguments, library):
+    """As hunt_by_tests(): the tests of the verbs load the library."""
+    environment = dict(variable.split("=", 1) for variable in arguments.provider_env)
+    environment["IBV_DRIVERS"] = str(library.with_name("libmprdma"))
+    options = ["--gtest_fail_fast", "--gtest_filter=-Leak.*"]
+    return hunt_by_tests(arguments.provider_tests, *options, **environment)
 
 
 def hunt_by_unit_tests(program, killer):
@@ -199,11 +238,12 @@ def hunt_by_unit_tests(program, killer):
     return hunt_by_tests(program, "--gtest_fail_fast")
 
 
-def hunt_by_tests(program, *options):
+def hunt_by_tests(program, *options, **variables):
     """(a test failed, its name). A crash is a finding, too."""
     command = [str(program), *options]
+    limits = {"timeout": SECONDS_MAX, "env": os.environ | variables}
     try:
-        run = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX)
+        run = subprocess.run(command, capture_output=True, text=True, **limits)
     except subprocess.TimeoutExpired:
         return True, "hangs"
     failed = [line for line in run.stdout.splitlines() if line.startswith("[  FAILED  ] ")]
@@ -243,7 +283,9 @@ def try_mutant(arguments, mutant):
     started = time.monotonic()
     try:
         program = build(arguments, mutant, directory)
-        if mutant.killer == "cc" or unit_tests_of(arguments, mutant) is not None:
+        if mutant.killer == "provider":
+            killed, finding = hunt_over_provider(arguments, program)
+        elif mutant.killer in (*HEADERS_ONLY, *UNIT_TESTS):
             killed, finding = hunt_by_unit_tests(program, mutant.killer)
         elif mutant.killer == "conformance":
             killed, finding = hunt_by_tests(program, arguments.scripts, "--gtest_brief=1")
