@@ -29,6 +29,14 @@ def _timely(name, *fields):
     return _mutant("timely-" + name, "timely_rate.hpp", "timely_rate_test.cpp", *fields)
 
 
+def _dcqcn(name, *fields):
+    return _mutant("dcqcn-" + name, "dcqcn.hpp", "dcqcn_test.cpp", *fields)
+
+
+def _dctcp(name, *fields):
+    return _mutant("dctcp-" + name, "dctcp_window.hpp", "dctcp_window_test.cpp", *fields)
+
+
 MUTANTS = [
     _timely(
         "gradient-of-one-sample",
@@ -160,5 +168,59 @@ MUTANTS = [
         "    guessed_ = false;\n    if (window_ > initial_",
         "    if (window_ > initial_",
         "each mark takes the window to what the application used",
+    ),
+    _dcqcn(
+        "recovery-goes-on-after-a-notification",
+        "    timer_steps_ = byte_steps_ = 0;\n    bytes_left_",
+        "    bytes_left_",
+        "a flow that is told to slow down is soon in hyper increase again",
+    ),
+    _dcqcn(
+        "hyper-increase-of-the-faster-count",
+        "const bool hyper = least > constants_->fast_steps;",
+        "const bool hyper = most > constants_->fast_steps;",
+        "after a pause, a flow takes ten times its share of what is free",
+    ),
+    _dcqcn(
+        "never-at-its-target",
+        "(rate_bps_ + target_bps_ + 1) / 2;",
+        "(rate_bps_ + target_bps_) / 2;",
+        "one notification leaves a flow limited for ever",
+    ),
+    _dcqcn(
+        "late-timer-expires-once",
+        "    while (next_increase_ <= now) {\n",
+        "    if (next_increase_ <= now) {\n",
+        "a flow that sends little stays slow for as long as it sends little",
+    ),
+    _dcqcn(
+        "alpha-does-not-fall",
+        "    alpha_ = alpha_at(now);\n",
+        "",
+        "one mark in a second halves the rate as a full queue does",
+    ),
+    _dctcp(
+        "cut-for-each-mark",
+        "    settling_ = window_.floor();\n",
+        "",
+        "one full queue cuts a window to one packet",
+    ),
+    _dctcp(
+        "alpha-of-one-packet",
+        "    if (acked_ < round_) return;\n",
+        "",
+        "a mark costs what the last packets say, not the share of the last round trips",
+    ),
+    _dctcp(
+        "a-loss-costs-what-a-mark-does",
+        "{ cut(Fixed16::kOneRaw); }",
+        "{ cut(alpha_raw_); }",
+        "where nothing marks, losses slow nobody down",
+    ),
+    _dctcp(
+        "alpha-of-the-former-connection",
+        "    window_ = initial_;\n    alpha_raw_ = Fixed16::kOneRaw;\n",
+        "    window_ = initial_;\n",
+        "the first queue of a new connection is hardly answered",
     ),
 ]

@@ -77,6 +77,22 @@ TEST(DctcpWindow, NeverBelowOnePacketWhateverHappens) {
   EXPECT_EQ(window.window().floor(), 4U);
 }
 
+// However little a mark costs by then.
+TEST(DctcpWindow, ALossHalvesWhereNothingWasMarked) {
+  DctcpWindow window = make(64, 64);
+  for (int i = 0; i < 300; ++i) round_trip(window, 0);
+  ASSERT_EQ(window.alpha_raw(), 0U);
+  window.on_loss({});
+  EXPECT_EQ(window.window().floor(), 32U);
+}
+
+TEST(DctcpWindow, ANewConnectionBeginsWithTheGreatestAlpha) {
+  DctcpWindow window = make(64, 64);
+  for (int i = 0; i < 300; ++i) round_trip(window, 0);
+  window.reset();
+  EXPECT_EQ(window.alpha_raw(), kOne);
+}
+
 TEST(DctcpWindow, ALossHalvesOnceInARound) {
   DctcpWindow window = make(64, 64);
   window.on_loss({});
