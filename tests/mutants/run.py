@@ -50,8 +50,11 @@ MUTANTS += WIRE_MUTANTS + SIM_MUTANTS + PROVIDER_MUTANTS
 
 SECONDS_MAX = 240
 
-# Unit tests of the transport that run for seconds: only a mutant that all others missed needs them.
-SLOW_TESTS = ("AckRun", "OffloadSender", "PlainLanes", "RoceRandom")
+# Unit tests, by killer, that run for seconds: only a mutant that all others missed needs them.
+SLOW_TESTS = {
+    "unit": ("AckRun", "OffloadSender", "PlainLanes", "RoceRandom"),
+    "sim": ("*/TraceFileOf", "Determinism", "Synchronise", "SynchroniseBesideAnother"),
+}
 
 # What the exploration is run with, until it finds something.
 SEARCHES = (
@@ -230,8 +233,8 @@ def hunt_over_provider(arguments, library):
 
 def hunt_by_unit_tests(program, killer):
     """As hunt_by_tests(); the quick ones come first."""
-    if killer == "unit":
-        quick = "--gtest_filter=-" + ":".join(suite + ".*" for suite in SLOW_TESTS)
+    if killer in SLOW_TESTS:
+        quick = "--gtest_filter=-" + ":".join(suite + ".*" for suite in SLOW_TESTS[killer])
         killed, finding = hunt_by_tests(program, "--gtest_fail_fast", quick)
         if killed:
             return killed, finding
