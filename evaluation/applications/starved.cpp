@@ -31,8 +31,8 @@ constexpr std::array<Case, 6> kCases = {{
     {"8k", "8 KB", 8192, 1, 0, 8},
     {"8k-longer", "8 KB, one path 14 us longer", 8192, 1, 14, 8},
     {"1m-64", "1 MB, 4 posted, one path 4 us longer, 64 starved", 1 << 20, 4, 4, 64},
-    {"1m-few", "1 MB, 4 posted, one path 4 us longer, 64 starved, 128 frames", 1 << 20, 4, 4, 64,
-     128},
+    {"1m-few", "1 MB, 4 posted, one path 16 us longer, 64 starved, 256 frames", 1 << 20, 4, 16, 64,
+     256},
 }};
 
 // The busy flow beside `starved` ones.
@@ -68,8 +68,9 @@ FigureResult starved_neighbours(const Figure& figure, const RunOptions& options)
     const Summary beside_them = batch.over(2 * i + 1, goodput);
     const std::string id = fmt::format("starved.{}", kCases[i].id);
     const std::string what = fmt::format("{}: ", kCases[i].text);
-    out.claim(id, what + "goodput / without them", ">= 0.97", beside_them.mean / alone.mean,
-              beside_them.deviation / alone.mean, "x");
+    // Where frames do not suffice for all, each has a share of them.
+    out.claim(id, what + "goodput / without them", kCases[i].frames > 0 ? ">= 0.9" : ">= 0.97",
+              beside_them.mean / alone.mean, beside_them.deviation / alone.mean, "x");
     const Summary refused = batch.over(2 * i + 1, [](const Result& r) {
       return static_cast<double>(r.flows[0].receiver.drop_held_budget);
     });
