@@ -75,6 +75,7 @@ concept HearsUnusedAcks = requires(A a) {
 template <class A>
 concept UndoesLosses = requires(A a) {
   a.on_loss_undone();
+  { A::kLossCost } -> std::convertible_to<Fixed16>;
 };
 template <class A>
 concept GivesBack = requires(A a, const A& c) {
@@ -128,7 +129,9 @@ inline constexpr bool kHearsAsNamed = (HearsSlowPaths<A> || !requires { &A::on_s
 // that has the member:
 //
 //   on_slow_path(sample)  in place of on_ack(): the path is too slow; without it on_ack() is told
-//   on_loss_undone()      a packet of on_loss() has arrived: kHole was wrong
+//   on_loss_undone()      a packet of on_loss() has arrived: kHole was wrong. It had taken
+//   kLossCost
+//                         from the window, no less
 //   on_unused_ack()       an acknowledgement found nothing to send
 //   give_back()           the application has packets again after on_unused_ack()
 //   recover()             the application has packets again, and congestion was long ago

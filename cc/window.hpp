@@ -24,8 +24,19 @@ class Window {
   void on_ack(const AckSample& sample) {
     dispatch([&](auto& control) { control.on_ack(sample); });
   }
-  void on_loss(const LossSample& sample) {
-    dispatch([&](auto& control) { control.on_loss(sample); });
+  // True: on_loss_undone() may follow, and gives back exactly what the loss took.
+  bool on_loss(const LossSample& sample) {
+    const Fixed16 before = exact_;
+    bool undoable = false;
+    dispatch([&](auto& control) {
+      using Control = std::decay_t<decltype(control)>;
+      control.on_loss(sample);
+      if constexpr (UndoesLosses<Control>) {
+        undoable =
+            sample.kind == LossKind::kHole && before - control.window() == Control::kLossCost;
+      }
+    });
+    return undoable;
   }
   void on_loss_undone() {
     dispatch([](auto& control) {

@@ -216,12 +216,13 @@ void Flow::process_implied_response_acks() {
   responses_.on_implied_ack(responses_.message(reads_taken_ - config_.max_rd_atomic).first);
 }
 
-bool Flow::on_ack_delivered(const wire::Packet& ack, bool of_responses, Time now, uint64_t marks) {
+bool Flow::on_ack_delivered(const wire::Packet& ack, bool of_responses, Time now, uint64_t marks,
+                            bool by_time) {
   process_implied_response_acks();
-  if (of_responses) return responses_.on_ack_delivered(ack, now, marks);
+  if (of_responses) return responses_.on_ack_delivered(ack, now, marks, by_time);
   process_implied_acks();
   peer_in_order_ = (ack.mp_ack.flags & wire::kMpAckOrderedPlacement) != 0;
-  return requests_.on_ack_delivered(ack, now, marks);
+  return requests_.on_ack_delivered(ack, now, marks, by_time);
 }
 
 uint64_t Flow::on_request_sent(const wire::Packet& packet, std::span<const uint8_t> payload,

@@ -137,7 +137,8 @@ class Flow {
   uint64_t on_response_sent(const wire::Packet& packet, std::span<const uint8_t> payload, Time now,
                             uint64_t marks);
   // An acknowledgement of the requests (or responses) reaches their sender; see StreamModel.
-  bool on_ack_delivered(const wire::Packet& ack, bool of_responses, Time now, uint64_t marks);
+  bool on_ack_delivered(const wire::Packet& ack, bool of_responses, Time now, uint64_t marks,
+                        bool by_time);
   StreamModel& requests() { return requests_; }
   StreamModel& responses() { return responses_; }
 

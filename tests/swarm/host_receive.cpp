@@ -85,7 +85,10 @@ void World::deliver(Node& node, uint32_t q, const InFlight& packet, const wire::
   bool must_mark = false;
   if (genuine && stream == PacketStream::kAck) {
     Flow& flow = is_response_ack(header) ? peer_flow(node, q) : own_flow(node, q);
-    must_mark = flow.on_ack_delivered(header, is_response_ack(header), now_, node.resend_marks());
+    const transport::Params& params = side(node, q).params;
+    const bool by_time = params.loss_by_time && params.recovery == transport::Recovery::kMp;
+    must_mark =
+        flow.on_ack_delivered(header, is_response_ack(header), now_, node.resend_marks(), by_time);
   } else if (known.index >= 0) {
     Flow& flow = response ? own_flow(node, q) : peer_flow(node, q);
     (response ? flow.responses() : flow.requests())

@@ -188,7 +188,8 @@ void StreamModel::on_owed_ack_made(const wire::Packet& ack, Time now, uint32_t r
   owed_.clear();
 }
 
-bool StreamModel::on_ack_delivered(const wire::Packet& ack, Time now, uint64_t marks) {
+bool StreamModel::on_ack_delivered(const wire::Packet& ack, Time now, uint64_t marks,
+                                   bool by_time) {
   const int64_t aack = index_of(ack.psn);
   // The acknowledgement answers a forged packet, so the sender must ignore it.
   const bool names_one = (ack.mp_ack.flags & wire::kMpAckSackValid) != 0;
@@ -211,7 +212,7 @@ bool StreamModel::on_ack_delivered(const wire::Packet& ack, Time now, uint64_t m
   }
   return ack.mp_ack.nack == wire::NackCode::kWindowOverflow && !sacked_[named] &&
          marks_when_sent_[named] == marks &&
-         trips_.answers_last_copy(named, ack.mp_ack.echoed_timestamp);
+         (!by_time || trips_.answers_last_copy(named, ack.mp_ack.echoed_timestamp));
 }
 
 }  // namespace mprdma::swarm

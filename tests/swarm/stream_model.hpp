@@ -103,8 +103,9 @@ class StreamModel {
   // When the oldest packet came whose acknowledgement is owed; never: none is.
   [[nodiscard]] Time owed_since() const { return owed_.empty() ? Time::never() : owed_.front().at; }
   // The sender receives an acknowledgement. True: the last copy of the packet that it names was
-  // dropped, the sender has not been told so before, and has to mark it lost now.
-  bool on_ack_delivered(const wire::Packet& ack, Time now, uint64_t marks);
+  // dropped, the sender has not been told so before, and has to mark it lost now. `by_time`: it
+  // knows when copies leave; else it marks whatever copy the NACK answers.
+  bool on_ack_delivered(const wire::Packet& ack, Time now, uint64_t marks, bool by_time);
   // What lies before has arrived, as something else tells.
   void on_implied_ack(uint64_t index) { acked_ = std::max(acked_, index); }
 

@@ -25,7 +25,7 @@ namespace mprdma::transport {
   X(lost, "a packet is marked lost; the reason says by what")                               \
   X(refused, "the receiver refused a synchronise operation: it is sent again later")        \
   X(timeout, "the retransmission timeout expired; every packet that is not SACKed is lost") \
-  X(undone, "an acknowledgement of an original proved the last timeout too early")          \
+  X(undone, "an original arrived: the reason says what was wrong, its loss or the timeout") \
   X(restart, "the window begins anew after a pause of the application")                     \
   X(not_ready, "the receiver is not ready: the stream is silent for a time")                \
   X(go_back, "RoCE: everything from a PSN on is sent again; the reason says why")

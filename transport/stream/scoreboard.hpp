@@ -11,6 +11,7 @@
 //   held        subset of lost: the receiver refused it as too early (synchronise), and it must not
 //               be sent yet. This is no loss and does not reduce the window
 //   penalised   has reduced the window already, which each hole does once
+//   charged     has taken from the window what comes back if it was not lost (subset of penalised)
 //   resent      retransmitted within the last one or two epochs: not judged again yet
 //
 // An epoch lasts 5/4 SRTT or longer.
@@ -40,6 +41,7 @@ class Scoreboard {
         lost_(span_max),
         held_(span_max),
         penalised_(span_max),
+        charged_(span_max),
         resent_(span_max),
         resent_before_(span_max) {}
 
@@ -201,12 +203,16 @@ class Scoreboard {
     penalised_.set(psn.value());
     return first;
   }
-  // True if it had reduced the window, which is to be undone.
+  // Requires that the packet has been penalised: what it took may come back.
+  void charge(Psn psn) { charged_.set(psn.value()); }
+  // True if it was charged, and had not been forgiven.
   bool forgive(Psn psn) {
-    const bool had = penalised_.test(psn.value());
-    penalised_.clear(psn.value());
-    return had;
+    const bool charged = charged_.test(psn.value());
+    charged_.clear(psn.value());
+    return charged;
   }
+  // The window is as if nothing had been charged.
+  void forgive_all() { charged_.reset(); }
   // `copies`: a copy may be outstanding.
   void roll_epoch(Time now, Duration srtt, bool copies) {
     if (now - epoch_start_ < srtt + srtt / 4) return;
@@ -276,7 +282,7 @@ class Scoreboard {
       held_count_ -= held_.test(pos) ? 1 : 0;
     }
     for (WindowBitmap* map :
-         {&sacked_, &told_, &lost_, &held_, &penalised_, &resent_, &resent_before_}) {
+         {&sacked_, &told_, &lost_, &held_, &penalised_, &charged_, &resent_, &resent_before_}) {
       map->clear_range(una_.value(), count);
     }
   }
@@ -289,6 +295,7 @@ class Scoreboard {
   WindowBitmap lost_;
   WindowBitmap held_;
   WindowBitmap penalised_;
+  WindowBitmap charged_;
   WindowBitmap resent_;         // in this epoch
   WindowBitmap resent_before_;  // in the epoch before it
   uint32_t sacked_count_ = 0;

@@ -107,8 +107,10 @@ StreamSender::AckResult StreamSender::take_ack(Time now, const wire::Packet& ack
   const bool given_up = received && board_.outstanding(ext.sack) && board_.given_up(ext.sack);
   const std::optional<Lag> late = received ? lag_of_late(ext.sack, given_up) : std::nullopt;
   const uint32_t open_before = board_.unacknowledged();
-  const Duration rtt = sack_is_new || late ? note_delivery(now, ext) : Duration();
+  bool was_lost = false;
+  const Duration rtt = sack_is_new || late ? note_delivery(now, ext, &was_lost) : Duration();
   if (undo_.open() && (sack_is_new || given_up)) judge_timeout(now, ext);
+  if (was_lost) undo_loss(now, ext.sack);
   if (given_up) board_.answer(ext.sack);
   if (sack_is_new && ext.sack.at_or_after(ack.psn)) process_sack(ext.sack);
   if (received) recovery_.on_received();
@@ -244,11 +246,11 @@ void StreamSender::advance(Time now, Psn aack) {
 }
 
 // The own acknowledgement of a packet has come, which is not in the scoreboard yet. Returns its
-// sample of the round trip; 0: it gives none.
-Duration StreamSender::note_delivery(Time now, const wire::MpAckExt& ext) {
+// sample of the round trip; 0: it gives none. `was_lost`: it had been held for lost.
+Duration StreamSender::note_delivery(Time now, const wire::MpAckExt& ext, bool* was_lost) {
   Duration rtt;
   if (samples_rtt_) rtt = rtt_.on_echo(now, ext.echoed_timestamp, ext.delay_us);
-  if (recovery_.on_delivery(board_, delivered(now, ext), at(now))) undo_loss(now, ext.sack);
+  *was_lost = recovery_.on_delivery(board_, delivered(now, ext), at(now));
   return rtt;
 }
 
@@ -296,8 +298,9 @@ void StreamSender::mark_lost(Time now, Psn psn, LossCause cause, uint16_t vp) {
     // A drop by the receiver's window says nothing against the path, which only its NACK names.
     if (params_.own_ack_credit && cause != LossCause::kNack) gate_.note_orphans(1);
     if (cause == LossCause::kNack && vp != 0) note_path_of(psn, 0);
-    if (board_.penalise(psn) && params_.loss_shrinks_window) {
-      window_.on_loss({.now = now, .kind = cc::LossKind::kHole, .vp = vp});
+    if (board_.penalise(psn) && params_.loss_shrinks_window &&
+        window_.on_loss({.now = now, .kind = cc::LossKind::kHole, .vp = vp})) {
+      board_.charge(psn);
     }
   }
   tell_lost(now, psn, cause);

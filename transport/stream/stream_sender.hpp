@@ -220,7 +220,7 @@ class StreamSender {
 
   void advance(Time now, Psn aack);
   void process_sack(Psn sack);
-  Duration note_delivery(Time now, const wire::MpAckExt& ext);
+  Duration note_delivery(Time now, const wire::MpAckExt& ext, bool* was_lost);
   [[nodiscard]] Delivery delivered(Time now, const wire::MpAckExt& ext) const;
   void undo_loss(Time now, Psn psn);
   void detect(Time now);

@@ -40,8 +40,8 @@ void StreamSender::defer(Time now, Psn aack, Psn psn) {
   if (board_.held_is_next()) release_deferred();
 }
 
-// To release them one by one, a delay apart, makes no difference to figures 18 and 19: what ends
-// the refusals is that new operations wait (sync_release()).
+// Together: one by one, a delay apart, figures 18 and 19 differ no more than their runs do. What
+// ends the refusals is that new operations wait (sync_release()).
 void StreamSender::release_deferred() {
   board_.release_all();
 }

@@ -4,14 +4,14 @@
 
 namespace mprdma::transport {
 
-// The packet had not been lost. A timeout has its own undoing, and costs nothing for each packet.
+// The packet had not been lost. What a timeout took is no matter of single packets.
 void StreamSender::undo_loss(Time now, Psn psn) {
-  if (!board_.forgive(psn) || !params_.loss_shrinks_window) return;
+  if (!board_.forgive(psn)) return;
   ++counters_->losses_undone;
   ++stats_.losses_undone;
   window_.on_loss_undone();
   if (trace_.on()) [[unlikely]] {
-    raise(now, TraceKind::undone, psn);
+    raise(now, TraceKind::undone, psn, "loss");
   }
 }
 
@@ -28,12 +28,13 @@ void StreamSender::undo_timeout(Time now) {
   ++counters_->timeouts_undone;
   ++stats_.timeouts_undone;
   window_ = undo_.window_before();
+  board_.forgive_all();  // what was charged since has come back with it
   if (window_max_ != params_.window_max) follow(window_max_);
   for (Psn psn = una(); psn.before(nxt()); ++psn) {
     if (undo_.lost_by_timeout(psn)) board_.found(psn);
   }
   if (trace_.on()) [[unlikely]] {
-    raise(now, TraceKind::undone, una());
+    raise(now, TraceKind::undone, una(), "timeout");
   }
 }
 

@@ -69,6 +69,22 @@ TEST(Window, SaysWhatItsControlSaysAfterEveryEvent) {
   EXPECT_TRUE(same());
 }
 
+TEST(Window, ALossThatWasNoneGivesBackWhatItTook) {
+  constexpr uint32_t kHalf = Fixed16::kOneRaw / 2;
+  Window window(WindowControl::kMp, {.initial_packets = 2, .max_packets = 2, .link_bps = 1});
+  EXPECT_TRUE(window.on_loss({.kind = LossKind::kHole}));
+  EXPECT_EQ(window.exact().raw(), 3 * kHalf);
+  window.on_loss_undone();
+  EXPECT_EQ(window.exact().raw(), 4 * kHalf);
+  window.on_loss_undone();
+  EXPECT_EQ(window.exact().raw(), 4 * kHalf) << "the largest";
+  EXPECT_FALSE(window.on_loss({.kind = LossKind::kWindowDrop})) << "that one is sure";
+  EXPECT_TRUE(window.on_loss({.kind = LossKind::kHole}));
+  EXPECT_FALSE(window.on_loss({.kind = LossKind::kHole})) << "a quarter, down to one packet";
+  EXPECT_FALSE(window.on_loss({.kind = LossKind::kHole})) << "nothing";
+  EXPECT_FALSE(Window(WindowControl::kDctcp, kSetup).on_loss({.kind = LossKind::kHole}));
+}
+
 // Only MP-RDMA has rules for unused windows; every algorithm answers a slow path.
 TEST(Window, AnAlgorithmWithoutTheRulesOfMpRdmaIgnoresThem) {
   for (const WindowControl which :

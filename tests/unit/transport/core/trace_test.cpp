@@ -165,6 +165,7 @@ TEST(Trace, TellsThatATimeoutWasTooEarly) {
   const auto undone = pair.all(TraceKind::undone);
   ASSERT_EQ(undone.size(), 1U);
   EXPECT_EQ(undone[0].psn, late[0].header.psn);
+  EXPECT_EQ(undone[0].reason, "timeout");
   EXPECT_EQ(pair.a.counters.timeouts_undone, 1U);
 }
 
