@@ -5,7 +5,8 @@ replays what it found.
 usage: canary.py PROGRAM ARGUMENT...
 
 Exits 0 if the program ended with 1, printed a finding with a line "replay: ...", and what that line
-says ends with 1 and the same finding. Crashes and time limits are no findings.
+says ends with 1 and the same finding. A crash and a run without end are no findings: the search
+says so of itself.
 """
 
 import shlex
@@ -13,6 +14,7 @@ import subprocess
 import sys
 
 REPLAY = "replay: "
+NO_FINDINGS = ("crashed", "a run without end")
 
 
 def run(command):
@@ -31,7 +33,7 @@ def main():
     status, lines = run([program, *arguments])
     finding, replay = first_after(name, lines), first_after(REPLAY, lines)
     print(f"status {status}, finding: {finding}, replay: {replay}")
-    if status != 1 or finding is None or replay is None:
+    if status != 1 or finding is None or replay is None or finding in NO_FINDINGS:
         sys.exit("canary: the search has to end with 1, a finding and its replay line")
     words = shlex.split(replay)
     if words and not words[0].startswith("-"):
