@@ -92,6 +92,26 @@ def check_uses_all_paths(wire):
         expect(lost == 0, "packets were lost on clean links")
 
 
+def check_sprays(wire):
+    """`path_policy = "spray"`: each path gets the same share of the packets, a lossy one, too."""
+    deadline = time.monotonic() + 90
+    config = wire.directory / "transport.toml"
+    config.write_text('[transport]\npath_policy = "spray"\n')
+    wire.extra["MPRDMA_CONFIG"] = str(config)
+    try:
+        wire.set("path4", "loss=1%")
+        before = directions(wire)
+        for process in start_check(wire, "--ops", "1500", "--qps", "2", "--seed", "35"):
+            process.wait(deadline)
+        after = directions(wire)
+    finally:
+        restore(wire)
+    for tor in ("tor1", "tor2"):
+        carried = [after[path][tor]["packets"] - before[path][tor]["packets"] for path in PATHS]
+        shares = [count / sum(carried) for count in carried]
+        expect(all(0.2 < share < 0.3 for share in shares), f"shares of the paths: {shares}")
+
+
 def check_rides_over_changes(wire):
     """Contents and order are right whatever the links do meanwhile."""
     deadline = time.monotonic() + 120
@@ -212,6 +232,7 @@ BOTH = [
 CASES = {
     "fabric": [
         *BOTH,
+        ("verbs_check sprays, over a path that loses packets, too", check_sprays),
         ("verbs_check rides over loss, cuts and a slow path", check_rides_over_changes),
         ("a flag after its data, paths of different length", ordering()),
         ("a flag may overtake relaxed data", ordering("--relaxed", "--expect-stale")),

@@ -106,18 +106,22 @@ def stopped_peer(wire):
         process.stop()
 
 
-def continued(*options):
-    """The client of a pair is stopped and continued under traffic, which both ends verify."""
+def continued(*options, ready=None):
+    """The client of a pair is stopped and continued under traffic, which both ends verify. It is
+    first stopped once `ready` says so."""
 
     def run(wire):
         deadline = time.monotonic() + 60
         earlier = direct.sockets(wire)
-        pair = start_pair(wire, ops=6000, options=[*options, "--seed", "6", "--timeout", "16"])
+        pair = start_pair(wire, ops=20000, options=[*options, "--seed", "6", "--timeout", "16"])
         engines = lambda: len(direct.sockets(wire) - earlier)  # noqa: E731
-        wait_until(lambda: engines() == len(pair), deadline, "an engine in each")
-        for number in range(STOPS):
+        wait_until(lambda: engines() == len(pair) or pair[1].status is not None, deadline,
+                   "an engine in each")  # fmt: skip
+        if ready is not None:
+            wait_until(ready, deadline, "a ring")
+        for _ in range(STOPS):
             time.sleep(RUNS_S)
-            expect(number > 0 or pair[1].status is None, "it ended before it was stopped")
+            expect(pair[1].status is None, "it ended before it was stopped")
             pair[1].signal(signal.SIGSTOP)
             time.sleep(STOPPED_S)
             pair[1].signal(signal.SIGCONT)
@@ -131,8 +135,10 @@ def continued_on_ring(*options):
     def run(wire):
         deadline = time.monotonic() + 60
         wire.extra["MPRDMA_COUNTERS"] = "1"
-        daemon = wire.start_daemon(deadline)
-        continued(*options)(wire)
+        metrics = service.free_port()
+        daemon = wire.start_daemon(deadline, "--metrics", f"127.0.0.1:{metrics}")
+        has_ring = lambda: service.scrape(metrics)["mprdma_rings_made_total"] > 0  # noqa: E731
+        continued(*options, ready=has_ring)(wire)
         expect_rings(counters_of(daemon, deadline))
 
     return run
