@@ -35,6 +35,11 @@ bool says_only_too_early(const wire::Packet& packet, const transport::StreamSend
          packet.mp_ack.nack == wire::NackCode::kSyncTooEarly && !sender.una().before(packet.psn);
 }
 
+// Such a sender knows which copy a NACK answers.
+bool loses_by_time(const transport::Params& params) {
+  return params.loss_by_time && params.recovery == transport::Recovery::kMp;
+}
+
 }  // namespace
 
 void World::arrive(Node& node, const InFlight& packet) {
@@ -85,14 +90,10 @@ void World::deliver(Node& node, uint32_t q, const InFlight& packet, const wire::
   bool must_mark = false;
   if (genuine && stream == PacketStream::kAck) {
     Flow& flow = is_response_ack(header) ? peer_flow(node, q) : own_flow(node, q);
-    const transport::Params& params = side(node, q).params;
-    const bool by_time = params.loss_by_time && params.recovery == transport::Recovery::kMp;
-    must_mark =
-        flow.on_ack_delivered(header, is_response_ack(header), now_, node.resend_marks(), by_time);
+    must_mark = flow.on_ack_delivered(header, is_response_ack(header), now_, node.resend_marks(),
+                                      loses_by_time(side(node, q).params));
   } else if (known.index >= 0) {
-    Flow& flow = response ? own_flow(node, q) : peer_flow(node, q);
-    (response ? flow.responses() : flow.requests())
-        .on_delivered(static_cast<uint64_t>(known.index));
+    stream_to(node, q, response).on_delivered(static_cast<uint64_t>(known.index));
   }
   const transport::FrameHandle frame = node.frames.lend(known, response);
   node.actions.clear();
@@ -113,8 +114,7 @@ void World::deliver(Node& node, uint32_t q, const InFlight& packet, const wire::
   if (held) {
     node.frames.at(frame).held = true;
     if (known.index >= 0) {
-      Flow& flow = response ? own_flow(node, q) : peer_flow(node, q);
-      (response ? flow.responses() : flow.requests()).on_held(static_cast<uint64_t>(known.index));
+      stream_to(node, q, response).on_held(static_cast<uint64_t>(known.index));
     }
   }
   do_actions(node, q, &known);

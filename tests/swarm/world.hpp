@@ -252,6 +252,10 @@ class World {
   [[nodiscard]] Flow& peer_flow(const Node& node, uint32_t q) {
     return *flows_[q][1 - node.number];
   }
+  // What comes to the node: responses to its own requests, or the peer's requests.
+  [[nodiscard]] StreamModel& stream_to(const Node& node, uint32_t q, bool responses) {
+    return responses ? own_flow(node, q).responses() : peer_flow(node, q).requests();
+  }
   [[nodiscard]] const SideKnobs& side(const Node& node, uint32_t q) const {
     return scenario_.sides[q][node.number];
   }

@@ -109,8 +109,7 @@ StreamSender::AckResult StreamSender::take_ack(Time now, const wire::Packet& ack
   const uint32_t open_before = board_.unacknowledged();
   bool was_lost = false;
   const Duration rtt = sack_is_new || late ? note_delivery(now, ext, &was_lost) : Duration();
-  if (undo_.open() && (sack_is_new || given_up)) judge_timeout(now, ext);
-  if (was_lost) undo_loss(now, ext.sack);
+  take_back(now, ext, sack_is_new || given_up, was_lost);
   if (given_up) board_.answer(ext.sack);
   if (sack_is_new && ext.sack.at_or_after(ack.psn)) process_sack(ext.sack);
   if (received) recovery_.on_received();

@@ -222,6 +222,11 @@ class StreamSender {
   void process_sack(Psn sack);
   Duration note_delivery(Time now, const wire::MpAckExt& ext, bool* was_lost);
   [[nodiscard]] Delivery delivered(Time now, const wire::MpAckExt& ext) const;
+  // stream_sender_undo.cpp. `is_news`: of a packet whose own acknowledgement had not come.
+  void take_back(Time now, const wire::MpAckExt& ext, bool is_news, bool was_lost) {
+    if (undo_.open() && is_news) judge_timeout(now, ext);
+    if (was_lost) undo_loss(now, ext.sack);
+  }
   void undo_loss(Time now, Psn psn);
   void detect(Time now);
   void find_late(Time now);
