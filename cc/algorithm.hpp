@@ -129,9 +129,8 @@ inline constexpr bool kHearsAsNamed = (HearsSlowPaths<A> || !requires { &A::on_s
 // that has the member:
 //
 //   on_slow_path(sample)  in place of on_ack(): the path is too slow; without it on_ack() is told
-//   on_loss_undone()      a packet of on_loss() has arrived: kHole was wrong. It had taken
-//   kLossCost
-//                         from the window, no less
+//   on_loss_undone()      a packet of on_loss() has arrived, so that kHole was wrong. Told only if
+//                         the loss had taken kLossCost from the window, no less
 //   on_unused_ack()       an acknowledgement found nothing to send
 //   give_back()           the application has packets again after on_unused_ack()
 //   recover()             the application has packets again, and congestion was long ago

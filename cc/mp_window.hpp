@@ -8,8 +8,7 @@
 //   the first of them       before: w = min(w, 3/2 of the packets that were in use)   [deviation:
 //                           the initial window was a guess, and what is in use is too much]
 //   a lost PSN, once        w -= 1/2          [deviation: a control loop where nothing marks]
-//   which arrives in the end              w += 1/2  [deviation: it was not lost]; not if the loss
-//                           took less than that, at the floor of 1
+//   a PSN that was held for lost arrives      w += 1/2  [deviation], if its loss took as much
 //   a PSN dropped by the receiver's window    w -= 1/4  [deviation]
 //   an ACK of a path that is too slow         w -= 1
 //   an ACK that finds nothing to send         w -= 1 ("use it or lose it", 3.5), and is owed

@@ -15,8 +15,7 @@ using switchsim::Result;
 using switchsim::Scenario;
 
 constexpr std::array<uint32_t, 3> kThinkUs = {100, 200, 400};
-// 64 messages take 231 us of the link: with shorter pauses than that it never rests, and with this
-// one the loops wait for each other longer than they pause.
+// A pause, in us, with which the loops offer more than the link carries: 64 messages take 231 us.
 constexpr uint32_t kOverloads = 100;
 const char* const kReceiver = "h1.ba";  // the switch's port to it
 

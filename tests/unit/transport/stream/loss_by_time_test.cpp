@@ -91,16 +91,23 @@ TEST(LossByTime, ALongerPathIsNotLate) {
   EXPECT_LE(s.counters.retransmitted_early, 1u) << "once, before it is known";
 }
 
-TEST(LossByTime, ACopyIsLateOnlyWhenSomethingSentAfterItHasArrived) {
-  Sender s(timed(8));
+// Sends so many packets, of which the second arrives and the first is held for lost. Its copy
+// leaves. Returns the first.
+int lose_first(Sender& s, int packets) {
   int next = 0;
   warm_up(s, &next);
-  s.send(3);
+  s.send(packets);
   s.now += s.rtt;
   s.ack(next, next + 1);
   s.now = s.sender.next_deadline(false);
   s.sender.on_deadline(s.now);
-  ASSERT_EQ(s.send(1, false), 1);  // the copy of the first, which is lost again
+  EXPECT_EQ(s.send(1, false), 1);
+  return next;
+}
+
+TEST(LossByTime, ACopyIsLateOnlyWhenSomethingSentAfterItHasArrived) {
+  Sender s(timed(8));
+  const int next = lose_first(s, 3);  // and the copy is lost, too
   s.now += Duration::us(1);
   s.rtt = Duration::us(14);  // of the third packet, which left before the copy
   s.ack(next, next + 2);
@@ -142,24 +149,12 @@ TEST(LossByTime, WhoWasWrongIsMorePatient) {
   EXPECT_GE(patience[1], patience[0] * 3 / 2);
 }
 
-// Two packets; the first one is held for lost, and its copy leaves.
-int lose_one(Sender& s) {
-  int next = 0;
-  warm_up(s, &next);
-  s.send(2);
-  s.now += s.rtt;
-  s.ack(next, next + 1);
-  s.now = s.sender.next_deadline(false);
-  s.sender.on_deadline(s.now);
-  EXPECT_EQ(s.send(1, false), 1);
-  return next;
-}
 constexpr uint32_t kHalf = Fixed16::kOneRaw / 2;
 
 TEST(LossByTime, APacketThatWasNotLostGivesTheWindowBack) {
   for (const bool original : {true, false}) {
     Sender s(timed(8));
-    const int lost = lose_one(s);
+    const int lost = lose_first(s, 2);
     const uint32_t window = s.window_raw();
     // Marked, so that the acknowledgement itself takes as much.
     const uint8_t copy = original ? 0 : wire::kMpAckReTx;
