@@ -332,7 +332,7 @@ MUTANTS = [
         "stream/scoreboard.hpp",
         "    held_.clear(psn.value());\n",
         "",
-        "what was refused once comes late or never",
+        "a peer that takes what it refused has a packet sent that was never posted",
         SENDER,
         killer="unit",
     ),

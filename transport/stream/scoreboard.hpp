@@ -170,10 +170,6 @@ class Scoreboard {
     held_.set(psn.value());
     ++held_count_;
   }
-  void release(Psn psn) {
-    if (held(psn)) --held_count_;
-    held_.clear(psn.value());
-  }
   // Held packets become ordinary lost ones, so that they are sent.
   void release_all() {
     held_.reset();
@@ -184,8 +180,9 @@ class Scoreboard {
   // The packet is not, or no longer, lost.
   void found(Psn psn) {
     if (lost(psn)) --lost_count_;
-    release(psn);
+    if (held(psn)) --held_count_;
     lost_.clear(psn.value());
+    held_.clear(psn.value());
   }
   void retransmit(Psn psn) {
     found(psn);

@@ -176,6 +176,18 @@ TEST(Synchronise, AnOperationWhoseFirstPacketHasArrivedIsNotRefusedAgain) {
   EXPECT_EQ(s.send(1000, false), 1);
 }
 
+// No peer that keeps to the protocol says both.
+TEST(Synchronise, APeerThatTakesWhatItRefusedIsBelieved) {
+  Sender s(params_with_delay());
+  s.send(4);
+  s.ack(0, 2, 0, wire::NackCode::kSyncTooEarly);
+  s.ack(0, 2);
+  s.ack(3, 0);
+  EXPECT_EQ(s.sender.in_flight(), 1u);
+  ASSERT_EQ(s.send(1), 1);
+  EXPECT_EQ(s.last.kind, Kind::kNew);
+}
+
 TEST(Synchronise, ATimeoutThatIsUndoneDoesNotUndoARefusal) {
   Sender s(params_with_delay());
   s.send(1);
