@@ -20,6 +20,7 @@ namespace mprdma::dataplane {
   X(bursts_idle, "bursts that found nothing to do")                                           \
   X(bursts_helper, "bursts that the engine's own thread ran")                                 \
   X(helper_wakeups, "times that the engine's own thread woke up")                             \
+  X(turns_missed, "times that nobody ran the worker for 2 ms while it had something due")     \
   X(frames_in, "frames taken from the port or the loop")                                      \
   X(frames_out, "frames handed to the port or the loop")                                      \
   X(payload_bytes_in, "bytes copied from frames to registered memory")                        \

@@ -19,9 +19,9 @@ constexpr int kMessages = 1000;
 
 // One process: its port is one end of a wire of shared memory.
 struct Program {
-  Program(std::unique_ptr<Port> port, int side)
+  Program(std::unique_ptr<Port> port, int side, Duration rto_floor)
       : host(std::move(port), side, clock_now(),
-             [](WorkerConfig& config) { config.params.rto_floor = Duration::s(1); }),
+             [=](WorkerConfig& config) { config.params.rto_floor = rto_floor; }),
         progress(*host.worker),
         cq(host.make_cq()),
         qp(host.make_qp(*cq)),
@@ -55,6 +55,8 @@ struct Program {
 
 class Regime : public ::testing::Test {
  protected:
+  explicit Regime(Duration rto_floor = Duration::s(1))
+      : a(std::move(ports.a), 0, rto_floor), b(std::move(ports.b), 1, rto_floor) {}
   void SetUp() override {
     ASSERT_TRUE(testing::until([&] {
       a.host.worker->service(clock_now());
@@ -85,8 +87,8 @@ class Regime : public ::testing::Test {
   }
 
   testing::LinkedPorts ports;
-  Program a{std::move(ports.a), 0};
-  Program b{std::move(ports.b), 1};
+  Program a;
+  Program b;
 };
 
 TEST_F(Regime, APolledPingPongWakesNobody) {
@@ -136,6 +138,27 @@ TEST_F(Regime, AProgramThatSleepsIsWokenOnceForEachMessage) {
     one(a, b);
   }
   EXPECT_EQ(a.wakes() - before, 10u);
+}
+
+class MissedTurns : public Regime {
+ protected:
+  MissedTurns() : Regime(transport::Params{}.rto_floor) {}
+};
+
+// Nobody ran this side for several times the time after which it gives up: it may not have heard
+// the peer, and asks first.
+TEST_F(MissedTurns, NobodyGivesUpOnAPeerForThem) {
+  a.post(b);
+  const uint64_t before = a.host.worker->counters().turns_missed;
+  const Time posted = clock_now();
+  ASSERT_TRUE(testing::until([&] { return clock_now() - posted > Duration::ms(50); }));
+  a.progress.poll();
+  EXPECT_EQ(a.host.worker->counters().turns_missed - before, 1u);
+  EXPECT_TRUE(testing::until([&] {
+    b.progress.poll();
+    a.progress.poll();
+    return a.completions() > 0;
+  }));
 }
 
 }  // namespace

@@ -92,7 +92,11 @@ class Threads : public ::testing::Test {
   // The queue pair is connected to its own device.
   void connect(const HostQp& qp, uint32_t peer) {
     modify(qp, {}, MPRDMA_ABI_QPS_INIT);
-    modify(qp, Host::attributes(Host::ip(0), peer), MPRDMA_ABI_QPS_RTR);
+    // Threads wait for each other and for the processor: the patience that programs ask for.
+    mprdma_abi_qp_attr attr = Host::attributes(Host::ip(0), peer);
+    attr.timeout = 14;
+    attr.retry_cnt = 7;
+    modify(qp, attr, MPRDMA_ABI_QPS_RTR);
     modify(qp, {}, MPRDMA_ABI_QPS_RTS);
   }
 
