@@ -24,7 +24,8 @@ class Window {
   void on_ack(const AckSample& sample) {
     dispatch([&](auto& control) { control.on_ack(sample); });
   }
-  // True: on_loss_undone() may follow, and gives back exactly what the loss took.
+  // True: on_loss_undone() may follow, and gives back what the loss took of the window. What else a
+  // control made of the loss (an end to fast growth) stays.
   bool on_loss(const LossSample& sample) {
     const Fixed16 before = exact_;
     bool undoable = false;

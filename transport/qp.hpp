@@ -73,6 +73,9 @@ class Qp {
   void set_mode(const Params& params);
   // Adds time for which requests could not be sent, because the mode or the route was unknown.
   void note_waited(Duration waited) { core_.waited += waited; }
+  // The peer may have answered before `since` without being heard, as the host ran this side late.
+  // The mode `mp` does not give up on it at once then.
+  void listen_since(Time since) { core_.listening_since = since; }
   // Changes the mode before any packet of the peer has come in it: sent packets are forgotten, held
   // frames come back, and the host posts incomplete requests again.
   void change_mode(const Params& params, RxActions& actions);

@@ -181,17 +181,9 @@ bool Progress::lock_for_last_command() {
   return true;
 }
 
-void Progress::leave_out_missed(Time now) {
-  if (clock_.paused()) return;
-  const Duration missed = now - std::max(last_turn_, clock_.to_wall(worker_.next_deadline()));
-  if (missed < kMissed) return;
-  ++worker_.counters().turns_missed;
-  clock_.skip(missed);
-}
-
 bool Progress::run_sends(uint32_t doorbell, Time now) {
   const uint64_t completions_before = worker_.send_completions();
-  const bool worked = worker_.run_sends(doorbell, transport_time(now));
+  const bool worked = worker_.run_sends(doorbell, clock_.to_transport(now));
   if (worker_.send_completions() != completions_before && !worker_.busy()) polls_since_finish_ = 0;
   return worked;
 }
@@ -199,7 +191,7 @@ bool Progress::run_sends(uint32_t doorbell, Time now) {
 bool Progress::run_burst(Time now) {
   sends_in_a_row_ = 0;
   const uint64_t completions_before = worker_.send_completions();
-  const bool worked = worker_.run(transport_time(now));
+  const bool worked = worker_.run(clock_.to_transport(now));
   if (worker_.send_completions() != completions_before && !worker_.busy()) polls_since_finish_ = 0;
   return worked;
 }

@@ -19,14 +19,10 @@
 //    (memory_reader.hpp).
 //  - Whoever leaves the worker in a state that the sleeping helper does not expect (port not armed,
 //    an earlier deadline) kicks it.
-//  - A worker that nobody ran while it had something due, because the host gave the processor to
-//    others, has not heard a peer who may well have answered. The transport's clock leaves that
-//    time out, so that no retries are exceeded by it.
 //
 // poll(), idle(), kick() and command() may be called by any thread.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -57,8 +53,6 @@ class Progress {
   // The helper looks after timers so often while it is woken by each message for an application
   // that reads memory: to program a timer for each may cost more than the message.
   static constexpr Duration kReaderBeat = Duration::ms(1);
-  // What is due and had no turn for this long was missed; more than kReaderBeat, which is intended.
-  static constexpr Duration kMissed = Duration::ms(2);
   // An application that polled less than this ago is expected to poll again.
   static constexpr Duration kPolling = Duration::us(60);
   // An application whose polls found nothing for this time naps between polls
@@ -101,7 +95,7 @@ class Progress {
     lock_for_command();
     DeferredWakes wakes;
     const Time now = clock_now();
-    auto result = f(transport_time(now));
+    auto result = f(clock_.to_transport(now));
     leave(now, wakes);
     return result;
   }
@@ -113,20 +107,12 @@ class Progress {
     if (!lock_for_last_command()) return false;
     DeferredWakes wakes;
     const Time now = clock_now();
-    f(transport_time(now));
+    f(clock_.to_transport(now));
     leave(now, wakes);
     return true;
   }
 
  private:
-  // The transport's time at the beginning of a turn. With the lock held.
-  Time transport_time(Time now) {
-    if (now - last_turn_ >= kMissed) leave_out_missed(now);
-    last_turn_ = std::max(last_turn_, now);
-    return clock_.to_transport(now);
-  }
-  void leave_out_missed(Time now);
-
   void lock_for_command();
   bool lock_for_last_command();
 
@@ -197,7 +183,6 @@ class Progress {
   Time polls_in_vain_since_;
   uint32_t polls_since_finish_ = UINT32_MAX / 2;  // since nothing of ours was outstanding any more
   Time last_poll_;
-  Time last_turn_;
   MemoryReader memory_reader_;
   uint64_t polls_seen_ = 0;       // polls_ at the last look
   uint32_t late_posts_seen_ = 0;  // late_posts_ at the last look

@@ -257,7 +257,7 @@ bool Progress::service_if_due(Time now) {
   if (!notified_ && now - last_service_ < kService) return false;
   last_service_ = now;
   wakes_unread_ = 0;
-  worker_.service(now, transport_time(now));
+  worker_.service(now, clock_.to_transport(now));
   if (trace_ != nullptr) trace_->flush();
   if (worker_.daemon_is_away()) {
     clock_.pause(now);

@@ -1,7 +1,6 @@
 // The transport's time: the clock, without the spans in which it was paused. It stands still while
 // the daemon behind the port is away (design 6), so that no timer of a connection expires for that
-// reason; for `bound` at most, because after a longer absence the standard's errors are right. And
-// it leaves out what the owner slept through (skip).
+// reason; for `bound` at most, because after a longer absence the standard's errors are right.
 //
 // Owned and called by the progress engine, with the worker's lock held. Monotonic if `now` is.
 #pragma once
@@ -23,9 +22,6 @@ class TransportClock {
     lost_ = lost(now);
     paused_since_ = Time::never();
   }
-
-  // This much of the time that has passed does not count.
-  void skip(Duration span) { lost_ += span; }
 
   [[nodiscard]] bool paused() const { return !paused_since_.is_never(); }
 

@@ -2,6 +2,13 @@
 
 namespace mprdma::dataplane {
 
+// The host gave the processor to others, although a timer was due.
+void Worker::note_missed_turn(Time now) {
+  if (listening_since_ == now) return;
+  listening_since_ = now;
+  ++counters_.turns_missed;
+}
+
 bool Worker::run(Time now) {
   now_ = now;
   ++counters_.bursts;
@@ -16,7 +23,10 @@ bool Worker::run(Time now) {
   if (loop_.pending()) worked |= receive({&loop_}, loop_batch_, now) > 0;
   wheel_.advance(now, [this, now, &worked](TimerNode& node) {
     auto& qp = *static_cast<QpContext*>(node.owner);
-    if (qp.qp.next_deadline() <= now) {
+    const Time due = qp.qp.next_deadline();
+    if (due <= now) {
+      if (now - due >= kMissedTurn) note_missed_turn(now);
+      qp.qp.listen_since(listening_since_);
       qp.qp.on_deadline(now, actions_);
       apply_actions(qp, nullptr);
     }

@@ -174,6 +174,8 @@ class Worker {
   [[nodiscard]] bool link_up() const { return link_up_; }
 
  private:
+  // A timer that waited for a turn so long was missed: longer than an engine leaves it on purpose.
+  static constexpr Duration kMissedTurn = Duration::ms(2);
   static constexpr unsigned kQuantum = 8;            // packets of a queue pair's turn
   static constexpr unsigned kTxPerBurst = 64;        // packets of a burst
   static constexpr unsigned kWqesPerDoorbell = 128;  // work requests taken at once
@@ -317,6 +319,7 @@ class Worker {
   void warn_of_silent_peer(const QpContext& qp);
 
   // worker_queues.cpp
+  void note_missed_turn(Time now);
   bool process_doorbells(Time now);
   void process_posted(QpContext& qp, Time now);
   bool process_receives(QpContext& qp, Time now);
@@ -403,6 +406,7 @@ class Worker {
 
   // State of one burst.
   Time now_;
+  Time listening_since_;  // the last turn that came late
   QpContext* dirty_qps_ = nullptr;
   QpContext* owing_qps_ = nullptr;  // queue pairs that owe an acknowledgement
   Duration ack_patience_ = Duration::zero();

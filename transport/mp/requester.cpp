@@ -6,6 +6,13 @@
 
 namespace mprdma::transport {
 
+namespace {
+
+// A host that never runs this side in time gives up on a silent peer after this all the same.
+constexpr Duration kStarvedMax = Duration::s(60);
+
+}  // namespace
+
 Requester::Requester(QpCore& core)
     : core_(core),
       config_(core.config),
@@ -316,8 +323,11 @@ Duration Requester::retry_interval() const {
 Time Requester::give_up_after(Time last_progress) const {
   if (attributes_.timeout == 0) return Time::never();
   const Duration recovery = sender_.base_rto() * 2 * (int64_t{attributes_.retry_cnt} + 1);
-  return last_progress +
-         std::max(recovery, retry_patience(attributes_.timeout, attributes_.retry_cnt));
+  const Time end = last_progress +
+                   std::max(recovery, retry_patience(attributes_.timeout, attributes_.retry_cnt));
+  // A peer that could not be heard is asked once more; but nobody goes on so for ever.
+  if (core_.listening_since - last_progress > kStarvedMax) return end;
+  return std::max(end, core_.listening_since + retry_interval());
 }
 
 Time Requester::requests_give_up_at() const {

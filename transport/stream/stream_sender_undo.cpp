@@ -28,7 +28,8 @@ void StreamSender::undo_timeout(Time now) {
   ++counters_->timeouts_undone;
   ++stats_.timeouts_undone;
   window_ = undo_.window_before();
-  board_.forgive_all();  // what was charged since has come back with it
+  // What was charged since has come back with it; what was charged before is not given back.
+  board_.forgive_all();
   if (window_max_ != params_.window_max) follow(window_max_);
   for (Psn psn = una(); psn.before(nxt()); ++psn) {
     if (undo_.lost_by_timeout(psn)) board_.found(psn);

@@ -100,6 +100,9 @@ struct QpCore {
   // route to it). It counts towards the time after which they give up, and is zero again once a
   // packet of the peer comes.
   Duration waited = Duration::zero();
+  // The end of the latest time in which nobody could hear the peer, because the host did not run
+  // this side.
+  Time listening_since;
 };
 
 }  // namespace mprdma::transport

@@ -145,8 +145,8 @@ class MissedTurns : public Regime {
   MissedTurns() : Regime(transport::Params{}.rto_floor) {}
 };
 
-// Nobody ran this side for several times the time after which it gives up: it may not have heard
-// the peer, and asks first.
+// Nobody ran this side for longer than the 32 ms after which it gives up: it may not have heard the
+// peer, and asks first.
 TEST_F(MissedTurns, NobodyGivesUpOnAPeerForThem) {
   a.post(b);
   const uint64_t before = a.host.worker->counters().turns_missed;
@@ -159,6 +159,18 @@ TEST_F(MissedTurns, NobodyGivesUpOnAPeerForThem) {
     a.progress.poll();
     return a.completions() > 0;
   }));
+}
+
+TEST_F(MissedTurns, ASilentPeerIsGivenUpAllTheSame) {
+  a.post(b);
+  const Time posted = clock_now();
+  ASSERT_TRUE(testing::until([&] { return clock_now() - posted > Duration::ms(50); }));
+  mprdma_abi_cqe cqe{};
+  ASSERT_TRUE(testing::until([&] {
+    a.progress.poll();
+    return a.cq->poll(&cqe);
+  }));
+  EXPECT_EQ(cqe.status, MPRDMA_ABI_WC_RETRY_EXC_ERR);
 }
 
 }  // namespace

@@ -120,6 +120,25 @@ TEST(Requester, ASilentPeerEndsInRetryExceededAfterTimeoutTimesRetries) {
   EXPECT_EQ(pair.a.qp->state(), QpState::kErr);
 }
 
+// The peer may have answered. A host that is always late tells its program all the same.
+TEST(Requester, NobodyGivesUpBehindALateTurnForAMinute) {
+  EndpointPair pair(options_with(12, 3));  // given up after 117 ms
+  pair.a.post(WorkOpcode::kWrite, kLocal, 8, kRemote);
+  pair.a.send();  // lost
+  std::vector<Completion> completions;
+  const Time start = pair.a.now;
+  while (completions.empty() && pair.a.now < start + Duration::s(100)) {
+    pair.a.qp->listen_since(pair.a.now);
+    pair.advance(Duration::ms(10));
+    pair.a.send();
+    completions = pair.a.take_completions();
+  }
+  ASSERT_EQ(completions.size(), 1u);
+  EXPECT_EQ(completions[0].status, WcStatus::kRetryExceeded);
+  EXPECT_GE(pair.a.now - start, Duration::s(60));
+  EXPECT_LE(pair.a.now - start, Duration::s(61));
+}
+
 // Retries are tries. With back-off alone fewer fit into their time (7 x 33.6 ms), too few where one
 // of the paths is dead. READ data is retransmitted by the responder.
 TEST(Requester, SomethingIsSentAgainForEachRetry) {
