@@ -124,6 +124,8 @@ inline constexpr bool kHearsAsNamed = (HearsSlowPaths<A> || !requires { &A::on_s
 //   rate_bps()          bits of the wire per second; kNoRate: no limit. A connection obeys it
 //   next_deadline()     never: events are enough
 //   kCnpInterval        shortest time between two CNPs that a receiver sends; infinite: none
+//   kNeedsMarks         it knows congestion by ece only, so that it is of no use where
+//                       acknowledgements echo no mark
 //
 // The rules of MP-RDMA for paths and unused windows are events of a stream, too, for an algorithm
 // that has the member:
@@ -143,6 +145,7 @@ concept Algorithm = std::constructible_from<A, const Setup&> && kHearsAsNamed<A>
              uint32_t bytes) {
   { A::kName } -> std::convertible_to<std::string_view>;
   { A::kCnpInterval } -> std::convertible_to<Duration>;
+  { A::kNeedsMarks } -> std::convertible_to<bool>;
   a.reset();
   a.on_ack(ack);
   a.on_loss(loss);
@@ -158,6 +161,7 @@ concept Algorithm = std::constructible_from<A, const Setup&> && kHearsAsNamed<A>
 // No limit, whatever happens. Algorithms inherit what they do not need.
 struct AlgorithmDefaults {
   static constexpr Duration kCnpInterval = Duration::infinite();
+  static constexpr bool kNeedsMarks = false;
 
   void reset() {}
   void on_ack(const AckSample&) {}

@@ -47,6 +47,15 @@ using RateControls = Alternatives<void MPRDMA_ALGORITHMS(MPRDMA_OTHER_, MPRDMA_A
 #define MPRDMA_CHECK_RATE_(enumerator, type) static_assert(Algorithm<type> && !kSetsWindow<type>);
 MPRDMA_ALGORITHMS(MPRDMA_CHECK_WINDOW_, MPRDMA_CHECK_RATE_)
 
+#define MPRDMA_NEEDS_MARKS_(enumerator, type) \
+  case WindowControl::enumerator:             \
+    return type::kNeedsMarks;
+constexpr bool needs_marks(WindowControl which) {
+  switch (which) { MPRDMA_ALGORITHMS(MPRDMA_NEEDS_MARKS_, MPRDMA_OTHER_) }
+  return false;
+}
+#undef MPRDMA_NEEDS_MARKS_
+
 // Whether a rate controller answers acknowledgements or marks; for those who have no object of it.
 #define MPRDMA_HEARS_ACKS_(enumerator, type) \
   case RateControl::enumerator:              \

@@ -26,6 +26,7 @@ namespace mprdma::cc {
 class DctcpWindow : public AlgorithmDefaults {
  public:
   static constexpr std::string_view kName = "dctcp";
+  static constexpr bool kNeedsMarks = true;
 
   explicit DctcpWindow(const Setup& setup)
       : initial_(Fixed16::from_int(setup.initial_packets)),

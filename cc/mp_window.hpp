@@ -35,6 +35,7 @@ namespace mprdma::cc {
 class MpWindow : public AlgorithmDefaults {
  public:
   static constexpr std::string_view kName = "mp";
+  static constexpr bool kNeedsMarks = true;
   static constexpr Fixed16 kLossCost = Fixed16::from_raw(Fixed16::kOneRaw / 2);
 
   explicit MpWindow(const Setup& setup)

@@ -37,6 +37,7 @@ namespace mprdma::cc {
 class NsccWindow : public PlainWindow {
  public:
   static constexpr std::string_view kName = "nscc";
+  static constexpr bool kNeedsMarks = true;
 
   explicit NsccWindow(const Setup& setup)
       : PlainWindow(setup),

@@ -34,7 +34,7 @@ struct Measured {
   double jain;
 };
 
-Measured run(WindowControl which, uint32_t flows, bool marks) {
+Measured run(const transport::Params& params, WindowControl which, uint32_t flows, bool marks) {
   Scenario scenario;
   DumbbellSpec spec;
   spec.pairs = flows;
@@ -48,7 +48,7 @@ Measured run(WindowControl which, uint32_t flows, bool marks) {
   scenario.warm_up = SimSpan::ms(100);
   for (uint32_t i = 0; i < flows; ++i) {
     FlowSpec flow = flow_of_pair(scenario, i);
-    flow.params = transport::Params::mp_single();
+    flow.params = params;
     flow.params.window_control = which;
     flow.params.window_max = transport::kSendSpanMax;
     flow.params.base_rtt = Duration::us(static_cast<int64_t>(kBaseUs));
@@ -80,20 +80,29 @@ double swift_target_us(double window) {
 
 class DelayWindows : public testing::TestWithParam<uint32_t> {};
 
-TEST_P(DelayWindows, SwiftFlowsShareEquallyAtTheTarget) {
+void expect_swift_flows_at_the_target(const transport::Params& params, uint32_t flows) {
   const double wire_bytes = data_wire_bytes(FlowOperation::kWrite, 1024);
   double rtt_us = kBaseUs + kTargetUs;
   for (int i = 0; i < 100; ++i) {
-    rtt_us = swift_target_us(bytes_of_us(rtt_us) / wire_bytes / GetParam());
+    rtt_us = swift_target_us(bytes_of_us(rtt_us) / wire_bytes / flows);
   }
-  const Measured measured = run(WindowControl::kSwift, GetParam(), false);
+  const Measured measured = run(params, WindowControl::kSwift, flows, false);
   EXPECT_NEAR(measured.queue_us, rtt_us - kBaseUs, 0.15 * (rtt_us - kBaseUs));
   EXPECT_GE(measured.use, 0.99);
   EXPECT_GE(measured.jain, 0.99);
 }
 
+TEST_P(DelayWindows, SwiftFlowsShareEquallyAtTheTarget) {
+  expect_swift_flows_at_the_target(transport::Params::mp_single(), GetParam());
+}
+
+TEST_P(DelayWindows, SwiftFlowsOfTheStandardDoSo) {
+  expect_swift_flows_at_the_target(transport::Params::roce(), GetParam());
+}
+
 TEST_P(DelayWindows, NsccFlowsShareEquallyAboutTheTarget) {
-  const Measured measured = run(WindowControl::kNscc, GetParam(), true);
+  const Measured measured =
+      run(transport::Params::mp_single(), WindowControl::kNscc, GetParam(), true);
   EXPECT_NEAR(measured.queue_us, kTargetUs, 0.35 * kTargetUs);
   EXPECT_GE(measured.use, 0.99);
   EXPECT_GE(measured.jain, 0.95);

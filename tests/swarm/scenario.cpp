@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "base/prng.hpp"
+#include "tests/swarm/draws.hpp"
 #include "transport/core/held_pool.hpp"
 #include "transport/core/param_visit.hpp"
 #include "wire/constants.hpp"
@@ -20,26 +21,6 @@ constexpr const char* kKindNames[] = {"normal", "clean",    "access", "local-err
 static_assert(std::size(kKindNames) == static_cast<size_t>(Kind::kCount));
 
 constexpr uint32_t kMillion = 1'000'000;
-
-// Draws uniformly in the exponent: small values are as frequent as large ones.
-uint64_t log_uniform(Prng& prng, uint64_t low, uint64_t high) {
-  const auto bits_low = static_cast<uint64_t>(std::bit_width(low));
-  const auto bits_high = static_cast<uint64_t>(std::bit_width(high));
-  const uint64_t bits = prng.range(bits_low, bits_high);
-  const uint64_t from = std::max(low, bits == 0 ? 0 : uint64_t{1} << (bits - 1));
-  const uint64_t to = std::min(high, (uint64_t{1} << bits) - 1);
-  return prng.range(from, std::max(from, to));
-}
-
-Duration log_duration(Prng& prng, Duration low, Duration high) {
-  return Duration::ns(static_cast<int64_t>(log_uniform(prng, static_cast<uint64_t>(low.count_ns()),
-                                                       static_cast<uint64_t>(high.count_ns()))));
-}
-
-template <class T>
-T pick(Prng& prng, std::initializer_list<T> values) {
-  return *(values.begin() + prng.below(values.size()));
-}
 
 uint32_t rate(Prng& prng) {
   return pick<uint32_t>(prng, {0, 0, 1000, 10'000, 50'000, 100'000, 300'000});
@@ -296,6 +277,16 @@ void draw_rate(Prng prng, transport::Params& p) {
   p.timely_high = p.timely_low + log_duration(prng, Duration::us(1), Duration::ms(2));
 }
 
+// Draws a window control: one in four.
+void draw_roce_window(Prng prng, transport::Params& p) {
+  if (!prng.chance(1, 4)) return;
+  p.window_control = prng.chance(1, 2) ? cc::WindowControl::kSwift : cc::WindowControl::kAimd;
+  p.initial_window = static_cast<uint32_t>(prng.range(1, p.window_max));
+  p.loss_shrinks_window = prng.chance(3, 4);
+  if (prng.chance(1, 2)) p.base_rtt = log_duration(prng, Duration::us(1), Duration::ms(1));
+  if (prng.chance(1, 2)) p.target_delay = log_duration(prng, Duration::us(1), Duration::ms(1));
+}
+
 // Turns the run into one between connections of the standard.
 void make_roce(Scenario& s, Prng prng) {
   s.protocol = transport::Protocol::kRoce;
@@ -310,6 +301,7 @@ void make_roce(Scenario& s, Prng prng) {
       side.params.rto_floor = drawn.rto_floor;
       side.params.go_back_0 = go_back_0;
       draw_rate(prng.split("rate"), side.params);
+      draw_roce_window(prng.split("window control"), side.params);
       side.relaxed_target = side.relaxed_sink = false;
       side.sync_ppm = 0;
     }

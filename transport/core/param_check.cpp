@@ -29,8 +29,9 @@ ParamFault find_relation_fault(const Params& p) {
     return {"recovery", "has to be \"mp\" with", "mode = \"roce\""};
   }
   if (mp && p.go_back_0) return {"go_back_0", "has to be false with", "mode = \"mp\""};
-  if (!mp && p.window_control != cc::WindowControl::kMp) {
-    return {"window_control", "has to be \"mp\" with", "mode = \"roce\""};
+  // The standard's acknowledgements echo no marks.
+  if (!mp && controls_roce_window(p) && cc::needs_marks(p.window_control)) {
+    return {"window_control", "has to be \"mp\", \"aimd\" or \"swift\" with", "mode = \"roce\""};
   }
   return {};
 }

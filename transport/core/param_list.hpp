@@ -103,7 +103,7 @@ inline constexpr uint32_t kRoceSpanMax = 65'536;
     Range::choice(),                                                                               \
     "`mp`: paper 3.2; `dctcp`: RFC 8257; `swift`: algorithm 1; "                                   \
     "`nscc`: Ultra Ethernet 1.0",                                                                  \
-    "the congestion control of the window; mode `roce` has no such window")                        \
+    "the congestion control of the window; in mode `roce` `mp` stands for `window_max` packets")   \
   X(PathPolicy, path_policy, "path_policy", PathPolicy::kRecycled, kMode, Range::choice(),         \
     "`ack-clocked`: paper 3.2; `recycled`: D15",                                                   \
     "the choice of each packet's virtual path; mode `roce` has only `single`")                     \

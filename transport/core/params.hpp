@@ -122,6 +122,11 @@ constexpr Params Params::roce() {
   return p;
 }
 
+// In the mode roce the window control `mp` stands for none: window_max packets.
+constexpr bool controls_roce_window(const Params& params) {
+  return params.window_control != cc::WindowControl::kMp;
+}
+
 // The papers of the rate controllers have no window. This one, in packets, exceeds what a network
 // holds of one flow (a bandwidth-delay product and a port's buffer of 1 MB), so that the rate stays
 // the limit.

@@ -21,9 +21,27 @@ void RoceRequester::enter_rts() {
   sends_.renew_rnr_retries();
   timeouts_ = since_ack_req_ = 0;
   asked_again_ = false;
-  times_ = cc::hears_acks(core_.config.params.congestion);
+  begin_window();
+  times_ = control_.has_value() || cc::hears_acks(core_.config.params.congestion);
   round_trips_.forget();
   stats_ = {};
+}
+
+void RoceRequester::begin_window() {
+  const Params& params = core_.config.params;
+  control_.reset();
+  window_ = params.window_max;
+  if (controls_roce_window(params)) {
+    control_.emplace(params.window_control,
+                     cc::Setup{.initial_packets = params.initial_window,
+                               .max_packets = params.window_max,
+                               .link_bps = uint64_t{params.link_mbps} * 1'000'000,
+                               .base_rtt = params.base_rtt,
+                               .target_delay = params.target_delay});
+    window_ = control_->packets();
+  }
+  repetition_waits_ = params.go_back_0 || control_.has_value();
+  filled_at_ = una_ - 1;
 }
 
 void RoceRequester::reset() {
@@ -63,7 +81,7 @@ bool RoceRequester::may_begin(const Work& work) const {
 bool RoceRequester::has_new() const {
   if (!sends_.has_next() || (snd_nxt_ != snd_max_ && !repetition_fits())) return false;
   if (sends_.next_packet() == 0 && !may_begin(sends_.next())) return false;
-  return in_flight() < core_.config.params.window_max || is_local_work(sends_.next().opcode);
+  return in_flight() < window_ || is_local_work(sends_.next().opcode);
 }
 
 void RoceRequester::begin() {
@@ -74,7 +92,10 @@ void RoceRequester::begin() {
 bool RoceRequester::poll_packet(Time now, TxPacket& out) {
   now_ = now;
   if (!wants_to_send()) return false;
-  return has_retransmission() ? poll_retransmission(out) : poll_new(out);
+  const bool fills = control_.has_value() && fills_window();
+  const bool left = has_retransmission() ? poll_retransmission(out) : poll_new(out);
+  if (left && fills) filled_at_ = out.header.psn;
+  return left;
 }
 
 bool RoceRequester::poll_retransmission(TxPacket& out) {
@@ -184,15 +205,16 @@ bool RoceRequester::fill(uint32_t index, uint32_t packet_index, TxPacket& out) {
 // Tells whether a packet asks for an acknowledgement (9.7.3.1, C9-84): the last packet of a message
 // does, and no earlier packet may wait for ever.
 bool RoceRequester::asks_for_ack(bool last) {
-  const bool asks = last || ++since_ack_req_ >= kAckReqInterval || fills_window();
+  const bool asks =
+      last || ++since_ack_req_ >= kAckReqInterval || control_.has_value() || fills_window();
   if (asks) since_ack_req_ = 0;
   return asks;
 }
 
 // Tells whether the packet that leaves takes the last room.
 bool RoceRequester::fills_window() const {
-  const bool again = core_.config.params.go_back_0 && snd_nxt_ != snd_max_;
-  return (again ? repeated() : in_flight()) + 1 >= core_.config.params.window_max;
+  const bool again = repetition_waits_ && snd_nxt_ != snd_max_;
+  return (again ? repeated() : in_flight()) + 1 >= window_;
 }
 
 // ---- Time --------------------------------------------------------------------------------------
@@ -268,6 +290,8 @@ bool RoceRequester::consume_retry_of_loss() {
 void RoceRequester::go_back(Cause cause) {
   cause_ = cause;
   round_trips_.forget();
+  if (control_) [[unlikely]]
+    tell_lost(cause);
   // A receiver that is not ready has lost nothing.
   if (core_.config.params.go_back_0 && cause != Cause::kRnr) begin_message_again();
   snd_nxt_ = una_;
@@ -304,7 +328,7 @@ bool RoceRequester::poll_completion(Completion& out) {
 
 StreamStats RoceRequester::stats() const {
   StreamStats stats = stats_;
-  stats.window_raw = core_.config.params.window_max << 16;
+  stats.window_raw = control_ ? control_->exact().raw() : window_ << 16;
   stats.in_flight = in_flight();
   stats.paths_in_use = stats.packets_sent > 0 ? 1 : 0;
   return stats;

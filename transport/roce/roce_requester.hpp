@@ -12,14 +12,21 @@
 // lies in, because the peer has forgotten the message. `una` moves back with it: it counts what
 // the peer has of a message, so that windows and timers go on within one.
 //
+// With a window control (Params::window_control) it takes the place of window_max. It hears of the
+// requests that are acknowledged, and of losses; no acknowledgement echoes a mark, and the packets
+// of a READ's response, which the peer sends, are none of its business. Every packet then asks for
+// an acknowledgement: one that does not might be the last that a window which has shrunk lets out.
+//
 // End-to-end credits (9.7.7.2) are ignored: a receiver that is not ready sends an RNR NAK.
 #pragma once
 
 #include <cstdint>
 #include <iterator>
+#include <optional>
 #include <string_view>
 #include <utility>
 
+#include "cc/window.hpp"
 #include "transport/core/stats.hpp"
 #include "transport/roce/round_trips.hpp"
 #include "transport/work/qp_core.hpp"
@@ -86,16 +93,15 @@ class RoceRequester {
   [[nodiscard]] bool has_retransmission() const {
     return snd_nxt_ != snd_max_ && !(stuck_ && stuck_at_ == snd_nxt_) && repetition_fits();
   }
-  // Go-back-0 may have more to repeat than a window holds. Less than a window of what was repeated
-  // may be unacknowledged; the packets of a READ's answer count.
-  [[nodiscard]] bool repetition_fits() const {
-    return !core_.config.params.go_back_0 || repeated() < core_.config.params.window_max;
-  }
+  // Go-back-0 may have more to repeat than a window holds, and so has a window that shrank. Less
+  // than a window of what was repeated may be unacknowledged; the packets of a READ's answer count.
+  [[nodiscard]] bool repetition_fits() const { return !repetition_waits_ || repeated() < window_; }
   [[nodiscard]] uint32_t repeated() const {
     const int32_t ahead = una_.distance_to(snd_nxt_);
     return ahead > 0 ? static_cast<uint32_t>(ahead) : 0;
   }
   [[nodiscard]] bool has_new() const;
+  void begin_window();
   [[nodiscard]] bool may_begin(const Work& work) const;
   [[nodiscard]] uint32_t in_flight() const;
   void begin();
@@ -109,6 +115,8 @@ class RoceRequester {
 
   // ---- Acknowledgements and responses
   void on_ack(const wire::Packet& packet);
+  void acknowledge_and_tell(Psn acked);
+  void tell_lost(Cause cause);
   void on_rnr_nak(const wire::Packet& packet);
   void on_nak(const wire::Packet& packet);
   void on_data(const wire::Packet& packet, FrameHandle frame, RxActions& actions);
@@ -133,11 +141,15 @@ class RoceRequester {
 
   QpCore& core_;
   SendQueue<Work> sends_;
-  uint32_t awaited_psns_ = 0;   // response packets that open READs and atomics wait for
-  Psn una_;                     // oldest PSN that is not acknowledged
-  Psn snd_nxt_;                 // sent next; before snd_max_: a repetition
-  Psn snd_max_;                 // PSN after the highest that was ever sent
-  Psn furthest_;                // the furthest una_; go-back-0 takes una_ itself back
+  uint32_t awaited_psns_ = 0;          // response packets that open READs and atomics wait for
+  uint32_t window_ = 0;                // most packets in flight
+  bool repetition_waits_ = false;      // repetition_fits() may be false
+  std::optional<cc::Window> control_;  // of window_
+  Psn filled_at_;                      // the last packet that filled a controlled window
+  Psn una_;                            // oldest PSN that is not acknowledged
+  Psn snd_nxt_;                        // sent next; before snd_max_: a repetition
+  Psn snd_max_;                        // PSN after the highest that was ever sent
+  Psn furthest_;                       // the furthest una_; go-back-0 takes una_ itself back
   uint32_t since_ack_req_ = 0;  // packets since the last one that asked for an acknowledgement
   uint32_t retries_left_ = 0;
   uint32_t timeouts_ = 0;  // timeouts in a row

@@ -46,9 +46,11 @@ void RoceRequester::on_ack(const wire::Packet& packet) {
   switch (packet.aeth.kind()) {
     case AethKind::kAck:
       ++counters.acks_received;
-      if (times_) [[unlikely]]
-        round_trip_ = round_trips_.take(now_, packet.psn);
-      acknowledge(packet.psn + 1);
+      if (times_) [[unlikely]] {
+        acknowledge_and_tell(packet.psn);
+      } else {
+        acknowledge(packet.psn + 1);
+      }
       break;
     case AethKind::kRnrNak:
       on_rnr_nak(packet);
@@ -60,6 +62,30 @@ void RoceRequester::on_ack(const wire::Packet& packet) {
       ++counters.drop_bad_packet;
       break;
   }
+}
+
+// Somebody wants to know what an acknowledgement says of the network.
+void RoceRequester::acknowledge_and_tell(Psn acked) {
+  const Psn una_before = una_;
+  round_trip_ = round_trips_.take(now_, acked);
+  acknowledge(acked + 1);
+  const int32_t packets = una_before.distance_to(una_);
+  if (!control_ || packets <= 0) return;
+  control_->on_ack({.now = now_,
+                    .rtt = round_trip_,
+                    .packets = static_cast<uint32_t>(packets),
+                    .in_flight = in_flight(),
+                    .limited_by = acked.at_or_before(filled_at_) ? cc::LimitedBy::kWindow
+                                                                 : cc::LimitedBy::kApplication});
+  window_ = control_->packets();
+}
+
+// A receiver that is not ready has lost nothing.
+void RoceRequester::tell_lost(Cause cause) {
+  const bool shrinks = core_.config.params.loss_shrinks_window;
+  if (cause == Cause::kNak && shrinks) control_->on_loss({.now = now_});
+  if (cause == Cause::kTimeout) control_->on_timeout(now_);
+  window_ = control_->packets();
 }
 
 // Waits for the receiver's RNR time, before which nothing is sent (9.7.5.2.8, 9.9.2.1.1).

@@ -161,7 +161,9 @@ TEST(ParamCheck, TwoThatHaveToAgreeAreNamed) {
   EXPECT_EQ(fault([](Params& p) { p.path_policy = PathPolicy::kSpray; }, Preset::kRoce),
             "path_policy has to be \"single\" with mode = \"roce\"");
   EXPECT_EQ(fault([](Params& p) { p.window_control = cc::WindowControl::kDctcp; }, Preset::kRoce),
-            "window_control has to be \"mp\" with mode = \"roce\"");
+            "window_control has to be \"mp\", \"aimd\" or \"swift\" with mode = \"roce\"");
+  EXPECT_EQ(fault([](Params& p) { p.window_control = cc::WindowControl::kNscc; }, Preset::kRoce),
+            "window_control has to be \"mp\", \"aimd\" or \"swift\" with mode = \"roce\"");
   EXPECT_EQ(fault([](Params& p) { p.recovery = Recovery::kGap; }, Preset::kRoce),
             "recovery has to be \"mp\" with mode = \"roce\"");
   EXPECT_EQ(fault([](Params& p) { p.go_back_0 = true; }),

@@ -122,6 +122,13 @@ class Conversation {
     options.attributes.max_rd_atomic = static_cast<uint8_t>(prng_.range(1, 8));
     options.attributes.max_dest_rd_atomic = options.attributes.max_rd_atomic;
     options.params.go_back_0 = prng_.chance(1, 4);
+    Prng control = prng_.split("window control");
+    if (control.chance(1, 3)) {
+      options.params.window_control =
+          control.chance(1, 2) ? cc::WindowControl::kAimd : cc::WindowControl::kSwift;
+      options.params.initial_window =
+          static_cast<uint32_t>(control.range(1, options.params.window_max));
+    }
     return options;
   }
 

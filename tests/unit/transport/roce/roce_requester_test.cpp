@@ -62,6 +62,67 @@ TEST(RoceRequester, WindowCountsPacketsThatLeave) {
   EXPECT_EQ(psns_of(pair.a.send()), (std::vector<uint32_t>{100, 104}));
 }
 
+// ---- A window control in place of the fixed window
+
+RoceOptions with_control(cc::WindowControl which, uint32_t initial) {
+  RoceOptions options = with_window(16);
+  options.params.window_control = which;
+  options.params.initial_window = initial;
+  return options;
+}
+
+// One packet more in a round trip in which the window was in use. Each packet asks for an
+// acknowledgement: the window may shrink below what is in flight, and no other would leave.
+TEST(RoceRequester, AControlledWindowGrowsWithWhatIsAcknowledged) {
+  RocePair pair(with_control(cc::WindowControl::kAimd, 2));
+  pair.a.post(WorkOpcode::kWrite, kBase, 60 * 1024);
+  EXPECT_EQ(asking(pair.a.send()), (std::vector<uint32_t>{100, 101}));
+  pair.a.receive(ack(100));
+  EXPECT_EQ(asking(pair.a.send()), (std::vector<uint32_t>{102}));
+  pair.a.receive(ack(101));
+  pair.a.receive(ack(102));
+  EXPECT_EQ(asking(pair.a.send()), (std::vector<uint32_t>{103, 104, 105}));
+}
+
+TEST(RoceRequester, AControlledWindowThatIsNotInUseStays) {
+  RocePair pair(with_control(cc::WindowControl::kAimd, 2));
+  for (uint32_t psn = 100; psn < 110; ++psn) {
+    pair.a.post(WorkOpcode::kWrite, kBase, 10);
+    EXPECT_EQ(pair.a.send().size(), 1u);
+    pair.a.receive(ack(psn));
+  }
+  EXPECT_EQ(pair.a.qp->request_stats().window_raw, 2u << 16);
+}
+
+// What has to be sent again waits for the window like anything else.
+TEST(RoceRequester, ALossShrinksAControlledWindowAndARepetitionKeepsToIt) {
+  RocePair pair(with_control(cc::WindowControl::kAimd, 8));
+  pair.a.post(WorkOpcode::kWrite, kBase, 60 * 1024);
+  EXPECT_EQ(pair.a.send().size(), 8u);
+  pair.a.receive(ack(100, wire::nak_syndrome(wire::NakCode::kPsnSequenceError)));
+  EXPECT_EQ(asking(pair.a.send()), (std::vector<uint32_t>{100, 101, 102, 103}));
+  pair.a.receive(ack(101));
+  EXPECT_EQ(psns_of(pair.a.send()), (std::vector<uint32_t>{104, 105}));
+  ASSERT_TRUE(pair.wait()) << "the transport timer, after which AIMD has one packet";
+  EXPECT_EQ(psns_of(pair.a.send()), (std::vector<uint32_t>{102}));
+}
+
+// Swift hears of round trips: a long one takes window, without any loss.
+TEST(RoceRequester, ASwiftWindowFollowsTheDelay) {
+  RoceOptions options = with_control(cc::WindowControl::kSwift, 8);
+  options.params.base_rtt = Duration::us(10);
+  options.params.target_delay = Duration::us(1);
+  RocePair pair(options);
+  pair.a.post(WorkOpcode::kWrite, kBase, 60 * 1024);
+  EXPECT_EQ(pair.a.send().size(), 8u);
+  pair.a.now += Duration::us(10);
+  pair.a.receive(ack(100));
+  EXPECT_GT(pair.a.qp->request_stats().window_raw, 8u << 16);
+  pair.a.now += Duration::us(90);
+  pair.a.receive(ack(101));
+  EXPECT_EQ(pair.a.qp->request_stats().window_raw >> 16, 4u) << "half of it at most";
+}
+
 // 9.9.2.1.1: an expiry lies between one and four of the verbs' timeouts; retry_cnt of them, then
 // the oldest work request fails and the rest is flushed.
 TEST(RoceRequester, GivesUpAfterItsRetriesAndKeepsTheTimersRange) {

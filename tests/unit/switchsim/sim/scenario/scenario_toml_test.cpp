@@ -125,7 +125,7 @@ TEST(ScenarioToml, AMistakeIsNamedWithFileLineAndKey) {
       {"window_control = \"reno\"", "reorder_delta = 16",
        "s.toml:15:18: [transport] window_control: expected one of \"mp\", \"dctcp\""},
       {"mode = \"roce\"\nwindow_control = \"dctcp\"", "preset = \"mp-figures\"",
-       "s.toml:15:18: [transport]: window_control has to be \"mp\" with mode = \"roce\""},
+       "s.toml:15:18: [transport]: window_control has to be \"mp\", \"aimd\" or \"swift\" with"},
       {"path_policy = \"best\"", "reorder_delta = 16",
        "s.toml:15:15: [transport] path_policy: expected one of \"single\", \"ack-clocked\", \"re"},
       {"mode = \"roce\"\npath_policy = \"spray\"", "preset = \"mp-figures\"",
