@@ -30,7 +30,8 @@ struct Variant {
   switchsim::Overrides overrides;
   int colour;
 };
-// mp with the paper's L = 64, mp as software has it (L = 128), the paper's literal rules.
+// mp with the paper's L = 64, mp as software has it (L = 128, and the timers that ship), and the
+// paper's literal rules.
 extern const Variant kMp;
 extern const Variant kMp128;
 extern const Variant kPaper;
