@@ -129,3 +129,8 @@ def fields(path, names):
     asked = [word for name in names for word in ("-e", name)]
     lines = _tshark(path, "-T", "fields", "-E", "occurrence=f", "-E", "separator=/t", *asked)
     return [dict(zip(names, line.split("\t"))) for line in lines]
+
+
+def number(text):
+    """Such a value, decimal or hexadecimal with 0x. None if the frame has no such field."""
+    return int(text, 0) if text else None

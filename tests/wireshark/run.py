@@ -33,11 +33,6 @@ def expect(condition, what):
         raise Failure(what)
 
 
-def number(text):
-    """What tshark prints: decimal, or hexadecimal with 0x. Nothing if the field is not there."""
-    return int(text, 0) if text else None
-
-
 def parse(text):
     """Parses the output of write_capture: a dictionary for each frame."""
     return [
@@ -52,7 +47,7 @@ def every_field(path, wanted):
     expect(len(seen) == len(wanted), f"tshark shows {len(seen)} of {len(wanted)} frames")
     for at, (shown, expected) in enumerate(zip(seen, wanted), start=1):
         for name, value in expected.items():
-            got = number(shown[name])
+            got = capture.number(shown[name])
             expect(got == value, f"frame {at}: {name} is {got}, not {value}")
         for name in names:
             strange = name.startswith("mprdma.") and name not in expected and shown[name]
@@ -104,7 +99,7 @@ def a_packet_of_an_earlier_sender_is_read(path, directory):
     names = ["mprdma.ack.sack", "mprdma.ack.run", "mprdma.ack.msn", "mprdma.ack.delay"]
     shown = capture.fields(earlier, names)
     expect(len(shown) == 1, f"tshark shows {len(shown)} packets")
-    values = [number(shown[0][name]) for name in names]
+    values = [capture.number(shown[0][name]) for name in names]
     expect(values == [255, 0, 7, 0], f"{names} are {values}")
     summary = capture.summary(earlier, "mprdma")[0]
     expect("AACK=253 SACK=255" in summary and "Run=" not in summary, summary)
