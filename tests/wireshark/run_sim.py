@@ -21,6 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests/harness")]
 
 import capture  # noqa: E402
+import receivers  # noqa: E402
 import tap  # noqa: E402
 from hosts import Failure  # noqa: E402
 
@@ -50,11 +51,59 @@ to = "b1"
 message_bytes = 100_001
 messages = 4
 """
+# One sender asks for maps in acknowledgements, another one does not, as one of an earlier version;
+# a third one reads, so that both ends send data. There are fewer frames than packets that come
+# before their turn. So many packets and acknowledgements are lost that copies come of packets that
+# are here, behind a hole, too, in spite of maps.
+WINDOW, BUDGET = 64, 64
+SCENARIO_OF_ACKS = f"""name = "acknowledged"
+duration_us = 20000
+held_frames = {BUDGET}
+[topology]
+kind = "testbed"
+servers = 3
+paths = 2
+[[link]]
+name = "path1"
+ab = {{ loss = 0.2 }}
+ba = {{ loss = 0.4 }}
+[[link]]
+name = "path2"
+ab = {{ loss = 0.2 }}
+ba = {{ loss = 0.4 }}
+[transport]
+window_slots = {WINDOW}
+window_rtt_us = 0
+loss_trigger = 0
+initial_window = 54
+[[flow]]
+name = "asks"
+operation = "send"
+from = "a1"
+to = "b1"
+message_bytes = 100_001
+messages = 8
+[[flow]]
+name = "asks_not"
+operation = "send"
+from = "a2"
+to = "b1"
+message_bytes = 100_001
+messages = 8
+transport = {{ ack_map = false }}
+[[flow]]
+name = "reads"
+operation = "read"
+from = "a3"
+to = "b3"
+message_bytes = 100_001
+messages = 8
+"""
+SENDERS = ASKS, ASKS_NOT, READS = "10.0.0.1", "10.0.0.2", "10.0.0.3"  # hosts a1 to a3
 NAMES = ["frame.time_epoch", "frame.interface_name", "frame.len", "frame.cap_len", "ip.src",
          "ip.dst", "ip.dsfield.ecn", "udp.srcport", "infiniband.bth.opcode", "mprdma.data.version",
          "mprdma.payload_len", "mprdma.icrc", "mprdma.ack.ece"]  # fmt: skip
 WIRE_EXTRA = 8 + 4 + 12  # preamble, FCS, gap
-MP_ACKS = (0xD1, 0xD9)  # without and with a map
 CE = 3
 
 
@@ -66,9 +115,9 @@ def expect(condition, what):
 class Run:
     """A simulation with its capture, and what tshark shows of that."""
 
-    def __init__(self, command, directory, *options):
+    def __init__(self, command, directory, *options, text=SCENARIO):
         scenario = directory / "captured.toml"
-        scenario.write_text(SCENARIO)
+        scenario.write_text(text)
         self.pcap = directory / "captured.pcapng"
         result = directory / "captured.json"
         self.done = subprocess.run(
@@ -83,6 +132,10 @@ class Run:
     def port(self, name):
         return next(port for port in self.result["ports"] if port["name"] == name)["counters"]
 
+    def lost(self, port):
+        """Packets that left by it, or would have, and did not arrive."""
+        return sum(n for name, n in self.port(port).items() if name.startswith("drop_"))
+
     def check_common(self):
         """What holds wherever it was captured."""
         times = [frame["frame.time_epoch"] for frame in self.frames]
@@ -93,7 +146,7 @@ class Run:
         lines = capture.malformed(self.pcap)
         expect(not lines, "\n".join(lines[:5]))
         for at, frame in enumerate(self.frames, start=1):
-            is_ack = int(frame["infiniband.bth.opcode"]) in MP_ACKS
+            is_ack = receivers.is_ack(frame)
             expect((frame["mprdma.data.version"] == "") == is_ack, f"frame {at}: {frame}")
 
 
@@ -154,6 +207,67 @@ def departures_at_a_link(command, directory):
     expect(by_port == {p: run.port(p)["packets"] for p in ("path2.ab", "path2.ba")}, by_port)
 
 
+def of(ack, name):
+    return ack[receivers.ACK.index(name)]
+
+
+def explain(ack, wanted):
+    """In what fields an acknowledgement differs from the one that it is most like."""
+    nearest = max(wanted, key=lambda other: sum(a == b for a, b in zip(ack, other)))
+    differ = [
+        f"{name} is {got}, not {value}"
+        for name, got, value in zip(receivers.ACK, ack, nearest)
+        if got != value
+    ]
+    return f"an acknowledgement that answers no packet: {', '.join(differ)}"
+
+
+def nothing_is_missing_but_what_was_lost(run, frames, missing):
+    """On the way back, of acknowledgements and of data that is read."""
+    lost = sum(run.lost(port) for port in ("path1.ba", "path2.ba"))
+    acks = sum(count for ack, count in missing.items() if of(ack, "ip.dst") in SENDERS)
+    reads = next(flow for flow in run.result["flows"] if flow["name"] == "reads")
+    data = [f for f in frames if not receivers.is_ack(f) and f["ip.dst"] in SENDERS]
+    data_missing = reads["packets_sent"] - len(data)
+    what = f"{acks} acknowledgements and {data_missing} packets are missing"
+    expect(acks + data_missing == lost > 0, f"{what}, {lost} were lost")
+
+
+def every_kind_occurs(acks):
+    opcodes = {ip: {of(ack, "mprdma.opcode") for ack in acks if of(ack, "ip.dst") == ip}
+               for ip in (ASKS, ASKS_NOT)}  # fmt: skip
+    expect(opcodes == {ASKS: {receivers.MP_ACK, receivers.MP_ACK_MAP},
+                       ASKS_NOT: {receivers.MP_ACK}}, f"opcodes by sender: {opcodes}")  # fmt: skip
+    maps = {of(ack, "mprdma.ack.map") for ack in acks} - {None}
+    expect(len(maps) > 100, f"{len(maps)} different maps")
+    for what, fields in (
+        ("plain answer to a duplicate", {"opcode": receivers.MP_ACK, "ack.duplicate": 1}),
+        ("map for a duplicate", {"opcode": receivers.MP_ACK_MAP, "ack.duplicate": 1}),
+        ("map for a packet that was sent again", {"opcode": receivers.MP_ACK_MAP, "ack.retx": 1}),
+        ("refusal for want of a frame", {"ack.nack_code": receivers.BUDGET_EXHAUSTED}),
+        ("echo of a mark", {"ack.ece": 1}),
+        ("acknowledgement of a response", {"ack.stream": 1}),
+    ):
+        there = any(
+            all(of(ack, f"mprdma.{name}") == value for name, value in fields.items())
+            for ack in acks
+        )
+        expect(there, f"no {what}")
+
+
+def acknowledgements_with_and_without_a_map(command, directory):
+    """Every field of each, by the packets that came to its receiver."""
+    run = Run(command, directory, text=SCENARIO_OF_ACKS)
+    run.check_common()
+    frames = capture.fields(run.pcap, list(dict.fromkeys(receivers.DATA + receivers.ACK)))
+    wanted = Counter(receivers.answers(frames, WINDOW, BUDGET))
+    seen = Counter(receivers.shown(frame) for frame in frames if receivers.is_ack(frame))
+    for ack in seen - wanted:
+        raise Failure(explain(ack, wanted))
+    nothing_is_missing_but_what_was_lost(run, frames, wanted - seen)
+    every_kind_occurs(seen)
+
+
 def mistakes(command, directory):
     scenario = directory / "captured.toml"
     scenario.write_text(SCENARIO)
@@ -176,6 +290,7 @@ CASES = [
     ("packets that arrive at hosts", arrivals_at_hosts),
     ("whole packets with their ICRC", whole_packets),
     ("packets that leave by a link", departures_at_a_link),
+    ("acknowledgements with and without a map", acknowledgements_with_and_without_a_map),
     ("mistakes are named", mistakes),
 ]
 
