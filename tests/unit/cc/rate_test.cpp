@@ -30,6 +30,16 @@ TEST(Rate, IsTheControllerThatWasAskedFor) {
   EXPECT_EQ(paper.bps(), kLink * 3 / 4);
 }
 
+TEST(Rate, CountsTheBytesThatAreSent) {
+  Rate paper(RateControl::kDcqcnPaper, {.link_bps = kLink});
+  const Time now = Time::from_ns(1'000);
+  paper.on_cnp(now);
+  paper.on_sent(now, 9'999'000);
+  EXPECT_EQ(paper.bps(), kLink / 2);
+  paper.on_sent(now, 1'000);
+  EXPECT_EQ(paper.bps(), kLink * 3 / 4) << "10 MB do what the timer does";
+}
+
 TEST(Rate, OnlyTimelyHearsRoundTripsAndOnlyDcqcnHearsMarks) {
   EXPECT_FALSE(hears_acks(RateControl::kNone) || hears_acks(RateControl::kDcqcnTuned));
   EXPECT_TRUE(hears_acks(RateControl::kTimely) && hears_acks(RateControl::kTimelyPatched));

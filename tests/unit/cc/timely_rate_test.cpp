@@ -120,6 +120,21 @@ TEST(Timely, OneUpdateForASegment) {
   EXPECT_NEAR(flow.bps(), before + 2 * kDelta, 1);
 }
 
+// A segment of a fast flow is shorter than a round trip, which alone tells something new.
+TEST(Timely, OneUpdateForARoundTripWhereASegmentIsShorter) {
+  Flow<Timely> flow;
+  flow.sample(600);
+  for (int i = 0; i < 20; ++i) flow.sample(100);
+  const double before = flow.bps();
+  ASSERT_LT(16'384 * 8 / before * 1e9, 16'000);
+  ASSERT_LT(before, 0.9 * kLink);
+  const Time begin = flow.now + Duration::ms(10);
+  for (int us = 0; us < 20; ++us) flow.at(begin + Duration::us(us), 30);
+  EXPECT_NEAR(flow.bps(), before + kDelta, 1);
+  flow.at(begin + Duration::us(20), 30);
+  EXPECT_NEAR(flow.bps(), before + 2 * kDelta, 1);
+}
+
 TEST(Timely, TheSmallestSampleStandsForTheEmptyNetwork) {
   cc::Setup setup = kSetup;
   setup.base_rtt = Duration::zero();

@@ -189,6 +189,16 @@ TEST(Congestion, ResponsesHaveThePaceAndAcknowledgementsHaveNot) {
   EXPECT_EQ(other.b.send_one().header.opcode, Opcode::kRcAck) << "while its own data wait";
 }
 
+TEST(Congestion, AcknowledgementsTakeNothingOfTheRate) {
+  RocePair pair(with(Congestion::kDcqcnPaper));
+  pair.b.receive(cnp());
+  pair.a.post(WorkOpcode::kWrite, kBase, kMtu);
+  pair.b.receive(pair.a.send());
+  EXPECT_EQ(pair.b.send_one().header.opcode, Opcode::kRcAck);
+  pair.b.post(WorkOpcode::kWrite, kBase, 2 * kMtu);
+  EXPECT_EQ(pair.b.send().size(), 1U) << "at once";
+}
+
 TEST(Congestion, ResetForgetsTheRate) {
   RocePair pair(with(Congestion::kDcqcnTuned));
   pair.a.receive(cnp());

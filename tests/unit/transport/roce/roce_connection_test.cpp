@@ -122,6 +122,18 @@ TEST(RoceConnection, XrcHasItsOwnOpcodesAndNamesTheSharedQueue) {
   EXPECT_EQ(pair.b.qp->poll_event(), QpEvent::kRequestError);
 }
 
+TEST(RoceConnection, RequestsAndAnswersTakeTurns) {
+  RocePair pair;
+  pair.b.post(WorkOpcode::kRead, kBase, 4 * 1024, kBase + 0x8000);
+  pair.a.receive(pair.b.send());
+  pair.a.post(WorkOpcode::kWrite, kBase, 4 * 1024, kThere);
+  const auto sent = pair.a.send();
+  ASSERT_EQ(sent.size(), 8u);
+  for (size_t i = 1; i < sent.size(); ++i) {
+    EXPECT_NE(sent[i].header.info().stream, sent[i - 1].header.info().stream) << i;
+  }
+}
+
 TEST(RoceConnection, CongestionNotificationsAndOtherServicesAreCounted) {
   RocePair pair;
   RoceParcel parcel;

@@ -152,6 +152,18 @@ TEST(RoceRequester, GivesUpAfterItsRetriesAndKeepsTheTimersRange) {
   EXPECT_EQ(pair.a.qp->request_stats().rto_expired, 4u);
 }
 
+TEST(RoceRequester, ATimeoutOfTheVerbsBelowTheFloorTakesTheFloor) {
+  RoceOptions options;
+  options.attributes.timeout = 1;
+  options.params.rto_floor = Duration::ms(3);
+  RocePair pair(options);
+  pair.a.post(WorkOpcode::kWrite, kBase, 10);
+  pair.a.send();
+  const Time before = pair.a.now;
+  ASSERT_TRUE(pair.wait());
+  EXPECT_EQ(pair.a.now - before, Duration::ms(3));
+}
+
 // The next silence is measured from the start again.
 TEST(RoceRequester, TimerBeginsAnewAfterProgress) {
   RoceOptions options;

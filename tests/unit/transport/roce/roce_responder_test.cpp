@@ -131,6 +131,18 @@ TEST(RoceResponder, ResourcesOutliveTheirAnswersUntilTheirPlaceIsNeeded) {
   EXPECT_EQ(pair.b.word(kBase + 64), 1u);
 }
 
+// 9.7.4.1.7: such a queue pair has nothing to remember a READ by.
+TEST(RoceResponder, WithoutResourcesAReadIsAnInvalidRequest) {
+  RoceOptions options;
+  options.attributes.max_dest_rd_atomic = 0;
+  RocePair pair(options);
+  pair.a.post(WorkOpcode::kRead, kBase, 10, kBase + 64);
+  pair.exchange();
+  const auto completions = pair.a.completions();
+  ASSERT_EQ(completions.size(), 1u);
+  EXPECT_EQ(completions[0].status, WcStatus::kRemoteInvalidRequestError);
+}
+
 // A stale duplicate of a READ that has its answer must not make the next one look like too many.
 TEST(RoceResponder, RevivedReadGivesWayToANewOne) {
   RocePair pair;
