@@ -28,7 +28,7 @@ PairNegotiation::Preferences pair_preferences(const transport::Params& params, b
 // The mode of the preset behind these parameters, never MPRDMA_ABI_MODE_DEFAULT.
 mprdma_abi_transport_mode mode_of(const transport::Params& params);
 
-// True if the sender reacts to marks, so that its packets carry ECT.
+// True if the packets carry ECT: a control that reacts to marks was chosen, or is the mode's own.
 bool answers_marks(const QpContext& qp);
 
 // Sets what follows from the port's link: its rate, at which DCQCN begins (a fast one where the

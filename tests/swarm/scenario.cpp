@@ -266,12 +266,15 @@ void make_heavy(Scenario& s, Prng prng) {
   }
 }
 
-// Draws a controller that follows the round trip: every fourth run has one. Its least rate, a
-// thousandth of the link, is that of a slow network here.
+// Draws a controller that follows the round trip, in every fourth run. Its least rate, a thousandth
+// of the link, is that of a slow network here. Half of the others know their link, and obey CNPs.
 void draw_rate(Prng prng, transport::Params& p) {
   using transport::Congestion;
-  if (!prng.chance(1, 4)) return;
-  p.congestion = prng.chance(1, 2) ? Congestion::kTimely : Congestion::kTimelyPatched;
+  if (prng.chance(1, 4)) {
+    p.congestion = prng.chance(1, 2) ? Congestion::kTimely : Congestion::kTimelyPatched;
+  } else if (prng.chance(1, 2)) {
+    return;
+  }
   p.link_mbps = static_cast<uint32_t>(log_uniform(prng, 100'000, 1'000'000));
   p.timely_low = log_duration(prng, Duration::us(1), Duration::us(500));
   p.timely_high = p.timely_low + log_duration(prng, Duration::us(1), Duration::ms(2));

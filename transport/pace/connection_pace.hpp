@@ -1,7 +1,11 @@
 // Rate control of a connection: the reaction point, a controller that gives the rate (cc/rate.hpp)
-// and the pacer that keeps it, which Params::congestion switches on; while they are off, a packet
-// costs a few predictable branches. And the notification point (notification_point.hpp), which the
-// standard's mode always has: the peer may have a controller of its own.
+// and the pacer that keeps it; while there is no limit, a packet costs a few predictable branches.
+// And the notification point (notification_point.hpp).
+//
+// Params::congestion chooses the controller. The standard's mode always has a notification point,
+// because the peer may have a controller of its own. For the same reason it obeys CNPs where no
+// controller is chosen: by DCQCN with its paper's constants, which limits nothing before the first
+// CNP.
 #pragma once
 
 #include <algorithm>
@@ -28,10 +32,10 @@ class ConnectionPace {
     pacer_ = Pacer();
     on_ = params.congestion != Congestion::kNone;
     hears_acks_ = cc::hears_acks(params.congestion);
-    rate_ = cc::Rate(params.congestion, {.link_bps = uint64_t{params.link_mbps} * 1'000'000,
-                                         .base_rtt = params.base_rtt,
-                                         .rtt_low = params.timely_low,
-                                         .rtt_high = params.timely_high});
+    rate_ = cc::Rate(controller_of(params), {.link_bps = uint64_t{params.link_mbps} * 1'000'000,
+                                             .base_rtt = params.base_rtt,
+                                             .rtt_low = params.timely_low,
+                                             .rtt_high = params.timely_high});
     pacer_.follow(Time(), rate_.bps());
     const Duration named = rate_.cnp_interval();
     const bool always = params.protocol == Protocol::kRoce && named == Duration::infinite();
@@ -72,6 +76,13 @@ class ConnectionPace {
   bool cnp_due(Time now) { return notifications_.due(now); }
 
  private:
+  // Of a link whose rate nobody has named, no half can be taken; the engine and the simulator name
+  // it always.
+  static Congestion controller_of(const Params& params) {
+    const bool obeys = params.protocol == Protocol::kRoce && params.link_mbps != 0;
+    return obeys && params.congestion == Congestion::kNone ? Congestion::kDcqcnPaper
+                                                           : params.congestion;
+  }
   void follow_deadline(Time now) {
     rate_.on_deadline(now);
     pacer_.follow(now, rate_.bps());

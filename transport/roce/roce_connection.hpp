@@ -5,7 +5,7 @@
 //
 // Acknowledgements come out of poll_packet, in order with responses. RxActions::ack is for CNPs,
 // which nothing may delay; they answer marks whether or not the own rate is controlled. Requests
-// and responses leave at the pace of congestion control, if there is any (connection_pace.hpp).
+// and responses leave at the pace of congestion control (connection_pace.hpp).
 #pragma once
 
 #include "transport/core/stats.hpp"

@@ -33,7 +33,7 @@ Bytes with_mark(Bytes frame) {
 
 class WorkerCongestionTest : public WorkerNegotiationTest {
  protected:
-  // Every frame that a sends with ECT arrives marked.
+  // Every frame that a sends with ECT arrives marked, or every frame.
   void SetUp() override {
     wire->on_frame = [this](int from, const Bytes& frame) {
       wire::DecodedFrame decoded;
@@ -42,7 +42,7 @@ class WorkerCongestionTest : public WorkerNegotiationTest {
                         decoded.packet.info().stream == wire::PacketStream::kRequest;
       if (!data) return true;
       ecn = decoded.address.ecn;
-      if (ecn == wire::Ecn::kNotEct) return true;
+      if (ecn == wire::Ecn::kNotEct && !marks_everything) return true;
       wire->inject(1, with_mark(frame));
       return false;
     };
@@ -66,6 +66,7 @@ class WorkerCongestionTest : public WorkerNegotiationTest {
   uint64_t cnps_received() { return a->host.worker->transport_counters().cnps_received; }
 
   wire::Ecn ecn = wire::Ecn::kNotEct;  // ECN of the last data packet
+  bool marks_everything = false;
 };
 
 TEST_F(WorkerCongestionTest, DcqcnHalvesTheRateOfTheLinkWhenAMarkComes) {
@@ -106,6 +107,16 @@ TEST_F(WorkerCongestionTest, RoceWithoutIsNotMarkedAndHearsNothing) {
   EXPECT_EQ(ecn, wire::Ecn::kNotEct);
   EXPECT_EQ(cnps_received(), 0u);
   EXPECT_EQ(rate_gbps(), 0);
+}
+
+// As with an adapter as the peer, which tells of congestion: nobody has to configure anything.
+TEST_F(WorkerCongestionTest, RoceWithoutObeysANotificationThatComes) {
+  wire->link_mbps = 40'000;
+  marks_everything = true;
+  write_with(Preset::kRoce);
+  EXPECT_GE(cnps_received(), 1u);
+  EXPECT_GE(rate_gbps(), 20);
+  EXPECT_LT(rate_gbps(), 40);
 }
 
 TEST(AgreedParams, RoceIsTheConfiguredOneWithItsCongestionControl) {

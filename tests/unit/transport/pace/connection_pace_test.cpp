@@ -105,7 +105,45 @@ TEST(Congestion, ReceiverAsksForLessThoughItsOwnRateIsNotControlled) {
   EXPECT_EQ(pair.b.counters.cnps_sent, 2U);
 }
 
-TEST(Congestion, SenderWithoutARateControllerGoesOn) {
+// The default configuration, as the engine gives it: it names the rate of the link.
+TEST(Congestion, SenderObeysANotificationThoughNoControllerWasChosen) {
+  RoceOptions options;
+  ASSERT_EQ(options.params.congestion, Congestion::kNone);
+  options.params.link_mbps = 40'000;
+  RocePair pair(options);
+  pair.a.post(WorkOpcode::kWrite, kBase, 32 * kMtu);
+  EXPECT_EQ(pair.a.send().size(), 32U) << "no limit before";
+  pair.a.receive(cnp());
+  EXPECT_EQ(pair.a.counters.cnps_received, 1U);
+  EXPECT_EQ(pair.a.qp->request_stats().rate_bps, 20'000'000'000U);
+  pair.a.post(WorkOpcode::kWrite, kBase, 32 * kMtu);
+  EXPECT_EQ(pair.a.send().size(), 1U);
+  EXPECT_EQ(static_cast<int64_t>(send_for(pair.a, Duration::us(10)).size()),
+            10'000 * 20 / kWireBits);
+  // N of DCQCN's paper, as before.
+  auto sent = send_for(pair.a, Duration::us(1));
+  ASSERT_FALSE(sent.empty());
+  mark(&sent);
+  pair.b.receive(sent);
+  EXPECT_EQ(pair.b.urgent.size(), 1U);
+  pair.b.now += kCnpInterval - Duration::ns(1);
+  pair.b.receive(sent);
+  EXPECT_EQ(pair.b.urgent.size(), 1U);
+}
+
+// TIMELY follows the round trip.
+TEST(Congestion, SenderWhoseControllerTakesNoNotificationsCountsThemAndGoesOn) {
+  for (const Congestion congestion : {Congestion::kTimely, Congestion::kTimelyPatched}) {
+    RocePair pair(with(congestion));
+    pair.a.receive(cnp());
+    EXPECT_EQ(pair.a.counters.cnps_received, 1U);
+    EXPECT_EQ(pair.a.qp->request_stats().rate_bps, 0U);
+    pair.a.post(WorkOpcode::kWrite, kBase, 40 * kMtu);
+    EXPECT_EQ(pair.a.send().size(), 40U);
+  }
+}
+
+TEST(Congestion, SenderOfALinkWhoseRateNobodyNamesGoesOn) {
   RocePair pair;
   pair.a.receive(cnp());
   EXPECT_EQ(pair.a.counters.cnps_received, 1U);
@@ -221,7 +259,7 @@ PairOptions mp_with(Congestion congestion) {
 
 // Marks are echoed in the acknowledgements of the mode mp.
 TEST(Congestion, MpSendsCnpsOnlyWithARateController) {
-  EndpointPair pair;
+  EndpointPair pair(mp_with(Congestion::kNone));
   pair.a.post(WorkOpcode::kWrite, kBase, kMtu, kBase);
   for (Parcel& parcel : pair.a.send()) {
     parcel.header.ce = true;
@@ -232,7 +270,7 @@ TEST(Congestion, MpSendsCnpsOnlyWithARateController) {
 }
 
 TEST(Congestion, MpTakesCnpsOnlyWithARateController) {
-  EndpointPair off;
+  EndpointPair off(mp_with(Congestion::kNone));
   off.a.receive({cnp().header, {}});
   EXPECT_EQ(off.a.counters.drop_wrong_mode, 1U);
   EXPECT_EQ(off.a.counters.cnps_received, 0U);
