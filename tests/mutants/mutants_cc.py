@@ -33,6 +33,14 @@ def _dcqcn(name, *fields):
     return _mutant("dcqcn-" + name, "dcqcn.hpp", "dcqcn_test.cpp", *fields)
 
 
+def _tuned(name, *fields):
+    return _mutant("dcqcn-tuned-" + name, "dcqcn.hpp", "dcqcn_step_test.cpp", *fields)
+
+
+def _aimd(name, *fields):
+    return _mutant("aimd-" + name, "aimd_window.hpp", "aimd_window_test.cpp", *fields)
+
+
 def _dctcp(name, *fields):
     return _mutant("dctcp-" + name, "dctcp_window.hpp", "dctcp_window_test.cpp", *fields)
 
@@ -198,6 +206,68 @@ MUTANTS = [
         "    alpha_ = alpha_at(now);\n",
         "",
         "one mark in a second halves the rate as a full queue does",
+    ),
+    _dcqcn(
+        "target-of-the-first-notification",
+        "    target_bps_ = rate_bps_;\n    rate_bps_ = std::max(",
+        "    rate_bps_ = std::max(",
+        "in lasting congestion, each recovery goes back to the rate of the link",
+    ),
+    _mutant(
+        "dcqcn-bytes-not-counted",
+        "dcqcn_rate.hpp",
+        "rate_test.cpp",
+        "    dcqcn_.on_bytes(bytes);\n",
+        "    (void)bytes;\n",
+        "a fast flow recovers no faster than a slow one, and is never in hyper increase",
+    ),
+    _tuned(
+        "alpha-timer-of-the-paper",
+        ".alpha_timer = Duration::us(1),",
+        ".alpha_timer = Duration::us(55),",
+        "a mark costs half of the rate long after the queue is empty",
+    ),
+    _tuned(
+        "timer-of-the-paper",
+        ".increase_timer = Duration::us(300),",
+        ".increase_timer = Duration::us(55),",
+        "the rate rises five times as fast as HPCC's comparisons say",
+    ),
+    _tuned(
+        "fast-recovery-of-the-paper",
+        ".fast_steps = 1,",
+        ".fast_steps = 5,",
+        "the rate rises after 1.8 ms, not after 0.6",
+    ),
+    _tuned(
+        "hyper-increase-of-the-paper",
+        ".hyper_bps = 50'000'000,",
+        ".hyper_bps = 250'000'000,",
+        "a flow that is alone for a while takes five times its step",
+    ),
+    _tuned(
+        "gain-of-dctcp",
+        ".gain_shift = 8,\n     .fast_steps = 1,",
+        ".gain_shift = 4,\n     .fast_steps = 1,",
+        "three marks in a row cut as a full queue does",
+    ),
+    _timely(
+        "update-for-each-segment",
+        "std::max(segment_ns, base_.rtt().count_ns())",
+        "segment_ns",
+        "on a fast link a queue is answered before its sender can know the answer",
+    ),
+    _aimd(
+        "marks-are-nothing",
+        "    if (ack.ece) return set(window().half());\n",
+        "",
+        "the queue is full until it drops",
+    ),
+    _aimd(
+        "grows-with-every-acknowledgement",
+        "grow();",
+        "set(window() + kOne);",
+        "the window doubles in a round trip, for ever",
     ),
     _dctcp(
         "cut-for-each-mark",

@@ -94,7 +94,42 @@ MUTANTS = [
         "  if (una_.at_or_before(packet.psn) && !acknowledge(packet.psn + 1)) return;\n",
         "the packet that the NAK asks for is never sent again",
     ),
+    _mutant(
+        "timeout-below-the-floor",
+        _REQUESTER,
+        "const Duration base = std::max(configured, core_.config.params.rto_floor);",
+        "const Duration base = configured;",
+        "an application that asks for the shortest timeout sends everything several times",
+    ),
+    _mutant(
+        "answers-wait-for-all-requests",
+        "roce/roce_connection.cpp",
+        "  answers_first_ = !answers_first_;\n",
+        "",
+        "a peer waits for its READ until this side has nothing more to send",
+    ),
+    _mutant(
+        "acknowledgements-ask-for-less",
+        "roce/roce_connection.cpp",
+        "packet.info().operation == wire::Operation::kAck || !pace_.cnp_due(now)",
+        "!pace_.cnp_due(now)",
+        "the receiver of data is asked to send fewer of the acknowledgements that it owes",
+    ),
+    _mutant(
+        "round-trip-of-a-read",
+        _REQUESTER,
+        "header.ack_req && !is_answered(work.opcode) && !sends_.has_reads()",
+        "header.ack_req && !is_answered(work.opcode)",
+        "TIMELY takes the length of a READ for a queue",
+    ),
     # ---- Responder
+    _mutant(
+        "read-without-a-resource",
+        _RESPONDER,
+        "  if (limit == 0) return nullptr;\n",
+        "",
+        "a READ of a queue pair that has none reads what is not there",
+    ),
     _mutant(
         "duplicate-executed",
         _RESPONDER,

@@ -87,6 +87,13 @@ MUTANTS = [
         rebuild=[_RESPONSES],
     ),
     _mutant(
+        "rnr-nak-counts-twice",
+        _RESPONSES,
+        "  if (!rnr_until_.is_never()) return;  // a duplicate: the wait has begun already\n",
+        "",
+        "a copy of a NAK costs the connection its only RNR retry",
+    ),
+    _mutant(
         "implied-nak-missed",
         _RESPONSES,
         "  set_una(awaited_response());\n  miss_response();\n",
