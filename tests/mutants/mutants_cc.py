@@ -135,6 +135,37 @@ MUTANTS = [
         "if (ack.ece)",
         "one full path of many slows all down",
     ),
+    _nscc(
+        "fast-increase-through-a-full-network",
+        "    state_.calm = 0;\n    const int64_t mean_ns",
+        "    const int64_t mean_ns",
+        "after a cut the window goes on growing as in an empty network",
+    ),
+    _nscc(
+        "increase-outlives-a-timeout",
+        "    set(kOne);\n    state_.calm = 0;\n    state_.increase_raw = 0;\n",
+        "    set(kOne);\n",
+        "a silent network gets many packets at once",
+    ),
+    _nscc(
+        "quick-adapt-hears-no-loss",
+        "    quick_.on_loss();\n",
+        "",
+        "where switches drop early, an incast costs one packet for each loss",
+    ),
+    _nscc(
+        "loss-answered-again",
+        "    heard_ = 0;\n    lost_ = false;\n",
+        "    heard_ = 0;\n",
+        "after one loss every thin period cuts the window",
+        file="quick_adapt.hpp",
+    ),
+    _nscc(
+        "loss-of-the-former-connection",
+        "    quick_.reset();\n",
+        "",
+        "a new connection begins with what an old one had left",
+    ),
     _swift(
         "cut-for-each-packet",
         "    if (was_cut_ && now - last_cut_ < rtt_) return;\n",
@@ -280,6 +311,18 @@ MUTANTS = [
         "    if (acked_ < round_) return;\n",
         "",
         "a mark costs what the last packets say, not the share of the last round trips",
+    ),
+    _dctcp(
+        "marks-of-all-rounds",
+        "acked_ = marked_ = 0;",
+        "acked_ = 0;",
+        "alpha only grows: the first queue is answered for ever",
+    ),
+    _dctcp(
+        "timeout-spares-the-next-cut",
+        "    window_ = kOne;\n    settling_ = 0;\n",
+        "    window_ = kOne;\n",
+        "after a timeout the window grows through marks and losses",
     ),
     _dctcp(
         "a-loss-costs-what-a-mark-does",

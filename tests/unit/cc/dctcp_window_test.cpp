@@ -63,6 +63,27 @@ TEST(DctcpWindow, AlphaFollowsTheShareOfMarkedPackets) {
   EXPECT_GE(window.window().floor(), 63U);
 }
 
+TEST(DctcpWindow, MarksCountInTheirRoundOnly) {
+  DctcpWindow window = make(64, 64);
+  for (int i = 0; i < 300; ++i) round_trip(window, 0);
+  round_trip(window, 16);
+  const uint32_t alpha = window.alpha_raw();
+  round_trip(window, 0);
+  EXPECT_EQ(window.alpha_raw(), alpha - alpha / 16);
+}
+
+// What was in flight at a cut before it is gone.
+TEST(DctcpWindow, ALossAfterATimeoutCutsAtOnce) {
+  DctcpWindow window = make(64, 64);
+  window.on_loss({});
+  window.on_timeout(Time());
+  for (int i = 0; i < 6; ++i) window.on_ack(ack(false, true));
+  const Fixed16 before = window.window();
+  ASSERT_GE(before.floor(), 3U);
+  window.on_loss({});
+  EXPECT_EQ(window.window(), before - before.half());
+}
+
 TEST(DctcpWindow, NeverBelowOnePacketWhateverHappens) {
   DctcpWindow window = make(4, 8);
   for (int i = 0; i < 50; ++i) {

@@ -136,6 +136,17 @@ TEST(Nscc, AfterAWindowWithoutDelayItGrowsFast) {
   EXPECT_NEAR(flow.window(), before + 8 * 0.25, 0.2);
 }
 
+TEST(Nscc, AMarkAndMuchDelayEndFastIncrease) {
+  Flow flow;
+  flow.settle();
+  for (int i = 0; i < 70; ++i) flow.ack(0.5, false);
+  flow.ack(30, true);
+  flow.settle();
+  const double before = flow.window();
+  for (int i = 0; i < 8; ++i) flow.ack(0.5, false);
+  EXPECT_EQ(flow.window(), before) << "until a window has come without delay again";
+}
+
 TEST(Nscc, QuickAdaptTakesWhatHasArrived) {
   Flow flow;
   flow.ack(2, true);
@@ -171,6 +182,43 @@ TEST(Nscc, QuickAdaptNeedsFourTimesTheTarget) {
   flow.pass(kBaseUs + kTargetUs + 1);
   flow.ack(4 * kTargetUs - 1, true);
   EXPECT_GE(flow.window(), before);
+}
+
+// Begins a period in which eleven packets arrive and one is lost.
+void lose_one(Flow& flow) {
+  flow.ack(2, true);
+  flow.pass(kBaseUs + kTargetUs + 1);
+  flow.ack(2, true);
+  for (int i = 0; i < 10; ++i) flow.ack(2, true);
+  flow.control.on_loss({.now = flow.now});
+  flow.pass(kBaseUs + kTargetUs + 1);
+}
+
+TEST(Nscc, QuickAdaptNeedsNoDelayWhereAPacketWasLost) {
+  Flow flow;
+  lose_one(flow);
+  flow.ack(2, true);
+  EXPECT_EQ(flow.window(), 11);
+  flow.pass(kBaseUs + kTargetUs + 1);
+  flow.ack(2, false);
+  EXPECT_GE(flow.window(), 11) << "that loss was answered";
+}
+
+TEST(Nscc, ANewConnectionKnowsNothingOfALoss) {
+  Flow flow;
+  lose_one(flow);
+  flow.control.reset();
+  flow.ack(2, true);
+  EXPECT_NEAR(flow.window(), 64, 0.2);
+}
+
+TEST(Nscc, ATimeoutForgetsWhatWasToBeAdded) {
+  Flow flow;
+  flow.settle();
+  for (int i = 0; i < 5; ++i) flow.ack(2, false);
+  flow.control.on_timeout(flow.now);
+  flow.settle();
+  EXPECT_NEAR(flow.window(), 1.15, 0.01) << "0.15 a for the round trip";
 }
 
 TEST(Nscc, ALossTakesItsPacketAndSilenceTheWindow) {
