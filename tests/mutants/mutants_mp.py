@@ -15,6 +15,22 @@ MUTANTS = [
         "a receiver that asked for time gets none",
     ),
     mutant(
+        "late-turn-ends-the-peer",
+        "mp/requester.cpp",
+        "  return std::max(end, core_.listening_since + retry_interval());\n",
+        "  return end;\n",
+        "a peer is given up whose answer had no turn to be seen",
+        killer="unit",
+    ),
+    mutant(
+        "late-turns-for-ever",
+        "mp/requester.cpp",
+        "  if (core_.listening_since - last_progress > kStarvedMax) return end;\n",
+        "",
+        "on a host that is always late a dead peer is never told",
+        killer="unit",
+    ),
+    mutant(
         "fence-ignored",
         "work/send_queue.hpp",
         "  if ((work.flags & kFence) != 0 && !reads_.empty()) return false;\n",

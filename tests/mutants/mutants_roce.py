@@ -29,9 +29,37 @@ MUTANTS = [
     _mutant(
         "no-ack-asked-for-in-a-full-window",
         _REQUESTER,
-        "  return (again ? repeated() : in_flight()) + 1 >= core_.config.params.window_max;\n",
+        "  return (again ? repeated() : in_flight()) + 1 >= window_;\n",
         "  return false;\n",
         "a small window and a long message wait for each other until the timer ends it",
+    ),
+    _mutant(
+        "window-not-told-of-losses",
+        _REQUESTER,
+        "    tell_lost(cause);\n",
+        "    (void)cause;\n",
+        "a congestion control goes on as if nothing were lost",
+    ),
+    _mutant(
+        "window-in-use-without-being-filled",
+        _RESPONSES,
+        "acked.at_or_before(filled_at_) ? cc",
+        "true ? cc",
+        "a window that nobody fills grows for ever, and then leaves at once",
+    ),
+    _mutant(
+        "window-control-does-not-ask",
+        _REQUESTER,
+        "|| control_.has_value() || fills_window();",
+        "|| fills_window();",
+        "a window that shrank below what is in flight waits for the transport timer",
+    ),
+    _mutant(
+        "window-stays-as-it-began",
+        _RESPONSES,
+        "  window_ = control_->packets();\n}\n\n// A receiver",
+        "}\n\n// A receiver",
+        "a congestion control is asked, and nobody follows",
     ),
     _mutant(
         "timer-not-restarted-by-progress",
@@ -246,7 +274,7 @@ MUTANTS = [
     _mutant(
         "gb0-repeats-beyond-the-window",
         "roce/roce_requester.hpp",
-        "return !core_.config.params.go_back_0 || repeated() <",
+        "return !repetition_waits_ || repeated() <",
         "return true || repeated() <",
         "what is repeated overflows the queues of the network",
         (_REQUESTER, _RESPONSES, "roce/roce_connection.cpp"),
