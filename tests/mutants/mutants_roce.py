@@ -43,9 +43,23 @@ MUTANTS = [
     _mutant(
         "window-in-use-without-being-filled",
         _RESPONSES,
-        "acked.at_or_before(filled_at_) ? cc",
-        "true ? cc",
+        "const bool in_use = acked.at_or_before(filled_at_);",
+        "const bool in_use = true;",
         "a window that nobody fills grows for ever, and then leaves at once",
+    ),
+    _mutant(
+        "window-pays-for-a-read",
+        _RESPONSES,
+        "  if (is_answered(sends_.at(sends_.index_of(una_)).opcode)) return;\n",
+        "",
+        "what the peer's answers lose takes a window that nothing gives back",
+    ),
+    _mutant(
+        "window-pays-for-each-timeout",
+        _RESPONSES,
+        "cause == Cause::kTimeout && timeouts_ == 1 &&",
+        "cause == Cause::kTimeout &&",
+        "one silence takes the whole window",
     ),
     _mutant(
         "window-control-does-not-ask",

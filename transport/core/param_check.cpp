@@ -11,7 +11,7 @@ using wire::TextWriter;
 // Checks relations between parameters; requires that each is in its range.
 ParamFault find_relation_fault(const Params& p) {
   const bool mp = p.protocol == Protocol::kMp;
-  if (p.initial_window > p.window_slots) return {"initial_window", "exceeds", "window_slots"};
+  if (mp && p.initial_window > p.window_slots) return {"initial_window", "exceeds", "window_slots"};
   if (p.window_max < p.initial_window) return {"window_max", "is below", "initial_window"};
   if (p.loss_trigger > p.window_slots) return {"loss_trigger", "exceeds", "window_slots"};
   if (p.reorder_delta > p.window_slots) return {"reorder_delta", "exceeds", "window_slots"};

@@ -110,8 +110,8 @@ constexpr Params Params::mp_paper() {
   return p;
 }
 
-// RoCE uses only these: window_max (packets that may be unacknowledged), rto_floor (the shortest
-// transport timer), link_mbps and go_back_0.
+// RoCE uses window_max (packets that may be unacknowledged), rto_floor (the shortest transport
+// timer), link_mbps and go_back_0; with a window_control also what that one uses.
 constexpr Params Params::roce() {
   Params p;
   p.preset = Preset::kRoce;
@@ -157,7 +157,7 @@ constexpr void Params::set_congestion(Congestion which) {
 
 constexpr void Params::settle() {
   if (protocol == Protocol::kRoce) {
-    // RoCE has no initial window.
+    // Without a window control nothing is smaller than window_max.
     if (initial_window > window_max) initial_window = window_max;
     if (preset == Preset::kRoce || preset == Preset::kRoceGb0) {
       preset = go_back_0 ? Preset::kRoceGb0 : Preset::kRoce;

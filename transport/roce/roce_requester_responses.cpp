@@ -69,22 +69,32 @@ void RoceRequester::acknowledge_and_tell(Psn acked) {
   const Psn una_before = una_;
   round_trip_ = round_trips_.take(now_, acked);
   acknowledge(acked + 1);
+  if (!control_) return;
+  const bool in_use = acked.at_or_before(filled_at_);
+  // It stays near una_, so that serial numbers compare.
+  if (filled_at_.before(una_)) filled_at_ = una_ - 1;
   const int32_t packets = una_before.distance_to(una_);
-  if (!control_ || packets <= 0) return;
+  // Beside an open READ no round trip is measured, and without any a delay has no say.
+  const bool untimed = round_trip_ == Duration::zero() && sends_.has_reads();
+  if (packets <= 0 || untimed) return;
   control_->on_ack({.now = now_,
                     .rtt = round_trip_,
                     .packets = static_cast<uint32_t>(packets),
                     .in_flight = in_flight(),
-                    .limited_by = acked.at_or_before(filled_at_) ? cc::LimitedBy::kWindow
-                                                                 : cc::LimitedBy::kApplication});
+                    .limited_by = in_use ? cc::LimitedBy::kWindow : cc::LimitedBy::kApplication});
   window_ = control_->packets();
 }
 
-// A receiver that is not ready has lost nothing.
+// A receiver that is not ready has lost nothing, and what a READ lacks is mostly its response,
+// which no window of this side governs. Of a silence only the first timeout counts: the others
+// repeat it.
 void RoceRequester::tell_lost(Cause cause) {
-  const bool shrinks = core_.config.params.loss_shrinks_window;
-  if (cause == Cause::kNak && shrinks) control_->on_loss({.now = now_});
-  if (cause == Cause::kTimeout) control_->on_timeout(now_);
+  if (is_answered(sends_.at(sends_.index_of(una_)).opcode)) return;
+  const Params& params = core_.config.params;
+  if (cause == Cause::kNak && params.loss_shrinks_window) control_->on_loss({.now = now_});
+  if (cause == Cause::kTimeout && timeouts_ == 1 && params.timeout_shrinks_window) {
+    control_->on_timeout(now_);
+  }
   window_ = control_->packets();
 }
 

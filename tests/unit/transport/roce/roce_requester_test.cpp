@@ -107,6 +107,27 @@ TEST(RoceRequester, ALossShrinksAControlledWindowAndARepetitionKeepsToIt) {
   EXPECT_EQ(psns_of(pair.a.send()), (std::vector<uint32_t>{102}));
 }
 
+// The others repeat it: a peer that is away for a while is no congestion.
+TEST(RoceRequester, OfASilenceTheFirstTimeoutShrinksAControlledWindow) {
+  RocePair pair(with_control(cc::WindowControl::kSwift, 8));
+  pair.a.post(WorkOpcode::kWrite, kBase, 60 * 1024);
+  pair.a.send();
+  for (int timeouts = 0; timeouts < 3; ++timeouts) {
+    ASSERT_TRUE(pair.wait());
+    EXPECT_EQ(pair.a.send().size(), 4u);
+  }
+}
+
+// The response is the peer's to send.
+TEST(RoceRequester, AReadThatLacksItsResponseTakesNoControlledWindow) {
+  RocePair pair(with_control(cc::WindowControl::kAimd, 8));
+  pair.a.post(WorkOpcode::kRead, kBase, 4096);
+  pair.a.send();
+  ASSERT_TRUE(pair.wait());
+  EXPECT_EQ(pair.a.send().size(), 1u);
+  EXPECT_EQ(pair.a.qp->request_stats().window_raw, 8u << 16);
+}
+
 // Swift hears of round trips: a long one takes window, without any loss.
 TEST(RoceRequester, ASwiftWindowFollowsTheDelay) {
   RoceOptions options = with_control(cc::WindowControl::kSwift, 8);
