@@ -325,6 +325,8 @@ Time Requester::give_up_after(Time last_progress) const {
   const Duration recovery = sender_.base_rto() * 2 * (int64_t{attributes_.retry_cnt} + 1);
   const Time end = last_progress +
                    std::max(recovery, retry_patience(attributes_.timeout, attributes_.retry_cnt));
+  if (core_.listening_since <= last_progress) [[likely]]
+    return end;
   // A peer that could not be heard is asked once more; but nobody goes on so for ever.
   if (core_.listening_since - last_progress > kStarvedMax) return end;
   return std::max(end, core_.listening_since + retry_interval());
