@@ -1,11 +1,9 @@
-// Mean and standard deviation: what every figure says about its seeds. Percentiles of one run.
+// Mean and standard deviation: what every figure says about its seeds.
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <span>
-#include <vector>
 
 namespace mprdma::figures {
 
@@ -33,14 +31,6 @@ inline Summary summarise(std::span<const double> values) {
     out.deviation = std::sqrt(squares / static_cast<double>(values.size() - 1));
   }
   return out;
-}
-
-// The smallest value that a share `p`, 0 to 1, of all values does not exceed; 0 of none.
-inline double percentile(std::vector<double> values, double p) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const auto rank = static_cast<size_t>(std::ceil(p * static_cast<double>(values.size())));
-  return values[std::max<size_t>(rank, 1) - 1];
 }
 
 }  // namespace mprdma::figures

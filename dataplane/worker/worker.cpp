@@ -25,7 +25,7 @@ bool Worker::run(Time now) {
     auto& qp = *static_cast<QpContext*>(node.owner);
     const Time due = qp.qp.next_deadline();
     if (due <= now) {
-      // The epoch: what has to be cleaned up is due since it came up, which was in this turn.
+      // A deadline of zero means at once (an error is to be cleaned up), and tells of no wait.
       if (due != Time() && now - due >= kMissedTurn) note_missed_turn(now);
       qp.qp.listen_since(listening_since_);
       qp.qp.on_deadline(now, actions_);

@@ -180,6 +180,9 @@ class Worker {
   static constexpr unsigned kTxPerBurst = 64;        // packets of a burst
   static constexpr unsigned kWqesPerDoorbell = 128;  // work requests taken at once
 
+  // worker.cpp
+  void note_missed_turn(Time now);
+
   // worker_receive.cpp
   // Where frames come from: one of the worker's ports, and which.
   struct Source {
@@ -319,7 +322,6 @@ class Worker {
   void warn_of_silent_peer(const QpContext& qp);
 
   // worker_queues.cpp
-  void note_missed_turn(Time now);
   bool process_doorbells(Time now);
   void process_posted(QpContext& qp, Time now);
   bool process_receives(QpContext& qp, Time now);
@@ -404,9 +406,10 @@ class Worker {
   transport::TxPacket tx_packet_;
   transport::PlainPacket tx_plain_;
 
+  Time listening_since_;  // the last turn that came late
+
   // State of one burst.
   Time now_;
-  Time listening_since_;  // the last turn that came late
   QpContext* dirty_qps_ = nullptr;
   QpContext* owing_qps_ = nullptr;  // queue pairs that owe an acknowledgement
   Duration ack_patience_ = Duration::zero();

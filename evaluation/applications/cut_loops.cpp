@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/percentile.hpp"
 #include "evaluation/applications/longest.hpp"
 #include "evaluation/applications/outage.hpp"
 #include "evaluation/batch.hpp"

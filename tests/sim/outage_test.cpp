@@ -6,8 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "evaluation/stats.hpp"
-
 namespace mprdma::figures {
 namespace {
 
@@ -91,14 +89,6 @@ TEST(Outage, SlowMessagesOfTheStartAreNoMeasure) {
   const Result result = result_of({loop(50, 8000, {100, 3050}, 70)});
   EXPECT_DOUBLE_EQ(slowest_before_us(result, kCut), kTakesUs);
   EXPECT_EQ(outages(result, kCut).size(), 1U);
-}
-
-TEST(Percentile, IsTheLeastValueThatTheShareDoesNotExceed) {
-  EXPECT_EQ(percentile({}, .5), 0);
-  EXPECT_EQ(percentile({3, 1, 2, 4}, .5), 2);
-  EXPECT_EQ(percentile({3, 1, 2, 4}, .51), 3);
-  EXPECT_EQ(percentile({3, 1, 2, 4}, 1), 4);
-  EXPECT_EQ(percentile({3, 1, 2, 4}, 0), 1);
 }
 
 }  // namespace

@@ -1,9 +1,8 @@
 #include "switchsim/sim/result/fct.hpp"
 
-#include <algorithm>
-#include <cmath>
 #include <vector>
 
+#include "base/percentile.hpp"
 #include "switchsim/sim/hosts/flow.hpp"
 #include "switchsim/sim/result/ideal_time.hpp"
 
@@ -29,14 +28,6 @@ double mean(const std::vector<double>& values) {
   double sum = 0;
   for (const double value : values) sum += value;
   return values.empty() ? 0 : sum / static_cast<double>(values.size());
-}
-
-// Returns the smallest value that a share `p` of all values does not exceed. Sorts the values.
-double percentile(std::vector<double>& values, double p) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const auto rank = static_cast<size_t>(std::ceil(p * static_cast<double>(values.size())));
-  return values[std::max<size_t>(rank, 1) - 1];
 }
 
 FctClass summary_of(std::string_view name, Samples& samples) {
