@@ -2,19 +2,24 @@
 queues, marks, pauses, paths, the order of events, what a scenario may ask for, what is measured.
 
 Fields: see mutants.py. Files of `_model` and `_header` are of switchsim/model/, those of `_sim` of
-switchsim/sim/. Network is a template in headers, so that what is compiled again is the test; so it
-is with the other headers of the model.
+switchsim/sim/, those of `_base` of base/. Network is a template in headers, so that what is
+compiled again is the test; so it is with the other headers.
 """
 
 from mutants import maker
 
 _model = maker("sim-", "model")
 _sim = maker("sim-", "sim")
+_base_mutant = maker("sim-", "base")
 
 
 def _header(name, file, test, old, new, why):
     tests = [f"../../tests/unit/switchsim/model/{test}"]
     return _model(name, file, old, new, why, rebuild=tests)
+
+
+def _base(name, file, test, old, new, why):
+    return _base_mutant(name, file, old, new, why, rebuild=[f"../tests/unit/base/{test}"])
 
 
 MUTANTS = [
@@ -247,9 +252,10 @@ MUTANTS = [
         "more messages than the file says fit one packet",
     ),
     # ---- What is measured
-    _sim(
+    _base(
         "percentile-a-rank-lower",
-        "result/fct.cpp",
+        "percentile.hpp",
+        "percentile_test.cpp",
         "static_cast<size_t>(std::ceil(p * static_cast<double>(values.size())));",
         "static_cast<size_t>(p * static_cast<double>(values.size()));",
         "the slowest of a few messages shows in no percentile",

@@ -66,6 +66,7 @@ SEARCHES = (
 
 # By killer; of all others it is transport/.
 SOURCES = {
+    "base": "base",
     "cc": "cc",
     "cm": "dataplane/cm",
     "daemon": "dataplane/daemon",
@@ -93,7 +94,7 @@ UNIT_TESTS = {
 }
 
 # Killers that are unit tests of headers alone.
-HEADERS_ONLY = ("cc", "facts")
+HEADERS_ONLY = ("base", "cc", "facts")
 
 
 def parse_arguments():
