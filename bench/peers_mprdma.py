@@ -8,12 +8,15 @@ messages under way over 10 000 queue pairs as over one: perftest's -q multiplies
 """
 
 import re
+import statistics
 import time
 
 import perftest
 from daemon import DaemonWire
 from hosts import Failure, LocalWire
-from peers_processes import LIMIT_SECONDS, Cores, busy, pair
+from peers_processes import (
+    LIMIT_SECONDS, PAIR_SECONDS, PAIRS, Cores, busy, on_one_core, pair
+)  # fmt: skip
 
 NEEDED = ["ib_write_bw", "ib_write_lat", "ib_send_lat"]
 PERFTEST = {
@@ -23,18 +26,23 @@ PERFTEST = {
     "send_latency": ["ib_send_lat", "-s", 8, "-n", 30000],
     "write_latency": ["ib_write_lat", "-s", 8, "-n", 30000],
 }
-# Beside busy loops a message may wait for a time slice of some milliseconds. All share one session:
-# Linux schedules loops of other sessions as groups of their own.
+# Beside busy loops, and with both processes on one core, a message may wait for a time slice of
+# some milliseconds. All share one session: Linux schedules loops of other sessions as groups of
+# their own.
 BUSY = {
     "goodput": ["ib_write_bw", "-s", 65536, "-n", 10000],
     "send_latency": ["ib_send_lat", "-s", 8, "-n", 5000],
+    "write_latency": ["ib_write_lat", "-s", 8, "-n", 5000],
 }
+# With a time instead of a number (-D) perftest prints only the mean.
+PAIR = ["ib_send_lat", "-s", 8, "-D", PAIR_SECONDS]
 OURS = {
     "silent_latency": ["silent_reader", "-d", 1000],
     "rate_1_qp": ["many_qps", "-d", 1000, "-q", 1],
     "rate_10000_qps": ["many_qps", "-d", 1000, "-q", 10000],
 }
-CONSTANTS = {"perftest": PERFTEST, "perftest beside busy loops": BUSY, "bench/e2e": OURS}
+CONSTANTS = {"perftest": PERFTEST, "perftest beside busy loops": BUSY, "bench/e2e": OURS,
+             "pairs": PAIRS, "of each": PAIR}  # fmt: skip
 
 
 def read_row(figure, row):
@@ -84,6 +92,20 @@ def run_ours(figure, command):
     return run
 
 
+def run_pairs(_build, wire):
+    """The mean of all pairs, which run at the same time."""
+    program, *options = PAIR
+    deadline = time.monotonic() + LIMIT_SECONDS
+    pairs = [perftest.start_pair(wire, program, options, deadline) for _ in range(PAIRS)]
+    for server, client in pairs:
+        client.wait(deadline)
+        server.wait(deadline)
+    rows = [perftest.parse(client.output()) for _, client in pairs]
+    if not all(rows):
+        raise Failure(f"{program}: no results in a client's output")
+    return {"value": statistics.mean(found[-1].usec for found in rows)}
+
+
 def over(wire_class, run, **variables):
     """A sample over a wire of this class, with the processor time of all its processes."""
 
@@ -105,13 +127,16 @@ def samples_of(who, wire_class):
     for figure, command in OURS.items():
         found[f"{who}.{figure}"] = over(wire_class, run_ours(figure, command))
     for figure, command in BUSY.items():
-        found[f"{who}_busy.{figure}"] = busy(over(wire_class, run_perftest(figure, command)))
+        run = over(wire_class, run_perftest(figure, command))
+        found[f"{who}_busy.{figure}"] = busy(run)
+        found[f"{who}_one_core.{figure}"] = on_one_core(run)
     return found
 
 
 SAMPLES = {
     **samples_of("direct", LocalWire),
     **samples_of("default", DaemonWire),
+    "default_pairs.send_latency": over(DaemonWire, run_pairs),
     "single.goodput": over(LocalWire, run_perftest("goodput", PERFTEST["goodput"]),
                            MPRDMA_MODE="mp-single"),
 }  # fmt: skip

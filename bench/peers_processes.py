@@ -10,6 +10,7 @@ import time
 from hosts import Failure, Process, describe_status, wait_until
 
 LIMIT_SECONDS = 60  # of a sample
+PAIRS, PAIR_SECONDS = 20, 3  # that run at once
 SHOWN = 300  # characters of the output of a program that failed
 
 
@@ -61,6 +62,20 @@ def busy(run):
                 loop.stop()
 
     return beside_loops
+
+
+def on_one_core(run):
+    """A sample whose processes all run on the same core, as by taskset."""
+
+    def with_one_core(build):
+        allowed = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {min(allowed)})
+        try:
+            return run(build)
+        finally:
+            os.sched_setaffinity(0, allowed)
+
+    return with_one_core
 
 
 def output(command, environment=None):

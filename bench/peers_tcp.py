@@ -6,12 +6,17 @@ are scheduled as groups of their own (sched(7), autogroup) a second of ping-pong
 messages, of which p99.9 is the slowest.
 """
 
+import contextlib
 import json
 import re
+import statistics
+import time
 
 import perftest
-from hosts import Failure
-from peers_processes import busy, output, server, timed
+from hosts import Failure, Process
+from peers_processes import (
+    LIMIT_SECONDS, PAIR_SECONDS, PAIRS, busy, on_one_core, output, server, timed
+)  # fmt: skip
 
 NEEDED = ["iperf3", "sockperf"]
 SECONDS = 1
@@ -65,6 +70,24 @@ def latency(_build):
                                      "-t", SECONDS]))  # fmt: skip
 
 
+def pairs_latency(_build):
+    """The mean of all pairs, which run at the same time."""
+    with contextlib.ExitStack() as stack:
+        clients = []
+        for _ in range(PAIRS):
+            port = perftest.free_tcp_port()
+            common = ["--tcp", "--nonblocked", "-i", "127.0.0.1", "-p", port]
+            stack.enter_context(server(["sockperf", "server", *common], port))
+            client = Process(["sockperf", "ping-pong", *common, "-m", PINGPONG_BYTES, "-t",
+                              PAIR_SECONDS])  # fmt: skip
+            stack.callback(client.stop)
+            clients.append(client)
+        deadline = time.monotonic() + LIMIT_SECONDS
+        for client in clients:
+            client.wait(deadline)
+        return {"value": statistics.mean(read_sockperf(each.output())["mean"] for each in clients)}
+
+
 def loopback_goodput(_build):
     return goodput(LOOPBACK)
 
@@ -75,4 +98,7 @@ SAMPLES = {
     "tcp.latency": timed(latency),
     "tcp_busy.goodput": busy(timed(loopback_goodput)),
     "tcp_busy.latency": busy(timed(latency)),
+    "tcp_one_core.goodput": on_one_core(timed(loopback_goodput)),
+    "tcp_one_core.latency": on_one_core(timed(latency)),
+    "tcp_pairs.latency": timed(pairs_latency),
 }

@@ -155,6 +155,38 @@ PortInfo LocalPort::info() const {
 
 // ---- Receiving
 
+// True if a packet of such a form and length may come here. form() is not 0.
+inline bool LocalPort::may_be_bare(const Descriptor& descriptor) const {
+  if (descriptor.form() == static_cast<uint32_t>(FrameForm::kBare)) [[likely]] {
+    return reads_bare_ && descriptor.length >= wire::BarePacket::kBytes;
+  }
+  return descriptor.form() == static_cast<uint32_t>(FrameForm::kLent) && lends_ &&
+         descriptor.length == wire::BarePacket::kBytes + LentPayload::kBytes &&
+         descriptor.first_byte() % sizeof(uint64_t) == 0;
+}
+
+// Borrows one frame, if the peer had a right to send it.
+[[gnu::always_inline]] inline bool LocalPort::take(Descriptor descriptor, RxFrame* frame) {
+  const Geometry& geometry = peer_.region->geometry();
+  const bool known = descriptor.slot < peer_.borrowed.size() && !peer_.borrowed[descriptor.slot];
+  const uint32_t form = descriptor.form();
+  const uint32_t offset = descriptor.first_byte();
+  if (!known || (form != 0 && !may_be_bare(descriptor)) ||
+      descriptor.length < local::kEthernetHeaderBytes ||
+      offset + descriptor.length > geometry.stride_of(descriptor.slot)) [[unlikely]] {
+    count(counters_.rx_malformed);
+    if (known) give_back(descriptor.slot);
+    return false;
+  }
+  peer_.borrowed[descriptor.slot] = 1;
+  ++peer_.borrowed_count;
+  frame->data = peer_.region->frame(descriptor.slot) + offset;
+  frame->length = descriptor.length;
+  frame->form = static_cast<FrameForm>(form);
+  frame->cookie = uint64_t{peer_.generation} << 32 | descriptor.slot;
+  return true;
+}
+
 unsigned LocalPort::rx_burst(RxFrame* frames, unsigned n) {
   if (!link_up()) return 0;
   uint16_t waiting = rx_waiting();
@@ -198,38 +230,6 @@ Port::Looks LocalPort::await_rx(uint32_t looks, const std::atomic<uint32_t>& eno
 // How many frames the peer has announced, as far as we know, and we have not taken.
 uint16_t LocalPort::rx_waiting() const {
   return static_cast<uint16_t>(Descriptor::unpack(rx_newest_).sequence - rx_taken_);
-}
-
-// True if a packet of such a form and length may come here. form() is not 0.
-inline bool LocalPort::may_be_bare(const Descriptor& descriptor) const {
-  if (descriptor.form() == static_cast<uint32_t>(FrameForm::kBare)) [[likely]] {
-    return reads_bare_ && descriptor.length >= wire::BarePacket::kBytes;
-  }
-  return descriptor.form() == static_cast<uint32_t>(FrameForm::kLent) && lends_ &&
-         descriptor.length == wire::BarePacket::kBytes + LentPayload::kBytes &&
-         descriptor.first_byte() % sizeof(uint64_t) == 0;
-}
-
-// Borrows one frame, if the peer had a right to send it.
-bool LocalPort::take(Descriptor descriptor, RxFrame* frame) {
-  const Geometry& geometry = peer_.region->geometry();
-  const bool known = descriptor.slot < peer_.borrowed.size() && !peer_.borrowed[descriptor.slot];
-  const uint32_t form = descriptor.form();
-  const uint32_t offset = descriptor.first_byte();
-  if (!known || (form != 0 && !may_be_bare(descriptor)) ||
-      descriptor.length < local::kEthernetHeaderBytes ||
-      offset + descriptor.length > geometry.stride_of(descriptor.slot)) [[unlikely]] {
-    count(counters_.rx_malformed);
-    if (known) give_back(descriptor.slot);
-    return false;
-  }
-  peer_.borrowed[descriptor.slot] = 1;
-  ++peer_.borrowed_count;
-  frame->data = peer_.region->frame(descriptor.slot) + offset;
-  frame->length = descriptor.length;
-  frame->form = static_cast<FrameForm>(form);
-  frame->cookie = uint64_t{peer_.generation} << 32 | descriptor.slot;
-  return true;
 }
 
 // Takes the two frames that wait, if they still stand in the header. False: they do not.

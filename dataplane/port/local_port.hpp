@@ -197,7 +197,10 @@ class LocalPort final : public Port {
   }
   void starve_no_more() { tx_starved_ = tx_starved_for_data_ = tx_starved_of_large_ = false; }
   unsigned reserve(local::SlotStack& from, uint32_t stride, TxFrame* frames, unsigned n);
-  void free_slot(uint32_t slot);
+  void free_slot(uint32_t slot) {
+    slot_state_[slot] = SlotState::kFree;
+    (own_->geometry().is_large(slot) ? free_large_ : free_slots_).push(slot);
+  }
   bool take(local::Descriptor descriptor, RxFrame* frame);
   bool take_beside(RxFrame* frames, unsigned* taken);
   void take_copy(uint64_t word, const local::BesideCopy& copy, RxFrame* frames, unsigned* taken);

@@ -156,11 +156,6 @@ void LocalPort::tx_abandon(const TxFrame* frames, unsigned n) {
   }
 }
 
-void LocalPort::free_slot(uint32_t slot) {
-  slot_state_[slot] = SlotState::kFree;
-  (own_->geometry().is_large(slot) ? free_large_ : free_slots_).push(slot);
-}
-
 // Stores the last two frames in the header, if both are short. Returns what to publish.
 uint64_t LocalPort::put_beside() {
   const uint64_t before =
@@ -182,10 +177,11 @@ local::BesideCopy LocalPort::copy_of(uint64_t word) const {
 }
 
 void LocalPort::flush() {
-  // A peer that lacks nothing but a few frames does not wait for these.
-  const bool peer_waits =
-      peer_.borrowed_count > 0 || rx_waiting() > 0 || returns_waiting_ > returns_kept_;
-  publish(peer_waits);
+  // With frames, returns leave anyway. Alone, a peer that lacks nothing but a few does not wait for
+  // them.
+  const bool returns = tx_newest_ != tx_announced_ || peer_.borrowed_count > 0 ||
+                       rx_waiting() > 0 || returns_waiting_ > returns_kept_;
+  publish(returns);
 }
 
 // Frames that wait, and what was given back: with them, or alone, if `returns` says so.

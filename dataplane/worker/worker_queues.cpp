@@ -117,33 +117,6 @@ bool Worker::process_receives(QpContext& qp, Time now) {
   return taken == kWqesPerDoorbell && rq.next != producer;
 }
 
-// Reads the next request of the ring. False: it is not a plain one.
-static bool read_plain(const WorkRing& sq, transport::PlainRequest* request) {
-  constexpr uint16_t kOthers = static_cast<uint16_t>(
-      ~(MPRDMA_ABI_WQE_SIGNALED | MPRDMA_ABI_WQE_SOLICITED | MPRDMA_ABI_WQE_INLINE));
-  mprdma_abi_send_wqe* const slot = mprdma_abi_send_slot(sq.ring, sq.depth, sq.stride, sq.next);
-  // Each field is read once: other code may write the slot.
-  const uint8_t opcode = __atomic_load_n(&slot->opcode, __ATOMIC_RELAXED);
-  const uint16_t flags = __atomic_load_n(&slot->flags, __ATOMIC_RELAXED);
-  const bool plain =
-      (opcode == MPRDMA_ABI_WRITE || opcode == MPRDMA_ABI_SEND) && (flags & kOthers) == 0;
-  if (!plain) return false;
-  request->wr_id = slot->wr_id;
-  request->remote_addr = slot->remote_addr;
-  request->rkey = Key(slot->rkey);
-  request->opcode = static_cast<transport::WorkOpcode>(opcode);
-  request->flags = flags;
-  if ((flags & MPRDMA_ABI_WQE_INLINE) != 0) {
-    const uint32_t bytes = __atomic_load_n(&slot->inline_bytes, __ATOMIC_RELAXED);
-    if (bytes == 0 || bytes > sq.max_inline) return false;
-    request->sge = {reinterpret_cast<uint64_t>(slot + 1), bytes, Key(0)};
-    return true;
-  }
-  if (__atomic_load_n(&slot->num_sge, __ATOMIC_RELAXED) != 1) return false;
-  read_sges(slot + 1, 1, &request->sge);
-  return true;
-}
-
 // Takes the plain requests that come next, as far as the transport is ready for them.
 void Worker::process_plain_sends(QpContext& qp, Time now) {
   WorkRing& sq = qp.sq;
@@ -152,30 +125,6 @@ void Worker::process_plain_sends(QpContext& qp, Time now) {
     transport::PlainRequest request;
     if (!read_plain(sq, &request) || !qp.qp.post_plain(now, request)) return;
   }
-}
-
-// Takes requests from the ring, each into a frame in one go. False: those that are left need
-// process_sends() and transmit_turn().
-bool Worker::send_at_once(QpContext& qp, TxBatch& batch, Time now) {
-  WorkRing& sq = qp.sq;
-  if (sq.depth == 0) return false;
-  const uint32_t producer = mprdma_abi_load_acquire(&sq.dbr->producer);
-  for (unsigned left = kTxPerBurst; sq.next != producer; --left) {
-    transport::PlainRequest request;
-    if (left == 0 || !read_plain(sq, &request)) return false;
-    TxFrame* const frame = batch.next(TxUse::kData);
-    if (frame == nullptr) return false;
-    const bool fits = batch.bare() && request.sge.length + kFrameTailroom <= frame->capacity;
-    const transport::PlainSend done =
-        fits ? qp.qp.send_plain(now, request, tx_plain_) : transport::PlainSend::kNothing;
-    if (done != transport::PlainSend::kNothing) ++sq.next;
-    if (done != transport::PlainSend::kSent) {
-      batch.put_back();
-      return false;
-    }
-    fill_plain_frame(qp, *frame);
-  }
-  return true;
 }
 
 bool Worker::process_sends(QpContext& qp, Time now) {

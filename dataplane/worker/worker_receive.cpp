@@ -28,18 +28,19 @@ unsigned Worker::receive(const Source& from, TxBatch& answers, Time now) {
     if (frame + 1 != end) __builtin_prefetch(frame[1].data);
     if (frame->form == FrameForm::kLent) [[unlikely]] {
       frame += receive_lent(from, {frame, end}, answers, now) - 1;
-    } else if (!receive_frame(from, *frame, answers, now)) {
-      release(&port, frame->cookie);
+      continue;
     }
+    const bool held = frame->form == FrameForm::kBare ? receive_bare(from, *frame, answers, now)
+                                                      : receive_frame(from, *frame, answers, now);
+    if (!held) release(&port, frame->cookie);
   }
   flush_released();
   rx_frame_ = nullptr;
   return n;
 }
 
-// True if the transport holds the frame. False: the caller gives it back.
+// A frame as Ethernet carries it. True if the transport holds it. False: the caller gives it back.
 bool Worker::receive_frame(const Source& from, const RxFrame& frame, TxBatch& answers, Time now) {
-  if (frame.form == FrameForm::kBare) return receive_bare(from, frame, answers, now);
   const bool check_icrc = from.port == port_.get() && port_info_.can_corrupt;
   const std::span<const unsigned char> bytes(frame.data, frame.length);
   // Reads a byte that the peer may still change, once: it only selects the branch.
@@ -76,6 +77,7 @@ bool Worker::receive_frame(const Source& from, const RxFrame& frame, TxBatch& an
   return qp != nullptr && receive_packet(from, qp, frame, answers, now);
 }
 
+// As receive_frame().
 bool Worker::receive_bare(const Source& from, const RxFrame& frame, TxBatch& answers, Time now) {
   wire::BarePacket packet;
   std::memcpy(&packet, frame.data, sizeof(packet));

@@ -19,6 +19,29 @@ bool may_lend(const wire::BarePacket& packet) {
 
 }  // namespace
 
+// The header in front of where the payload is, or will be.
+inline void Worker::write_bare(const wire::BarePacket& header, TxFrame& frame) {
+  std::memcpy(frame.payload - wire::BarePacket::kBytes, &header, wire::BarePacket::kBytes);
+  frame.header_bytes = wire::BarePacket::kBytes;
+  frame.frame_bytes = static_cast<uint32_t>(wire::BarePacket::kBytes) + header.payload_len;
+  frame.form = FrameForm::kBare;
+}
+
+// tx_plain_ goes into the frame. Requires: it fits.
+[[gnu::always_inline]] inline void Worker::fill_plain_frame(QpContext& qp, TxFrame& frame) {
+  const wire::BarePacket& header = tx_plain_.header;
+  DCHECK(header.payload_len + kFrameTailroom <= frame.capacity);
+  if (header.payload_len > 0) {
+    begin_copy(tx_plain_.from, header.payload_len, qp.qp.qpn());
+    std::memcpy(frame.payload, reinterpret_cast<const void*>(tx_plain_.from), header.payload_len);
+    end_copy();
+  }
+  write_bare(header, frame);
+  counters_.payload_bytes_out += header.payload_len;
+  qp.bytes_out += header.payload_len;
+  ++counters_.frames_out;
+}
+
 bool Worker::transmit(Time now) {
   if (!parked_.empty()) unpark_some();
   if (scheduler_.empty()) return false;
@@ -56,6 +79,30 @@ void Worker::note_changes(QpContext& qp) {
   qp.changes |=
       static_cast<transport::QpChanges>(qp.qp.take_changes() & ~transport::kSendingChanged);
   if (qp.changes != 0) reschedule(qp);
+}
+
+// Takes requests from the ring, each into a frame in one go. False: those that are left need
+// process_sends() and transmit_turn().
+[[gnu::always_inline]] inline bool Worker::send_at_once(QpContext& qp, TxBatch& batch, Time now) {
+  WorkRing& sq = qp.sq;
+  if (sq.depth == 0) return false;
+  const uint32_t producer = mprdma_abi_load_acquire(&sq.dbr->producer);
+  for (unsigned left = kTxPerBurst; sq.next != producer; --left) {
+    transport::PlainRequest request;
+    if (left == 0 || !read_plain(sq, &request)) return false;
+    TxFrame* const frame = batch.next(TxUse::kData);
+    if (frame == nullptr) return false;
+    const bool fits = batch.bare() && request.sge.length + kFrameTailroom <= frame->capacity;
+    const transport::PlainSend done =
+        fits ? qp.qp.send_plain(now, request, tx_plain_) : transport::PlainSend::kNothing;
+    if (done != transport::PlainSend::kNothing) ++sq.next;
+    if (done != transport::PlainSend::kSent) {
+      batch.put_back();
+      return false;
+    }
+    fill_plain_frame(qp, *frame);
+  }
+  return true;
 }
 
 bool Worker::run_sends(uint32_t doorbell, Time now) {
@@ -140,29 +187,6 @@ TxFrame* Worker::frame_for(uint32_t payload_bytes, TxFrame& next, TxBatch& batch
   batch.put_back();
   ++counters_.drop_too_long;
   return nullptr;
-}
-
-// The header in front of where the payload is, or will be.
-inline void Worker::write_bare(const wire::BarePacket& header, TxFrame& frame) {
-  std::memcpy(frame.payload - wire::BarePacket::kBytes, &header, wire::BarePacket::kBytes);
-  frame.header_bytes = wire::BarePacket::kBytes;
-  frame.frame_bytes = static_cast<uint32_t>(wire::BarePacket::kBytes) + header.payload_len;
-  frame.form = FrameForm::kBare;
-}
-
-// tx_plain_ goes into the frame.
-void Worker::fill_plain_frame(QpContext& qp, TxFrame& frame) {
-  const wire::BarePacket& header = tx_plain_.header;
-  CHECK(header.payload_len + kFrameTailroom <= frame.capacity);
-  if (header.payload_len > 0) {
-    begin_copy(tx_plain_.from, header.payload_len, qp.qp.qpn());
-    std::memcpy(frame.payload, reinterpret_cast<const void*>(tx_plain_.from), header.payload_len);
-    end_copy();
-  }
-  write_bare(header, frame);
-  counters_.payload_bytes_out += header.payload_len;
-  qp.bytes_out += header.payload_len;
-  ++counters_.frames_out;
 }
 
 // tx_plain_ goes into the frame, without its payload.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 #include "evaluation/applications/bad_paths.hpp"
 #include "evaluation/applications/bars.hpp"
@@ -66,16 +67,32 @@ Repair repair_of(const Scenario& scenario) {
           .path = static_cast<size_t>(path - scenario.paths.begin())};
 }
 
+double repaired_us(const Repair& repair) {
+  return static_cast<double>(repair.repaired.ps()) / 1e6;
+}
+
+// The payload that came over the path, from the repair on.
+std::span<const uint64_t> since_repair(const Result& result, const Repair& repair) {
+  const auto at =
+      std::lower_bound(result.time_us.begin(), result.time_us.end(), repaired_us(repair));
+  const std::span<const uint64_t> bytes = result.flows[0].path_bytes_series[repair.path];
+  return bytes.subspan(static_cast<size_t>(at - result.time_us.begin()));
+}
+
 // From the repair to the point of the series where payload has come over the path; to the end if
 // none comes.
 double unused_ms(const Result& result, const Repair& repair) {
-  const std::vector<uint64_t>& bytes = result.flows[0].path_bytes_series[repair.path];
-  const double from_us = static_cast<double>(repair.repaired.ps()) / 1e6;
-  const auto at = std::lower_bound(result.time_us.begin(), result.time_us.end(), from_us);
-  const auto first = static_cast<size_t>(at - result.time_us.begin());
-  size_t i = first;
-  while (i + 1 < bytes.size() && bytes[i] == bytes[first]) ++i;
-  return (result.time_us[i] - from_us) / 1e3;
+  const std::span<const uint64_t> bytes = since_repair(result, repair);
+  size_t i = 0;
+  while (i + 1 < bytes.size() && bytes[i] == bytes.front()) ++i;
+  const double until_us = result.time_us[result.time_us.size() - bytes.size() + i];
+  return (until_us - repaired_us(repair)) / 1e3;
+}
+
+// 1 if payload comes over the path again, 0 if it does not.
+double is_found(const Result& result, const Repair& repair) {
+  const std::span<const uint64_t> bytes = since_repair(result, repair);
+  return bytes.back() > bytes.front() ? 1 : 0;
 }
 
 double per_before(const Result& result, const Repair& repair, SimTime from, SimTime to) {
@@ -96,6 +113,7 @@ double settled_share(const Result& result, const Repair& repair) {
 void add_repair(const Batch& batch, size_t group, const Loop& loop, FigureResult* out) {
   const Repair repair = repair_of(batch.scenario(group));
   const Summary unused = batch.over(group, [&](const Result& r) { return unused_ms(r, repair); });
+  const Summary found = batch.over(group, [&](const Result& r) { return is_found(r, repair); });
   const Summary dead = batch.over(
       group, [&](const Result& r) { return per_before(r, repair, repair.dies, repair.repaired); });
   const Summary settled = batch.over(
@@ -106,6 +124,8 @@ void add_repair(const Batch& batch, size_t group, const Loop& loop, FigureResult
   const std::string what = fmt::format("{}, 1 of 4 dead for 4 ms: ", loop.text);
   out->claim(id + ".unused", what + "from the repair until payload comes over the path", "<= 12",
              unused.mean, unused.deviation, "ms");
+  out->claim(id + ".found", what + "share of runs in which payload comes over it again", ">= 0.95",
+             found.mean, found.deviation, "");
   out->report(id + ".most", what + "the same, most of a run", "", unused.most, 0, "ms", "");
   out->claim(id + ".goodput", what + "goodput in the last 10 ms / before the path died", ">= 0.95",
              settled.mean, settled.deviation, "x");

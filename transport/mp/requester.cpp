@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "transport/mp/mp_opcode.hpp"
+#include "transport/stream/stream_sender_steady.hpp"
 
 namespace mprdma::transport {
 

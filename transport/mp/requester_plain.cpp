@@ -9,6 +9,7 @@
 
 #include "transport/mp/mp_opcode.hpp"
 #include "transport/mp/requester.hpp"
+#include "transport/stream/stream_sender_steady.hpp"
 
 namespace mprdma::transport {
 

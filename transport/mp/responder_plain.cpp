@@ -14,27 +14,33 @@ namespace mprdma::transport {
                                                               uint64_t* to) const {
   const auto opcode = static_cast<wire::Opcode>(packet.opcode);
   const bool only = opcode == wire::Opcode::kMpWriteOnly;
-  const bool starts = only || opcode == wire::Opcode::kMpWriteFirst;
   const uint32_t offset = packet.offset;
   const uint32_t length = packet.payload_len;
   if (packet.number >> 24 != 0 || packet.flags != 0 || (attributes_.access & kRemoteWrite) == 0) {
     return false;
   }
-  if (starts) {
+  if (only || opcode == wire::Opcode::kMpWriteFirst) {
     if (message.operation != wire::Operation::kNone || offset != 0) return false;
   } else if (message.operation != wire::Operation::kWrite || offset != message.offset ||
              packet.va != message.reth.va || Key(packet.rkey) != message.reth.rkey ||
              packet.dma_len != message.reth.dma_len) {
     return false;
   }
-  if (packet.dma_len > kMaxMessageBytes || offset > packet.dma_len || length == 0 ||
-      length > packet.dma_len - offset) {
-    return false;
-  }
-  const bool ends = offset + length == packet.dma_len;
-  if (ends != (only || opcode == wire::Opcode::kMpWriteLast) ||
-      (ends ? length > longest_segment(attributes_) : !takes_segment(attributes_, length))) {
-    return false;
+  bool ends = only;
+  if (only) {
+    if (length != packet.dma_len || length == 0 || length > longest_segment(attributes_)) {
+      return false;
+    }
+  } else {
+    if (packet.dma_len > kMaxMessageBytes || offset > packet.dma_len || length == 0 ||
+        length > packet.dma_len - offset) {
+      return false;
+    }
+    ends = offset + length == packet.dma_len;
+    if (ends != (opcode == wire::Opcode::kMpWriteLast) ||
+        (ends ? length > longest_segment(attributes_) : !takes_segment(attributes_, length))) {
+      return false;
+    }
   }
   uint64_t base = 0;
   if (!device_.memory->translate_remote(Key(packet.rkey), config_.pd, config_.qpn, packet.va,
@@ -43,6 +49,7 @@ namespace mprdma::transport {
     return false;
   }
   *to = base + offset;
+  if (only) return true;
   if (ends) {
     message.operation = wire::Operation::kNone;
   } else {

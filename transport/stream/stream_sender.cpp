@@ -378,12 +378,7 @@ uint16_t StreamSender::on_sent(Time now, const Choice& choice) {
   if (choice.kind == Choice::Kind::kNew) {
     if (only_deferred()) rto_.restart(now);  // the timers rested
     if (idle()) {
-      rto_.restart(now);
-      last_progress_ = now;
-      board_.begin_epoch(now);
-      recovery_.on_begin(una());
-      use_.began = una();
-      probe_ = {.patience = patience()};
+      begin_flight(now);
       rto_.end_backoff();
     }
     recovery_.on_sent(now, nxt(), srtt());

@@ -133,7 +133,7 @@ class StreamSender {
   [[nodiscard]] bool awaits_burst() const {
     return gate_.clocked() && in_flight() + credits() < window_.packets();
   }
-  // on_sent() of that packet; returns its virtual path.
+  // on_sent() of that packet; returns its virtual path. Defined in stream_sender_steady.hpp.
   uint16_t send_steady(Time now);
   // Draws a path for a packet outside the stream (the keep-alive acknowledgement).
   uint16_t draw_path(Time now) { return paths_.draw(now); }
@@ -323,6 +323,8 @@ class StreamSender {
     return vp;
   }
 
+  // A packet leaves while none is outstanding.
+  void begin_flight(Time now);
   void on_progress(Time now);
   void hear(cc::AckSample sample, const wire::MpAckExt& ext, Lag lag, bool has_new);
   void report_to_window(const cc::AckSample& sample, bool slow);

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "transport/path/echoed_path.hpp"
-#include "transport/stream/stream_sender.hpp"
+#include "transport/stream/stream_sender_steady.hpp"
 
 namespace mprdma::transport {
 
@@ -21,26 +21,13 @@ struct StreamSender::SteadyFacts {
   [[nodiscard]] bool exceeds_window() const { return false; }
 };
 
-uint16_t StreamSender::send_steady(Time now) {
-  ++counters_->packets_sent;
-  ++stats_.packets_sent;
-  last_sent_ = now;
-  const uint16_t vp =
-      gate_.clocked() ? choose_path(now, {Choice::Kind::kNew, nxt()}) : note_path(paths_.draw(now));
-  const uint32_t in_flight = board_.span();
-  if (in_flight == 0) [[unlikely]] {
-    rto_.restart(now);
-    last_progress_ = now;
-    board_.begin_epoch(now);
-    recovery_.on_begin(una());
-    use_.began = una();
-    probe_ = {.patience = patience()};
-  }
-  recovery_.mp()->on_sent(now, nxt(), srtt());
-  note_path_of(nxt(), vp);
-  board_.send_new();
-  use_.window_limited = in_flight + 1 >= window_.packets();
-  return vp;
+void StreamSender::begin_flight(Time now) {
+  rto_.restart(now);
+  last_progress_ = now;
+  board_.begin_epoch(now);
+  recovery_.on_begin(una());
+  use_.began = una();
+  probe_ = {.patience = patience()};
 }
 
 // A run is taken packet by packet; where a packet in its middle changes nothing but snd_una, the

@@ -9,6 +9,7 @@
 #include "base/prng.hpp"
 #include "tests/support/print.hpp"
 #include "tests/unit/transport/stream/lone_sender.hpp"
+#include "transport/stream/stream_sender_steady.hpp"
 
 namespace mprdma::transport {
 namespace {
