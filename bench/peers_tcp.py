@@ -1,9 +1,10 @@
 """Samples of kernel TCP over loopback for bench/peers: iperf3 and sockperf.
 
-Both sides of a ping-pong poll (sockperf --nonblocked), the faster way unless the processors are
-shared. Each message of the rate is a call of its own (iperf3 -N). Beside busy loops that
-are scheduled as groups of their own (sched(7), autogroup) a second of ping-pong may be some hundred
-messages, of which p99.9 is the slowest.
+Both sides of a ping-pong poll (sockperf --nonblocked), or both wait in the kernel where processors
+are shared, on one core and among twenty pairs: that is the faster way there. Beside busy loops it
+is done both ways ("waits"). Each message of the rate is a call of its own (iperf3 -N). Beside busy
+loops that are scheduled as groups of their own (sched(7), autogroup) a second of ping-pong may be
+some hundred messages, of which p99.9 is the slowest.
 """
 
 import contextlib
@@ -22,7 +23,8 @@ NEEDED = ["iperf3", "sockperf"]
 SECONDS = 1
 GOODPUT_BYTES, RATE_BYTES, PINGPONG_BYTES = 65536, 64, 14  # sockperf has none smaller
 CONSTANTS = {"seconds": SECONDS, "goodput": GOODPUT_BYTES, "rate": RATE_BYTES,
-             "latency": PINGPONG_BYTES}  # fmt: skip
+             "latency": PINGPONG_BYTES, "pairs": PAIRS, "pair_seconds": PAIR_SECONDS}  # fmt: skip
+POLLS = "--nonblocked"
 # Which processes talk: what the command lines of server and client begin with, and an address.
 LOOPBACK = ([], [], "127.0.0.1")
 
@@ -62,26 +64,35 @@ def rate(_build):
     return {"value": iperf3(LOOPBACK, RATE_BYTES, "-N") / 8 / RATE_BYTES / 1e6}
 
 
-def latency(_build):
-    port = perftest.free_tcp_port()
-    common = ["--tcp", "--nonblocked", "-i", "127.0.0.1", "-p", port]
-    with server(["sockperf", "server", *common], port):
-        return read_sockperf(output(["sockperf", "ping-pong", *common, "-m", PINGPONG_BYTES,
-                                     "-t", SECONDS]))  # fmt: skip
+def sockperf(port, *options):
+    """What server and client of a ping-pong begin with."""
+    common = ["--tcp", "-i", "127.0.0.1", "-p", port, *options]
+    return (["sockperf", "server", *common],
+            ["sockperf", "ping-pong", *common, "-m", PINGPONG_BYTES])  # fmt: skip
+
+
+def latency(*options):
+    def run(_build):
+        port = perftest.free_tcp_port()
+        listening, client = sockperf(port, *options)
+        with server(listening, port):
+            return read_sockperf(output([*client, "-t", SECONDS]))
+
+    return run
 
 
 def pairs_latency(_build):
-    """The mean of all pairs, which run at the same time."""
+    """The mean of all pairs, whose clients start together."""
     with contextlib.ExitStack() as stack:
-        clients = []
+        commands = []
         for _ in range(PAIRS):
             port = perftest.free_tcp_port()
-            common = ["--tcp", "--nonblocked", "-i", "127.0.0.1", "-p", port]
-            stack.enter_context(server(["sockperf", "server", *common], port))
-            client = Process(["sockperf", "ping-pong", *common, "-m", PINGPONG_BYTES, "-t",
-                              PAIR_SECONDS])  # fmt: skip
+            listening, client = sockperf(port)
+            stack.enter_context(server(listening, port))
+            commands.append([*client, "-t", PAIR_SECONDS])
+        clients = [Process(command) for command in commands]
+        for client in clients:
             stack.callback(client.stop)
-            clients.append(client)
         deadline = time.monotonic() + LIMIT_SECONDS
         for client in clients:
             client.wait(deadline)
@@ -95,10 +106,11 @@ def loopback_goodput(_build):
 SAMPLES = {
     "tcp.goodput": timed(loopback_goodput),
     "tcp.rate": timed(rate),
-    "tcp.latency": timed(latency),
+    "tcp.latency": timed(latency(POLLS)),
     "tcp_busy.goodput": busy(timed(loopback_goodput)),
-    "tcp_busy.latency": busy(timed(latency)),
+    "tcp_busy.latency": busy(timed(latency(POLLS))),
+    "tcp_busy_waits.latency": busy(timed(latency())),
     "tcp_one_core.goodput": on_one_core(timed(loopback_goodput)),
-    "tcp_one_core.latency": on_one_core(timed(latency)),
+    "tcp_one_core.latency": on_one_core(timed(latency())),
     "tcp_pairs.latency": timed(pairs_latency),
 }

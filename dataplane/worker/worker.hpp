@@ -229,6 +229,7 @@ class Worker {
   bool transmit(Time now);
   bool transmit_turn(QpContext& qp, unsigned* budget, Time now);
   void note_changes(QpContext& qp);
+  bool send_at_once(QpContext& qp, TxBatch& batch, Time now);
   Turn transmit_connected(QpContext& qp, TxBatch& batch, unsigned* budget, Time now);
   static void write_bare(const wire::BarePacket& header, TxFrame& frame);
   void fill_plain_frame(QpContext& qp, TxFrame& frame);
@@ -327,7 +328,6 @@ class Worker {
   bool process_receives(QpContext& qp, Time now);
   bool process_sends(QpContext& qp, Time now);
   void process_plain_sends(QpContext& qp, Time now);
-  bool send_at_once(QpContext& qp, TxBatch& batch, Time now);
   transport::PostResult post_wqe(QpContext& qp, const mprdma_abi_send_wqe& wqe, void* slot,
                                  Time now);
   void refuse_wqe(QpContext& qp, const mprdma_abi_send_wqe& wqe, Time now);

@@ -183,7 +183,11 @@ Worker::Turn Worker::transmit_connected(QpContext& qp, TxBatch& batch, unsigned*
 // segment whose ring has gone. Its request waits for another ring, as long as for a dead wire.
 TxFrame* Worker::frame_for(uint32_t payload_bytes, TxFrame& next, TxBatch& batch) {
   if (payload_bytes + kFrameTailroom <= next.capacity) return &next;
-  if (batch.holds_large()) return batch.take_large();
+  if (batch.holds_large()) {
+    TxFrame* const large = batch.take_large();
+    CHECK(payload_bytes + kFrameTailroom <= large->capacity);
+    return large;
+  }
   batch.put_back();
   ++counters_.drop_too_long;
   return nullptr;

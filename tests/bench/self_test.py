@@ -32,10 +32,12 @@ stages = SourceFileLoader("stages", str(ROOT / "bench/stages")).load_module()
 EACH = (
     "goodput_vs_limit", "goodput_vs_ucx_shm", "goodput_vs_tcp", "rate_vs_ucx_shm", "rate_vs_tcp",
     "send_latency_vs_ucx_shm", "write_latency_vs_ucx_shm", "silent_reader_vs_tcp", "qps_10000",
-    "busy_goodput_vs_tcp", "busy_latency_vs_tcp",
+    "busy_goodput_vs_tcp", "busy_latency_vs_tcp", "busy_write_latency_vs_tcp",
+    "one_core_goodput_vs_tcp", "one_core_latency_vs_tcp",
 )  # fmt: skip
 PROMISED = {
     *(f"perf.{who}.{claim}" for who in ("direct", "default") for claim in EACH),
+    "perf.default.pairs_latency_vs_tcp",
     "perf.default_vs_direct.goodput", "perf.default_vs_direct.rate",
     "perf.default_vs_direct.latency", "perf.mp_vs_single", "perf.virtio_vs_testpmd",
     "perf.veth_vs_iperf3", "perf.icrc_gb_per_s", "perf.instructions_4k", "perf.instructions_64",
@@ -112,7 +114,8 @@ class ClaimsTest(unittest.TestCase):
         self.assertEqual(len(claims), len(peers_claims.CLAIMS))
 
     def test_samples_exist(self):
-        named = {name for claim in peers_claims.CLAIMS for name in claim[1:3] if name is not None}
+        named = {name for _, ours, peer, _ in peers_claims.CLAIMS
+                 for name in (ours, *peers_claims.peers_of(peer))}
         named |= {name for _, ours, others, _ in peers_claims.RATIOS for name in (ours, *others)}
         self.assertEqual(named - KNOWN, set())
         for name in KNOWN:
@@ -135,6 +138,12 @@ class ClaimsTest(unittest.TestCase):
         self.assertEqual(claim["reason"], "veth.goodput: network namespaces need root")
         said = "\n".join([*peers_claims.table(samples), *peers_claims.verdicts(report, samples)])
         self.assertIn("need root", said)
+
+    def test_fastest_of_several(self):
+        samples = of_all(1.0)
+        samples["tcp_busy_waits.latency"] = [{"value": 0.5}]
+        _, claims = self.claims(samples)
+        self.assertEqual(claims["perf.direct.busy_latency_vs_tcp"]["value"], 2.0)
 
     def test_others_are_left_out(self):
         samples = {"icrc.speed": [{"value": 25.0}]}

@@ -118,8 +118,8 @@ def run(wire, program, arguments=(), seconds=30):
     return rows
 
 
-def start_pair(wire, program, arguments, deadline, client_program=None):
-    """Server on host 0, client on host 1: processes that have started."""
+def start_server(wire, program, arguments, deadline):
+    """On host 0: a process that listens, and what its client has for arguments."""
     port = free_tcp_port()
     options = ["-F", "-p", str(port), *map(str, arguments)]
     server = wire.start(0, [program, *options])
@@ -127,7 +127,13 @@ def start_pair(wire, program, arguments, deadline, client_program=None):
     wait_until(ready, deadline, f"{program} listens")
     if server.status is not None:
         raise Failure(f"{server.name}: ended before it listened, with status {server.status}")
-    return server, wire.start(1, [client_program or program, *options, wire.tcp_address])
+    return server, [*options, wire.tcp_address]
+
+
+def start_pair(wire, program, arguments, deadline, client_program=None):
+    """Server on host 0, client on host 1: processes that have started."""
+    server, options = start_server(wire, program, arguments, deadline)
+    return server, wire.start(1, [client_program or program, *options])
 
 
 def outputs(wire, program, arguments=(), seconds=30, client_program=None):

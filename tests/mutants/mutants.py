@@ -23,7 +23,7 @@ RECEIVER = (
     "mp/responder_plain.cpp",
 )
 
-# Who compiles the stream's sender in.
+# Who compiles the stream's sender in; but for send_steady(), which is in mp/requester*.cpp.
 SENDER = (
     "stream/stream_sender.cpp",
     "stream/stream_sender_credits.cpp",
