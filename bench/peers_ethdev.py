@@ -5,8 +5,9 @@ frames of the length that ours have with 4096 bytes of payload, as fast as it ca
 one takes them; neither looks at a byte. Both wires have the same parameters (no huge pages, queues
 of 256). What counts is the payload of the frames that were taken.
 
-veth: perftest over AF_PACKET at both ends of a veth pair, and iperf3 over the same pair. Namespaces
-and pair are made for the sample and removed afterwards, which needs root.
+veth: perftest over AF_PACKET at both ends of a veth pair, and iperf3 over the same pair. veth_xdp:
+the same over AF_XDP, whose frames carry 2048 bytes of payload at most. Namespaces and pairs are
+made for the sample and removed afterwards, which needs root.
 """
 
 import contextlib
@@ -19,19 +20,22 @@ import tempfile
 import time
 
 import peers_tcp
-from hosts import AfPacketWire, Failure, Process, VirtioWire, wait_until
+from hosts import AfPacketWire, Failure, Process, VirtioWire, need_af_xdp, wait_until
 from peers_mprdma import over, run_perftest
 from peers_processes import LIMIT_SECONDS, SHOWN, Cores
 
 NEEDED = ["dpdk-testpmd"]
 VIRTIO = ["ib_write_bw", "-s", 65536, "-n", 20000]
 VETH = ["ib_write_bw", "-s", 65536, "-n", 10000]
+XDP_MTU = 2048
+VETH_XDP = [*VETH, "-m", XDP_MTU]
 PAYLOAD_BYTES, FRAME_BYTES = 4096, 4156
 EAL = ["--no-pci", "--no-telemetry", "--no-huge", "-m", 256, "--log-level=*:warning"]
 TESTPMD = ["--total-num-mbufs=8192", "--mbuf-size=4608", "--txd=256", "--rxd=256", "--burst=32",
            "--stats-period=1"]  # fmt: skip
 SECONDS = 2  # of which testpmd's statistics are read
-CONSTANTS = {"virtio": VIRTIO, "veth": VETH, "dpdk-testpmd": [*EAL, "--", *TESTPMD]}
+CONSTANTS = {"virtio": VIRTIO, "veth": VETH, "veth_xdp": VETH_XDP,
+             "dpdk-testpmd": [*EAL, "--", *TESTPMD]}  # fmt: skip
 
 
 def read_testpmd(text):
@@ -101,9 +105,32 @@ def iperf3_over_veth(build):
         return {**sample, **cores.used()}
 
 
+class AfXdpWire(AfPacketWire):
+    """AF_XDP at both ends of a veth pair, which it takes whole: perftest's TCP has another pair."""
+
+    name = "af_xdp"
+    tcp_address = "10.75.0.1"
+    mtu = 3498  # more than that a veth does not take for XDP
+
+    def set_up(self):
+        need_af_xdp()
+        super().set_up()
+        self._ip("link", "add", "control", "netns", self._space(0), "type", "veth",
+                 "peer", "name", "control", "netns", self._space(1))  # fmt: skip
+        for host in (0, 1):
+            here = ("-n", self._space(host))
+            self._ip(*here, "address", "add", f"10.75.0.{host + 1}/24", "dev", "control")
+            self._ip(*here, "link", "set", "control", "up")
+
+    def port(self, host):
+        return f"ethdev:net_af_xdp0,iface=veth{host}"
+
+
 SAMPLES = {
     "virtio.goodput": over(VirtioWire, run_perftest("goodput", VIRTIO)),
     "testpmd.goodput": testpmd_goodput,
     "veth.goodput": over(AfPacketWire, run_perftest("goodput", VETH)),
+    "veth_xdp.goodput": over(AfXdpWire, run_perftest("goodput", VETH_XDP),
+                             MPRDMA_MTU=str(XDP_MTU)),
     "veth_tcp.goodput": iperf3_over_veth,
-}
+}  # fmt: skip

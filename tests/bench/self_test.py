@@ -52,6 +52,12 @@ def of_all(value, **more):
 class OutputsTest(unittest.TestCase):
     """Recorded outputs."""
 
+    def test_words_behind_a_row(self):
+        for words in ("libxdp: No bpffs found", "Correlation coefficient r^2: 0.5 < 0.9"):
+            rows = perftest.parse(outputs.IB_SEND_LAT.replace("336.69 \n", f"336.69{words}\n"))
+            self.assertEqual([row.timed for row in rows], [words.startswith("lib")])
+            self.assertEqual(peers_mprdma.read_row("send_latency", rows[0])["p99_9"], 336.69)
+
     def test_perftest(self):
         rows = perftest.parse(outputs.IB_SEND_LAT)
         self.assertEqual(peers_mprdma.read_row("send_latency", rows[-1]),

@@ -9,8 +9,10 @@ import time
 from hosts import Failure, wait_until
 
 # What perftest says when a busy machine kept it from measuring its own clock: anywhere in its
-# output, also behind a row of results and on the same line. Bandwidth is 0 in such a row.
-_REMARK = re.compile(r"Correlation coefficient r\^2.*")
+# output. Bandwidth is 0 in such a row.
+_REMARK = "Correlation coefficient r^2"
+# What follows a row of results on the same line: that remark, or what a library says at the end.
+_WORDS = re.compile(r"[A-Za-z].*")
 # A column title is "#bytes", "BW average[MB/sec]" or "tps average".
 _TITLE = re.compile(r"#\w+|tps average|[A-Za-z0-9.%_][^\[\]#]*\[[^\]]*\]")
 MIB_BITS = (1 << 20) * 8
@@ -62,12 +64,12 @@ class Row:
 def parse(output):
     """All rows of results in a program's output."""
     titles, rows = [], []
-    timed = _REMARK.search(output) is None
+    timed = _REMARK not in output
     for line in output.splitlines():
         if line.strip().startswith("#bytes"):
             titles = _TITLE.findall(line)
             continue
-        fields = _REMARK.sub("", line).split()
+        fields = _WORDS.sub("", line).split()
         try:
             numbers = [float(field) for field in fields]
         except ValueError:
