@@ -46,7 +46,8 @@ inline constexpr uint32_t kRoceSpanMax = 65'536;
     "time, and the window's limits are one and two of the least RTT that was measured, if that "   \
     "is more than is configured; 0: they do not")                                                  \
   X(uint32_t, initial_window, "initial_window", 54, kMode, Range::packets(1, kWindowSlotsMax),     \
-    "paper 3.2", "window at the start of a connection, one bandwidth-delay product; at most L")    \
+    "paper 3.2",                                                                                   \
+    "window at the start of a connection, one bandwidth-delay product; in mode `mp` at most L")    \
   X(uint32_t, window_max, "window_max", 108, kMode,                                                \
     Range::packets(1, kSendSpanMax).of_roce(kRoceSpanMax), "D11",                                  \
     "largest window, two bandwidth-delay products of 40 Gb/s and 12 us; in mode `roce`: most "     \
