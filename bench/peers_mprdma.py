@@ -92,18 +92,22 @@ def run_ours(figure, command):
     return run
 
 
-def run_pairs(_build, wire):
-    """The mean of all pairs, whose clients start together."""
-    program, *options = PAIR
-    deadline = time.monotonic() + LIMIT_SECONDS
-    servers = [perftest.start_server(wire, program, options, deadline) for _ in range(PAIRS)]
-    clients = [wire.start(1, [program, *arguments]) for _, arguments in servers]
-    for process in (*clients, *(server for server, _ in servers)):
-        process.wait(deadline)
-    rows = [row for client in clients for row in perftest.parse(client.output())]
-    if len(rows) != PAIRS or not all(row.timed for row in rows):
-        raise Failure(f"{program}: not every pair has a result that perftest could time")
-    return {"value": statistics.mean(row.usec for row in rows)}
+def run_pairs(pairs):
+    """A sample: the mean of so many pairs, whose clients start together."""
+
+    def run(_build, wire):
+        program, *options = PAIR
+        deadline = time.monotonic() + LIMIT_SECONDS
+        servers = [perftest.start_server(wire, program, options, deadline) for _ in range(pairs)]
+        clients = [wire.start(1, [program, *arguments]) for _, arguments in servers]
+        for process in (*clients, *(server for server, _ in servers)):
+            process.wait(deadline)
+        rows = [row for client in clients for row in perftest.parse(client.output())]
+        if len(rows) != pairs or not all(row.timed for row in rows):
+            raise Failure(f"{program}: not every pair has a result that perftest could time")
+        return {"value": statistics.mean(row.usec for row in rows)}
+
+    return run
 
 
 def over(wire_class, run, **variables):
@@ -136,7 +140,8 @@ def samples_of(who, wire_class):
 SAMPLES = {
     **samples_of("direct", LocalWire),
     **samples_of("default", DaemonWire),
-    "default_pairs.send_latency": over(DaemonWire, run_pairs),
+    **{f"default_{pairs}_pairs.send_latency": over(DaemonWire, run_pairs(pairs))
+       for pairs in PAIRS},
     "single.goodput": over(LocalWire, run_perftest("goodput", PERFTEST["goodput"]),
                            MPRDMA_MODE="mp-single"),
 }  # fmt: skip

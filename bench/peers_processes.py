@@ -10,7 +10,8 @@ import time
 from hosts import Failure, Process, describe_status, wait_until
 
 LIMIT_SECONDS = 60  # of a sample
-PAIRS, PAIR_SECONDS = 20, 3  # that run at once
+PAIRS = (5, 20)  # that run at once
+PAIR_SECONDS = 3
 SHOWN = 300  # characters of the output of a program that failed
 
 

@@ -1,7 +1,7 @@
 """Samples of kernel TCP over loopback for bench/peers: iperf3 and sockperf.
 
 Both sides of a ping-pong poll (sockperf --nonblocked), or both wait in the kernel where processors
-are shared, on one core and among twenty pairs: that is the faster way there. Beside busy loops it
+are shared, on one core and among many pairs: that is the faster way there. Beside busy loops it
 is done both ways ("waits"). Each message of the rate is a call of its own (iperf3 -N). Beside busy
 loops that are scheduled as groups of their own (sched(7), autogroup) a second of ping-pong may be
 some hundred messages, of which p99.9 is the slowest.
@@ -81,22 +81,27 @@ def latency(*options):
     return run
 
 
-def pairs_latency(_build):
-    """The mean of all pairs, whose clients start together."""
-    with contextlib.ExitStack() as stack:
-        commands = []
-        for _ in range(PAIRS):
-            port = perftest.free_tcp_port()
-            listening, client = sockperf(port)
-            stack.enter_context(server(listening, port))
-            commands.append([*client, "-t", PAIR_SECONDS])
-        clients = [Process(command) for command in commands]
-        for client in clients:
-            stack.callback(client.stop)
-        deadline = time.monotonic() + LIMIT_SECONDS
-        for client in clients:
-            client.wait(deadline)
-        return {"value": statistics.mean(read_sockperf(each.output())["mean"] for each in clients)}
+def pairs_latency(pairs):
+    """A sample: the mean of so many pairs, whose clients start together."""
+
+    def run(_build):
+        with contextlib.ExitStack() as stack:
+            commands = []
+            for _ in range(pairs):
+                port = perftest.free_tcp_port()
+                listening, client = sockperf(port)
+                stack.enter_context(server(listening, port))
+                commands.append([*client, "-t", PAIR_SECONDS])
+            clients = [Process(command) for command in commands]
+            for client in clients:
+                stack.callback(client.stop)
+            deadline = time.monotonic() + LIMIT_SECONDS
+            for client in clients:
+                client.wait(deadline)
+            means = [read_sockperf(client.output())["mean"] for client in clients]
+        return {"value": statistics.mean(means)}
+
+    return run
 
 
 def loopback_goodput(_build):
@@ -112,5 +117,5 @@ SAMPLES = {
     "tcp_busy_waits.latency": busy(timed(latency())),
     "tcp_one_core.goodput": on_one_core(timed(loopback_goodput)),
     "tcp_one_core.latency": on_one_core(timed(latency())),
-    "tcp_pairs.latency": timed(pairs_latency),
-}
+    **{f"tcp_{pairs}_pairs.latency": timed(pairs_latency(pairs)) for pairs in PAIRS},
+}  # fmt: skip

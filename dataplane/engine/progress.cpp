@@ -52,6 +52,7 @@ bool Progress::run_if_free() {
   const uint64_t frames_before = worker_.counters().frames_in;
   bool worked = run_burst(now);
   yield_pace_.on_poll(worker_.counters().frames_in != frames_before, now);
+  crowded_.store(yield_pace_.crowded(), std::memory_order_relaxed);
   uint32_t empty = 1;
   if (!worked && empty_polls_ >= kPollsBeforeLooks && !worker_.wants_wire()) {
     const Port::Looks looks = worker_.port().await_rx(kLooks, lock_.wanted());
@@ -69,6 +70,7 @@ bool Progress::run_if_free() {
   if (yield) {
     empty_polls_ = 0;
     yield_pace_.on_yield(clock_now());
+    yielding_.store(true, std::memory_order_relaxed);
   }
   leave(now, wakes);
   if (worked) stamp(Stage::kPollLeft);
@@ -78,6 +80,7 @@ bool Progress::run_if_free() {
   } else {
     sched_yield();
   }
+  yielding_.store(false, std::memory_order_relaxed);
   return true;
 }
 
@@ -223,12 +226,12 @@ Time Progress::needed_by(Time now) const {
 // The helper sleeps until helper_wakes_at_ unless the port or a kick wakes it. Is that good enough?
 // True: it is to be kicked.
 bool Progress::helper_oversleeps(Time now) {
-  const Time wakes_at = helper_beats_ ? now + kBeat : helper_wakes_at_;
+  const Time wakes_at = helper_beats_ ? now + beat() : helper_wakes_at_;
   // An acknowledgement that is owed should not wait until the peer misses it.
   const Duration late = app_is_idle() && !armed_ ? Duration::zero()
                         : reader_beats(now)      ? kReaderBeat
-                        : worker_.owes_acks()    ? kBeat
-                                                 : kBeat * 2;
+                        : worker_.owes_acks()    ? beat()
+                                                 : beat() * 2;
   const bool soon = wakes_at <= now + late;
   if (soon) return false;
   const bool port_tells = armed_ || worker_.port().notify_fd() < 0;

@@ -55,6 +55,10 @@ class Progress {
   static constexpr Duration kReaderBeat = Duration::ms(1);
   // An application that polled less than this ago is expected to poll again.
   static constexpr Duration kPolling = Duration::us(60);
+  // One whose poll has given its core to a crowd (yield_pace.hpp) certainly does, once it has it
+  // back. The helper leaves it so long, and looks as seldom: the helpers of forty pollers, each of
+  // them every kBeat, would need a core.
+  static constexpr Duration kCrowded = Duration::ms(3);
   // An application whose polls found nothing for this time naps between polls
   // (sys/thread_class.hpp).
   static constexpr Duration kNapAfter = Duration::ms(10);
@@ -139,7 +143,17 @@ class Progress {
   [[nodiscard]] bool waits_in_memory() const { return memory_reader_.waits(); }
 
   [[nodiscard]] bool app_polls(Time now) const {
-    return now - last_poll_ < kPolling && !app_is_idle();
+    return is_recent_poll(now, last_poll_) && !app_is_idle();
+  }
+  // A poll at `last` shows that the application polls.
+  [[nodiscard]] bool is_recent_poll(Time now, Time last) const {
+    const bool waits =
+        crowded_.load(std::memory_order_relaxed) && yielding_.load(std::memory_order_relaxed);
+    return now - last < (waits ? kCrowded : kPolling);
+  }
+  // After what time the helper looks again while the application polls.
+  [[nodiscard]] Duration beat() const {
+    return crowded_.load(std::memory_order_relaxed) ? kCrowded : kBeat;
   }
 
   void keep_acks(Duration patience);
@@ -168,6 +182,8 @@ class Progress {
   alignas(64) std::atomic<uint64_t> polls_{0};
   std::atomic<int64_t> last_poll_ns_{0};  // last_poll_, for who has no lock
   std::atomic<uint32_t> late_posts_{0};   // posts that found the lock taken
+  std::atomic<bool> yielding_{false};     // a poll has given its core to others
+  std::atomic<bool> crowded_{false};      // yield_pace_.crowded(), for who has no lock
   alignas(64) std::atomic<uint32_t> commands_waiting_{0};
   std::atomic<uint32_t> idle_requests_{0};
   std::atomic<bool> stopping_{false};

@@ -97,7 +97,7 @@ void Progress::helper_main() {
   pthread_setname_np(pthread_self(), "mprdma-helper");
   thread_class_.emplace(clock_now(), real_time_);
   while (!stopping_.load(std::memory_order_relaxed)) {
-    const Duration pause = !app_drives() && helper_lock() ? helper_turn() : kBeat;
+    const Duration pause = !app_drives() && helper_lock() ? helper_turn() : beat();
     wait(pause);
     if (side_job_due_) run_side_job();
   }
@@ -109,7 +109,7 @@ bool Progress::app_drives() const {
   if (notified_ || kicked_) return false;
   const Time now = clock_now();
   const Time last_poll = Time::from_ns(last_poll_ns_.load(std::memory_order_relaxed));
-  return now - last_poll < kPolling && now - last_service_ < kService &&
+  return is_recent_poll(now, last_poll) && now - last_service_ < kService &&
          idle_requests_.load(std::memory_order_relaxed) == idle_seen_by_helper_;
 }
 
@@ -182,7 +182,7 @@ void Progress::follow_waker() {
 Duration Progress::give_up_for_a_beat(Time now, DeferredWakes& wakes) {
   helper_beats_ = true;
   app_waits_in_memory_ = waits_in_memory();
-  const Duration pause = reader_beats(now) ? kReaderBeat : kBeat;
+  const Duration pause = reader_beats(now) ? kReaderBeat : beat();
   leave(now, wakes);
   return pause;
 }
@@ -190,6 +190,8 @@ Duration Progress::give_up_for_a_beat(Time now, DeferredWakes& wakes) {
 // Runs the worker until it finds nothing for a while. False: the application polls again.
 bool Progress::take_over(Time* now, DeferredWakes& wakes) {
   disarm();
+  yield_pace_.on_end();
+  crowded_.store(false, std::memory_order_relaxed);
   keep_acks(app_is_idle() ? Duration::zero() : kHelperKeepsAck);
   const Time poll_before = last_poll_;
   Time idle_since = *now;

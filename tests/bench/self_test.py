@@ -37,7 +37,7 @@ EACH = (
 )  # fmt: skip
 PROMISED = {
     *(f"perf.{who}.{claim}" for who in ("direct", "default") for claim in EACH),
-    "perf.default.pairs_latency_vs_tcp",
+    "perf.default.5_pairs_latency_vs_tcp", "perf.default.20_pairs_latency_vs_tcp",
     "perf.default_vs_direct.goodput", "perf.default_vs_direct.rate",
     "perf.default_vs_direct.latency", "perf.mp_vs_single", "perf.virtio_vs_testpmd",
     "perf.veth_vs_iperf3", "perf.icrc_gb_per_s", "perf.instructions_4k", "perf.instructions_64",

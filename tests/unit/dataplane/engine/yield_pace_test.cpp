@@ -47,5 +47,21 @@ TEST_F(YieldPaceTest, YieldsThatBringNoAnswerTakeItBack) {
   EXPECT_EQ(pace.polls(), YieldPace::kPollsMax);
 }
 
+// Each of a crowd has a short turn, whether it gets an answer or not.
+TEST_F(YieldPaceTest, ACrowdTakesShortTurns) {
+  for (int i = 0; i < 10; ++i) yield(Duration::us(300), i % 2 == 0);
+  EXPECT_EQ(pace.polls(), YieldPace::kPollsMin);
+  EXPECT_TRUE(pace.crowded());
+  yield(Duration::ms(3), true);
+  EXPECT_FALSE(pace.crowded()) << "a slice";
+  EXPECT_EQ(pace.polls(), YieldPace::kPollsMin * 2);
+  yield(Duration::us(300), true);
+  yield(Duration::us(3), true);
+  EXPECT_FALSE(pace.crowded()) << "the peer alone";
+  yield(Duration::us(300), true);
+  pace.on_end();
+  EXPECT_FALSE(pace.crowded());
+}
+
 }  // namespace
 }  // namespace mprdma::dataplane
