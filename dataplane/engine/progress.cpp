@@ -46,12 +46,14 @@ void Progress::poll() {
 bool Progress::run_if_free() {
   if (commands_waiting_.load(std::memory_order_relaxed) > 0 || !lock_.try_lock()) return false;
   DeferredWakes wakes;
-  Time now = clock_now();
-  begin_poll(now, worker_.doorbells_pending());
+  const Time poll = clock_now();
+  Time now = poll;
+  begin_poll(poll, worker_.doorbells_pending());
   const uint64_t arrivals_before = worker_.data_arrivals();
   const uint64_t frames_before = worker_.counters().frames_in;
   bool worked = run_burst(now);
-  yield_pace_.on_poll(worker_.counters().frames_in != frames_before, now);
+  yield_pace_.on_poll(worker_.counters().frames_in != frames_before,
+                      Time::from_ns(yield_ended_ns_.load(std::memory_order_relaxed)));
   crowded_.store(yield_pace_.crowded(), std::memory_order_relaxed);
   uint32_t empty = 1;
   if (!worked && empty_polls_ >= kPollsBeforeLooks && !worker_.wants_wire()) {
@@ -69,8 +71,12 @@ bool Progress::run_if_free() {
   const bool in_vain = now - polls_in_vain_since_ >= kNapAfter;
   if (yield) {
     empty_polls_ = 0;
-    yield_pace_.on_yield(clock_now());
-    yielding_.store(true, std::memory_order_relaxed);
+    if (in_vain) {
+      leave_crowd();
+    } else {
+      yield_pace_.on_yield(clock_now());
+      yielding_poll_ns_.store(poll.ns(), std::memory_order_relaxed);
+    }
   }
   leave(now, wakes);
   if (worked) stamp(Stage::kPollLeft);
@@ -78,10 +84,17 @@ bool Progress::run_if_free() {
   if (in_vain) {
     short_sleep();
   } else {
-    sched_yield();
+    yield_core(poll);
   }
-  yielding_.store(false, std::memory_order_relaxed);
   return true;
+}
+
+// Without the lock; `poll` is in yielding_poll_ns_, unless another one's has come there since.
+void Progress::yield_core(Time poll) {
+  sched_yield();
+  yield_ended_ns_.store(clock_now().ns(), std::memory_order_relaxed);
+  int64_t mine = poll.ns();
+  yielding_poll_ns_.compare_exchange_strong(mine, 0, std::memory_order_relaxed);
 }
 
 void Progress::send(uint32_t doorbell) {
@@ -226,7 +239,8 @@ Time Progress::needed_by(Time now) const {
 // The helper sleeps until helper_wakes_at_ unless the port or a kick wakes it. Is that good enough?
 // True: it is to be kicked.
 bool Progress::helper_oversleeps(Time now) {
-  const Time wakes_at = helper_beats_ ? now + beat() : helper_wakes_at_;
+  const Time wakes_at =
+      helper_beats_ ? now + (reader_beats(now) ? kReaderBeat : beat()) : helper_wakes_at_;
   // An acknowledgement that is owed should not wait until the peer misses it.
   const Duration late = app_is_idle() && !armed_ ? Duration::zero()
                         : reader_beats(now)      ? kReaderBeat

@@ -9,7 +9,7 @@
 //  - A doorbell is rung before the lock is tried. Who cannot have the lock leaves; who gives it up
 //    looks at the doorbells afterwards. Both sides are sequentially consistent, so one sees the
 //    other.
-//  - While somebody polls, the port's notification is off and the helper only looks every kBeat
+//  - While somebody polls, the port's notification is off and the helper only looks every beat()
 //    whether the last poll is recent. When it is not, the helper takes over: it runs the worker
 //    until nothing is left, arms the port, looks once more, and sleeps until the port, a kick, or
 //    the next deadline wakes it.
@@ -55,10 +55,10 @@ class Progress {
   static constexpr Duration kReaderBeat = Duration::ms(1);
   // An application that polled less than this ago is expected to poll again.
   static constexpr Duration kPolling = Duration::us(60);
-  // One whose poll has given its core to a crowd (yield_pace.hpp) certainly does, once it has it
-  // back. The helper leaves it so long, and looks as seldom: the helpers of forty pollers, each of
-  // them every kBeat, would need a core.
-  static constexpr Duration kCrowded = Duration::ms(3);
+  // One whose poll has given its core to a crowd (yield_pace.hpp) is expected to do so once it has
+  // it back. The helper leaves it so long, and looks as seldom: the helpers of forty pollers, each
+  // of them every kBeat, would need a core. Timers are late by twice that at most.
+  static constexpr Duration kCrowded = YieldPace::kCrowdTakesMax;
   // An application whose polls found nothing for this time naps between polls
   // (sys/thread_class.hpp).
   static constexpr Duration kNapAfter = Duration::ms(10);
@@ -147,14 +147,19 @@ class Progress {
   }
   // A poll at `last` shows that the application polls.
   [[nodiscard]] bool is_recent_poll(Time now, Time last) const {
-    const bool waits =
-        crowded_.load(std::memory_order_relaxed) && yielding_.load(std::memory_order_relaxed);
+    const bool waits = crowded_.load(std::memory_order_relaxed) &&
+                       yielding_poll_ns_.load(std::memory_order_relaxed) == last.ns();
     return now - last < (waits ? kCrowded : kPolling);
   }
   // After what time the helper looks again while the application polls.
   [[nodiscard]] Duration beat() const {
-    return crowded_.load(std::memory_order_relaxed) ? kCrowded : kBeat;
+    return port_notifies_ && crowded_.load(std::memory_order_relaxed) ? kCrowded : kBeat;
   }
+  void leave_crowd() {
+    yield_pace_.on_end();
+    crowded_.store(false, std::memory_order_relaxed);
+  }
+  void yield_core(Time poll);
 
   void keep_acks(Duration patience);
 
@@ -177,13 +182,15 @@ class Progress {
   TraceRing* trace_;
   TransportClock clock_;  // under the lock
   const bool real_time_;
+  bool port_notifies_ = false;  // set once, by start()
 
   alignas(64) TryLock lock_;
   alignas(64) std::atomic<uint64_t> polls_{0};
-  std::atomic<int64_t> last_poll_ns_{0};  // last_poll_, for who has no lock
-  std::atomic<uint32_t> late_posts_{0};   // posts that found the lock taken
-  std::atomic<bool> yielding_{false};     // a poll has given its core to others
-  std::atomic<bool> crowded_{false};      // yield_pace_.crowded(), for who has no lock
+  std::atomic<int64_t> last_poll_ns_{0};      // last_poll_, for who has no lock
+  std::atomic<uint32_t> late_posts_{0};       // posts that found the lock taken
+  std::atomic<int64_t> yielding_poll_ns_{0};  // the poll that has given its core away; 0: none
+  std::atomic<int64_t> yield_ended_ns_{0};
+  std::atomic<bool> crowded_{false};  // yield_pace_.crowded(), for who has no lock
   alignas(64) std::atomic<uint32_t> commands_waiting_{0};
   std::atomic<uint32_t> idle_requests_{0};
   std::atomic<bool> stopping_{false};
@@ -193,7 +200,7 @@ class Progress {
   alignas(64) bool armed_ = false;
   uint32_t idle_cancelled_ = 0;  // idle requests cancelled by a later poll
   Time helper_wakes_at_;         // epoch: it is awake
-  bool helper_beats_ = false;    // it looks every kBeat instead, without the lock at times
+  bool helper_beats_ = false;    // it looks every beat() instead, without the lock at times
   uint32_t empty_polls_ = 0;
   YieldPace yield_pace_;
   Time polls_in_vain_since_;

@@ -44,6 +44,7 @@ int Progress::start() {
   alarm_.emplace();
   if (alarm_->fd() < 0 || !events_->watch(alarm_->fd(), kTagAlarm)) return errno;
   const int port_fd = worker_.port().notify_fd();
+  port_notifies_ = port_fd >= 0;
   // Edge-triggered: a frame that an application's poll took in time wakes us once, not for ever.
   if (port_fd >= 0 && !events_->watch(port_fd, kTagPort, EventLoop::Trigger::kEdge)) return errno;
   sigset_t all;
@@ -97,7 +98,8 @@ void Progress::helper_main() {
   pthread_setname_np(pthread_self(), "mprdma-helper");
   thread_class_.emplace(clock_now(), real_time_);
   while (!stopping_.load(std::memory_order_relaxed)) {
-    const Duration pause = !app_drives() && helper_lock() ? helper_turn() : beat();
+    const bool looks = !app_drives();
+    const Duration pause = looks && helper_lock() ? helper_turn() : looks ? kBeat : beat();
     wait(pause);
     if (side_job_due_) run_side_job();
   }
@@ -190,8 +192,7 @@ Duration Progress::give_up_for_a_beat(Time now, DeferredWakes& wakes) {
 // Runs the worker until it finds nothing for a while. False: the application polls again.
 bool Progress::take_over(Time* now, DeferredWakes& wakes) {
   disarm();
-  yield_pace_.on_end();
-  crowded_.store(false, std::memory_order_relaxed);
+  leave_crowd();
   keep_acks(app_is_idle() ? Duration::zero() : kHelperKeepsAck);
   const Time poll_before = last_poll_;
   Time idle_since = *now;
@@ -237,6 +238,7 @@ bool Progress::take_over(Time* now, DeferredWakes& wakes) {
 Duration Progress::prepare_sleep(Time now) {
   if (!armed_) armed_ = worker_.port().arm();
   if (!armed_) return Duration::zero();
+  leave_crowd();
   __atomic_store_n(&worker_.doorbells().sleeping, 1, __ATOMIC_SEQ_CST);
   if (worker_.has_pending()) {
     disarm();

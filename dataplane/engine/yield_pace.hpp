@@ -4,9 +4,9 @@
 // With more pollers than cores that is who has the answer. An answer that is there after a short
 // yield was made on this core: the peer runs there, and gets it after fewer polls from then on. So
 // does a crowd, of which each one has the core for a part of a slice: the answer comes after all
-// others had their turn, so that everybody's turn has to be short. A yield without an answer, or
-// with one after a slice (somebody had the core who gives it to nobody) or after none (nobody had
-// it), takes that back.
+// others had their turn, so that everybody's turn has to be short, whether it brings one or not. A
+// short yield without an answer, or one after a slice (somebody had the core who gives it to
+// nobody) or after none (nobody had it), takes that back.
 //
 // Of an engine, not of a thread: where several poll, one ends the pause of another, mostly too soon
 // to count.
@@ -35,14 +35,14 @@ class YieldPace {
   [[nodiscard]] uint32_t polls() const { return polls_; }
   // The last yield was into a crowd.
   [[nodiscard]] bool crowded() const { return crowded_; }
-  // The thread yields, or sleeps for a moment.
+  // The thread yields.
   void on_yield(Time now) { yielded_at_ = now; }
-  // Nobody polls any more.
+  // Nobody polls any more, or polls have been in vain for long.
   void on_end() { crowded_ = false; }
-  // A poll begins; `answer`: frames were there.
-  void on_poll(bool answer, Time now) {
+  // A poll begins; `back`: when the last yield ended; `answer`: frames were there.
+  void on_poll(bool answer, Time back) {
     if (yielded_at_.is_never()) return;
-    const Duration away = now - std::exchange(yielded_at_, Time::never());
+    const Duration away = back - std::exchange(yielded_at_, Time::never());
     const bool peer = answer && away >= kPeerTakesMin && away <= kPeerTakesMax;
     crowded_ = away > kPeerTakesMax && away <= kCrowdTakesMax;
     polls_ = peer || crowded_ ? std::max(polls_ / 2, kPollsMin) : std::min(polls_ * 2, kPollsMax);
