@@ -38,7 +38,9 @@ def expect_rings(counted, used=True):
     """From the counters of a daemon: whether its processes moved their data by rings."""
     frames, made = counted.get("nic_frames_in", 0), counted.get("nic_rings_made", 0)
     expect((made > 0) == used, f"{made} rings were made")
-    expect((frames < 200) == used, f"{frames} frames passed the daemon")
+    # Before the rings are there hundreds may: an engine looks at offers every 10 ms. Without rings
+    # thousands do.
+    expect(frames < 1500 if used else frames >= 200, f"{frames} frames passed the daemon")
 
 
 def start_pair(wire, as_user=None, ops=2000, options=TRAFFIC):
