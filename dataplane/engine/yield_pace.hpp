@@ -29,7 +29,7 @@ class YieldPace {
   // Two switches of the core, and what a peer does in between.
   static constexpr Duration kPeerTakesMin = Duration::us(1);
   static constexpr Duration kPeerTakesMax = Duration::us(20);
-  // Longer: a slice of the scheduler's, which others use to its end.
+  // Who is away for longer was so for a slice of the scheduler's, which somebody used to its end.
   static constexpr Duration kCrowdTakesMax = Duration::ms(2);
 
   [[nodiscard]] uint32_t polls() const { return polls_; }

@@ -27,7 +27,7 @@ namespace mprdma::transport {
     return false;
   }
   bool ends = only;
-  if (only) {
+  if (only) {  // which of the checks below are left for a message of one packet
     if (length != packet.dma_len || length == 0 || length > longest_segment(attributes_)) {
       return false;
     }
