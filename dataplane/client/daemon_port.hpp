@@ -44,6 +44,7 @@ class DaemonPort final : public Port {
   [[nodiscard]] int notify_fd() const override { return epoll_fd_; }
   bool arm() override;
   void disarm() override;
+  [[nodiscard]] int waker_core() const override { return link_->direct().waker_core(); }
   int take_costly_waker() override { return link_->direct().take_costly_waker(); }
   void service(Time now) override;
   void close_after_fork() override;

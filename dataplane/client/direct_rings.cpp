@@ -161,6 +161,14 @@ int DirectRings::take_costly_waker() {
   return core;
 }
 
+int DirectRings::waker_core() const {
+  int core = -1;
+  for (const DirectRing* ring : up_) {
+    core = std::max(core, static_cast<const Ring*>(ring)->local->waker_core());
+  }
+  return core;
+}
+
 bool DirectRings::arm() {
   for (DirectRing* ring : up_) {
     if (static_cast<Ring*>(ring)->local->arm()) continue;

@@ -72,6 +72,7 @@ class DirectRings {
   bool arm();
   void disarm();
   int take_costly_waker();
+  [[nodiscard]] int waker_core() const;
   void service(Time now);
   void close_after_fork();
   // Of all that there are and were. Any thread.

@@ -38,15 +38,31 @@ void Progress::poll() {
   // Polls of two threads at once may count as one.
   const uint64_t polls = polls_.load(std::memory_order_relaxed);
   polls_.store(polls + 1, std::memory_order_relaxed);
-  if (run_if_free() || polls % YieldPace::kPollsMax != 0) return;
+  if (run_if_free(true) || polls % YieldPace::kPollsMax != 0) return;
   sched_yield();
 }
 
-// False: somebody else runs the worker.
-bool Progress::run_if_free() {
+// False: somebody else runs the worker. `rests`: the calling thread may give its core away
+// afterwards.
+bool Progress::run_if_free(bool rests) {
   if (commands_waiting_.load(std::memory_order_relaxed) > 0 || !lock_.try_lock()) return false;
+  Time poll = clock_now();
   DeferredWakes wakes;
-  const Time poll = clock_now();
+  const Rest after = run_poll(poll, rests, wakes);
+  if (after == Rest::kYield) yield_core(poll);
+  if (after == Rest::kNap) short_sleep();
+  if (after != Rest::kSleep) return true;
+  const bool called = poll_sleep_.wait(poll, PollSleep::kMax);
+  if (commands_waiting_.load(std::memory_order_relaxed) > 0 || !lock_.try_lock()) return false;
+  poll = clock_now();
+  const int core = end_poll_sleep(poll, called);
+  run_poll(poll, false, wakes);
+  if (core >= 0) move_to_core(core);
+  return true;
+}
+
+// With the lock held, and given up on return.
+Progress::Rest Progress::run_poll(Time poll, bool rests, DeferredWakes& wakes) {
   Time now = poll;
   begin_poll(poll, worker_.doorbells_pending());
   const uint64_t arrivals_before = worker_.data_arrivals();
@@ -54,7 +70,7 @@ bool Progress::run_if_free() {
   bool worked = run_burst(now);
   yield_pace_.on_poll(worker_.counters().frames_in != frames_before,
                       Time::from_ns(yield_ended_ns_.load(std::memory_order_relaxed)));
-  crowded_.store(yield_pace_.crowded(), std::memory_order_relaxed);
+  note_crowd();
   uint32_t empty = 1;
   if (!worked && empty_polls_ >= kPollsBeforeLooks && !worker_.wants_wire()) {
     const Port::Looks looks = worker_.port().await_rx(kLooks, lock_.wanted());
@@ -67,26 +83,70 @@ bool Progress::run_if_free() {
   end_poll(now, worker_.data_arrivals() != arrivals_before);
   if (worked) polls_in_vain_since_ = now;
   empty_polls_ = worked ? 0 : empty_polls_ + empty;
-  const bool yield = empty_polls_ >= yield_pace_.polls();
-  const bool in_vain = now - polls_in_vain_since_ >= kNapAfter;
-  if (yield) {
+  Rest after = Rest::kNone;
+  const uint32_t enough = may_sleep(now) ? YieldPace::kPollsBeforeSleep : yield_pace_.polls();
+  if (rests && empty_polls_ >= enough) {
     empty_polls_ = 0;
-    if (in_vain) {
-      leave_crowd();
-    } else {
-      yield_pace_.on_yield(clock_now());
-      yielding_poll_ns_.store(poll.ns(), std::memory_order_relaxed);
-    }
+    after = choose_rest(now);
+    if (after == Rest::kYield) yielding_poll_ns_.store(poll.ns(), std::memory_order_relaxed);
   }
   leave(now, wakes);
   if (worked) stamp(Stage::kPollLeft);
-  if (!yield) return true;
-  if (in_vain) {
-    short_sleep();
-  } else {
-    yield_core(poll);
+  return after;
+}
+
+Progress::Rest Progress::choose_rest(Time now) {
+  if (may_sleep(now) && poll_sleep_.begin()) {
+    if (prepare_poll_sleep(now)) return Rest::kSleep;
+    poll_sleep_.end();
+    return Rest::kNone;
   }
-  return true;
+  // One that will sleep again, once it has seen that yields still take slices, needs no nap.
+  const bool sleeps = yield_pace_.loses_slices() && can_sleep();
+  if (now - polls_in_vain_since_ >= kNapAfter && !sleeps) {
+    leave_crowd();
+    return Rest::kNap;
+  }
+  yield_pace_.on_yield(clock_now());
+  return Rest::kYield;
+}
+
+bool Progress::can_sleep() const {
+  return port_notifies_ && !app_is_idle() && !worker_.wants_wire();
+}
+
+// A frame, and whoever runs the worker meanwhile, end the sleep. Timers may be late by its length,
+// as they are by that of a yield: to program a virtual machine's clock for each sleep takes longer
+// than to sleep and to be woken (4 us, 1 us). Acknowledgements do not wait for it. False: something
+// is to be done already.
+bool Progress::prepare_poll_sleep(Time now) {
+  keep_acks(Duration::zero());
+  if (worker_.owes_acks()) run_burst(now);
+  if (worker_.has_pending() || needed_by(now) <= now) return false;
+  disarm();
+  watch_by(Watcher::kPoll);
+  armed_ = worker_.port().arm();
+  if (armed_) ++worker_.counters().poll_sleeps;
+  return armed_;
+}
+
+void Progress::watch_by(Watcher watcher) {
+  if (watcher == watcher_) return;
+  watcher_ = watcher;
+  if (events_) watch_port(watcher == Watcher::kHelper);
+}
+
+// The core on which the thread is to run from now on; -1: where it is. Who shares its core with its
+// peer is woken without an interrupt, and has the core as soon as the peer sleeps. The scheduler
+// brings readers of sockets together, too.
+int Progress::end_poll_sleep(Time now, bool called) {
+  Port& port = worker_.port();
+  if (!called && port.await_rx(1, lock_.wanted()).arrived) ++worker_.counters().poll_sleeps_late;
+  if (called && ++wakes_unread_ >= kWakesUnreadMax) {
+    wakes_unread_ = 0;
+    worker_.service(now, clock_.to_transport(now));
+  }
+  return port.waker_core();
 }
 
 // Without the lock; `poll` is in yielding_poll_ns_, unless another one's has come there since.
@@ -95,6 +155,18 @@ void Progress::yield_core(Time poll) {
   yield_ended_ns_.store(clock_now().ns(), std::memory_order_relaxed);
   int64_t mine = poll.ns();
   yielding_poll_ns_.compare_exchange_strong(mine, 0, std::memory_order_relaxed);
+}
+
+void Progress::note_crowd() {
+  const Crowd crowd = yield_pace_.loses_slices() ? Crowd::kLosesSlices
+                      : yield_pace_.crowded()    ? Crowd::kShortTurns
+                                                 : Crowd::kNone;
+  crowd_.store(crowd, std::memory_order_relaxed);
+}
+
+void Progress::leave_crowd() {
+  yield_pace_.on_end();
+  note_crowd();
 }
 
 void Progress::send(uint32_t doorbell) {
@@ -120,7 +192,7 @@ void Progress::send_later(uint32_t doorbell) {
   mprdma_abi_doorbell_page& page = worker_.doorbells();
   late_posts_.fetch_add(1, std::memory_order_relaxed);
   mprdma_abi_ring_doorbell(&page, doorbell);
-  run_if_free();
+  run_if_free(false);
   if (mprdma_abi_doorbell_waits(&page, doorbell) && mprdma_abi_engine_sleeps(&page)) kick();
 }
 
@@ -130,6 +202,8 @@ void Progress::begin_poll(Time now, bool posts) {
   note_poll(now, posts);
   keep_acks(kPollerKeepsAck);
   idle_cancelled_ = idle_requests_.load(std::memory_order_relaxed);
+  poll_sleep_.call();
+  if (watcher_ == Watcher::kPoll) disarm();
   if (++polls_since_finish_ > kArmedPolls && !waits_in_memory()) disarm();
 }
 
@@ -186,6 +260,7 @@ void Progress::lock_for_command() {
   commands_waiting_.fetch_add(1, std::memory_order_relaxed);
   for (uint32_t tries = 0; !lock_.lock_soon(); ++tries) back_off(tries);
   commands_waiting_.fetch_sub(1, std::memory_order_relaxed);
+  poll_sleep_.call();
 }
 
 bool Progress::lock_for_last_command() {
@@ -225,6 +300,10 @@ void Progress::disarm() {
 
 // Arms the port; frames that wait already are taken first, for a few bursts.
 void Progress::arm_or_run(Time now) {
+  if (watcher_ != Watcher::kHelper) {
+    disarm();
+    watch_by(Watcher::kHelper);
+  }
   for (int i = 0; i < kRechecksMax && !armed_; ++i) {
     if (!worker_.has_pending()) armed_ = worker_.port().arm();
     if (!armed_) run_burst(now);
@@ -248,7 +327,8 @@ bool Progress::helper_oversleeps(Time now) {
                                                  : beat() * 2;
   const bool soon = wakes_at <= now + late;
   if (soon) return false;
-  const bool port_tells = armed_ || worker_.port().notify_fd() < 0;
+  const bool tells_helper = armed_ && watcher_ == Watcher::kHelper;
+  const bool port_tells = tells_helper || worker_.port().notify_fd() < 0;
   if (port_tells && needed_by(now) + kBeat >= wakes_at) return false;
   helper_beats_ = false;
   helper_wakes_at_ = now;

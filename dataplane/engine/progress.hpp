@@ -13,6 +13,8 @@
 //    whether the last poll is recent. When it is not, the helper takes over: it runs the worker
 //    until nothing is left, arms the port, looks once more, and sleeps until the port, a kick, or
 //    the next deadline wakes it.
+//  - A poll in a crowd (yield_pace.hpp) sleeps on the port in place of the helper, whose watch of
+//    the port is muted until it arms the port itself.
 //  - The port is also armed at once when the application says that it may sleep (idle), when
 //    the last send is finished and no data came with that, as the application may now wait for a
 //    byte in memory, and when it posts, if it waited for memory after its last posts
@@ -32,6 +34,7 @@
 #include "base/units.hpp"
 #include "dataplane/engine/link_warning.hpp"
 #include "dataplane/engine/memory_reader.hpp"
+#include "dataplane/engine/poll_sleep.hpp"
 #include "dataplane/engine/trace_ring.hpp"
 #include "dataplane/engine/transport_clock.hpp"
 #include "dataplane/engine/yield_pace.hpp"
@@ -57,11 +60,17 @@ class Progress {
   static constexpr Duration kPolling = Duration::us(60);
   // One whose poll has given its core to a crowd (yield_pace.hpp) is expected to do so once it has
   // it back. The helper leaves it so long, and looks as seldom: the helpers of forty pollers, each
-  // of them every kBeat, would need a core. Timers are late by twice that at most.
+  // of them every kBeat, would need a core. Timers are late by twice that at most. So is one that
+  // loses slices, whatever it does.
   static constexpr Duration kCrowded = YieldPace::kCrowdTakesMax;
+  // One that sleeps in a poll wakes by itself, and may then wait for a core as long as others do.
+  static constexpr Duration kSleeping = Duration::ms(10);
   // An application whose polls found nothing for this time naps between polls
   // (sys/thread_class.hpp).
   static constexpr Duration kNapAfter = Duration::ms(10);
+  // Wake-ups that may wait in the socket of the port: far fewer than it holds, as one without room
+  // is lost.
+  static constexpr uint32_t kWakesUnreadMax = 64;
   // The helper keeps looking for this time after it last found work, then sleeps.
   static constexpr Duration kSpin = Duration::us(15);
 
@@ -126,12 +135,25 @@ class Progress {
   void begin_poll(Time now, bool posts);
   void end_poll(Time now, bool data_came);
   void send_later(uint32_t doorbell);
-  bool run_if_free();
+  bool run_if_free(bool rests);
+  // What a poll does after it has given the lock up.
+  enum class Rest : uint8_t { kNone, kYield, kNap, kSleep };
+  Rest run_poll(Time poll, bool rests, DeferredWakes& wakes);
+  [[nodiscard]] Rest choose_rest(Time now);
+  [[nodiscard]] bool can_sleep() const;
+  [[nodiscard]] bool may_sleep(Time now) const { return yield_pace_.sleeps(now) && can_sleep(); }
+  bool prepare_poll_sleep(Time now);
+  int end_poll_sleep(Time now, bool called);
+  void yield_core(Time poll);
   void leave(Time now, DeferredWakes& wakes);
   void give_up_lock(Time now, DeferredWakes& wakes);
   void note_poll(Time now, bool posts);
   void arm_or_run(Time now);
   void disarm();
+  // Who is woken by the port, once it is armed.
+  enum class Watcher : uint8_t { kHelper, kPoll };
+  void watch_by(Watcher watcher);
+  void watch_port(bool watch) const;
   bool helper_oversleeps(Time now);
   // No thread polled since the application said that it may sleep.
   [[nodiscard]] bool app_is_idle() const {
@@ -147,19 +169,21 @@ class Progress {
   }
   // A poll at `last` shows that the application polls.
   [[nodiscard]] bool is_recent_poll(Time now, Time last) const {
-    const bool waits = crowded_.load(std::memory_order_relaxed) &&
-                       yielding_poll_ns_.load(std::memory_order_relaxed) == last.ns();
+    if (poll_sleep_.asleep()) return now - last < kSleeping;
+    const Crowd crowd = crowd_.load(std::memory_order_relaxed);
+    const bool waits = crowd == Crowd::kLosesSlices ||
+                       (crowd == Crowd::kShortTurns &&
+                        yielding_poll_ns_.load(std::memory_order_relaxed) == last.ns());
     return now - last < (waits ? kCrowded : kPolling);
   }
   // After what time the helper looks again while the application polls.
   [[nodiscard]] Duration beat() const {
-    return port_notifies_ && crowded_.load(std::memory_order_relaxed) ? kCrowded : kBeat;
+    if (!port_notifies_) return kBeat;
+    const Crowd crowd = crowd_.load(std::memory_order_relaxed);
+    return crowd == Crowd::kNone ? kBeat : crowd == Crowd::kShortTurns ? kCrowded : kService;
   }
-  void leave_crowd() {
-    yield_pace_.on_end();
-    crowded_.store(false, std::memory_order_relaxed);
-  }
-  void yield_core(Time poll);
+  void leave_crowd();
+  void note_crowd();
 
   void keep_acks(Duration patience);
 
@@ -190,7 +214,9 @@ class Progress {
   std::atomic<uint32_t> late_posts_{0};       // posts that found the lock taken
   std::atomic<int64_t> yielding_poll_ns_{0};  // the poll that has given its core away; 0: none
   std::atomic<int64_t> yield_ended_ns_{0};
-  std::atomic<bool> crowded_{false};  // yield_pace_.crowded(), for who has no lock
+  // What yield_pace_ says, for who has no lock.
+  enum class Crowd : uint8_t { kNone, kShortTurns, kLosesSlices };
+  std::atomic<Crowd> crowd_{Crowd::kNone};
   alignas(64) std::atomic<uint32_t> commands_waiting_{0};
   std::atomic<uint32_t> idle_requests_{0};
   std::atomic<bool> stopping_{false};
@@ -198,6 +224,8 @@ class Progress {
 
   // Under the lock.
   alignas(64) bool armed_ = false;
+  Watcher watcher_ = Watcher::kHelper;
+  uint32_t wakes_unread_ = 0;    // since the last service
   uint32_t idle_cancelled_ = 0;  // idle requests cancelled by a later poll
   Time helper_wakes_at_;         // epoch: it is awake
   bool helper_beats_ = false;    // it looks every beat() instead, without the lock at times
@@ -217,7 +245,6 @@ class Progress {
   bool app_waits_in_memory_ = false;  // waits_in_memory() at the end of its last turn
   bool notified_ = false;
   bool kicked_ = false;
-  uint32_t wakes_unread_ = 0;         // since the last service
   uint32_t idle_seen_by_helper_ = 0;  // idle_requests_ at its last turn
   bool side_job_due_ = false;
   std::function<void()> side_job_;
@@ -229,6 +256,7 @@ class Progress {
   std::optional<EventLoop> events_;  // from start() to stop()
   std::optional<Alarm> alarm_;       // as long
   int kick_fd_ = -1;
+  PollSleep poll_sleep_;
 };
 
 }  // namespace mprdma::dataplane

@@ -22,10 +22,6 @@ namespace {
 // of the shortest time after which its peer asks for one (Params::probe_floor).
 constexpr Duration kHelperKeepsAck = Duration::us(200);
 
-// Wake-ups that may wait in the socket of the port: far fewer than it holds, as one without room is
-// lost.
-constexpr uint32_t kWakesUnreadMax = 64;
-
 constexpr uint64_t kTagPort = 1;
 constexpr uint64_t kTagKick = 2;
 constexpr uint64_t kTagSideJob = 3;
@@ -45,6 +41,8 @@ int Progress::start() {
   if (alarm_->fd() < 0 || !events_->watch(alarm_->fd(), kTagAlarm)) return errno;
   const int port_fd = worker_.port().notify_fd();
   port_notifies_ = port_fd >= 0;
+  // Without it polls yield.
+  if (port_notifies_) (void)poll_sleep_.open(port_fd);
   // Edge-triggered: a frame that an application's poll took in time wakes us once, not for ever.
   if (port_fd >= 0 && !events_->watch(port_fd, kTagPort, EventLoop::Trigger::kEdge)) return errno;
   sigset_t all;
@@ -80,6 +78,7 @@ void Progress::stop() {
     kick();
     thread_.join();
   }
+  poll_sleep_.close();
   events_.reset();
   alarm_.reset();
   if (kick_fd_ >= 0) close(kick_fd_);
@@ -88,6 +87,7 @@ void Progress::stop() {
 
 void Progress::abandon_in_child() {
   worker_.port().close_after_fork();
+  poll_sleep_.close();
   events_.reset();
   alarm_.reset();
   if (kick_fd_ >= 0) close(kick_fd_);
@@ -139,6 +139,7 @@ Duration Progress::helper_turn() {
   kicked_ = false;
   idle_seen_by_helper_ = idle_requests_.load(std::memory_order_relaxed);
   ++worker_.counters().helper_wakeups;
+  poll_sleep_.call();
   // What came is taken before anything else: somebody may be reading memory.
   const bool called = notified_ && armed_;
   if (called) {
@@ -227,8 +228,9 @@ bool Progress::take_over(Time* now, DeferredWakes& wakes) {
       *now = clock_now();
       helper_lock_again();
     }
-    // Whoever reads memory needs this core, perhaps, to see what has come.
-    if (*now - idle_since >= (waits_in_memory() ? Duration::zero() : kSpin)) break;
+    // Whoever reads memory needs this core, perhaps, to see what has come. So does a crowd.
+    const bool hurries = waits_in_memory() || yield_pace_.loses_slices();
+    if (*now - idle_since >= (hurries ? Duration::zero() : kSpin)) break;
   }
   poll_pause_ = worked_at_all ? kPollPauseMin : std::min(poll_pause_ * 2, kPollPauseMax);
   return true;
@@ -236,6 +238,10 @@ bool Progress::take_over(Time* now, DeferredWakes& wakes) {
 
 // Arms the port and looks once more. Zero: something came in between, do not sleep.
 Duration Progress::prepare_sleep(Time now) {
+  if (watcher_ != Watcher::kHelper) {
+    disarm();
+    watch_by(Watcher::kHelper);
+  }
   if (!armed_) armed_ = worker_.port().arm();
   if (!armed_) return Duration::zero();
   leave_crowd();
@@ -255,6 +261,16 @@ Duration Progress::prepare_sleep(Time now) {
 bool Progress::reader_beats(Time now) const {
   return waits_in_memory() && !app_is_idle() && armed_ && worker_.port().notify_fd() >= 0 &&
          now - last_poll_ < kService;
+}
+
+// Whether the port wakes the helper, once it is armed.
+void Progress::watch_port(bool watch) const {
+  const int fd = worker_.port().notify_fd();
+  if (watch) {
+    events_->unmute(fd, kTagPort, EventLoop::Trigger::kEdge);
+  } else {
+    events_->mute(fd, kTagPort);
+  }
 }
 
 bool Progress::service_if_due(Time now) {

@@ -33,6 +33,7 @@ class FaultPort final : public Port {
   [[nodiscard]] int notify_fd() const override { return inner_->notify_fd(); }
   bool arm() override;
   void disarm() override { inner_->disarm(); }
+  [[nodiscard]] int waker_core() const override { return inner_->waker_core(); }
   int take_costly_waker() override { return inner_->take_costly_waker(); }
   void service(Time now) override;
   void close_after_fork() override { inner_->close_after_fork(); }

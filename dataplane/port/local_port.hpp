@@ -156,6 +156,10 @@ class LocalPort final : public Port {
   [[nodiscard]] int notify_fd() const override { return control_.notify_fd(); }
   bool arm() override;
   void disarm() override;
+  [[nodiscard]] int waker_core() const override {
+    if (!arrived()) return -1;
+    return static_cast<int>(peer_.region->header().waker_core.load(std::memory_order_relaxed)) - 1;
+  }
   int take_costly_waker() override { return control_.take_costly_waker(); }
   void service(Time now) override;
   void close_after_fork() override { control_.close_after_fork(); }

@@ -150,6 +150,9 @@ struct RegionHeader {
   // the owner lends this peer nothing, or not yet. So it is in regions of versions before.
   std::atomic<uint64_t> mark_address;
   std::atomic<uint64_t> mark_value;
+  // 1 + the core on which the owner was when it last woke the peer; 0: it has not, or is of a
+  // version before.
+  alignas(kSharingBytes) std::atomic<uint32_t> waker_core;
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 static_assert(std::atomic<uint32_t>::is_always_lock_free);

@@ -1,4 +1,6 @@
 // Sending: reservations, descriptors, frames that come back.
+#include <sched.h>
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -204,6 +206,8 @@ void LocalPort::publish(bool returns) {
   if (wakeup == 0 || wakeup == last_wakeup_) return;
   if (!frames_wait && (wakeup & 1) == 0) return;
   last_wakeup_ = wakeup;
+  own_->header().waker_core.store(static_cast<uint32_t>(sched_getcpu() + 1),
+                                  std::memory_order_relaxed);
   control_.wake_peer();
   count(counters_.wakeups_sent);
 }

@@ -10,6 +10,14 @@
 
 namespace mprdma::dataplane {
 
+namespace {
+
+uint32_t events_of(EventLoop::Trigger trigger) {
+  return EPOLLIN | (trigger == EventLoop::Trigger::kEdge ? static_cast<uint32_t>(EPOLLET) : 0U);
+}
+
+}  // namespace
+
 EventLoop::EventLoop()
     : epoll_fd_(epoll_create1(EPOLL_CLOEXEC)), open_error_(epoll_fd_ < 0 ? errno : 0) {}
 
@@ -23,10 +31,22 @@ bool EventLoop::watch(int fd, uint64_t tag, Trigger trigger) const {
     errno = open_error_;
     return false;
   }
+  return change(EPOLL_CTL_ADD, fd, events_of(trigger), tag);
+}
+
+bool EventLoop::change(int operation, int fd, uint32_t events, uint64_t tag) const {
   epoll_event event{};
-  event.events = EPOLLIN | (trigger == Trigger::kEdge ? static_cast<unsigned>(EPOLLET) : 0U);
+  event.events = events;
   event.data.u64 = tag;
-  return epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) == 0;
+  return epoll_ctl(epoll_fd_, operation, fd, &event) == 0;
+}
+
+void EventLoop::mute(int fd, uint64_t tag) const {
+  change(EPOLL_CTL_MOD, fd, 0, tag);
+}
+
+void EventLoop::unmute(int fd, uint64_t tag, Trigger trigger) const {
+  change(EPOLL_CTL_MOD, fd, events_of(trigger), tag);
 }
 
 void EventLoop::forget(int fd) const {

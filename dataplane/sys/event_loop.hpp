@@ -30,6 +30,9 @@ class EventLoop {
   // Adds a descriptor, which stays the caller's. False, and errno: no.
   bool watch(int fd, uint64_t tag, Trigger trigger = Trigger::kLevel) const;
   void forget(int fd) const;
+  // Stops the events of a watched descriptor, and starts them again: with one, if it is readable.
+  void mute(int fd, uint64_t tag) const;
+  void unmute(int fd, uint64_t tag, Trigger trigger) const;
   // Blocks these signals for the calling thread; from here on they are events. Call once. False,
   // and errno: no.
   bool watch_signals(std::initializer_list<int> signals, uint64_t tag);
@@ -45,6 +48,8 @@ class EventLoop {
   [[nodiscard]] int fd() const { return epoll_fd_; }
 
  private:
+  bool change(int operation, int fd, uint32_t events, uint64_t tag) const;
+
   int epoll_fd_;
   int open_error_;  // errno value; 0: epoll_fd_ is good
   int signal_fd_ = -1;

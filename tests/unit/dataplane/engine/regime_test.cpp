@@ -2,56 +2,16 @@
 // Both ends run in one thread and have no helper, so that the counts are exact.
 #include <gtest/gtest.h>
 
-#include "dataplane/engine/progress.hpp"
 #include "dataplane/sys/clock.hpp"
-#include "tests/unit/dataplane/engine/engine_host.hpp"
+#include "tests/unit/dataplane/engine/program.hpp"
 #include "tests/unit/dataplane/port/port_test_support.hpp"
 
 namespace mprdma::dataplane {
 namespace {
 
-using testing::Host;
-using testing::HostCq;
-using testing::HostMr;
-using testing::HostQp;
+using testing::Program;
 
 constexpr int kMessages = 1000;
-
-// One process: its port is one end of a wire of shared memory.
-struct Program {
-  Program(std::unique_ptr<Port> port, int side, Duration rto_floor)
-      : host(std::move(port), side, clock_now(),
-             [=](WorkerConfig& config) { config.params.rto_floor = rto_floor; }),
-        progress(*host.worker),
-        cq(host.make_cq()),
-        qp(host.make_qp(*cq)),
-        mr(host.make_mr(4096)) {}
-  void connect(const Program& peer, int peer_side) {
-    host.now = clock_now();
-    host.connect(*qp, Host::ip(peer_side), peer.qp->qpn);
-  }
-  void post(const Program& peer, uint8_t opcode = MPRDMA_ABI_WRITE) {
-    auto& wqe = host.begin_send(*qp, opcode, 1, {{mr->addr(), 8, mr->key}});
-    wqe.remote_addr = peer.mr->addr();
-    wqe.rkey = peer.mr->key;
-    Host::end_send_silently(*qp);
-    progress.send(qp->doorbell);
-  }
-  int completions() {
-    mprdma_abi_cqe cqe{};
-    int found = 0;
-    for (; cq->poll(&cqe); ++found) EXPECT_EQ(cqe.status, MPRDMA_ABI_WC_SUCCESS);
-    return found;
-  }
-  // System calls that this side made to wake the other one.
-  [[nodiscard]] uint64_t wakes() { return host.worker->port().stats().wakeups_sent; }
-
-  Host host;
-  Progress progress;
-  std::unique_ptr<HostCq> cq;
-  std::unique_ptr<HostQp> qp;
-  std::unique_ptr<HostMr> mr;
-};
 
 class Regime : public ::testing::Test {
  protected:

@@ -52,6 +52,7 @@ TEST_F(YieldPaceTest, ACrowdTakesShortTurns) {
   for (int i = 0; i < 10; ++i) yield(Duration::us(300), i % 2 == 0);
   EXPECT_EQ(pace.polls(), YieldPace::kPollsMin);
   EXPECT_TRUE(pace.crowded());
+  EXPECT_FALSE(pace.loses_slices());
   yield(Duration::ms(3), true);
   EXPECT_FALSE(pace.crowded()) << "a slice";
   EXPECT_EQ(pace.polls(), YieldPace::kPollsMin * 2);
@@ -61,6 +62,38 @@ TEST_F(YieldPaceTest, ACrowdTakesShortTurns) {
   yield(Duration::us(300), true);
   pace.on_end();
   EXPECT_FALSE(pace.crowded());
+}
+
+// Not for one slice among many short yields.
+TEST_F(YieldPaceTest, YieldsThatTakeSlicesBecomeSleeps) {
+  yield(Duration::ms(8), false);
+  EXPECT_FALSE(pace.loses_slices());
+  for (int i = 0; i < 40; ++i) yield(Duration::us(3), true);
+  yield(Duration::ms(8), false);
+  EXPECT_FALSE(pace.loses_slices());
+  for (int i = 0; i < 10; ++i) yield(Duration::ms(8), false);
+  EXPECT_TRUE(pace.loses_slices());
+  EXPECT_TRUE(pace.sleeps(now));
+}
+
+// A yield tells whether they still do: soon at first, and ever more seldom.
+TEST_F(YieldPaceTest, ASleeperYieldsNowAndThen) {
+  const auto sleeps_for = [&] {
+    Duration found;
+    while (pace.sleeps(now + found)) found = found + YieldPace::kLookMin;
+    return found;
+  };
+  while (!pace.loses_slices()) yield(Duration::ms(8), false);
+  for (int i = 0; i < 10; ++i) yield(Duration::ms(8), false);
+  EXPECT_EQ(sleeps_for(), YieldPace::kLookMax);
+  yield(Duration::us(30), false);
+  EXPECT_EQ(sleeps_for(), YieldPace::kLookMin) << "one that did not";
+  yield(Duration::ms(8), false);
+  EXPECT_EQ(sleeps_for(), YieldPace::kLookMin * 2);
+  int looks = 0;
+  for (; pace.loses_slices(); ++looks) yield(Duration::us(30), false);
+  EXPECT_GT(looks, 30) << "where most sleep, most yields are short";
+  EXPECT_FALSE(pace.sleeps(now));
 }
 
 }  // namespace

@@ -1,0 +1,76 @@
+#include "dataplane/engine/poll_sleep.hpp"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <array>
+#include <span>
+
+#include "dataplane/sys/no_cancellation.hpp"
+
+namespace mprdma::dataplane {
+
+namespace {
+
+constexpr uint64_t kTagCalled = 1;
+constexpr uint64_t kTagAlarm = 2;
+
+}  // namespace
+
+// The edges are those of wake-ups: nobody here reads what the descriptors have.
+bool PollSleep::open(int port_fd) {
+  if (port_fd < 0) return false;
+  events_.emplace();
+  alarm_.emplace();
+  call_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  const bool good = call_fd_ >= 0 && alarm_->fd() >= 0 &&
+                    events_->watch(port_fd, kTagCalled, EventLoop::Trigger::kEdge) &&
+                    events_->watch(call_fd_, kTagCalled, EventLoop::Trigger::kEdge) &&
+                    events_->watch(alarm_->fd(), kTagAlarm);
+  if (!good) close();
+  return good;
+}
+
+void PollSleep::close() {
+  events_.reset();
+  alarm_.reset();
+  if (call_fd_ >= 0) ::close(call_fd_);
+  call_fd_ = -1;
+}
+
+bool PollSleep::begin() {
+  if (!events_ || taken_.exchange(true, std::memory_order_acquire)) return false;
+  asleep_.store(true, std::memory_order_relaxed);
+  return true;
+}
+
+void PollSleep::end() {
+  asleep_.store(false, std::memory_order_relaxed);
+  taken_.store(false, std::memory_order_release);
+}
+
+bool PollSleep::wait(Time now, Duration pause) {
+  const NoCancellation whole;
+  alarm_->ring_by(now, now + pause);
+  std::array<epoll_event, 4> room;
+  bool called = false;
+  for (const epoll_event& event : events_->wait(room)) {
+    if (event.data.u64 == kTagAlarm) {
+      alarm_->quit();
+    } else {
+      called = true;
+    }
+  }
+  end();
+  return called;
+}
+
+bool PollSleep::call() {
+  if (!asleep() || !asleep_.exchange(false, std::memory_order_relaxed)) return false;
+  const NoCancellation whole;
+  const uint64_t one = 1;
+  (void)!write(call_fd_, &one, sizeof one);
+  return true;
+}
+
+}  // namespace mprdma::dataplane

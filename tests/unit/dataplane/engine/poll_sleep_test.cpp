@@ -1,0 +1,81 @@
+#include "dataplane/engine/poll_sleep.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "dataplane/sys/clock.hpp"
+#include "tests/support/eventually.hpp"
+
+namespace mprdma::dataplane {
+namespace {
+
+// Longer than any test waits for.
+constexpr Duration kLong = Duration::s(3600);
+
+class PollSleepTest : public ::testing::Test {
+ protected:
+  PollSleepTest() { EXPECT_TRUE(sleep.open(port)); }
+  ~PollSleepTest() override { close(port); }
+  void frame() const {
+    const uint64_t one = 1;
+    EXPECT_EQ(write(port, &one, sizeof one), static_cast<ssize_t>(sizeof one));
+  }
+
+  const int port = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  PollSleep sleep;
+};
+
+// Nobody reads the descriptor: each frame that wakes is an edge of its own.
+TEST_F(PollSleepTest, EachFrameEndsOneSleep) {
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(sleep.begin());
+    std::thread wire([&] { frame(); });
+    sleep.wait(clock_now(), kLong);
+    wire.join();
+    EXPECT_FALSE(sleep.asleep());
+  }
+}
+
+TEST_F(PollSleepTest, ItEndsInTime) {
+  ASSERT_TRUE(sleep.begin());
+  const Time before = clock_now();
+  sleep.wait(before, Duration::ms(2));
+  EXPECT_GE(clock_now() - before, Duration::ms(2));
+  // The alarm of a longer sleep does not stand in the way of a shorter one.
+  for (const Duration pause : {kLong, Duration::ms(1)}) {
+    ASSERT_TRUE(sleep.begin());
+    if (pause == kLong) frame();
+    sleep.wait(clock_now(), pause);
+  }
+}
+
+TEST_F(PollSleepTest, ACallBeforeItSleepsIsNotLost) {
+  EXPECT_FALSE(sleep.call()) << "nobody sleeps";
+  ASSERT_TRUE(sleep.begin());
+  EXPECT_TRUE(sleep.call());
+  EXPECT_FALSE(sleep.call()) << "called already";
+  sleep.wait(clock_now(), kLong);
+}
+
+TEST_F(PollSleepTest, OneThreadSleepsAtATime) {
+  ASSERT_TRUE(sleep.begin());
+  EXPECT_FALSE(sleep.begin());
+  sleep.call();
+  EXPECT_FALSE(sleep.begin()) << "the first one has not woken yet";
+  sleep.end();
+  EXPECT_TRUE(sleep.begin());
+  sleep.end();
+}
+
+TEST(PollSleep, WithoutADescriptorThereIsNone) {
+  PollSleep sleep;
+  EXPECT_FALSE(sleep.begin()) << "not open";
+  EXPECT_FALSE(sleep.open(-1));
+  EXPECT_FALSE(sleep.begin());
+}
+
+}  // namespace
+}  // namespace mprdma::dataplane
