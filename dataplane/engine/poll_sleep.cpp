@@ -14,6 +14,7 @@ namespace {
 
 constexpr uint64_t kTagCalled = 1;
 constexpr uint64_t kTagAlarm = 2;
+constexpr uint64_t kTagPort = 3;
 
 }  // namespace
 
@@ -24,7 +25,7 @@ bool PollSleep::open(int port_fd) {
   alarm_.emplace();
   call_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   const bool good = call_fd_ >= 0 && alarm_->fd() >= 0 &&
-                    events_->watch(port_fd, kTagCalled, EventLoop::Trigger::kEdge) &&
+                    events_->watch(port_fd, kTagPort, EventLoop::Trigger::kEdge) &&
                     events_->watch(call_fd_, kTagCalled, EventLoop::Trigger::kEdge) &&
                     events_->watch(alarm_->fd(), kTagAlarm);
   if (!good) close();
@@ -49,28 +50,28 @@ void PollSleep::end() {
   taken_.store(false, std::memory_order_release);
 }
 
-bool PollSleep::wait(Time now, Duration pause) {
+PollSleep::End PollSleep::wait(Time now, Duration pause) {
   const NoCancellation whole;
   alarm_->ring_by(now, now + pause);
   std::array<epoll_event, 4> room;
-  bool called = false;
+  End ended = End::kTime;
   for (const epoll_event& event : events_->wait(room)) {
     if (event.data.u64 == kTagAlarm) {
       alarm_->quit();
-    } else {
-      called = true;
+    } else if (event.data.u64 == kTagPort) {
+      ended = End::kPort;
+    } else if (ended == End::kTime) {
+      ended = End::kCall;
     }
   }
   end();
-  return called;
+  return ended;
 }
 
-bool PollSleep::call() {
-  if (!asleep() || !asleep_.exchange(false, std::memory_order_relaxed)) return false;
+void PollSleep::call() const {
   const NoCancellation whole;
   const uint64_t one = 1;
   (void)!write(call_fd_, &one, sizeof one);
-  return true;
 }
 
 }  // namespace mprdma::dataplane

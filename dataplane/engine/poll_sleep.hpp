@@ -5,10 +5,11 @@
 // (Progress::watch_by). One thread sleeps at a time. Whoever runs the worker meanwhile calls it, as
 // what it waits for may have come another way.
 //
-// call() may be called by any thread.
+// begin() and claim() are called with the lock of Progress held, the others without.
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <optional>
 
 #include "base/units.hpp"
@@ -31,22 +32,27 @@ class PollSleep {
   bool open(int port_fd);
   void close();
 
-  // The calling thread is about to sleep, and misses no call() from here on. False: another one
-  // does, or open() has failed.
+  // The calling thread is about to sleep, and misses no call from here on. False: another one does,
+  // or open() has failed.
   bool begin();
   // It does not sleep after all.
   void end();
-  // Without a lock, after begin(), and in place of end(): sleeps until a frame comes to the armed
-  // port, a call(), or the end of `pause`: false.
-  bool wait(Time now, Duration pause);
-  // True: a thread was asleep, and none had called it.
-  bool call();
+  enum class End : uint8_t { kTime, kCall, kPort };
+  // After begin(), and in place of end(): sleeps until the armed port tells something, a call, or
+  // the end of `pause`.
+  End wait(Time now, Duration pause);
+  // To call the thread that sleeps, if one does: claim() is true for one caller, who then calls
+  // once it has given the lock up, as the thread that is woken may take its core at once.
+  [[nodiscard]] bool claim() {
+    return asleep() && asleep_.exchange(false, std::memory_order_relaxed);
+  }
+  void call() const;
   // A thread sleeps, or has been woken and waits for its core.
   [[nodiscard]] bool asleep() const { return asleep_.load(std::memory_order_relaxed); }
 
  private:
   std::atomic<bool> taken_{false};   // from begin() to the end of wait()
-  std::atomic<bool> asleep_{false};  // the same, but for call()
+  std::atomic<bool> asleep_{false};  // the same, until claim()
   std::optional<EventLoop> events_;
   std::optional<Alarm> alarm_;
   int call_fd_ = -1;

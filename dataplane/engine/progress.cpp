@@ -5,6 +5,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <utility>
+
 #include "abi/mprdma_ring.h"
 #include "dataplane/sys/no_cancellation.hpp"
 #include "dataplane/sys/stage.hpp"
@@ -52,10 +54,10 @@ bool Progress::run_if_free(bool rests) {
   if (after == Rest::kYield) yield_core(poll);
   if (after == Rest::kNap) short_sleep();
   if (after != Rest::kSleep) return true;
-  const bool called = poll_sleep_.wait(poll, PollSleep::kMax);
+  const PollSleep::End ended = poll_sleep_.wait(poll, PollSleep::kMax);
   if (commands_waiting_.load(std::memory_order_relaxed) > 0 || !lock_.try_lock()) return false;
   poll = clock_now();
-  const int core = end_poll_sleep(poll, called);
+  const int core = end_poll_sleep(poll, ended);
   run_poll(poll, false, wakes);
   if (core >= 0) move_to_core(core);
   return true;
@@ -80,11 +82,12 @@ Progress::Rest Progress::run_poll(Time poll, bool rests, DeferredWakes& wakes) {
       worked = run_burst(now);
     }
   }
-  end_poll(now, worker_.data_arrivals() != arrivals_before);
+  worked |= end_poll(now, worker_.data_arrivals() != arrivals_before);
   if (worked) polls_in_vain_since_ = now;
   empty_polls_ = worked ? 0 : empty_polls_ + empty;
   Rest after = Rest::kNone;
-  const uint32_t enough = may_sleep(now) ? YieldPace::kPollsBeforeSleep : yield_pace_.polls();
+  const bool soon = frames_end_sleeps_ && may_sleep(now);
+  const uint32_t enough = soon ? YieldPace::kPollsBeforeSleep : yield_pace_.polls();
   if (rests && empty_polls_ >= enough) {
     empty_polls_ = 0;
     after = choose_rest(now);
@@ -96,14 +99,18 @@ Progress::Rest Progress::run_poll(Time poll, bool rests, DeferredWakes& wakes) {
 }
 
 Progress::Rest Progress::choose_rest(Time now) {
-  if (may_sleep(now) && poll_sleep_.begin()) {
-    if (prepare_poll_sleep(now)) return Rest::kSleep;
-    poll_sleep_.end();
-    return Rest::kNone;
+  const bool sleeps = may_sleep(now);
+  if (sleeps) {
+    // Acknowledgements do not wait for the end of a sleep.
+    keep_acks(Duration::zero());
+    if (worker_.owes_acks() && run_burst(now)) return Rest::kNone;
+    if (worker_.has_pending() || needed_by(now) <= now) return Rest::kNone;
+    if (prepare_poll_sleep()) return Rest::kSleep;
+    if (frame_waits()) return Rest::kNone;
   }
-  // One that will sleep again, once it has seen that yields still take slices, needs no nap.
-  const bool sleeps = yield_pace_.loses_slices() && can_sleep();
-  if (now - polls_in_vain_since_ >= kNapAfter && !sleeps) {
+  // One that only looks whether yields still take slices will sleep again, and needs no nap.
+  const bool looks = !sleeps && yield_pace_.loses_slices() && can_sleep(now);
+  if (now - polls_in_vain_since_ >= kNapAfter && !looks) {
     leave_crowd();
     return Rest::kNap;
   }
@@ -111,42 +118,51 @@ Progress::Rest Progress::choose_rest(Time now) {
   return Rest::kYield;
 }
 
-bool Progress::can_sleep() const {
-  return port_notifies_ && !app_is_idle() && !worker_.wants_wire();
+bool Progress::can_sleep(Time now) const {
+  return port_notifies_ && now >= no_sleeps_until_ && !poll_sleep_.asleep() && !app_is_idle() &&
+         !worker_.wants_wire();
 }
 
-// A frame, and whoever runs the worker meanwhile, end the sleep. Timers may be late by its length,
-// as they are by that of a yield: to program a virtual machine's clock for each sleep takes longer
-// than to sleep and to be woken (4 us, 1 us). Acknowledgements do not wait for it. False: something
-// is to be done already.
-bool Progress::prepare_poll_sleep(Time now) {
-  keep_acks(Duration::zero());
-  if (worker_.owes_acks()) run_burst(now);
-  if (worker_.has_pending() || needed_by(now) <= now) return false;
+bool Progress::frame_waits() {
+  return worker_.port().await_rx(1, lock_.wanted()).arrived;
+}
+
+// What comes to the port, and whoever runs the worker meanwhile, end the sleep. Timers may be late
+// by its length, as they are by that of a yield: to program a virtual machine's clock for each
+// sleep takes longer than to sleep and to be woken (4 us, 1 us). False: the port cannot be armed.
+bool Progress::prepare_poll_sleep() {
   disarm();
   watch_by(Watcher::kPoll);
   armed_ = worker_.port().arm();
-  if (armed_) ++worker_.counters().poll_sleeps;
-  return armed_;
+  if (!armed_ || !poll_sleep_.begin()) return false;
+  ++worker_.counters().poll_sleeps;
+  return true;
+}
+
+// With the lock held. The core to which the thread is to move; -1: it stays.
+int Progress::end_poll_sleep(Time now, PollSleep::End ended) {
+  const bool frame = frame_waits();
+  frames_end_sleeps_ = ended != PollSleep::End::kTime;
+  late_sleeps_ = frame && ended == PollSleep::End::kTime ? late_sleeps_ + 1 : 0;
+  if (late_sleeps_ > 0) ++worker_.counters().poll_sleeps_late;
+  if (late_sleeps_ >= kLateSleepsMax) {
+    late_sleeps_ = 0;
+    no_sleeps_until_ = now + kNoSleeps;
+  }
+  // What is no frame is for the service, which also reads the wake-ups of frames.
+  if (ended == PollSleep::End::kPort && (!frame || ++wakes_unread_ >= kWakesUnreadMax)) {
+    const NoCancellation whole;
+    wakes_unread_ = 0;
+    worker_.service(now, clock_.to_transport(now));
+  }
+  const int waker = ended == PollSleep::End::kPort ? worker_.port().waker_core() : -1;
+  return core_follower_.moves(now, sched_getcpu(), waker) ? waker : -1;
 }
 
 void Progress::watch_by(Watcher watcher) {
   if (watcher == watcher_) return;
   watcher_ = watcher;
   if (events_) watch_port(watcher == Watcher::kHelper);
-}
-
-// The core on which the thread is to run from now on; -1: where it is. Who shares its core with its
-// peer is woken without an interrupt, and has the core as soon as the peer sleeps. The scheduler
-// brings readers of sockets together, too.
-int Progress::end_poll_sleep(Time now, bool called) {
-  Port& port = worker_.port();
-  if (!called && port.await_rx(1, lock_.wanted()).arrived) ++worker_.counters().poll_sleeps_late;
-  if (called && ++wakes_unread_ >= kWakesUnreadMax) {
-    wakes_unread_ = 0;
-    worker_.service(now, clock_.to_transport(now));
-  }
-  return port.waker_core();
 }
 
 // Without the lock; `poll` is in yielding_poll_ns_, unless another one's has come there since.
@@ -167,6 +183,11 @@ void Progress::note_crowd() {
 void Progress::leave_crowd() {
   yield_pace_.on_end();
   note_crowd();
+}
+
+// The helper runs the worker, and polls are rare. One of a crowd that loses slices may be late.
+void Progress::leave_crowd_unless_late(Time now) {
+  if (!yield_pace_.loses_slices() || now - last_poll_ >= kGone) leave_crowd();
 }
 
 void Progress::send(uint32_t doorbell) {
@@ -202,9 +223,12 @@ void Progress::begin_poll(Time now, bool posts) {
   note_poll(now, posts);
   keep_acks(kPollerKeepsAck);
   idle_cancelled_ = idle_requests_.load(std::memory_order_relaxed);
-  poll_sleep_.call();
-  if (watcher_ == Watcher::kPoll) disarm();
-  if (++polls_since_finish_ > kArmedPolls && !waits_in_memory()) disarm();
+  ++polls_since_finish_;
+  const bool for_sleeper = armed_ && watcher_ == Watcher::kPoll;
+  if (for_sleeper ? !poll_sleep_.asleep()
+                  : polls_since_finish_ > kArmedPolls && !waits_in_memory()) {
+    disarm();
+  }
 }
 
 // How long owed acknowledgements may wait; not at all while the transport's clock, by which they
@@ -216,15 +240,17 @@ void Progress::keep_acks(Duration patience) {
 // It has run the worker, and may read memory from now on, or poll again. Not yet, if data came with
 // the end of the last send: there is something to do first. If it reads memory afterwards, the
 // helper finds that out within two beats.
-void Progress::end_poll(Time now, bool data_came) {
+bool Progress::end_poll(Time now, bool data_came) {
   const bool finished = polls_since_finish_ == 0;
+  bool worked = false;
   // An armed port wakes nobody for what this burst left to be done.
   if (armed_ && (worker_.has_pending() || worker_.wants_wire())) disarm();
   if (waits_in_memory() || (polls_since_finish_ <= kArmedPolls && !data_came && !worker_.busy())) {
-    arm_or_run(now);
+    worked = arm_or_run(now);
   }
   // Whoever sees its last send finish in its own poll has seen it.
   if (finished) polls_since_finish_ = kArmedPolls;
+  return worked;
 }
 
 void Progress::note_poll(Time now, bool posts) {
@@ -260,7 +286,7 @@ void Progress::lock_for_command() {
   commands_waiting_.fetch_add(1, std::memory_order_relaxed);
   for (uint32_t tries = 0; !lock_.lock_soon(); ++tries) back_off(tries);
   commands_waiting_.fetch_sub(1, std::memory_order_relaxed);
-  poll_sleep_.call();
+  call_sleeper();
 }
 
 bool Progress::lock_for_last_command() {
@@ -275,7 +301,9 @@ bool Progress::lock_for_last_command() {
 bool Progress::run_sends(uint32_t doorbell, Time now) {
   const uint64_t completions_before = worker_.send_completions();
   const bool worked = worker_.run_sends(doorbell, clock_.to_transport(now));
-  if (worker_.send_completions() != completions_before && !worker_.busy()) polls_since_finish_ = 0;
+  const bool completed = worker_.send_completions() != completions_before;
+  if (completed) call_sleeper();
+  if (completed && !worker_.busy()) polls_since_finish_ = 0;
   return worked;
 }
 
@@ -283,6 +311,7 @@ bool Progress::run_burst(Time now) {
   sends_in_a_row_ = 0;
   const uint64_t completions_before = worker_.send_completions();
   const bool worked = worker_.run(clock_.to_transport(now));
+  if (worked) call_sleeper();
   if (worker_.send_completions() != completions_before && !worker_.busy()) polls_since_finish_ = 0;
   return worked;
 }
@@ -294,20 +323,24 @@ void Progress::disarm() {
     __atomic_store_n(&sleeping, 0, __ATOMIC_RELAXED);
   }
   if (!armed_) return;
+  if (watcher_ == Watcher::kPoll) call_sleeper();
   worker_.port().disarm();
   armed_ = false;
 }
 
 // Arms the port; frames that wait already are taken first, for a few bursts.
-void Progress::arm_or_run(Time now) {
+// True: some were.
+bool Progress::arm_or_run(Time now) {
+  bool worked = false;
   if (watcher_ != Watcher::kHelper) {
     disarm();
     watch_by(Watcher::kHelper);
   }
   for (int i = 0; i < kRechecksMax && !armed_; ++i) {
     if (!worker_.has_pending()) armed_ = worker_.port().arm();
-    if (!armed_) run_burst(now);
+    if (!armed_) worked |= run_burst(now);
   }
+  return worked;
 }
 
 Time Progress::needed_by(Time now) const {
@@ -338,9 +371,15 @@ bool Progress::helper_oversleeps(Time now) {
 // Nobody is woken before the lock is free: the thread that is woken may run at once, on this core.
 void Progress::give_up_lock(Time now, DeferredWakes& wakes) {
   const bool kicks = helper_oversleeps(now);
-  lock_.unlock();
+  unlock();
   wakes.send();
   if (kicks) kick();
+}
+
+void Progress::unlock() {
+  const bool calls = std::exchange(calls_sleeper_, false);
+  lock_.unlock();
+  if (calls) poll_sleep_.call();
 }
 
 void Progress::leave(Time now, DeferredWakes& wakes) {

@@ -32,6 +32,7 @@
 #include <thread>
 
 #include "base/units.hpp"
+#include "dataplane/engine/core_follower.hpp"
 #include "dataplane/engine/link_warning.hpp"
 #include "dataplane/engine/memory_reader.hpp"
 #include "dataplane/engine/poll_sleep.hpp"
@@ -59,15 +60,23 @@ class Progress {
   // An application that polled less than this ago is expected to poll again.
   static constexpr Duration kPolling = Duration::us(60);
   // One whose poll has given its core to a crowd (yield_pace.hpp) is expected to do so once it has
-  // it back. The helper leaves it so long, and looks as seldom: the helpers of forty pollers, each
-  // of them every kBeat, would need a core. Timers are late by twice that at most. So is one that
-  // loses slices, whatever it does.
+  // it back, and so is one that loses slices, whatever it does. The helper leaves it so long, and
+  // looks as seldom: the helpers of forty pollers, each of them every kBeat, would need a core.
+  // Timers are late by twice that at most.
   static constexpr Duration kCrowded = YieldPace::kCrowdTakesMax;
+  // The helper of one that loses slices looks as seldom as it could have had its core.
+  static constexpr Duration kSlice = Duration::ms(4);
   // One that sleeps in a poll wakes by itself, and may then wait for a core as long as others do.
   static constexpr Duration kSleeping = Duration::ms(10);
+  // Who has not polled for this time has left the crowd.
+  static constexpr Duration kGone = Duration::ms(100);
   // An application whose polls found nothing for this time naps between polls
   // (sys/thread_class.hpp).
   static constexpr Duration kNapAfter = Duration::ms(10);
+  // So many sleeps of polls in a row that end by themselves though frames have come: wake-ups do
+  // not come, and polls yield for a while.
+  static constexpr uint32_t kLateSleepsMax = 3;
+  static constexpr Duration kNoSleeps = Duration::s(1);
   // Wake-ups that may wait in the socket of the port: far fewer than it holds, as one without room
   // is lost.
   static constexpr uint32_t kWakesUnreadMax = 64;
@@ -133,22 +142,25 @@ class Progress {
   bool run_burst(Time now);
   bool run_sends(uint32_t doorbell, Time now);
   void begin_poll(Time now, bool posts);
-  void end_poll(Time now, bool data_came);
+  bool end_poll(Time now, bool data_came);
   void send_later(uint32_t doorbell);
   bool run_if_free(bool rests);
   // What a poll does after it has given the lock up.
   enum class Rest : uint8_t { kNone, kYield, kNap, kSleep };
   Rest run_poll(Time poll, bool rests, DeferredWakes& wakes);
   [[nodiscard]] Rest choose_rest(Time now);
-  [[nodiscard]] bool can_sleep() const;
-  [[nodiscard]] bool may_sleep(Time now) const { return yield_pace_.sleeps(now) && can_sleep(); }
-  bool prepare_poll_sleep(Time now);
-  int end_poll_sleep(Time now, bool called);
+  [[nodiscard]] bool can_sleep(Time now) const;
+  bool frame_waits();
+  [[nodiscard]] bool may_sleep(Time now) const { return yield_pace_.sleeps(now) && can_sleep(now); }
+  bool prepare_poll_sleep();
+  void call_sleeper() { calls_sleeper_ |= poll_sleep_.claim(); }
+  void unlock();
+  int end_poll_sleep(Time now, PollSleep::End ended);
   void yield_core(Time poll);
   void leave(Time now, DeferredWakes& wakes);
   void give_up_lock(Time now, DeferredWakes& wakes);
   void note_poll(Time now, bool posts);
-  void arm_or_run(Time now);
+  bool arm_or_run(Time now);
   void disarm();
   // Who is woken by the port, once it is armed.
   enum class Watcher : uint8_t { kHelper, kPoll };
@@ -180,9 +192,10 @@ class Progress {
   [[nodiscard]] Duration beat() const {
     if (!port_notifies_) return kBeat;
     const Crowd crowd = crowd_.load(std::memory_order_relaxed);
-    return crowd == Crowd::kNone ? kBeat : crowd == Crowd::kShortTurns ? kCrowded : kService;
+    return crowd == Crowd::kNone ? kBeat : crowd == Crowd::kShortTurns ? kCrowded : kSlice;
   }
   void leave_crowd();
+  void leave_crowd_unless_late(Time now);
   void note_crowd();
 
   void keep_acks(Duration patience);
@@ -225,7 +238,12 @@ class Progress {
   // Under the lock.
   alignas(64) bool armed_ = false;
   Watcher watcher_ = Watcher::kHelper;
-  uint32_t wakes_unread_ = 0;    // since the last service
+  uint32_t wakes_unread_ = 0;      // since the last service
+  bool calls_sleeper_ = false;     // once the lock is given up
+  bool frames_end_sleeps_ = true;  // one ended the last sleep of a poll
+  uint32_t late_sleeps_ = 0;       // in a row
+  Time no_sleeps_until_;
+  CoreFollower core_follower_;
   uint32_t idle_cancelled_ = 0;  // idle requests cancelled by a later poll
   Time helper_wakes_at_;         // epoch: it is awake
   bool helper_beats_ = false;    // it looks every beat() instead, without the lock at times

@@ -139,7 +139,6 @@ Duration Progress::helper_turn() {
   kicked_ = false;
   idle_seen_by_helper_ = idle_requests_.load(std::memory_order_relaxed);
   ++worker_.counters().helper_wakeups;
-  poll_sleep_.call();
   // What came is taken before anything else: somebody may be reading memory.
   const bool called = notified_ && armed_;
   if (called) {
@@ -170,7 +169,7 @@ Duration Progress::helper_turn() {
   }
   app_waits_in_memory_ = waits_in_memory();
   helper_wakes_at_ = now + pause;
-  lock_.unlock();
+  unlock();
   return pause;
 }
 
@@ -193,7 +192,8 @@ Duration Progress::give_up_for_a_beat(Time now, DeferredWakes& wakes) {
 // Runs the worker until it finds nothing for a while. False: the application polls again.
 bool Progress::take_over(Time* now, DeferredWakes& wakes) {
   disarm();
-  leave_crowd();
+  const bool crowd = port_notifies_ && yield_pace_.loses_slices();
+  leave_crowd_unless_late(*now);
   keep_acks(app_is_idle() ? Duration::zero() : kHelperKeepsAck);
   const Time poll_before = last_poll_;
   Time idle_since = *now;
@@ -202,7 +202,7 @@ bool Progress::take_over(Time* now, DeferredWakes& wakes) {
     const bool worked = run_burst(*now);
     worked_at_all |= worked;
     ++worker_.counters().bursts_helper;
-    lock_.unlock();
+    unlock();
     wakes.send();
     *now = clock_now();
     thread_class_->ran_until(*now);
@@ -215,21 +215,21 @@ bool Progress::take_over(Time* now, DeferredWakes& wakes) {
     }
     if (stopping_.load(std::memory_order_relaxed)) return false;
     if (commands_waiting_.load(std::memory_order_relaxed) > 0) {
-      lock_.unlock();
+      unlock();
       for (uint32_t tries = 0; commands_waiting_.load(std::memory_order_relaxed) > 0; ++tries) {
         thread_class_->back_off(tries);
       }
       helper_lock_again();
     }
     if (service_if_due(*now) && has_side_job_.load(std::memory_order_relaxed)) {
-      lock_.unlock();
+      unlock();
       wakes.send();
       run_side_job();
       *now = clock_now();
       helper_lock_again();
     }
     // Whoever reads memory needs this core, perhaps, to see what has come. So does a crowd.
-    const bool hurries = waits_in_memory() || yield_pace_.loses_slices();
+    const bool hurries = waits_in_memory() || (crowd && !worked);
     if (*now - idle_since >= (hurries ? Duration::zero() : kSpin)) break;
   }
   poll_pause_ = worked_at_all ? kPollPauseMin : std::min(poll_pause_ * 2, kPollPauseMax);
@@ -244,7 +244,7 @@ Duration Progress::prepare_sleep(Time now) {
   }
   if (!armed_) armed_ = worker_.port().arm();
   if (!armed_) return Duration::zero();
-  leave_crowd();
+  leave_crowd_unless_late(now);
   __atomic_store_n(&worker_.doorbells().sleeping, 1, __ATOMIC_SEQ_CST);
   if (worker_.has_pending()) {
     disarm();
@@ -277,6 +277,8 @@ bool Progress::service_if_due(Time now) {
   if (!notified_ && now - last_service_ < kService) return false;
   last_service_ = now;
   wakes_unread_ = 0;
+  // The service reads what would have woken it.
+  call_sleeper();
   worker_.service(now, clock_.to_transport(now));
   if (trace_ != nullptr) trace_->flush();
   if (worker_.daemon_is_away()) {

@@ -58,11 +58,16 @@ class YieldPace {
   [[nodiscard]] bool sleeps(Time now) const { return loses_slices() && now < look_at_; }
   // The thread yields.
   void on_yield(Time now) { yielded_at_ = now; }
-  // Nobody polls any more, or polls have been in vain for long.
-  void on_end() { crowded_ = false; }
+  // Nobody polls any more, or polls have been in vain for long. Who lost slices does so again after
+  // the next yield that takes one.
+  void on_end() {
+    crowded_ = false;
+    yields_take_ = std::min(yields_take_, kYieldsTakeMax);
+  }
   // A poll begins; `back`: when the last yield ended; `answer`: frames were there.
   void on_poll(bool answer, Time back) {
-    if (yielded_at_.is_never()) return;
+    // Another thread's last yield ended before this one began.
+    if (yielded_at_.is_never() || back < yielded_at_) return;
     const Duration away = back - std::exchange(yielded_at_, Time::never());
     const bool peer = answer && away >= kPeerTakesMin && away <= kPeerTakesMax;
     crowded_ = away > kPeerTakesMax && away <= kCrowdTakesMax;

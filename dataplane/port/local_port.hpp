@@ -157,8 +157,9 @@ class LocalPort final : public Port {
   bool arm() override;
   void disarm() override;
   [[nodiscard]] int waker_core() const override {
-    if (!arrived()) return -1;
-    return static_cast<int>(peer_.region->header().waker_core.load(std::memory_order_relaxed)) - 1;
+    if (!control_.trusts_peer() || !arrived()) return -1;
+    const uint32_t core = peer_.region->header().waker_core.load(std::memory_order_relaxed);
+    return static_cast<int>(core - 1);
   }
   int take_costly_waker() override { return control_.take_costly_waker(); }
   void service(Time now) override;

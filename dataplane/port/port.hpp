@@ -171,8 +171,8 @@ class Port {
   // A thread that sleeps there is woken at little cost.
   virtual int take_costly_waker() { return -1; }
 
-  // The core on which a peer whose frames wait last woke this end; -1: nobody knows. The peer may
-  // have written anything.
+  // The core on which a peer whose frames wait last woke this end; -1: nobody knows, or the peer is
+  // not trusted. It may be any number.
   [[nodiscard]] virtual int waker_core() const { return -1; }
 
   // Slow path, at least every 10 ms and when notify_fd is readable: accepts or dials a peer,

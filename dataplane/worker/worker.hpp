@@ -174,7 +174,8 @@ class Worker {
   [[nodiscard]] bool link_up() const { return link_up_; }
 
  private:
-  // A timer that waited for a turn so long was missed: longer than an engine leaves it on purpose.
+  // A timer that waited for a turn so long was missed: longer than an engine leaves it on purpose,
+  // but where others want its core (Progress::kSlice).
   static constexpr Duration kMissedTurn = Duration::ms(2);
   static constexpr unsigned kQuantum = 8;            // packets of a queue pair's turn
   static constexpr unsigned kTxPerBurst = 64;        // packets of a burst

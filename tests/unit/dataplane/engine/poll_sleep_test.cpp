@@ -33,7 +33,7 @@ TEST_F(PollSleepTest, EachFrameEndsOneSleep) {
   for (int i = 0; i < 3; ++i) {
     ASSERT_TRUE(sleep.begin());
     std::thread wire([&] { frame(); });
-    sleep.wait(clock_now(), kLong);
+    EXPECT_EQ(sleep.wait(clock_now(), kLong), PollSleep::End::kPort);
     wire.join();
     EXPECT_FALSE(sleep.asleep());
   }
@@ -42,7 +42,7 @@ TEST_F(PollSleepTest, EachFrameEndsOneSleep) {
 TEST_F(PollSleepTest, ItEndsInTime) {
   ASSERT_TRUE(sleep.begin());
   const Time before = clock_now();
-  sleep.wait(before, Duration::ms(2));
+  EXPECT_EQ(sleep.wait(before, Duration::ms(2)), PollSleep::End::kTime);
   EXPECT_GE(clock_now() - before, Duration::ms(2));
   // The alarm of a longer sleep does not stand in the way of a shorter one.
   for (const Duration pause : {kLong, Duration::ms(1)}) {
@@ -53,17 +53,18 @@ TEST_F(PollSleepTest, ItEndsInTime) {
 }
 
 TEST_F(PollSleepTest, ACallBeforeItSleepsIsNotLost) {
-  EXPECT_FALSE(sleep.call()) << "nobody sleeps";
+  EXPECT_FALSE(sleep.claim()) << "nobody sleeps";
   ASSERT_TRUE(sleep.begin());
-  EXPECT_TRUE(sleep.call());
-  EXPECT_FALSE(sleep.call()) << "called already";
-  sleep.wait(clock_now(), kLong);
+  EXPECT_TRUE(sleep.claim());
+  EXPECT_FALSE(sleep.claim()) << "somebody calls already";
+  sleep.call();
+  EXPECT_EQ(sleep.wait(clock_now(), kLong), PollSleep::End::kCall);
 }
 
 TEST_F(PollSleepTest, OneThreadSleepsAtATime) {
   ASSERT_TRUE(sleep.begin());
   EXPECT_FALSE(sleep.begin());
-  sleep.call();
+  EXPECT_TRUE(sleep.claim());
   EXPECT_FALSE(sleep.begin()) << "the first one has not woken yet";
   sleep.end();
   EXPECT_TRUE(sleep.begin());

@@ -64,6 +64,20 @@ TEST_F(YieldPaceTest, ACrowdTakesShortTurns) {
   EXPECT_FALSE(pace.crowded());
 }
 
+// Two threads poll: the last yield that ended is an earlier one, of whoever.
+TEST_F(YieldPaceTest, AnEarlierYieldSaysNothing) {
+  while (!pace.loses_slices()) yield(Duration::ms(8), false);
+  pace.on_yield(now);
+  pace.on_poll(false, Time());
+  EXPECT_TRUE(pace.loses_slices());
+  pace.on_poll(false, now + Duration::ms(8));
+  EXPECT_TRUE(pace.sleeps(now + Duration::ms(8))) << "that one has ended";
+  pace.on_end();
+  EXPECT_FALSE(pace.loses_slices());
+  yield(Duration::ms(8), false);
+  EXPECT_TRUE(pace.loses_slices()) << "so soon again";
+}
+
 // Not for one slice among many short yields.
 TEST_F(YieldPaceTest, YieldsThatTakeSlicesBecomeSleeps) {
   yield(Duration::ms(8), false);
