@@ -6,6 +6,7 @@
 #include <array>
 #include <span>
 
+#include "dataplane/sys/clock.hpp"
 #include "dataplane/sys/no_cancellation.hpp"
 
 namespace mprdma::dataplane {
@@ -39,32 +40,31 @@ void PollSleep::close() {
   call_fd_ = -1;
 }
 
-bool PollSleep::begin() {
-  if (!events_ || taken_.exchange(true, std::memory_order_acquire)) return false;
+void PollSleep::begin() {
+  taken_.store(true, std::memory_order_relaxed);
   asleep_.store(true, std::memory_order_relaxed);
-  return true;
-}
-
-void PollSleep::end() {
-  asleep_.store(false, std::memory_order_relaxed);
-  taken_.store(false, std::memory_order_release);
 }
 
 PollSleep::End PollSleep::wait(Time now, Duration pause) {
   const NoCancellation whole;
   alarm_->ring_by(now, now + pause);
   std::array<epoll_event, 4> room;
+  bool rang = false;
   End ended = End::kTime;
   for (const epoll_event& event : events_->wait(room)) {
     if (event.data.u64 == kTagAlarm) {
       alarm_->quit();
+      rang = true;
     } else if (event.data.u64 == kTagPort) {
       ended = End::kPort;
     } else if (ended == End::kTime) {
       ended = End::kCall;
     }
   }
-  end();
+  // The alarm may ring for an earlier sleep (sys/alarm.hpp).
+  if (ended == End::kTime && (!rang || clock_now() < now + pause)) ended = End::kCall;
+  asleep_.store(false, std::memory_order_relaxed);
+  taken_.store(false, std::memory_order_release);
   return ended;
 }
 

@@ -32,14 +32,13 @@ class PollSleep {
   bool open(int port_fd);
   void close();
 
-  // The calling thread is about to sleep, and misses no call from here on. False: another one does,
-  // or open() has failed.
-  bool begin();
-  // It does not sleep after all.
-  void end();
+  // A thread may begin to sleep: none does, and open() has not failed.
+  [[nodiscard]] bool free() const { return events_ && !taken_.load(std::memory_order_acquire); }
+  // Requires free(). The calling thread is about to sleep, and misses no call from here on.
+  void begin();
+  // kCall also for a signal, or an early end.
   enum class End : uint8_t { kTime, kCall, kPort };
-  // After begin(), and in place of end(): sleeps until the armed port tells something, a call, or
-  // the end of `pause`.
+  // After begin(): sleeps until the armed port tells something, a call, or the end of `pause`.
   End wait(Time now, Duration pause);
   // To call the thread that sleeps, if one does: claim() is true for one caller, who then calls
   // once it has given the lock up, as the thread that is woken may take its core at once.

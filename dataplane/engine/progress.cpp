@@ -57,9 +57,10 @@ bool Progress::run_if_free(bool rests) {
   const PollSleep::End ended = poll_sleep_.wait(poll, PollSleep::kMax);
   if (commands_waiting_.load(std::memory_order_relaxed) > 0 || !lock_.try_lock()) return false;
   poll = clock_now();
-  const int core = end_poll_sleep(poll, ended);
-  run_poll(poll, false, wakes);
-  if (core >= 0) move_to_core(core);
+  const int waker = ended == PollSleep::End::kPort ? worker_.port().waker_core() : -1;
+  const bool moves = core_follower_.moves(poll, sched_getcpu(), waker);
+  end_poll_sleep(poll, ended, wakes);
+  if (moves) move_to_core(waker);
   return true;
 }
 
@@ -104,14 +105,16 @@ Progress::Rest Progress::choose_rest(Time now) {
     // Acknowledgements do not wait for the end of a sleep.
     keep_acks(Duration::zero());
     if (worker_.owes_acks() && run_burst(now)) return Rest::kNone;
-    if (worker_.has_pending() || needed_by(now) <= now) return Rest::kNone;
-    if (prepare_poll_sleep()) return Rest::kSleep;
-    if (frame_waits()) return Rest::kNone;
+    if (worker_.has_pending()) return Rest::kNone;
+    // What is due and cannot leave may need a thread that wants this core.
+    if (needed_by(now) > now && prepare_poll_sleep()) return Rest::kSleep;
+    // A port that cannot be armed may have taken a frame in.
+    if (!armed_ && run_burst(clock_now())) return Rest::kNone;
   }
   // One that only looks whether yields still take slices will sleep again, and needs no nap.
   const bool looks = !sleeps && yield_pace_.loses_slices() && can_sleep(now);
   if (now - polls_in_vain_since_ >= kNapAfter && !looks) {
-    leave_crowd();
+    if (!poll_sleep_.asleep()) leave_crowd();
     return Rest::kNap;
   }
   yield_pace_.on_yield(clock_now());
@@ -119,12 +122,7 @@ Progress::Rest Progress::choose_rest(Time now) {
 }
 
 bool Progress::can_sleep(Time now) const {
-  return port_notifies_ && now >= no_sleeps_until_ && !poll_sleep_.asleep() && !app_is_idle() &&
-         !worker_.wants_wire();
-}
-
-bool Progress::frame_waits() {
-  return worker_.port().await_rx(1, lock_.wanted()).arrived;
+  return poll_sleep_.free() && now >= no_sleeps_until_ && !app_is_idle() && !worker_.wants_wire();
 }
 
 // What comes to the port, and whoever runs the worker meanwhile, end the sleep. Timers may be late
@@ -134,14 +132,25 @@ bool Progress::prepare_poll_sleep() {
   disarm();
   watch_by(Watcher::kPoll);
   armed_ = worker_.port().arm();
-  if (!armed_ || !poll_sleep_.begin()) return false;
+  if (!armed_) return false;
+  poll_sleep_.begin();
   ++worker_.counters().poll_sleeps;
   return true;
 }
 
-// With the lock held. The core to which the thread is to move; -1: it stays.
-int Progress::end_poll_sleep(Time now, PollSleep::End ended) {
-  const bool frame = frame_waits();
+// With the lock held, and given up on return.
+void Progress::end_poll_sleep(Time now, PollSleep::End ended, DeferredWakes& wakes) {
+  begin_poll(now, worker_.doorbells_pending());
+  const uint64_t arrivals_before = worker_.data_arrivals();
+  const uint64_t frames_before = worker_.counters().frames_in;
+  if (run_burst(now)) polls_in_vain_since_ = now;
+  note_poll_sleep(now, ended, worker_.counters().frames_in != frames_before);
+  end_poll(now, worker_.data_arrivals() != arrivals_before);
+  leave(now, wakes);
+}
+
+// `frame`: some were there when it ended.
+void Progress::note_poll_sleep(Time now, PollSleep::End ended, bool frame) {
   frames_end_sleeps_ = ended != PollSleep::End::kTime;
   late_sleeps_ = frame && ended == PollSleep::End::kTime ? late_sleeps_ + 1 : 0;
   if (late_sleeps_ > 0) ++worker_.counters().poll_sleeps_late;
@@ -149,14 +158,28 @@ int Progress::end_poll_sleep(Time now, PollSleep::End ended) {
     late_sleeps_ = 0;
     no_sleeps_until_ = now + kNoSleeps;
   }
-  // What is no frame is for the service, which also reads the wake-ups of frames.
-  if (ended == PollSleep::End::kPort && (!frame || ++wakes_unread_ >= kWakesUnreadMax)) {
-    const NoCancellation whole;
-    wakes_unread_ = 0;
-    worker_.service(now, clock_.to_transport(now));
+  if (ended != PollSleep::End::kPort) return;
+  ++wakes_unread_;
+  // What is no frame is for the service, also if it came with one.
+  if (!frame || wakes_unread_ >= kWakesUnreadMax || now - polls_served_ >= kPollsServe) {
+    read_wakes(now);
   }
-  const int waker = ended == PollSleep::End::kPort ? worker_.port().waker_core() : -1;
-  return core_follower_.moves(now, sched_getcpu(), waker) ? waker : -1;
+}
+
+// The service reads the wake-ups of frames, too.
+void Progress::read_wakes(Time now) {
+  const NoCancellation whole;
+  wakes_unread_ = 0;
+  polls_served_ = now;
+  worker_.service(now, clock_.to_transport(now));
+}
+
+// The helper is woken by the port again. Not by what polls have slept for.
+void Progress::watch_again() {
+  if (watcher_ == Watcher::kHelper) return;
+  disarm();
+  if (wakes_unread_ > 0) read_wakes(clock_now());
+  watch_by(Watcher::kHelper);
 }
 
 void Progress::watch_by(Watcher watcher) {
@@ -178,6 +201,7 @@ void Progress::note_crowd() {
                       : yield_pace_.crowded()    ? Crowd::kShortTurns
                                                  : Crowd::kNone;
   crowd_.store(crowd, std::memory_order_relaxed);
+  if (crowd != Crowd::kLosesSlices && !armed_) watch_again();
 }
 
 void Progress::leave_crowd() {
@@ -332,10 +356,7 @@ void Progress::disarm() {
 // True: some were.
 bool Progress::arm_or_run(Time now) {
   bool worked = false;
-  if (watcher_ != Watcher::kHelper) {
-    disarm();
-    watch_by(Watcher::kHelper);
-  }
+  watch_again();
   for (int i = 0; i < kRechecksMax && !armed_; ++i) {
     if (!worker_.has_pending()) armed_ = worker_.port().arm();
     if (!armed_) worked |= run_burst(now);
@@ -356,6 +377,7 @@ bool Progress::helper_oversleeps(Time now) {
   // An acknowledgement that is owed should not wait until the peer misses it.
   const Duration late = app_is_idle() && !armed_ ? Duration::zero()
                         : reader_beats(now)      ? kReaderBeat
+                        : app_is_idle()          ? kBeat
                         : worker_.owes_acks()    ? beat()
                                                  : beat() * 2;
   const bool soon = wakes_at <= now + late;

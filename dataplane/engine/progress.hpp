@@ -64,7 +64,8 @@ class Progress {
   // looks as seldom: the helpers of forty pollers, each of them every kBeat, would need a core.
   // Timers are late by twice that at most.
   static constexpr Duration kCrowded = YieldPace::kCrowdTakesMax;
-  // The helper of one that loses slices looks as seldom as it could have had its core.
+  // The helper of one that loses slices looks as seldom as it could have had its core, and its
+  // timers may be late by twice this.
   static constexpr Duration kSlice = Duration::ms(4);
   // One that sleeps in a poll wakes by itself, and may then wait for a core as long as others do.
   static constexpr Duration kSleeping = Duration::ms(10);
@@ -77,6 +78,8 @@ class Progress {
   // not come, and polls yield for a while.
   static constexpr uint32_t kLateSleepsMax = 3;
   static constexpr Duration kNoSleeps = Duration::s(1);
+  // A poll that frames wake calls the service so often, for what may have come beside them.
+  static constexpr Duration kPollsServe = Duration::ms(1);
   // Wake-ups that may wait in the socket of the port: far fewer than it holds, as one without room
   // is lost.
   static constexpr uint32_t kWakesUnreadMax = 64;
@@ -150,12 +153,13 @@ class Progress {
   Rest run_poll(Time poll, bool rests, DeferredWakes& wakes);
   [[nodiscard]] Rest choose_rest(Time now);
   [[nodiscard]] bool can_sleep(Time now) const;
-  bool frame_waits();
   [[nodiscard]] bool may_sleep(Time now) const { return yield_pace_.sleeps(now) && can_sleep(now); }
   bool prepare_poll_sleep();
   void call_sleeper() { calls_sleeper_ |= poll_sleep_.claim(); }
   void unlock();
-  int end_poll_sleep(Time now, PollSleep::End ended);
+  void end_poll_sleep(Time now, PollSleep::End ended, DeferredWakes& wakes);
+  void note_poll_sleep(Time now, PollSleep::End ended, bool frame);
+  void read_wakes(Time now);
   void yield_core(Time poll);
   void leave(Time now, DeferredWakes& wakes);
   void give_up_lock(Time now, DeferredWakes& wakes);
@@ -164,6 +168,7 @@ class Progress {
   void disarm();
   // Who is woken by the port, once it is armed.
   enum class Watcher : uint8_t { kHelper, kPoll };
+  void watch_again();
   void watch_by(Watcher watcher);
   void watch_port(bool watch) const;
   bool helper_oversleeps(Time now);
@@ -243,6 +248,7 @@ class Progress {
   bool frames_end_sleeps_ = true;  // one ended the last sleep of a poll
   uint32_t late_sleeps_ = 0;       // in a row
   Time no_sleeps_until_;
+  Time polls_served_;
   CoreFollower core_follower_;
   uint32_t idle_cancelled_ = 0;  // idle requests cancelled by a later poll
   Time helper_wakes_at_;         // epoch: it is awake

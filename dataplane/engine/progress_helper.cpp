@@ -238,10 +238,7 @@ bool Progress::take_over(Time* now, DeferredWakes& wakes) {
 
 // Arms the port and looks once more. Zero: something came in between, do not sleep.
 Duration Progress::prepare_sleep(Time now) {
-  if (watcher_ != Watcher::kHelper) {
-    disarm();
-    watch_by(Watcher::kHelper);
-  }
+  watch_again();
   if (!armed_) armed_ = worker_.port().arm();
   if (!armed_) return Duration::zero();
   leave_crowd_unless_late(now);

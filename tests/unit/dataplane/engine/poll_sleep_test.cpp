@@ -31,7 +31,7 @@ class PollSleepTest : public ::testing::Test {
 // Nobody reads the descriptor: each frame that wakes is an edge of its own.
 TEST_F(PollSleepTest, EachFrameEndsOneSleep) {
   for (int i = 0; i < 3; ++i) {
-    ASSERT_TRUE(sleep.begin());
+    sleep.begin();
     std::thread wire([&] { frame(); });
     EXPECT_EQ(sleep.wait(clock_now(), kLong), PollSleep::End::kPort);
     wire.join();
@@ -40,13 +40,13 @@ TEST_F(PollSleepTest, EachFrameEndsOneSleep) {
 }
 
 TEST_F(PollSleepTest, ItEndsInTime) {
-  ASSERT_TRUE(sleep.begin());
+  sleep.begin();
   const Time before = clock_now();
   EXPECT_EQ(sleep.wait(before, Duration::ms(2)), PollSleep::End::kTime);
   EXPECT_GE(clock_now() - before, Duration::ms(2));
   // The alarm of a longer sleep does not stand in the way of a shorter one.
   for (const Duration pause : {kLong, Duration::ms(1)}) {
-    ASSERT_TRUE(sleep.begin());
+    sleep.begin();
     if (pause == kLong) frame();
     sleep.wait(clock_now(), pause);
   }
@@ -54,7 +54,7 @@ TEST_F(PollSleepTest, ItEndsInTime) {
 
 TEST_F(PollSleepTest, ACallBeforeItSleepsIsNotLost) {
   EXPECT_FALSE(sleep.claim()) << "nobody sleeps";
-  ASSERT_TRUE(sleep.begin());
+  sleep.begin();
   EXPECT_TRUE(sleep.claim());
   EXPECT_FALSE(sleep.claim()) << "somebody calls already";
   sleep.call();
@@ -62,20 +62,22 @@ TEST_F(PollSleepTest, ACallBeforeItSleepsIsNotLost) {
 }
 
 TEST_F(PollSleepTest, OneThreadSleepsAtATime) {
-  ASSERT_TRUE(sleep.begin());
-  EXPECT_FALSE(sleep.begin());
+  EXPECT_TRUE(sleep.free());
+  sleep.begin();
+  EXPECT_FALSE(sleep.free());
   EXPECT_TRUE(sleep.claim());
-  EXPECT_FALSE(sleep.begin()) << "the first one has not woken yet";
-  sleep.end();
-  EXPECT_TRUE(sleep.begin());
-  sleep.end();
+  EXPECT_FALSE(sleep.asleep());
+  EXPECT_FALSE(sleep.free()) << "it has not woken yet";
+  sleep.call();
+  EXPECT_EQ(sleep.wait(clock_now(), kLong), PollSleep::End::kCall);
+  EXPECT_TRUE(sleep.free());
 }
 
 TEST(PollSleep, WithoutADescriptorThereIsNone) {
   PollSleep sleep;
-  EXPECT_FALSE(sleep.begin()) << "not open";
+  EXPECT_FALSE(sleep.free()) << "not open";
   EXPECT_FALSE(sleep.open(-1));
-  EXPECT_FALSE(sleep.begin());
+  EXPECT_FALSE(sleep.free());
 }
 
 }  // namespace
