@@ -161,6 +161,7 @@ int DirectRings::take_costly_waker() {
   return core;
 }
 
+// Of several peers any one.
 int DirectRings::waker_core() const {
   int core = -1;
   for (const DirectRing* ring : up_) {

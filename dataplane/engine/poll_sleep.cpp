@@ -6,6 +6,7 @@
 #include <array>
 #include <span>
 
+#include "base/check.hpp"
 #include "dataplane/sys/clock.hpp"
 #include "dataplane/sys/no_cancellation.hpp"
 
@@ -41,6 +42,7 @@ void PollSleep::close() {
 }
 
 void PollSleep::begin() {
+  DCHECK(free());
   taken_.store(true, std::memory_order_relaxed);
   asleep_.store(true, std::memory_order_relaxed);
 }

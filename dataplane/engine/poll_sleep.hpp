@@ -1,11 +1,12 @@
-// The sleep of a thread that polls in a crowd (yield_pace.hpp): until a frame comes, as a reader of
-// a socket sleeps.
+// The sleep of a thread that polls where yields take slices of the scheduler's (yield_pace.hpp):
+// until a frame comes, as a reader of a socket sleeps.
 //
 // The port wakes whoever sleeps on its descriptor; while a poll does, the engine's helper does not
 // (Progress::watch_by). One thread sleeps at a time. Whoever runs the worker meanwhile calls it, as
 // what it waits for may have come another way.
 //
-// begin() and claim() are called with the lock of Progress held, the others without.
+// free(), begin() and claim() are called with the lock of Progress held, wait() and call() without,
+// asleep() by any thread, open() and close() while no thread polls.
 #pragma once
 
 #include <atomic>

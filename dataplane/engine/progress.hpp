@@ -13,8 +13,9 @@
 //    whether the last poll is recent. When it is not, the helper takes over: it runs the worker
 //    until nothing is left, arms the port, looks once more, and sleeps until the port, a kick, or
 //    the next deadline wakes it.
-//  - A poll in a crowd (yield_pace.hpp) sleeps on the port in place of the helper, whose watch of
-//    the port is muted until it arms the port itself.
+//  - A poll sleeps on the port where yields take slices of the scheduler's (yield_pace.hpp). The
+//    helper's watch of the port is muted then, until the port is armed for the helper, or yields
+//    are short again.
 //  - The port is also armed at once when the application says that it may sleep (idle), when
 //    the last send is finished and no data came with that, as the application may now wait for a
 //    byte in memory, and when it posts, if it waited for memory after its last posts

@@ -84,13 +84,7 @@ class Crowd : public ::testing::Test {
  protected:
   Crowd() : a(std::move(ports.a), 0, Duration::s(1)), b(std::move(ports.b), 1, Duration::s(1)) {}
   void SetUp() override {
-    ASSERT_TRUE(testing::until([&] {
-      a.host.worker->service(clock_now());
-      b.host.worker->service(clock_now());
-      return a.host.worker->link_up() && b.host.worker->link_up();
-    }));
-    a.connect(b, 1);
-    b.connect(a, 0);
+    ASSERT_TRUE(testing::connect(a, b));
     ASSERT_EQ(a.progress.start(), 0);
     ASSERT_EQ(b.progress.start(), 0);
     if (!yields_take_slices()) GTEST_SKIP() << "yields take no slices here";
@@ -114,8 +108,7 @@ class Crowd : public ::testing::Test {
       return a.completions() > 0;
     });
   }
-  // Most messages find it asleep, or would if others had not kept its core's neighbour from
-  // running.
+  // Most messages find it asleep, if yields take slices all the time.
   bool sleeps_mostly() {
     return eventually([&] {
              const uint64_t before = sleeps();
@@ -139,7 +132,7 @@ TEST_F(Crowd, APollSleepsUntilAFrameComes) {
   EXPECT_TRUE(sleeps_mostly());
 }
 
-// The port then wakes the helper again.
+// Its polls were expected to come late, but not for ever.
 TEST_F(Crowd, AnApplicationThatStopsPollingIsServedByTheHelper) {
   neighbours.add_poller(b.progress);
   ASSERT_TRUE(sleeps_mostly());

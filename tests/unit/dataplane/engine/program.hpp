@@ -9,6 +9,7 @@
 #include "dataplane/engine/progress.hpp"
 #include "dataplane/sys/clock.hpp"
 #include "tests/unit/dataplane/engine/engine_host.hpp"
+#include "tests/unit/dataplane/port/port_test_support.hpp"
 
 namespace mprdma::dataplane::testing {
 
@@ -46,5 +47,18 @@ struct Program {
   std::unique_ptr<HostQp> qp;
   std::unique_ptr<HostMr> mr;
 };
+
+// Connects the two, of sides 0 and 1, once the wire between them is up. False: it does not come up.
+inline bool connect(Program& a, Program& b) {
+  const bool up = until([&] {
+    a.host.worker->service(clock_now());
+    b.host.worker->service(clock_now());
+    return a.host.worker->link_up() && b.host.worker->link_up();
+  });
+  if (!up) return false;
+  a.connect(b, 1);
+  b.connect(a, 0);
+  return true;
+}
 
 }  // namespace mprdma::dataplane::testing

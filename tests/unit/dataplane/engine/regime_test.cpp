@@ -18,13 +18,7 @@ class Regime : public ::testing::Test {
   explicit Regime(Duration rto_floor = Duration::s(1))
       : a(std::move(ports.a), 0, rto_floor), b(std::move(ports.b), 1, rto_floor) {}
   void SetUp() override {
-    ASSERT_TRUE(testing::until([&] {
-      a.host.worker->service(clock_now());
-      b.host.worker->service(clock_now());
-      return a.host.worker->link_up() && b.host.worker->link_up();
-    }));
-    a.connect(b, 1);
-    b.connect(a, 0);
+    ASSERT_TRUE(testing::connect(a, b));
     // The two agree on a mode, and resolve their addresses.
     ping_pong(10);
   }

@@ -11,6 +11,8 @@
 #include <fstream>
 #include <string>
 
+#include "tests/support/eventually.hpp"
+
 namespace mprdma::dataplane {
 namespace {
 
@@ -126,8 +128,9 @@ int64_t sleeps_of(uint32_t tries) {
 
 TEST(BackOff, YieldsAtFirstAndSleepsLater) {
   EXPECT_EQ(sleeps_of(0), 0);
-  // A short_sleep may be over before the thread sleeps, if another thread had its core that long.
-  EXPECT_GT(sleeps_of(1000), 0);
+  // A short_sleep may be over before the thread sleeps, if another thread, or the host of a virtual
+  // machine, had its core that long: ten of ten were in one of a thousand runs.
+  EXPECT_TRUE(eventually([] { return sleeps_of(1000) > 0; }));
 }
 
 TEST(MoveToCore, GoesWhereItMayRunAndLeavesTheAffinityAsItWas) {
