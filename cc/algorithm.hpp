@@ -58,6 +58,7 @@ struct Setup {
   Duration target_delay = {};  // of queues; zero: as long as the base RTT
   Duration rtt_low = {};       // TIMELY: below it the rate grows
   Duration rtt_high = {};      // TIMELY: above it the rate falls
+  bool spaces = false;         // spacing() may be more than zero
 };
 
 inline constexpr Fixed16 kNoWindow = Fixed16::max();
@@ -91,6 +92,18 @@ concept Follows = requires(A a, uint32_t packets) {
   a.follow(packets, packets);
 };
 template <class A>
+concept Spaces = requires(const A& c) {
+  { c.deficit() } -> std::same_as<Fixed16>;
+  { c.spacing() } -> std::same_as<Fixed16>;
+};
+template <class A>
+concept NamesSpacing = requires {
+  &A::deficit;
+}
+|| requires {
+  &A::spacing;
+};
+template <class A>
 concept NamesGiveBack = requires {
   &A::give_back;
 }
@@ -104,7 +117,8 @@ inline constexpr bool kHearsAsNamed = (HearsSlowPaths<A> || !requires { &A::on_s
                                       (UndoesLosses<A> || !requires { &A::on_loss_undone; }) &&
                                       (Recovers<A> || !requires { &A::recover; }) &&
                                       (Follows<A> || !requires { &A::follow; }) &&
-                                      (GivesBack<A> || !NamesGiveBack<A>);
+                                      (GivesBack<A> || !NamesGiveBack<A>)&&(
+                                          Spaces<A> || !NamesSpacing<A>);
 
 // An algorithm is a pure class in a file of its own: no clock, no packets, no allocation, integers
 // and fixed point only. A stream (window.hpp) or a connection (rate.hpp) owns an object of it, and
@@ -137,6 +151,9 @@ inline constexpr bool kHearsAsNamed = (HearsSlowPaths<A> || !requires { &A::on_s
 //   give_back()           the application has packets again after on_unused_ack()
 //   recover()             the application has packets again, and congestion was long ago
 //   owed()                most that give_back() would add, packets
+//   spacing()             while not zero, the next packet waits for so many round trips after the
+//                         acknowledgement of the only one
+//   deficit()             zero: spacing() is, too, and stays so until the next mark
 //   follow(initial, max)  one and two bandwidth-delay products of the network as it proves to be,
 //                         packets, in place of those of Setup
 template <class A>

@@ -20,7 +20,16 @@
 //   restart                 w  = initial
 //   the same, congestion was long ago         w  = max(w, initial)  [deviation]
 //
-// The owed window does not survive congestion: a decrease that would pass below 1 reduces it.
+// The owed window does not survive congestion: a decrease that would pass below 1 reduces it. What
+// marks ask for beyond that is the deficit d [deviation], because a packet of each sender is too
+// much where hundreds share a queue. It says how many round trips lie between two packets:
+//
+//   an ACK with ECE, at w = 1   d += 1/8
+//   an ACK without ECE, d > 0   d -= max(1/8, d/16), in place of growth
+//   spacing, round trips        max(0, d - 2): what comes and goes spaces nothing
+//
+// A sum up and a share down, so that who sends least comes back fastest: with a spacing that doubles
+// with each mark and halves without one, or with larger steps, shares of 1024 senders differ more.
 #pragma once
 
 #include <algorithm>
@@ -41,19 +50,26 @@ class MpWindow : public AlgorithmDefaults {
   explicit MpWindow(const Setup& setup)
       : initial_(Fixed16::from_int(setup.initial_packets)),
         max_(Fixed16::from_int(setup.max_packets)),
-        window_(initial_) {}
+        window_(initial_),
+        spaces_(setup.spaces) {}
 
   // Begins a connection, or restarts it.
   void reset() {
     window_ = initial_;
     owed_ = Fixed16();
+    deficit_ = Fixed16();
     guessed_ = true;
   }
   void on_ack(const AckSample& ack) {
     if (ack.ece) {
       ramp_to_ = Fixed16();
       if (guessed_) judge_guess(ack.in_use);
+      if (spaces_ && window_ == kOne && owed_ == Fixed16()) {
+        deficit_ = std::min(deficit_ + kDeficitStep, kDeficitMax);
+      }
       shrink(kHalf);
+    } else if (deficit_ != Fixed16()) {
+      deficit_ -= std::max(kDeficitStep, deficit_ / 16);
     } else if (ack.may_grow()) {
       const Fixed16 step = window_ < ramp_to_ ? kOne : window_.reciprocal();
       window_ = std::min(window_ + step, max_);
@@ -75,6 +91,7 @@ class MpWindow : public AlgorithmDefaults {
     owed_ = Fixed16();
   }
   void recover() {
+    deficit_ = Fixed16();
     if (window_ >= initial_) return;
     window_ = initial_;
     guessed_ = true;
@@ -95,16 +112,22 @@ class MpWindow : public AlgorithmDefaults {
   void load(Fixed16 window, Fixed16 owed) {
     window_ = window;
     owed_ = owed;
+    deficit_ = Fixed16();
     guessed_ = false;
   }
 
   [[nodiscard]] Fixed16 window() const { return window_; }
   [[nodiscard]] Fixed16 owed() const { return owed_; }
+  [[nodiscard]] Fixed16 deficit() const { return deficit_; }
+  [[nodiscard]] Fixed16 spacing() const { return deficit_ - kDeficitFree; }
 
  private:
   static constexpr Fixed16 kOne = Fixed16::from_int(1);
   static constexpr Fixed16 kHalf = kLossCost;
   static constexpr Fixed16 kQuarter = Fixed16::from_raw(Fixed16::kOneRaw / 4);
+  static constexpr Fixed16 kDeficitStep = Fixed16::from_raw(Fixed16::kOneRaw / 8);
+  static constexpr Fixed16 kDeficitFree = Fixed16::from_int(2);
+  static constexpr Fixed16 kDeficitMax = Fixed16::from_int(256);
 
   // The network says that what is in use is too much; what is not was never tried. Half as much
   // again stays, for messages that differ: without it, 64 loops of 16 KB that pause for 400 us take
@@ -133,6 +156,8 @@ class MpWindow : public AlgorithmDefaults {
   Fixed16 ramp_to_ = kOne;
   bool guessed_ = true;  // no mark has come since the window was set to the initial one
   Fixed16 owed_;         // taken by on_unused_ack() and not given back
+  Fixed16 deficit_;      // only at a window of one packet
+  bool spaces_;
 };
 
 }  // namespace mprdma::cc

@@ -106,6 +106,29 @@ class Window {
         control_);
   }
 
+  [[nodiscard]] Fixed16 spacing() const {
+    return std::visit(
+        [](const auto& control) {
+          if constexpr (Spaces<std::decay_t<decltype(control)>>) {
+            return control.spacing();
+          } else {
+            return Fixed16();
+          }
+        },
+        control_);
+  }
+  [[nodiscard]] bool has_deficit() const {
+    return std::visit(
+        [](const auto& control) {
+          if constexpr (Spaces<std::decay_t<decltype(control)>>) {
+            return control.deficit() != Fixed16();
+          } else {
+            return false;
+          }
+        },
+        control_);
+  }
+
  private:
   template <class Event>
   void dispatch(Event event) {

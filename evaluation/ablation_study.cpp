@@ -26,7 +26,7 @@ struct Deviation {
 };
 
 // Every deviation that has a switch (docs/algorithms.md).
-constexpr std::array<Deviation, 19> kDeviations = {{
+constexpr std::array<Deviation, 20> kDeviations = {{
     {"all", "all\non", "all on", [](Params*) {}},
     {"growth", "growth\nlimit", "growth limit", [](Params* p) { p->limit_growth = false; }},
     {"cap", "win.\ncap", "window cap", [](Params* p) { p->window_max = transport::kSendSpanMin; }},
@@ -38,6 +38,7 @@ constexpr std::array<Deviation, 19> kDeviations = {{
     {"late", "loss\nby time", "loss by time", [](Params* p) { p->loss_by_time = false; }},
     {"probe", "tail\nprobe", "tail probe", [](Params* p) { p->tail_probe = false; }},
     {"give-back", "give-\nback", "give-back", [](Params* p) { p->window_give_back = false; }},
+    {"spacing", "spac-\ning", "spacing", [](Params* p) { p->window_spacing = false; }},
     {"sync-wait", "sync\nwait", "wait is backlog",
      [](Params* p) { p->sync_wait_is_backlog = false; }},
     {"restart", "re-\nstart", "restart rule",

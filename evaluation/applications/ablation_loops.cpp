@@ -2,6 +2,7 @@
 #include "evaluation/ablation_study.hpp"
 #include "evaluation/applications/ablation_networks.hpp"
 #include "evaluation/applications/bad_paths.hpp"
+#include "evaluation/applications/crowd.hpp"
 #include "evaluation/applications/longest.hpp"
 #include "evaluation/list.hpp"
 
@@ -78,6 +79,14 @@ void add_incasts(std::vector<AblationCase>* out) {
                   {"give-back", "growth", "late"},
                   crowded,
                   {"growth", "late"}});
+  out->push_back({"crowd",
+                  "256 loops of 16 KB to one host, buffer of 150 KB: 1 / 99th percentile",
+                  load("incast.toml", crowd_of(256, {"topology.queue_bytes=150_000"})),
+                  per_p99,
+                  "",
+                  {"spacing"},
+                  "",
+                  {"spacing"}});
   out->push_back({"think-100",
                   "the same, 100 us between messages: 1 / 99th percentile",
                   load("incast.toml", {"flow[0].think_us=100"}),

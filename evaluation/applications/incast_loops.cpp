@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "evaluation/applications/crowd.hpp"
 #include "evaluation/applications/longest.hpp"
 #include "evaluation/batch.hpp"
 #include "evaluation/list.hpp"
@@ -14,6 +15,8 @@ namespace {
 using switchsim::Result;
 using switchsim::Scenario;
 
+// Many more senders than the queue of RED holds packets.
+constexpr uint32_t kCrowd = 256;
 constexpr std::array<uint32_t, 3> kThinkUs = {100, 200, 400};
 // A pause, in us, with which the loops offer more than the link carries: 64 messages take 231 us.
 constexpr uint32_t kOverloads = 100;
@@ -22,6 +25,19 @@ const char* const kReceiver = "h1.ba";  // the switch's port to it
 double queue_kb(const Result& result) {
   const switchsim::PortResult* port = result.port_named(kReceiver);
   return port == nullptr ? 0 : port->queue_mean_bytes / 1000;
+}
+
+void add_crowd(const Batch& batch, size_t group, FigureResult* out) {
+  const std::string what = fmt::format("{} hosts, 16 KB: ", kCrowd);
+  const Summary queue = batch.over(group, queue_kb);
+  const Summary goodput = batch.over(group, goodput_gbps);
+  const Summary jain = batch.over(group, [](const Result& r) { return r.jain; });
+  out->claim("incast.crowd.queue", what + "mean queue", "<= 100", queue.mean, queue.deviation,
+             "KB");
+  out->claim("incast.crowd.goodput", what + "goodput", ">= 35", goodput.mean, goodput.deviation,
+             "Gb/s");
+  out->report("incast.crowd.jain", what + "Jain's index over 10 ms", "", jain.mean, jain.deviation,
+              "", "");
 }
 
 // The loops that pause between messages: groups 3 and on of the batch.
@@ -76,6 +92,7 @@ FigureResult incast_loops(const Figure& figure, const RunOptions& options) {
     link.ab.loss_ppm = link.ba.loss_ppm = 1'000'000;
   }
   batch.add(dead, seeds);
+  batch.add(load(figure.scenario, crowd_of(kCrowd)), seeds);
   batch.run();
 
   const Summary queue = batch.over(0, queue_kb);
@@ -94,6 +111,7 @@ FigureResult incast_loops(const Figure& figure, const RunOptions& options) {
   const Summary beside_dead = batch.over(6, goodput_gbps);
   out.claim("incast.dead-spine", "16 KB, one spine of four dead: goodput", ">= 34",
             beside_dead.mean, beside_dead.deviation, "Gb/s");
+  add_crowd(batch, 7, &out);
   batch.claim_sound("incast", &out);
   out.own_targets();
   const Scenario& first = batch.scenario(0);

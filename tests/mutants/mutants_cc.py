@@ -192,8 +192,8 @@ MUTANTS = [
     ),
     _swift(
         "grows-for-an-application-that-rests",
-        "if (ack.may_grow()) set",
-        "set",
+        "} else if (ack.may_grow()) {",
+        "} else {",
         "after a pause the whole maximum leaves at once",
     ),
     _mp(
@@ -207,6 +207,48 @@ MUTANTS = [
         "    guessed_ = false;\n    if (window_ > initial_",
         "    if (window_ > initial_",
         "each mark takes the window to what the application used",
+    ),
+    _mp(
+        "deficit-of-a-window-that-pays",
+        "      if (spaces_ && window_ == kOne && owed_ == Fixed16()) {\n",
+        "      if (spaces_) {\n",
+        "a window of ten packets waits after each",
+    ),
+    _mp(
+        "deficit-is-never-paid-back",
+        "      deficit_ -= std::max(kDeficitStep, deficit_ / 16);\n",
+        "",
+        "one crowd, and a connection is slow for ever",
+    ),
+    _mp(
+        "deficit-paid-by-who-was-the-limit-alone",
+        "    } else if (deficit_ != Fixed16()) {\n",
+        "    } else if (deficit_ != Fixed16() && ack.may_grow()) {\n",
+        "loops of single packets stay slow after one crowd",
+    ),
+    _mp(
+        "first-mark-spaces",
+        "return deficit_ - kDeficitFree;",
+        "return deficit_;",
+        "small messages beside bulk wait for a round trip after each mark",
+    ),
+    _mp(
+        "deficit-outlives-congestion",
+        "    deficit_ = Fixed16();\n    if (window_ >= initial_) return;\n",
+        "    if (window_ >= initial_) return;\n",
+        "after an hour of silence a connection remembers a crowd",
+    ),
+    _swift(
+        "window-of-one-packet-at-least",
+        "    below_ = kOne - std::max(exact, least_);\n",
+        "",
+        "a thousand senders fill a port's buffer",
+    ),
+    _swift(
+        "grows-below-one-packet-only-if-limited",
+        "    if (exact() < kOne) {\n",
+        "    if (exact() < kOne && ack.may_grow()) {\n",
+        "loops of single packets stay slow after one crowd",
     ),
     _dcqcn(
         "recovery-goes-on-after-a-notification",

@@ -86,6 +86,7 @@ void draw_paths(Prng prng, transport::Params& p) {
   p.own_ack_credit = credits.chance(3, 4);
   p.path_window_reduction = prng.chance(3, 4);
   p.window_give_back = prng.chance(3, 4);
+  p.window_spacing = prng.split("spacing").chance(3, 4);
   p.restart = pick<RestartRule>(prng, {RestartRule::kNever, RestartRule::kIdle,
                                        RestartRule::kUncongested, RestartRule::kUncongested});
   if (p.path_policy == PathPolicy::kSingle) {
@@ -469,14 +470,14 @@ std::string to_string(const Scenario& s) {
           "  control {} paths {} probing {} or {} us own {} grow {} loss {} rto {} adapt {} late "
           "{} probe {} "
           "map {} reduce "
-          "{} back {} "
+          "{} back {} space {} "
           "restart {} sync wait {}\n",
           static_cast<int>(p.window_control), static_cast<int>(p.path_policy),
           p.path_probe_per_mille, p.path_probe_interval.count_ns() / 1000, p.own_ack_credit,
           p.limit_growth, p.loss_shrinks_window, p.timeout_shrinks_window, p.adapt_timeout,
           p.loss_by_time, p.tail_probe, p.recovery == transport::Recovery::kMp,
-          p.path_window_reduction, p.window_give_back, static_cast<int>(p.restart),
-          p.sync_wait_is_backlog);
+          p.path_window_reduction, p.window_give_back, p.window_spacing,
+          static_cast<int>(p.restart), p.sync_wait_is_backlog);
       text += fmt::format(
           "  placement {} relaxed target {} sink {} synchronise {} ppm, policy {} alpha {}/2, "
           "window "

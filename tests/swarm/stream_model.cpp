@@ -204,7 +204,8 @@ bool StreamModel::on_ack_delivered(const wire::Packet& ack, Time now, uint64_t m
   const auto named = static_cast<uint64_t>(sack);
   if (ack.mp_ack.nack == wire::NackCode::kNone) sacked_[named] = true;
   refused_[named] = ack.mp_ack.nack == wire::NackCode::kSyncTooEarly ||
-                    ack.mp_ack.nack == wire::NackCode::kWindowOverflow;
+                    ack.mp_ack.nack == wire::NackCode::kWindowOverflow ||
+                    ack.mp_ack.nack == wire::NackCode::kRnr;
   const bool head = aack == static_cast<int64_t>(acked_) && named == acked_;
   if (ack.mp_ack.nack == wire::NackCode::kRnr && head && rnr_for_ != acked_) {
     rnr_for_ = acked_;

@@ -116,6 +116,7 @@ class World {
   void check_all_is_returned(const Node& node) const;
   void check_counters(const Node& node) const;
   void check_copies_of_paper(const Node& node) const;
+  void check_timeouts(const Node& node) const;
   [[nodiscard]] Duration slack() const;
   [[nodiscard]] Time limit() const;
   [[nodiscard]] std::string what_is_left() const;

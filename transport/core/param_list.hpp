@@ -10,7 +10,7 @@
 //   scope    ParamScope: mode, device or link decides the value when a queue pair asks for another
 //            mode
 //   range    ParamRange (param_visit.hpp): unit, bounds, and other demands on the value
-//   source   of the value or the rule: paper, RFC; D1..D17: a deviation from the MP-RDMA paper
+//   source   of the value or the rule: paper, RFC; D1..D18: a deviation from the MP-RDMA paper
 //            (docs/algorithms.md), switched off in the preset mp-paper; "own value": no source
 #pragma once
 
@@ -123,6 +123,9 @@ inline constexpr uint32_t kRoceSpanMax = 65'536;
   X(bool, window_give_back, "window_give_back", true, kMode, Range::flag(), "D8",                  \
     "what path window reduction took returns when the application has packets again, on random "   \
     "paths and up to the initial window")                                                          \
+  X(bool, window_spacing, "window_spacing", true, kMode, Range::flag(), "D18",                     \
+    "where a window of one packet is too much, packets are spaced further than a round trip "      \
+    "apart; `window_control` = `mp` or `swift`")                                                   \
   X(RestartRule, restart, "restart", RestartRule::kUncongested, kMode, Range::choice(),            \
     "`idle`: paper 3.5; `uncongested`: D9",                                                        \
     "the initial window on random paths after 3 SRTT without an outstanding packet (`idle`); or "  \

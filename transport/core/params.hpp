@@ -87,6 +87,7 @@ constexpr Params Params::mp_figures() {
   p.window_rtt = Duration::zero();
   p.loss_trigger = 0;
   p.ack_map = false;
+  p.window_spacing = false;
   return p;
 }
 

@@ -149,7 +149,7 @@ void Requester::note_backlog() {
 // The same at a post, which makes the burst timer run.
 void Requester::begin_backlog() {
   note_backlog();
-  if (sender_.awaits_burst()) core_.changes |= kDeadlineChanged;
+  if (sender_.awaits_burst() || sender_.spaced()) core_.changes |= kDeadlineChanged;
 }
 
 // poll_packet() in the common case: the next packet of a plain request. Requires steady(),
@@ -334,7 +334,7 @@ Time Requester::give_up_after(Time last_progress) const {
 }
 
 Time Requester::requests_give_up_at() const {
-  if (!sending() || sender_.paused()) return Time::never();
+  if (!sending() || sender_.paused() || sender_.spaced()) return Time::never();
   return give_up_after(sender_.last_progress() - core_.waited);
 }
 

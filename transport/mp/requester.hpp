@@ -162,7 +162,9 @@ class Requester {
   ExecuteResult end_response(uint32_t index, WcStatus status, uint32_t vendor_err = 0);
   [[nodiscard]] bool complete(const Work& work) const;
   // True if requests are outstanding and may be sent again.
-  [[nodiscard]] bool sending() const { return !sends_.stopped() && !sender_.idle(); }
+  [[nodiscard]] bool sending() const {
+    return !sends_.stopped() && (!sender_.idle() || sender_.spaced());
+  }
   void time_oldest_read();
   void pop_read();
   [[nodiscard]] Duration retry_interval() const;

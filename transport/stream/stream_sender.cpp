@@ -46,7 +46,8 @@ StreamSender::StreamSender(const Params& params, TransportCounters* counters, Tr
                                       .max_packets = params.window_max,
                                       .link_bps = uint64_t{params.link_mbps} * 1'000'000,
                                       .base_rtt = params.base_rtt,
-                                      .target_delay = params.target_delay}),
+                                      .target_delay = params.target_delay,
+                                      .spaces = params.window_spacing}),
       paths_(params.path_policy, std::max(params.window_max, params.window_slots)),
       gate_(paths_.clocked() ? GateKind::kAckClock : GateKind::kWindow),
       board_(send_span(params.window_slots)),
@@ -147,6 +148,7 @@ StreamSender::AckResult StreamSender::take_ack(Time now, const wire::Packet& ack
                           .ece = (ext.flags & wire::kMpAckEce) != 0,
                           .slow = lag == Lag::kSlow};
   grant_credits(sample, any_progress || late.has_value(), has_new);
+  if (any_progress || late) space(now);
   if (trace_.on()) [[unlikely]] {
     raise(now, TraceKind::window, una());
   }
@@ -356,7 +358,7 @@ Psn StreamSender::probe_psn() const {
 StreamSender::Choice StreamSender::choose(bool has_new) const {
   if (paused()) return {};
   if (probe_.due > 0 && !idle()) return {Choice::Kind::kProbe, probe_.head ? una() : probe_psn()};
-  if (asking_) return {};
+  if (asking_ || spaced()) return {};
   if (rto_.silent() && recovery_.exact() && in_flight() > 0) return {};
   if (gate_.open(facts())) {
     if (const std::optional<Psn> lost = recovery_.next(board_)) {

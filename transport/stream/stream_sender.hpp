@@ -99,6 +99,7 @@ class StreamSender {
   void on_deadline(Time now);
   // The owner has new packets to send, and had none before.
   void on_backlog(Time now) {
+    if (spaced()) end_spacing(now);
     if (gate_.clocked()) on_clocked_backlog(now);
   }
   void on_back_pressure() { use_.wire_limited = true; }
@@ -133,6 +134,8 @@ class StreamSender {
   [[nodiscard]] bool awaits_burst() const {
     return gate_.clocked() && in_flight() + credits() < window_.packets();
   }
+  // The next packet waits for the time that the window puts between two (cc::Window::spacing).
+  [[nodiscard]] bool spaced() const { return !spaced_until_.is_never(); }
   // on_sent() of that packet; returns its virtual path. Defined in stream_sender_steady.hpp.
   uint16_t send_steady(Time now);
   // Draws a path for a packet outside the stream (the keep-alive acknowledgement).
@@ -264,6 +267,11 @@ class StreamSender {
   void expire_late(Time now);
   void begin_probe(Time now);
   void end_pause(Time now);
+  [[nodiscard]] Duration spacing() const {
+    return Duration::ns(srtt().count_ns() * window_.spacing().raw() / Fixed16::kOneRaw);
+  }
+  void space(Time now);
+  void end_spacing(Time now);
   // Packets since nothing was outstanding: more have not been in flight. Where they are too many to
   // count by PSNs, it is the largest number, or what is outstanding.
   [[nodiscard]] uint32_t in_use() const {
@@ -278,7 +286,9 @@ class StreamSender {
     refused_ = refused;
     settle_plain();
   }
-  void settle_plain() { plain_ = plain_kind_ && !asking_ && !refused_; }
+  void settle_plain() {
+    plain_ = plain_kind_ && !asking_ && !refused_ && !spaced() && !window_.has_deficit();
+  }
   // What lies there would be refused, too: the receiver's window stays where it is until it has
   // taken the operation that it refused.
   [[nodiscard]] bool beyond_refused(Psn psn) const {
@@ -397,9 +407,10 @@ class StreamSender {
   std::array<uint16_t, kKnownPaths> known_paths_{};  // by PSN, of the newest packets
   Time last_progress_;
   Time paused_until_ = Time::never();
+  Time spaced_until_ = Time::never();
   bool samples_rtt_ = true;  // the acknowledgement that is being taken gives one
   bool plain_kind_;          // all parts are those of the mode mp, and there is no trace
-  bool plain_;               // and the stream is not `asking_`, and has nothing `refused_`
+  bool plain_;               // settle_plain()
   // The oldest packet that may take longer than the others, because it explores a path or left on a
   // straggler; or the last one that did.
   std::optional<Psn> long_trip_;

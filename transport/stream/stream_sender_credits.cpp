@@ -117,12 +117,13 @@ void StreamSender::note_spare(const PathSample& ack) {
 void StreamSender::on_clocked_backlog(Time now) {
   if (restart_due(now)) return restart(now);
   const bool forgets = params_.restart == RestartRule::kUncongested && idle() &&
-                       now - last_congestion_ > srtt() * kForgetCongestionRtts;
+                       now - last_congestion_ > (srtt() + spacing()) * kForgetCongestionRtts;
   if (params_.window_give_back) window_.give_back();
   if (forgets) {
     const Fixed16 before = window_.exact();
     window_.recover();
     if (window_.exact() != before) count_restart(now);
+    settle_plain();
   }
   if (forgets || params_.window_give_back) gate_.refill(facts());
 }

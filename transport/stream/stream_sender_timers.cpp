@@ -105,6 +105,7 @@ void StreamSender::begin_probe(Time now) {
 }
 
 Time StreamSender::next_deadline(bool has_new) const {
+  if (spaced() && (has_new || !idle())) return spaced_until_;
   if (idle()) return Time::never();
   if (paused()) return paused_until_;
   return std::min({expiry<Timer::kDeferral>(has_new), expiry<Timer::kBurst>(has_new),
@@ -114,6 +115,7 @@ Time StreamSender::next_deadline(bool has_new) const {
 
 // In the order of Timer: a timer that expires may stop those behind it, or give them work.
 void StreamSender::on_deadline(Time now) {
+  if (spaced()) return end_spacing(now);
   if (idle()) return;
   if (paused()) return end_pause(now);
   if (now >= expiry<Timer::kDeferral>(true)) expire<Timer::kDeferral>(now);
@@ -131,6 +133,25 @@ void StreamSender::end_pause(Time now) {
   rto_.restart(now);
   ask_head();
   set_asking(true);
+}
+
+// The only packet was acknowledged, and the window wants the next one later than now. Until then
+// the other timers rest: nothing is in flight, unless a probe was due.
+void StreamSender::space(Time now) {
+  settle_plain();
+  const Duration wait = spacing();
+  if (wait == Duration::zero() || in_flight() + late_.count() > 0 || paused()) return;
+  spaced_until_ = now + wait;
+  settle_plain();
+}
+
+void StreamSender::end_spacing(Time now) {
+  if (now < spaced_until_) return;
+  spaced_until_ = Time::never();
+  settle_plain();
+  if (idle()) return;
+  rto_.restart(now);
+  last_progress_ = now;  // the peer lives
 }
 
 }  // namespace mprdma::transport

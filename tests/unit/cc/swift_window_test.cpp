@@ -126,8 +126,33 @@ TEST(Swift, FlowsShareAQueueEquallyAtTheTarget) {
   }
 }
 
+TEST(Swift, BelowOnePacketItSpacesPackets) {
+  cc::Setup setup = kSetup;
+  setup.initial_packets = 1;
+  setup.spaces = true;
+  SwiftWindow swift(setup);
+  EXPECT_EQ(swift.deficit(), Fixed16());
+  Time now;
+  for (double window = 1; window > 1.0 / 1000; window /= 2) {
+    EXPECT_NEAR(exact_packets(swift.exact()), window, 1e-6);
+    EXPECT_NEAR(exact_packets(swift.spacing()), 1 / window - 1, 1e-6);
+    EXPECT_NEAR(static_cast<double>(swift.target().count_ns()) / 1000, target_us(window), 0.1);
+    EXPECT_EQ(swift.window().floor(), 1U);
+    now += Duration::ms(10);
+    swift.on_ack(ack(10'000, now));
+  }
+  now += Duration::ms(10);
+  swift.on_loss({.now = now});
+  EXPECT_EQ(swift.spacing().floor(), 1023U) << "the most";
+  AckSample lone = ack(30, now);
+  lone.limited_by = LimitedBy::kApplication;
+  swift.on_ack(lone);
+  EXPECT_NEAR(packets(swift), 1 + 1.0 / 1024, 1e-4);
+  EXPECT_EQ(swift.spacing(), Fixed16());
+}
+
 TEST(Swift, BoundsHoldWhateverComes) {
-  SwiftWindow swift({.initial_packets = 16, .max_packets = 64});
+  SwiftWindow swift({.initial_packets = 16, .max_packets = 64, .spaces = true});
   Prng prng(1);
   Time now;
   for (int i = 0; i < 100'000; ++i) {

@@ -20,7 +20,13 @@ struct KeepsWhatItOwes : PlainWindow {
   using PlainWindow::PlainWindow;
   void give_back() {}
 };
-static_assert(Algorithm<AimdWindow> && !Algorithm<Misheard> && !Algorithm<KeepsWhatItOwes>);
+struct HidesItsDeficit : PlainWindow {
+  [[maybe_unused]] static constexpr std::string_view kName = "hides-its-deficit";
+  using PlainWindow::PlainWindow;
+  [[nodiscard]] Fixed16 spacing() const { return Fixed16(); }
+};
+static_assert(Algorithm<AimdWindow> && !Algorithm<Misheard> && !Algorithm<KeepsWhatItOwes> &&
+              !Algorithm<HidesItsDeficit>);
 
 constexpr Duration kRtt = Duration::us(20);
 constexpr Time kLate = Time::from_ns(1'000'000'000);
@@ -119,6 +125,25 @@ TEST(Window, TheFirstMarkTakesAGuessedWindowNearToWhatIsInUse) {
   window.load(Fixed16::from_int(12), Fixed16());
   window.on_ack({.in_use = 1, .ece = true});
   EXPECT_EQ(window.window().raw(), 12 * kOne - kOne / 2) << "hardware has used it";
+}
+
+TEST(Window, MarksBeyondOnePacketAskForSpacing) {
+  Window window(WindowControl::kMp, {.initial_packets = 2, .max_packets = 8, .spaces = true});
+  window.on_ack({.in_use = 2, .ece = true});
+  window.on_ack({.in_use = 2, .ece = true});
+  EXPECT_FALSE(window.has_deficit()) << "the marks that it paid for";
+  for (int i = 0; i < 20; ++i) window.on_ack({.ece = true});
+  EXPECT_EQ(window.spacing().raw(), Fixed16::kOneRaw / 2);
+  window.on_loss({.kind = LossKind::kHole});
+  window.on_timeout(Time());
+  window.on_slow_path({});
+  EXPECT_EQ(window.spacing().raw(), Fixed16::kOneRaw / 2) << "a path may be dead or slow";
+  window.on_ack({.limited_by = LimitedBy::kApplication});
+  EXPECT_EQ(window.spacing().raw(), Fixed16::kOneRaw / 2 - (Fixed16::kOneRaw * 5 / 2) / 16);
+  for (int i = 0; i < 10'000; ++i) window.on_ack({.ece = true});
+  EXPECT_EQ(window.spacing().floor(), 254U) << "the most";
+  window.recover();
+  EXPECT_FALSE(window.has_deficit());
 }
 
 TEST(Window, GrowsOnlyWhereItWasTheLimit) {

@@ -52,6 +52,7 @@ timeout_shrinks_window = false
 adapt_timeout = false
 path_window_reduction = false
 window_give_back = false
+window_spacing = false
 sync_wait_is_backlog = false
 sync_policy = "stop-and-wait"
 sync_alpha = 1.5
@@ -84,7 +85,7 @@ TEST(Config, EveryKeyIsTakenOver) {
   EXPECT_EQ(config.params.path_policy, transport::PathPolicy::kSingle);
   EXPECT_FALSE(config.params.timeout_shrinks_window || config.params.adapt_timeout ||
                config.params.path_window_reduction || config.params.window_give_back ||
-               config.params.sync_wait_is_backlog);
+               config.params.window_spacing || config.params.sync_wait_is_backlog);
   EXPECT_EQ(config.params.restart, transport::RestartRule::kIdle);
   EXPECT_EQ(config.params.path_probe_per_mille, 3u);
   EXPECT_EQ(config.params.placement, transport::PlacementPolicy::kRelaxed) << "whatever the mode";

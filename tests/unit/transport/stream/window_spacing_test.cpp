@@ -1,0 +1,131 @@
+// A window of one packet that is still too much (D18): the time between two packets.
+#include <gtest/gtest.h>
+
+#include "tests/support/print.hpp"
+#include "tests/unit/transport/stream/lone_sender.hpp"
+
+namespace mprdma::transport {
+namespace {
+
+// A closed loop of single packets, each answered a round trip after it left.
+class Loop : public Sender {
+ public:
+  explicit Loop(const Params& params) : Sender(params) {}
+
+  // Sends the next packet, which has to leave now, and takes its acknowledgement.
+  void exchange(bool marked) {
+    ASSERT_EQ(send(1), 1);
+    now += rtt;
+    ++answered_;
+    ack(answered_, answered_ - 1, marked ? wire::kMpAckEce : uint8_t{0});
+  }
+  void exchange_all(int count, bool marked) {
+    for (int i = 0; i < count; ++i) {
+      exchange(marked);
+      if (sender.spaced()) wait();
+    }
+  }
+  // The time until the next packet may leave, which passes.
+  Duration wait() {
+    const Time until = sender.next_deadline(true);
+    const Duration length = until - now;
+    now = until;
+    sender.on_deadline(now);
+    return length;
+  }
+
+ private:
+  int answered_ = 0;
+};
+
+Params one_packet() {
+  Params p = params_with(1);
+  p.initial_rtt = Duration::us(16);
+  return p;
+}
+
+// Two packets' worth of marks more than not, an eighth each.
+constexpr int kMarksFree = 16;
+
+TEST(WindowSpacing, MarksAtOnePacketSpaceTheNextOnes) {
+  Loop s(one_packet());
+  s.rtt = Duration::us(16);
+  s.exchange_all(kMarksFree, true);
+  EXPECT_FALSE(s.sender.spaced()) << "a few marks space nothing";
+  for (int eighths = 1; eighths <= 24; ++eighths) {
+    s.exchange(true);
+    ASSERT_TRUE(s.sender.spaced());
+    EXPECT_EQ(s.send(), 0);
+    EXPECT_EQ(s.sender.next_deadline(false), Time::never()) << "nobody waits for it";
+    s.sender.on_deadline(s.now);
+    EXPECT_EQ(s.send(), 0) << "a deadline of somebody else";
+    EXPECT_EQ(s.wait(), s.rtt * eighths / 8);
+  }
+  EXPECT_EQ(s.counters.rto_expired, 0U);
+}
+
+TEST(WindowSpacing, AcknowledgementsWithoutMarksBringPacketsTogetherAgain) {
+  Loop s(one_packet());
+  s.exchange_all(kMarksFree + 8 * 30, true);  // a packet in 31 round trips
+  s.exchange(false);
+  EXPECT_EQ(s.wait(), s.rtt * 28) << "a sixteenth of 32 less";
+  int more = 0;
+  for (; s.sender.window().has_deficit(); ++more) s.exchange_all(1, false);
+  EXPECT_GT(more, 40);
+  EXPECT_LT(more, 70);
+  EXPECT_EQ(s.window_raw(), Fixed16::kOneRaw) << "meanwhile the window does not grow";
+  s.exchange(false);
+  EXPECT_EQ(s.window_raw(), 2 * Fixed16::kOneRaw);
+}
+
+TEST(WindowSpacing, WhatIsPostedWhenTheTimeHasPassedLeavesAtOnce) {
+  Loop s(one_packet());
+  s.exchange_all(kMarksFree, true);
+  s.backlog = false;
+  s.exchange(true);
+  s.sender.on_backlog(s.now);
+  EXPECT_EQ(s.send(), 0);
+  s.now += s.rtt;
+  s.sender.on_backlog(s.now);
+  EXPECT_EQ(s.send(), 1);
+}
+
+// Packets far apart make congestion seem long ago.
+TEST(WindowSpacing, CongestionIsForgottenByPacketsNotByTime) {
+  Params p = one_packet();
+  p.path_policy = PathPolicy::kAckClocked;
+  Loop s(p);
+  s.exchange_all(kMarksFree + 8 * 40, true);
+  s.exchange(true);
+  s.wait();
+  s.now += s.rtt * 100;
+  s.sender.on_backlog(s.now);
+  EXPECT_TRUE(s.sender.window().has_deficit());
+  s.now += s.rtt * 41 * 30;
+  s.sender.on_backlog(s.now);
+  EXPECT_FALSE(s.sender.window().has_deficit());
+}
+
+TEST(WindowSpacing, CanBeOff) {
+  Params p = one_packet();
+  p.window_spacing = false;
+  Loop s(p);
+  for (int i = 0; i < 100; ++i) s.exchange(true);
+  EXPECT_FALSE(s.sender.spaced());
+}
+
+// What was sent before the window fell to one packet still comes back.
+TEST(WindowSpacing, WaitsForTheLastPacketInFlight) {
+  Params p = params_with(20);
+  p.path_policy = PathPolicy::kSingle;
+  Loop s(p);
+  ASSERT_EQ(s.send(), 20);
+  s.ack(1, 0, wire::kMpAckEce);
+  for (int i = 1; i < 20; ++i) {
+    EXPECT_FALSE(s.sender.spaced());
+    s.ack(i + 1, i, wire::kMpAckEce);
+  }
+}
+
+}  // namespace
+}  // namespace mprdma::transport
