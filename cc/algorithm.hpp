@@ -117,8 +117,8 @@ inline constexpr bool kHearsAsNamed = (HearsSlowPaths<A> || !requires { &A::on_s
                                       (UndoesLosses<A> || !requires { &A::on_loss_undone; }) &&
                                       (Recovers<A> || !requires { &A::recover; }) &&
                                       (Follows<A> || !requires { &A::follow; }) &&
-                                      (GivesBack<A> || !NamesGiveBack<A>)&&(
-                                          Spaces<A> || !NamesSpacing<A>);
+                                      (GivesBack<A> || !NamesGiveBack<A>)&&(Spaces<A> ||
+                                                                            !NamesSpacing<A>);
 
 // An algorithm is a pure class in a file of its own: no clock, no packets, no allocation, integers
 // and fixed point only. A stream (window.hpp) or a connection (rate.hpp) owns an object of it, and

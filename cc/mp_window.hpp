@@ -28,8 +28,9 @@
 //   an ACK without ECE, d > 0   d -= max(1/8, d/16), in place of growth
 //   spacing, round trips        max(0, d - 2): what comes and goes spaces nothing
 //
-// A sum up and a share down, so that who sends least comes back fastest: with a spacing that doubles
-// with each mark and halves without one, or with larger steps, shares of 1024 senders differ more.
+// A sum up and a share down, so that who sends least comes back fastest: with a spacing that
+// doubles with each mark and halves without one, or with larger steps, shares of 1024 senders
+// differ more.
 #pragma once
 
 #include <algorithm>
@@ -127,7 +128,8 @@ class MpWindow : public AlgorithmDefaults {
   static constexpr Fixed16 kQuarter = Fixed16::from_raw(Fixed16::kOneRaw / 4);
   static constexpr Fixed16 kDeficitStep = Fixed16::from_raw(Fixed16::kOneRaw / 8);
   static constexpr Fixed16 kDeficitFree = Fixed16::from_int(2);
-  static constexpr Fixed16 kDeficitMax = Fixed16::from_int(256);
+  // For ten thousand senders; more would be a trap where a switch marks everything.
+  static constexpr Fixed16 kDeficitMax = Fixed16::from_int(66);
 
   // The network says that what is in use is too much; what is not was never tried. Half as much
   // again stays, for messages that differ: without it, 64 loops of 16 KB that pause for 400 us take

@@ -1,6 +1,6 @@
 // The congestion window of Swift (Kumar et al., SIGCOMM 2020, algorithm 1), in packets: one delay
 // is compared with one target. Fixed point with 16 fraction bits, rounded down.
-// Bounds: 1/1024 <= window <= max; 1 <= window where Setup::spaces is off.
+// Bounds: 1/64 <= window <= max; 1 <= window without Setup::spaces or Setup::base_rtt.
 //
 //   target = base + T + max(0, min(A (1 / sqrt(w) - 1 / sqrt(100)), 5 T))
 //            A = 5 T / (1 / sqrt(0.1) - 1 / sqrt(100)): flow scaling, more delay for small windows
@@ -18,7 +18,8 @@
 //     by the stream, so that there is no window for the hosts.
 //
 // Below one packet the paper paces packets 1/w round trips apart. Here the next one waits for the
-// rest of that after the acknowledgement of the one before it.
+// rest of that after the acknowledgement of the one before it. Only where somebody has named the
+// base round trip: the smallest one that was measured may be below any that full packets can have.
 #pragma once
 
 #include <algorithm>
@@ -38,7 +39,8 @@ class SwiftWindow : public PlainWindow {
   explicit SwiftWindow(const Setup& setup)
       : PlainWindow(setup),
         base_(setup.base_rtt, setup.target_delay),
-        least_(setup.spaces ? Fixed16::from_raw(kOneRaw / 1024) : kOne) {}
+        least_(setup.spaces && setup.base_rtt > Duration::zero() ? Fixed16::from_raw(kOneRaw / 64)
+                                                                 : kOne) {}
 
   void reset() {
     PlainWindow::reset();
@@ -91,7 +93,7 @@ class SwiftWindow : public PlainWindow {
 
   // Takes `share` / 65536 of the window, but once in a round trip only.
   void cut(Time now, uint32_t share) {
-    if (was_cut_ && now - last_cut_ < rtt_) return;
+    if (was_cut_ && now - last_cut_ < std::max(rtt_, Duration::ns(1))) return;
     was_cut_ = true;
     last_cut_ = now;
     const uint64_t taken = uint64_t{exact().raw()} * std::min(share, kMostTaken) / kOneRaw;
@@ -120,7 +122,7 @@ class SwiftWindow : public PlainWindow {
 
   BaseDelay base_;
   Fixed16 least_;
-  Fixed16 below_;  // one packet less the window, where that is less than one
+  Fixed16 below_;              // one packet less the window, where that is less than one
   uint32_t acknowledged_ = 0;  // packets since the last sample
   Duration rtt_;               // the last sample
   Time last_cut_;

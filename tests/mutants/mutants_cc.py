@@ -168,7 +168,7 @@ MUTANTS = [
     ),
     _swift(
         "cut-for-each-packet",
-        "    if (was_cut_ && now - last_cut_ < rtt_) return;\n",
+        "    if (was_cut_ && now - last_cut_ < std::max(rtt_, Duration::ns(1))) return;\n",
         "",
         "one full queue cuts a window to one packet",
     ),

@@ -86,8 +86,8 @@ MUTANTS = [
     mutant(
         "the-window-follows-the-question",
         "stream/stream_sender.cpp",
-        "  if (asking_) return {};\n",
-        "",
+        "  if (asking_ || spaced()) return {};\n",
+        "  if (spaced()) return {};\n",
         "after each wait a window of packets goes to a receiver that is not ready",
         SENDER,
         killer="unit",

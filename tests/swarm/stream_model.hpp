@@ -67,8 +67,8 @@ class StreamModel {
   // `marks`: how many PSNs its sender has ever marked lost, or refused; `window_slots`: L.
   uint64_t on_sent(Psn psn, Time now, uint64_t marks, uint32_t window_slots);
   // Why a packet is sent that has been sent before: a NACK says that the receiver refused the last
-  // copy or was not ready for it, or that its window dropped it; or that copy is older than any may be that is not lost
-  // (RoundTrips::overdue).
+  // copy or was not ready for it, or that its window dropped it; or that copy is older than any may
+  // be that is not lost (RoundTrips::overdue).
   enum class Again : uint8_t { kUnasked, kRefused, kOverdue };
   [[nodiscard]] Again why_again(uint64_t index, Time now) const {
     if (refused_[index]) return Again::kRefused;

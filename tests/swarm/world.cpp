@@ -207,6 +207,7 @@ Time World::limit() const {
 Duration World::slack() const {
   Duration slack = Duration::ms(100);
   Duration blind = Duration::zero();
+  Duration spaced = Duration::zero();
   for (const auto& sides : scenario_.sides) {
     for (const SideKnobs& knobs : sides) {
       const transport::Params& p = knobs.params;
@@ -215,12 +216,18 @@ Duration World::slack() const {
       // Without losses by time a sender hears of a copy that is lost, too, by silence only. While a
       // requester's questions bring an acknowledgement of one packet each, there is no silence: the
       // holes of a window are filled one at a time.
-      if (!p.loss_by_time) {
+      if (!p.loss_by_time || p.recovery != transport::Recovery::kMp) {
         blind = std::max(blind, p.rto_floor * (4 * p.window_slots));
+      }
+      // A base round trip that is named too short keeps the window at its least.
+      if (p.window_spacing && p.window_control == cc::WindowControl::kSwift) {
+        constexpr int64_t kPackets = 128;  // of a message
+        const Duration trip = scenario_.links[0].delay + scenario_.links[1].delay + Duration::ms(1);
+        spaced = std::max(spaced, trip * (64 * kPackets));
       }
     }
   }
-  slack += blind;
+  slack += blind + spaced;
   // Who heard nothing while the network was bad asks again after as long a silence.
   slack += (scenario_.clean_at - scenario_.start) * 2;
   for (const EngineKnobs& engine : scenario_.engines) slack += engine.ack_patience * 64;

@@ -125,7 +125,7 @@ inline constexpr uint32_t kRoceSpanMax = 65'536;
     "paths and up to the initial window")                                                          \
   X(bool, window_spacing, "window_spacing", true, kMode, Range::flag(), "D18",                     \
     "where a window of one packet is too much, packets are spaced further than a round trip "      \
-    "apart; `window_control` = `mp` or `swift`")                                                   \
+    "apart; `window_control` = `mp`, or `swift` with `base_rtt_us`")                               \
   X(RestartRule, restart, "restart", RestartRule::kUncongested, kMode, Range::choice(),            \
     "`idle`: paper 3.5; `uncongested`: D9",                                                        \
     "the initial window on random paths after 3 SRTT without an outstanding packet (`idle`); or "  \

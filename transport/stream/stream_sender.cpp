@@ -148,7 +148,6 @@ StreamSender::AckResult StreamSender::take_ack(Time now, const wire::Packet& ack
                           .ece = (ext.flags & wire::kMpAckEce) != 0,
                           .slow = lag == Lag::kSlow};
   grant_credits(sample, any_progress || late.has_value(), has_new);
-  if (any_progress || late) space(now);
   if (trace_.on()) [[unlikely]] {
     raise(now, TraceKind::window, una());
   }
@@ -275,10 +274,12 @@ void StreamSender::detect(Time now) {
   board_.roll_epoch(now, srtt(), recovery_.has_copies());
   // Once an RNR NAK has answered the head of line, what arrives behind it says nothing of it.
   if (!paused() && !probe_.head) {
+    if (rtt_.largest() > judged_by_ && board_.due_count() > 0) acquit_young(now);
     Report report(*this, now);
     recovery_.on_ack(board_, report);
     find_late(now);
   }
+  judged_by_ = rtt_.largest();
   if (board_.marked()) probe_.patience = patience();
 }
 

@@ -231,6 +231,8 @@ class StreamSender {
     if (was_lost) undo_loss(now, ext.sack);
   }
   void undo_loss(Time now, Psn psn);
+  void acquit_young(Time now);
+  void return_charge(Time now, Psn psn);
   void detect(Time now);
   void find_late(Time now);
   [[nodiscard]] LossClock at(Time now) const { return {now, &rtt_, long_trip_, long_trip_takes_}; }
@@ -304,6 +306,7 @@ class StreamSender {
   void expect_late_acks(Psn aack, Psn named);
   [[nodiscard]] Lag judge_lag(Psn psn, Psn end) const;
   void grant_credits(const PathSample& ack, bool progress, bool has_new);
+  void grant_clocked(const PathSample& ack, bool progress, bool has_new);
   // Whether the path of an acknowledgement goes to the policy in the place of its credit. While
   // credits without a path wait, these leave first: the next packet is to find the path, and behind
   // them it would be too old before its turn.
@@ -408,6 +411,7 @@ class StreamSender {
   Time last_progress_;
   Time paused_until_ = Time::never();
   Time spaced_until_ = Time::never();
+  Duration judged_by_ = {};  // the largest round trip when losses were looked for
   bool samples_rtt_ = true;  // the acknowledgement that is being taken gives one
   bool plain_kind_;          // all parts are those of the mode mp, and there is no trace
   bool plain_;               // settle_plain()

@@ -95,7 +95,11 @@ Lag StreamSender::judge_lag(Psn psn, Psn end) const {
 
 // Grants the credits of an acknowledgement, after the window and the maps were updated.
 void StreamSender::grant_credits(const PathSample& ack, bool progress, bool has_new) {
-  if (!gate_.clocked()) return;
+  if (gate_.clocked()) grant_clocked(ack, progress, has_new);
+  if (progress) space(ack.now);
+}
+
+void StreamSender::grant_clocked(const PathSample& ack, bool progress, bool has_new) {
   const bool work = has_new || has_due() || early_candidate().any();
   const bool keep = progress && keeps_path(gate_.pathless());
   const uint16_t own = keep ? uint16_t{0} : ack.vp;

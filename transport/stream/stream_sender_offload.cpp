@@ -40,9 +40,9 @@ Time loaded(Time now, uint32_t time, bool old) {
 // True if the stream keeps nothing else. The rest of offload_params() may differ.
 bool fits_offload(const Params& params) {
   return !params.adapt_timeout && !params.loss_by_time && !params.tail_probe &&
-         !params.own_ack_credit && !params.ack_map && !params.window_spacing && params.window_rtt == Duration::zero() &&
-         params.path_policy == PathPolicy::kAckClocked && params.recovery == Recovery::kMp &&
-         params.window_control == cc::WindowControl::kMp;
+         !params.own_ack_credit && !params.ack_map && !params.window_spacing &&
+         params.window_rtt == Duration::zero() && params.path_policy == PathPolicy::kAckClocked &&
+         params.recovery == Recovery::kMp && params.window_control == cc::WindowControl::kMp;
 }
 
 }  // namespace

@@ -115,8 +115,8 @@ Time StreamSender::next_deadline(bool has_new) const {
 
 // In the order of Timer: a timer that expires may stop those behind it, or give them work.
 void StreamSender::on_deadline(Time now) {
-  if (spaced()) return end_spacing(now);
-  if (idle()) return;
+  if (spaced()) end_spacing(now);
+  if (spaced() || idle()) return;
   if (paused()) return end_pause(now);
   if (now >= expiry<Timer::kDeferral>(true)) expire<Timer::kDeferral>(now);
   if (now >= expiry<Timer::kLate>(true)) expire<Timer::kLate>(now);

@@ -90,6 +90,12 @@ TEST(Swift, OneCutInARoundTripWhateverItsCause) {
   EXPECT_NEAR(packets(swift), 2, 1e-3);
 }
 
+TEST(Swift, WhatIsLostTogetherIsCutOnceBeforeAnyRoundTripIsKnown) {
+  SwiftWindow swift(kSetup);
+  for (int i = 0; i < 16; ++i) swift.on_loss({.now = Time::from_ns(1'000'000)});
+  EXPECT_NEAR(packets(swift), 8, 1e-3);
+}
+
 TEST(Swift, TheSmallestSampleAndItsLengthAreTheDefaults) {
   SwiftWindow swift({.initial_packets = 100, .max_packets = 256});
   swift.on_ack(ack(40));
@@ -133,7 +139,7 @@ TEST(Swift, BelowOnePacketItSpacesPackets) {
   SwiftWindow swift(setup);
   EXPECT_EQ(swift.deficit(), Fixed16());
   Time now;
-  for (double window = 1; window > 1.0 / 1000; window /= 2) {
+  for (double window = 1; window > 1.0 / 100; window /= 2) {
     EXPECT_NEAR(exact_packets(swift.exact()), window, 1e-6);
     EXPECT_NEAR(exact_packets(swift.spacing()), 1 / window - 1, 1e-6);
     EXPECT_NEAR(static_cast<double>(swift.target().count_ns()) / 1000, target_us(window), 0.1);
@@ -143,12 +149,17 @@ TEST(Swift, BelowOnePacketItSpacesPackets) {
   }
   now += Duration::ms(10);
   swift.on_loss({.now = now});
-  EXPECT_EQ(swift.spacing().floor(), 1023U) << "the most";
+  EXPECT_EQ(swift.spacing().floor(), 63U) << "the most";
   AckSample lone = ack(30, now);
   lone.limited_by = LimitedBy::kApplication;
   swift.on_ack(lone);
-  EXPECT_NEAR(packets(swift), 1 + 1.0 / 1024, 1e-4);
+  EXPECT_NEAR(packets(swift), 1 + 1.0 / 64, 1e-4);
   EXPECT_EQ(swift.spacing(), Fixed16());
+
+  setup.base_rtt = Duration::zero();
+  SwiftWindow guesses(setup);
+  for (int i = 0; i < 10; ++i) guesses.on_ack(ack(i == 0 ? 1 : 10'000, now + Duration::s(i)));
+  EXPECT_EQ(guesses.exact().floor(), 1U) << "the smallest round trip is of an empty packet";
 }
 
 TEST(Swift, BoundsHoldWhateverComes) {

@@ -141,7 +141,7 @@ TEST(Window, MarksBeyondOnePacketAskForSpacing) {
   window.on_ack({.limited_by = LimitedBy::kApplication});
   EXPECT_EQ(window.spacing().raw(), Fixed16::kOneRaw / 2 - (Fixed16::kOneRaw * 5 / 2) / 16);
   for (int i = 0; i < 10'000; ++i) window.on_ack({.ece = true});
-  EXPECT_EQ(window.spacing().floor(), 254U) << "the most";
+  EXPECT_EQ(window.spacing().floor(), 64U) << "the most";
   window.recover();
   EXPECT_FALSE(window.has_deficit());
 }
