@@ -92,7 +92,8 @@ concept Follows = requires(A a, uint32_t packets) {
   a.follow(packets, packets);
 };
 template <class A>
-concept Spaces = requires(const A& c) {
+concept Spaces = requires(A a, const A& c) {
+  a.end_spacing();
   { c.deficit() } -> std::same_as<Fixed16>;
   { c.spacing() } -> std::same_as<Fixed16>;
 };
@@ -117,8 +118,9 @@ inline constexpr bool kHearsAsNamed = (HearsSlowPaths<A> || !requires { &A::on_s
                                       (UndoesLosses<A> || !requires { &A::on_loss_undone; }) &&
                                       (Recovers<A> || !requires { &A::recover; }) &&
                                       (Follows<A> || !requires { &A::follow; }) &&
-                                      (GivesBack<A> || !NamesGiveBack<A>)&&(Spaces<A> ||
-                                                                            !NamesSpacing<A>);
+                                      (GivesBack<A> || !NamesGiveBack<A>);
+template <class A>
+inline constexpr bool kSpacesAsNamed = Spaces<A> || !NamesSpacing<A>;
 
 // An algorithm is a pure class in a file of its own: no clock, no packets, no allocation, integers
 // and fixed point only. A stream (window.hpp) or a connection (rate.hpp) owns an object of it, and
@@ -153,13 +155,14 @@ inline constexpr bool kHearsAsNamed = (HearsSlowPaths<A> || !requires { &A::on_s
 //   owed()                most that give_back() would add, packets
 //   spacing()             while not zero, the next packet waits for so many round trips after the
 //                         acknowledgement of the only one
-//   deficit()             zero: spacing() is, too, and stays so until the next mark
+//   deficit()             zero: spacing() is zero until the next sign of congestion
+//   end_spacing()         congestion was long ago: spacing() and deficit() become zero
 //   follow(initial, max)  one and two bandwidth-delay products of the network as it proves to be,
 //                         packets, in place of those of Setup
 template <class A>
 concept Algorithm = std::constructible_from<A, const Setup&> && kHearsAsNamed<A> &&
-    requires(A a, const A& c, const AckSample& ack, const LossSample& loss, Time now,
-             uint32_t bytes) {
+    kSpacesAsNamed<A> && requires(A a, const A& c, const AckSample& ack, const LossSample& loss,
+                                  Time now, uint32_t bytes) {
   { A::kName } -> std::convertible_to<std::string_view>;
   { A::kCnpInterval } -> std::convertible_to<Duration>;
   { A::kNeedsMarks } -> std::convertible_to<bool>;

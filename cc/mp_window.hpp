@@ -24,8 +24,9 @@
 // marks ask for beyond that is the deficit d [deviation], because a packet of each sender is too
 // much where hundreds share a queue. It says how many round trips lie between two packets:
 //
-//   an ACK with ECE, at w = 1   d += 1/8
+//   an ACK with ECE, at w = 1   d += 1/8, up to 66
 //   an ACK without ECE, d > 0   d -= max(1/8, d/16), in place of growth
+//   congestion was long ago     d  = 0
 //   spacing, round trips        max(0, d - 2): what comes and goes spaces nothing
 //
 // A sum up and a share down, so that who sends least comes back fastest: with a spacing that
@@ -91,8 +92,8 @@ class MpWindow : public AlgorithmDefaults {
     if (window_ < initial_) window_ = std::min(initial_, window_ + owed_);
     owed_ = Fixed16();
   }
+  void end_spacing() { deficit_ = Fixed16(); }
   void recover() {
-    deficit_ = Fixed16();
     if (window_ >= initial_) return;
     window_ = initial_;
     guessed_ = true;
@@ -158,7 +159,7 @@ class MpWindow : public AlgorithmDefaults {
   Fixed16 ramp_to_ = kOne;
   bool guessed_ = true;  // no mark has come since the window was set to the initial one
   Fixed16 owed_;         // taken by on_unused_ack() and not given back
-  Fixed16 deficit_;      // only at a window of one packet
+  Fixed16 deficit_;      // grows at a window of one packet only
   bool spaces_;
 };
 

@@ -79,6 +79,7 @@ class SwiftWindow : public PlainWindow {
 
   // The window; less than window() below one packet.
   [[nodiscard]] Fixed16 exact() const { return window() - below_; }
+  void end_spacing() { below_ = Fixed16(); }
   [[nodiscard]] Fixed16 deficit() const { return below_; }
   [[nodiscard]] Fixed16 spacing() const { return exact().reciprocal() - kOne; }
 

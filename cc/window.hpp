@@ -117,6 +117,17 @@ class Window {
         },
         control_);
   }
+  void end_spacing() {
+    dispatch([](auto& control) {
+      if constexpr (Spaces<std::decay_t<decltype(control)>>) control.end_spacing();
+    });
+  }
+  // Packets in a round trip: below one packet what the spacing leaves.
+  [[nodiscard]] Fixed16 effective() const {
+    const Fixed16 rest = spacing();
+    if (rest == Fixed16()) return exact_;
+    return (rest + Fixed16::from_int(1)).reciprocal();
+  }
   [[nodiscard]] bool has_deficit() const {
     return std::visit(
         [](const auto& control) {

@@ -15,7 +15,7 @@ namespace {
 using switchsim::Result;
 using switchsim::Scenario;
 
-// Many more senders than the queue of RED holds packets.
+// With a packet of each in flight the queue would be far above where RED marks everything.
 constexpr uint32_t kCrowd = 256;
 constexpr std::array<uint32_t, 3> kThinkUs = {100, 200, 400};
 // A pause, in us, with which the loops offer more than the link carries: 64 messages take 231 us.

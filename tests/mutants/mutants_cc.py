@@ -234,8 +234,8 @@ MUTANTS = [
     ),
     _mp(
         "deficit-outlives-congestion",
-        "    deficit_ = Fixed16();\n    if (window_ >= initial_) return;\n",
-        "    if (window_ >= initial_) return;\n",
+        "  void end_spacing() { deficit_ = Fixed16(); }\n",
+        "  void end_spacing() {}\n",
         "after an hour of silence a connection remembers a crowd",
     ),
     _swift(

@@ -1,5 +1,4 @@
-"""Small breakages of the sender of a stream: verdicts that are taken back, and packets that are
-spaced further than a round trip apart.
+"""Small breakages of the sender of a stream: packets further than a round trip apart.
 
 Fields: see mutants.py.
 """
@@ -7,23 +6,6 @@ Fields: see mutants.py.
 from mutants import SENDER, mutant
 
 MUTANTS = [
-    mutant(
-        "verdicts-stand-when-round-trips-grow",
-        "stream/stream_sender.cpp",
-        "    if (rtt_.largest() > judged_by_ && board_.due_count() > 0) acquit_young(now);\n",
-        "",
-        "a queue that grows at once has a burst of needless copies behind it",
-        killer="unit",
-    ),
-    mutant(
-        "acquitted-for-good",
-        "stream/scoreboard.hpp",
-        "    found(psn);\n    penalised_.clear(psn.value());\n",
-        "    found(psn);\n",
-        "a packet that is lost after all costs no window",
-        SENDER,
-        killer="unit",
-    ),
     mutant(
         "spacing-ends-at-any-deadline",
         "stream/stream_sender_timers.cpp",
@@ -35,16 +17,16 @@ MUTANTS = [
     mutant(
         "spacing-beside-packets-in-flight",
         "stream/stream_sender_timers.cpp",
-        " || in_flight() + late_.count() > 0 || paused()) return;\n",
-        " || paused()) return;\n",
+        "spaced() || paused() || in_flight() + late_.count() > 0;",
+        "spaced() || paused();",
         "a window that falls from twenty packets waits twenty times",
         killer="unit",
     ),
     mutant(
         "spacing-has-no-timer",
         "stream/stream_sender_timers.cpp",
-        "  if (spaced() && (has_new || !idle())) return spaced_until_;\n",
-        "",
+        "has_new && spaced() ? spaced_until_ : Time::never();",
+        "Time::never();",
         "what waits for its turn waits for ever",
     ),
     mutant(
@@ -57,19 +39,52 @@ MUTANTS = [
     ),
     mutant(
         "spacing-seems-to-be-peace",
-        "stream/stream_sender_credits.cpp",
-        "(srtt() + spacing()) * kForgetCongestionRtts",
+        "stream/stream_sender.hpp",
+        "spaced_round() * kForgetCongestionRtts",
         "srtt() * kForgetCongestionRtts",
         "a thousand spaced senders begin with their initial windows at once",
+        SENDER,
         killer="unit",
     ),
     mutant(
         "spaced-post-waits-for-the-timer",
-        "stream/stream_sender.hpp",
-        "    if (spaced()) end_spacing(now);\n",
-        "",
+        "stream/stream_sender_timers.cpp",
+        "  if (spaced()) end_spacing(now);\n  if (!window_",
+        "  if (!window_",
         "a message after a pause waits for a timer that has passed",
-        ["../tests/unit/transport/stream/window_spacing_test.cpp"],
+        killer="unit",
+    ),
+    mutant(
+        "spacing-without-a-bound",
+        "stream/stream_sender.hpp",
+        "std::min(Duration::ns(wait_ns), base_rto() / 2);",
+        "Duration::ns(wait_ns);",
+        "a requester takes a responder that is spaced for silent",
+        SENDER,
+        killer="unit",
+    ),
+    mutant(
+        "spacing-beside-a-pause",
+        "stream/stream_sender.cpp",
+        "  spaced_until_ = Time::never();\n  set_asking(false);\n",
+        "  set_asking(false);\n",
+        "a receiver that is not ready for long ends the connection",
+        killer="unit",
+    ),
+    mutant(
+        "spacing-is-never-forgotten",
+        "stream/stream_sender_timers.cpp",
+        "  window_.end_spacing();\n",
+        "",
+        "after an hour of silence a connection on one path remembers a crowd",
+        killer="unit",
+    ),
+    mutant(
+        "spaced-credits-lose-their-paths",
+        "stream/stream_sender_credits.cpp",
+        "gate_.consume(now, spaced_round() * kRestartRtts,",
+        "gate_.consume(now, srtt() * kRestartRtts,",
+        "in a crowd a quarter of all packets leaves on a path that is dead",
         killer="unit",
     ),
 ]

@@ -105,6 +105,10 @@ void World::on_timer(Node& node) {
     transport::Qp& qp = *node.qps[q];
     if (qp.next_deadline() > now_) continue;
     trace("n{} qp{} deadline", node.number, q);
+    if (scenario_.kind == Kind::kClean && !is_roce()) {
+      own_flow(node, q).requests().on_deadline(now_);
+      peer_flow(node, q).responses().on_deadline(now_);
+    }
     node.actions.clear();
     qp.on_deadline(now_, node.actions);
     check_changes(node, q);

@@ -34,6 +34,8 @@ uint64_t StreamModel::on_sent(Psn psn, Time now, uint64_t marks, uint32_t window
   marks_when_sent_[at] = marks;
   refused_.resize(sent_);
   refused_[at] = false;
+  late_.resize(sent_);
+  late_[at] = false;
   trips_.on_sent(at, now);
   expect(rnr_for_ != acked_ || now >= rnr_until_, "{}: sends {} ns before the RNR timer ends",
          name_, (rnr_until_ - now).count_ns());
@@ -186,6 +188,12 @@ void StreamModel::on_owed_ack_made(const wire::Packet& ack, Time now, uint32_t r
          "{}: AACK {} after {}, {} are placed", name_, aack, ack_made_, placed_packets());
   ack_made_ = static_cast<uint64_t>(aack);
   owed_.clear();
+}
+
+void StreamModel::on_deadline(Time now) {
+  for (uint64_t index = acked_; index < sent_; ++index) {
+    if (!sacked_[index] && trips_.overdue(index, now)) late_[index] = true;
+  }
 }
 
 bool StreamModel::on_ack_delivered(const wire::Packet& ack, Time now, uint64_t marks,

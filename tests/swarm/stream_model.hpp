@@ -68,12 +68,15 @@ class StreamModel {
   uint64_t on_sent(Psn psn, Time now, uint64_t marks, uint32_t window_slots);
   // Why a packet is sent that has been sent before: a NACK says that the receiver refused the last
   // copy or was not ready for it, or that its window dropped it; or that copy is older than any may
-  // be that is not lost (RoundTrips::overdue).
+  // be that is not lost (RoundTrips::overdue), or was so at a deadline, since when the new one may
+  // have waited for its turn.
   enum class Again : uint8_t { kUnasked, kRefused, kOverdue };
   [[nodiscard]] Again why_again(uint64_t index, Time now) const {
     if (refused_[index]) return Again::kRefused;
-    return trips_.overdue(index, now) ? Again::kOverdue : Again::kUnasked;
+    return late_[index] || trips_.overdue(index, now) ? Again::kOverdue : Again::kUnasked;
   }
+  // The sender may judge by time now.
+  void on_deadline(Time now);
   void on_delivered(uint64_t index);
   void on_held(uint64_t index) { held_.insert(index); }
   void on_unheld(uint64_t index) { held_.erase(index); }
@@ -166,6 +169,7 @@ class StreamModel {
   std::vector<bool> sacked_;               // the sender knows
   std::vector<uint64_t> marks_when_sent_;  // of each packet's last copy
   std::vector<bool> refused_;              // that copy, as the sender knows
+  std::vector<bool> late_;                 // that copy was overdue at a deadline
   RoundTrips trips_;
   // The receiver was not ready for packet rnr_for_: silence until rnr_until_.
   uint64_t rnr_for_ = UINT64_MAX;

@@ -220,7 +220,8 @@ Duration World::slack() const {
         blind = std::max(blind, p.rto_floor * (4 * p.window_slots));
       }
       // A base round trip that is named too short keeps the window at its least.
-      if (p.window_spacing && p.window_control == cc::WindowControl::kSwift) {
+      const bool named = p.base_rtt > Duration::zero();
+      if (p.window_spacing && named && p.window_control == cc::WindowControl::kSwift) {
         constexpr int64_t kPackets = 128;  // of a message
         const Duration trip = scenario_.links[0].delay + scenario_.links[1].delay + Duration::ms(1);
         spaced = std::max(spaced, trip * (64 * kPackets));

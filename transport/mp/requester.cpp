@@ -334,7 +334,8 @@ Time Requester::give_up_after(Time last_progress) const {
 }
 
 Time Requester::requests_give_up_at() const {
-  if (!sending() || sender_.paused() || sender_.spaced()) return Time::never();
+  const bool waits = sender_.idle() || sender_.paused() || sender_.spaced();
+  if (sends_.stopped() || waits) return Time::never();
   return give_up_after(sender_.last_progress() - core_.waited);
 }
 

@@ -99,17 +99,6 @@ class MpRecovery : public SelectiveRepeat {
     find_late_firsts(board, clock, report);
     if (copies_.any() && any_arrived_) find_late_copies(board, clock, report);
   }
-  // An acknowledgement took longer than any of late: names the packets that are held for lost and
-  // have not left again, but are not late by what is known now. The sender charges for what seems
-  // lost by age or by the trigger; a NACK and the trigger will tell again.
-  template <class Acquit>
-  void find_young(const Scoreboard& board, const LossClock& clock, Acquit acquit) const {
-    if (!by_time_) return;
-    const Duration after = late_after(clock);
-    for (Psn psn = board.una(); psn.before(board.nxt()); ++psn) {
-      if (board.doubtful(psn) && clock.now < times_.of(psn).near(clock.now) + after) acquit(psn);
-    }
-  }
   [[nodiscard]] bool has_copies() const { return copies_.any(); }
   // True if a packet has arrived that left at most `grain` before the last new one. Nothing was
   // outstanding before `began`, which was noted.

@@ -202,17 +202,6 @@ class Scoreboard {
   }
   // Requires that the packet has been penalised: what it took may come back.
   void charge(Psn psn) { charged_.set(psn.value()); }
-  // Lost, to be retransmitted now, and charged: a verdict that may be taken back.
-  [[nodiscard]] bool doubtful(Psn psn) const {
-    return lost(psn) && !held(psn) && charged_.test(psn.value());
-  }
-  // A doubtful packet is in flight again, and may be charged again.
-  void acquit(Psn psn) {
-    DCHECK(doubtful(psn));
-    found(psn);
-    penalised_.clear(psn.value());
-    charged_.clear(psn.value());
-  }
   // True if it was charged, and had not been forgiven.
   bool forgive(Psn psn) {
     const bool charged = charged_.test(psn.value());

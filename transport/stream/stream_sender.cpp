@@ -274,12 +274,10 @@ void StreamSender::detect(Time now) {
   board_.roll_epoch(now, srtt(), recovery_.has_copies());
   // Once an RNR NAK has answered the head of line, what arrives behind it says nothing of it.
   if (!paused() && !probe_.head) {
-    if (rtt_.largest() > judged_by_ && board_.due_count() > 0) acquit_young(now);
     Report report(*this, now);
     recovery_.on_ack(board_, report);
     find_late(now);
   }
-  judged_by_ = rtt_.largest();
   if (board_.marked()) probe_.patience = patience();
 }
 
@@ -419,7 +417,7 @@ uint16_t StreamSender::on_sent(Time now, const Choice& choice) {
 
 StreamStats StreamSender::stats() const {
   StreamStats out = stats_;
-  out.window_raw = window_.exact().raw();
+  out.window_raw = window_.effective().raw();
   out.in_flight = in_flight();
   out.srtt_ns = rtt_.measured() ? srtt().count_ns() : 0;
   out.ooo_degree = board_.reach();
@@ -430,6 +428,7 @@ StreamStats StreamSender::stats() const {
 void StreamSender::pause(Time now, Time until) {
   if (idle()) return;
   paused_until_ = until;
+  spaced_until_ = Time::never();
   set_asking(false);
   last_progress_ = until;  // the peer lives
   if (trace_.on()) [[unlikely]] {

@@ -99,7 +99,7 @@ class StreamSender {
   void on_deadline(Time now);
   // The owner has new packets to send, and had none before.
   void on_backlog(Time now) {
-    if (spaced()) end_spacing(now);
+    if (!plain_) on_spaced_backlog(now);
     if (gate_.clocked()) on_clocked_backlog(now);
   }
   void on_back_pressure() { use_.wire_limited = true; }
@@ -135,7 +135,7 @@ class StreamSender {
     return gate_.clocked() && in_flight() + credits() < window_.packets();
   }
   // The next packet waits for the time that the window puts between two (cc::Window::spacing).
-  [[nodiscard]] bool spaced() const { return !spaced_until_.is_never(); }
+  [[nodiscard]] bool spaced() const { return !plain_ && !spaced_until_.is_never(); }
   // on_sent() of that packet; returns its virtual path. Defined in stream_sender_steady.hpp.
   uint16_t send_steady(Time now);
   // Draws a path for a packet outside the stream (the keep-alive acknowledgement).
@@ -231,8 +231,6 @@ class StreamSender {
     if (was_lost) undo_loss(now, ext.sack);
   }
   void undo_loss(Time now, Psn psn);
-  void acquit_young(Time now);
-  void return_charge(Time now, Psn psn);
   void detect(Time now);
   void find_late(Time now);
   [[nodiscard]] LossClock at(Time now) const { return {now, &rtt_, long_trip_, long_trip_takes_}; }
@@ -253,8 +251,8 @@ class StreamSender {
   void count_cause(LossCause cause);
   // Raises an event; the caller has asked trace_.on(). stream_sender_trace.cpp
   [[gnu::cold]] void raise(Time now, TraceKind kind, Psn psn, std::string_view reason = {}) const;
-  // What a stream waits for besides packets (stream_sender_timers.cpp). A paused stream has one
-  // timer, the end of its pause.
+  // What a stream waits for besides packets (stream_sender_timers.cpp). A stream that is paused or
+  // spaced has one timer, the end of that.
   enum class Timer : uint8_t {
     kDeferral,  // a refused synchronise operation is sent again
     kLate,      // a packet is late, and lost
@@ -269,10 +267,25 @@ class StreamSender {
   void expire_late(Time now);
   void begin_probe(Time now);
   void end_pause(Time now);
+  // How long the next packet waits after the acknowledgement of the only one. Who waits for half of
+  // a timeout is taken for silent by nobody.
   [[nodiscard]] Duration spacing() const {
-    return Duration::ns(srtt().count_ns() * window_.spacing().raw() / Fixed16::kOneRaw);
+    if (plain_) return Duration::zero();
+    const int64_t wait_ns = srtt().count_ns() * window_.spacing().raw() / Fixed16::kOneRaw;
+    return std::min(Duration::ns(wait_ns), base_rto() / 2);
   }
+  // The time from one packet to the next, where each is acknowledged before the next one leaves.
+  [[nodiscard]] Duration spaced_round() const { return srtt() + spacing(); }
+  // The last sign of congestion is long ago; a stream that is spaced sees few packets in that time.
+  [[nodiscard]] bool forgets(Time now) const {
+    return idle() && now - last_congestion_ > spaced_round() * kForgetCongestionRtts;
+  }
+  void on_spaced_backlog(Time now);
   void space(Time now);
+  void stop_spacing() {
+    spaced_until_ = Time::never();
+    settle_plain();
+  }
   void end_spacing(Time now);
   // Packets since nothing was outstanding: more have not been in flight. Where they are too many to
   // count by PSNs, it is the largest number, or what is outstanding.
@@ -289,7 +302,8 @@ class StreamSender {
     settle_plain();
   }
   void settle_plain() {
-    plain_ = plain_kind_ && !asking_ && !refused_ && !spaced() && !window_.has_deficit();
+    plain_ =
+        plain_kind_ && !asking_ && !refused_ && spaced_until_.is_never() && !window_.has_deficit();
   }
   // What lies there would be refused, too: the receiver's window stays where it is until it has
   // taken the operation that it refused.
@@ -411,7 +425,6 @@ class StreamSender {
   Time last_progress_;
   Time paused_until_ = Time::never();
   Time spaced_until_ = Time::never();
-  Duration judged_by_ = {};  // the largest round trip when losses were looked for
   bool samples_rtt_ = true;  // the acknowledgement that is being taken gives one
   bool plain_kind_;          // all parts are those of the mode mp, and there is no trace
   bool plain_;               // settle_plain()

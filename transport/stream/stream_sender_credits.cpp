@@ -96,7 +96,7 @@ Lag StreamSender::judge_lag(Psn psn, Psn end) const {
 // Grants the credits of an acknowledgement, after the window and the maps were updated.
 void StreamSender::grant_credits(const PathSample& ack, bool progress, bool has_new) {
   if (gate_.clocked()) grant_clocked(ack, progress, has_new);
-  if (progress) space(ack.now);
+  if (progress && (ack.ece || !plain_)) space(ack.now);
 }
 
 void StreamSender::grant_clocked(const PathSample& ack, bool progress, bool has_new) {
@@ -120,25 +120,24 @@ void StreamSender::note_spare(const PathSample& ack) {
 
 void StreamSender::on_clocked_backlog(Time now) {
   if (restart_due(now)) return restart(now);
-  const bool forgets = params_.restart == RestartRule::kUncongested && idle() &&
-                       now - last_congestion_ > (srtt() + spacing()) * kForgetCongestionRtts;
+  const bool recovers = params_.restart == RestartRule::kUncongested && forgets(now);
   if (params_.window_give_back) window_.give_back();
-  if (forgets) {
+  if (recovers) {
     const Fixed16 before = window_.exact();
     window_.recover();
     if (window_.exact() != before) count_restart(now);
-    settle_plain();
   }
-  if (forgets || params_.window_give_back) gate_.refill(facts());
+  if (recovers || params_.window_give_back) gate_.refill(facts());
 }
 
 bool StreamSender::restart_due(Time now) const {
   return params_.restart == RestartRule::kIdle && rtt_.measured() && idle() &&
-         now - last_progress_ > srtt() * kRestartRtts;
+         now - last_progress_ > spaced_round() * kRestartRtts;
 }
 
 void StreamSender::restart(Time now) {
   window_.reset();
+  stop_spacing();
   recovery_.on_restart();
   late_.forget(una());
   gate_.restart(facts());
@@ -169,8 +168,8 @@ void StreamSender::expect_long_trip(Psn psn) {
 uint16_t StreamSender::choose_path(Time now, const Choice& choice) {
   std::optional<uint16_t> granted;
   if (choice.kind != Choice::Kind::kProbe) {
-    granted =
-        gate_.consume(now, srtt() * kRestartRtts, choice.retransmits() && params_.own_ack_credit);
+    granted = gate_.consume(now, spaced_round() * kRestartRtts,
+                            choice.retransmits() && params_.own_ack_credit);
     if (round_.explore && (granted || paths_.retries()) &&
         !(choice.retransmits() && paths_.retries())) {
       round_.explore = false;

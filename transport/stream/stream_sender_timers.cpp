@@ -105,8 +105,8 @@ void StreamSender::begin_probe(Time now) {
 }
 
 Time StreamSender::next_deadline(bool has_new) const {
-  if (spaced() && (has_new || !idle())) return spaced_until_;
-  if (idle()) return Time::never();
+  if (idle()) return has_new && spaced() ? spaced_until_ : Time::never();
+  if (spaced()) return spaced_until_;
   if (paused()) return paused_until_;
   return std::min({expiry<Timer::kDeferral>(has_new), expiry<Timer::kBurst>(has_new),
                    expiry<Timer::kLate>(has_new), expiry<Timer::kTimeout>(has_new),
@@ -140,18 +140,25 @@ void StreamSender::end_pause(Time now) {
 void StreamSender::space(Time now) {
   settle_plain();
   const Duration wait = spacing();
-  if (wait == Duration::zero() || in_flight() + late_.count() > 0 || paused()) return;
+  const bool waits = spaced() || paused() || in_flight() + late_.count() > 0;
+  if (wait == Duration::zero() || waits) return;
   spaced_until_ = now + wait;
   settle_plain();
 }
 
 void StreamSender::end_spacing(Time now) {
   if (now < spaced_until_) return;
-  spaced_until_ = Time::never();
-  settle_plain();
+  stop_spacing();
   if (idle()) return;
   rto_.restart(now);
   last_progress_ = now;  // the peer lives
+}
+
+void StreamSender::on_spaced_backlog(Time now) {
+  if (spaced()) end_spacing(now);
+  if (!window_.has_deficit() || !forgets(now)) return;
+  window_.end_spacing();
+  stop_spacing();
 }
 
 }  // namespace mprdma::transport

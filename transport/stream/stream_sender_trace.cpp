@@ -6,7 +6,7 @@ namespace mprdma::transport {
 void StreamSender::raise(Time now, TraceKind kind, Psn psn, std::string_view reason) const {
   TraceEvent event;
   event.reason = reason;
-  event.window_raw = window_.exact().raw();
+  event.window_raw = window_.effective().raw();
   event.in_flight = in_flight();
   event.credits = gate_.credits();
   event.srtt_ns = rtt_.measured() ? srtt().count_ns() : 0;

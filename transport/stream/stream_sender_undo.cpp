@@ -6,20 +6,7 @@ namespace mprdma::transport {
 
 // The packet had not been lost. What a timeout took is no matter of single packets.
 void StreamSender::undo_loss(Time now, Psn psn) {
-  if (board_.forgive(psn)) return_charge(now, psn);
-}
-
-// Copies that wait for their turn may prove needless before they leave: the round trip has grown.
-void StreamSender::acquit_young(Time now) {
-  const MpRecovery* const detector = recovery_.mp();
-  if (detector == nullptr) return;
-  detector->find_young(board_, at(now), [&](Psn psn) {
-    board_.acquit(psn);
-    return_charge(now, psn);
-  });
-}
-
-void StreamSender::return_charge(Time now, Psn psn) {
+  if (!board_.forgive(psn)) return;
   ++counters_->losses_undone;
   ++stats_.losses_undone;
   window_.on_loss_undone();
@@ -41,6 +28,7 @@ void StreamSender::undo_timeout(Time now) {
   ++counters_->timeouts_undone;
   ++stats_.timeouts_undone;
   window_ = undo_.window_before();
+  settle_plain();
   // What was charged since has come back with it; what was charged before is not given back.
   board_.forgive_all();
   if (window_max_ != params_.window_max) follow(window_max_);

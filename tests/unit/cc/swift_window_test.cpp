@@ -163,7 +163,8 @@ TEST(Swift, BelowOnePacketItSpacesPackets) {
 }
 
 TEST(Swift, BoundsHoldWhateverComes) {
-  SwiftWindow swift({.initial_packets = 16, .max_packets = 64, .spaces = true});
+  SwiftWindow swift(
+      {.initial_packets = 16, .max_packets = 64, .base_rtt = Duration::us(20), .spaces = true});
   Prng prng(1);
   Time now;
   for (int i = 0; i < 100'000; ++i) {
@@ -175,6 +176,9 @@ TEST(Swift, BoundsHoldWhateverComes) {
     if (prng.below(64) == 0) swift.on_loss({.now = now});
     ASSERT_GE(swift.window().raw(), Fixed16::kOneRaw);
     ASSERT_LE(swift.window().floor(), 64U);
+    ASSERT_GE(swift.exact().raw(), Fixed16::kOneRaw / 64);
+    ASSERT_LE(swift.exact(), swift.window());
+    ASSERT_LE(swift.spacing().floor(), 63U);
   }
 }
 

@@ -142,8 +142,12 @@ TEST(Window, MarksBeyondOnePacketAskForSpacing) {
   EXPECT_EQ(window.spacing().raw(), Fixed16::kOneRaw / 2 - (Fixed16::kOneRaw * 5 / 2) / 16);
   for (int i = 0; i < 10'000; ++i) window.on_ack({.ece = true});
   EXPECT_EQ(window.spacing().floor(), 64U) << "the most";
+  EXPECT_EQ(window.effective().raw(), Fixed16::kOneRaw / 65);
   window.recover();
+  EXPECT_TRUE(window.has_deficit());
+  window.end_spacing();
   EXPECT_FALSE(window.has_deficit());
+  EXPECT_EQ(window.effective(), window.exact());
 }
 
 TEST(Window, GrowsOnlyWhereItWasTheLimit) {

@@ -166,39 +166,6 @@ TEST(LossByTime, APacketThatWasNotLostGivesTheWindowBack) {
   }
 }
 
-// The verdict falls before the copy has its turn, and an acknowledgement that comes first took
-// long.
-TEST(LossByTime, ALongRoundTripAcquitsWhatHasNotLeftAgain) {
-  Sender s(timed(8));
-  int next = 0;
-  warm_up(s, &next);
-  s.send(4);
-  const Time sent = s.now;
-  s.now += s.rtt;
-  s.ack(next, next + 1);
-  const uint32_t window = s.window_raw();
-  s.now = s.sender.next_deadline(false);
-  s.sender.on_deadline(s.now);
-  EXPECT_EQ(s.window_raw(), window - kHalf);
-  EXPECT_TRUE(s.sender.choose(false).any());
-  s.now += Duration::us(1);
-  s.rtt = s.now - sent;
-  s.ack(next, next + 2, wire::kMpAckEce);  // which takes as much as comes back
-  EXPECT_EQ(s.counters.losses_undone, 1U);
-  EXPECT_EQ(s.window_raw(), window - kHalf);
-  EXPECT_FALSE(s.sender.choose(false).any());
-  // It was lost.
-  s.now = s.sender.next_deadline(false);
-  s.sender.on_deadline(s.now);
-  EXPECT_EQ(s.counters.retransmitted_early, 2U);
-  EXPECT_EQ(s.window_raw(), window - 2 * kHalf);
-  EXPECT_EQ(s.send(1, false), 1);
-  s.now += Duration::us(1);
-  s.rtt = s.now - sent;
-  s.ack(next, next + 3);
-  EXPECT_EQ(s.counters.losses_undone, 1U) << "the copy has left";
-}
-
 TEST(LossByTime, AcrossTheWrapOfThePsn) {
   Sender s(timed(8), Psn(kPsnMask - 41));
   int next = 0;

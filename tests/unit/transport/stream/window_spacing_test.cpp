@@ -1,8 +1,12 @@
 // A window of one packet that is still too much (D18): the time between two packets.
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <vector>
+
 #include "tests/support/print.hpp"
 #include "tests/unit/transport/stream/lone_sender.hpp"
+#include "tests/unit/transport/stream/many_path_sender.hpp"
 
 namespace mprdma::transport {
 namespace {
@@ -41,6 +45,7 @@ class Loop : public Sender {
 Params one_packet() {
   Params p = params_with(1);
   p.initial_rtt = Duration::us(16);
+  p.rto_floor = Duration::ms(4);
   return p;
 }
 
@@ -90,20 +95,47 @@ TEST(WindowSpacing, WhatIsPostedWhenTheTimeHasPassedLeavesAtOnce) {
   EXPECT_EQ(s.send(), 1);
 }
 
+TEST(WindowSpacing, NobodyIsSilentForATimeout) {
+  Loop s(one_packet());
+  s.rtt = Duration::us(100);
+  s.exchange_all(kMarksFree + 8 * 60, true);
+  s.exchange(true);
+  EXPECT_EQ(s.wait(), s.sender.base_rto() / 2);
+}
+
 // Packets far apart make congestion seem long ago.
 TEST(WindowSpacing, CongestionIsForgottenByPacketsNotByTime) {
-  Params p = one_packet();
-  p.path_policy = PathPolicy::kAckClocked;
-  Loop s(p);
-  s.exchange_all(kMarksFree + 8 * 40, true);
-  s.exchange(true);
-  s.wait();
-  s.now += s.rtt * 100;
-  s.sender.on_backlog(s.now);
-  EXPECT_TRUE(s.sender.window().has_deficit());
-  s.now += s.rtt * 41 * 30;
-  s.sender.on_backlog(s.now);
-  EXPECT_FALSE(s.sender.window().has_deficit());
+  for (const PathPolicy paths : {PathPolicy::kAckClocked, PathPolicy::kSingle}) {
+    Params p = one_packet();
+    p.path_policy = paths;
+    p.restart = RestartRule::kNever;
+    Loop s(p);
+    s.exchange_all(kMarksFree + 8 * 40, true);
+    s.exchange(true);
+    s.wait();
+    s.now += s.rtt * 100;
+    s.sender.on_backlog(s.now);
+    EXPECT_TRUE(s.sender.window().has_deficit());
+    s.now += s.rtt * 41 * 30;
+    s.sender.on_backlog(s.now);
+    EXPECT_FALSE(s.sender.window().has_deficit());
+    s.exchange(true);
+    EXPECT_FALSE(s.sender.spaced());
+  }
+}
+
+// What left long ago is still the newest that is known of a path.
+TEST(WindowSpacing, ACreditKeepsItsPathWhileItWaits) {
+  Params p = many_paths::params_with(1);
+  p.rto_floor = Duration::ms(4);
+  many_paths::Stream s(p);
+  for (int i = 0; i < kMarksFree + 8 * 20; ++i) {
+    ASSERT_EQ(s.send(1).size(), 1U);
+    s.pass(s.echo_age);
+    s.ack(i + 1, i, 60'000, wire::kMpAckEce);
+    if (s.sender.spaced()) s.time_out();
+  }
+  EXPECT_EQ(s.send(1), std::vector<uint16_t>{60'000});
 }
 
 TEST(WindowSpacing, CanBeOff) {
@@ -115,11 +147,15 @@ TEST(WindowSpacing, CanBeOff) {
 }
 
 // Swift may fall below one packet while what it sent before is in flight.
-TEST(WindowSpacing, WaitsForTheLastPacketInFlight) {
+Params swift() {
   Params p = params_with(4);
   p.window_control = cc::WindowControl::kSwift;
   p.base_rtt = p.target_delay = Duration::us(16);
-  Sender s(p);
+  return p;
+}
+
+TEST(WindowSpacing, WaitsForTheLastPacketInFlight) {
+  Sender s(swift());
   s.rtt = Duration::us(200);
   ASSERT_EQ(s.send(), 4);
   for (int i = 0; i < 4; ++i) {
@@ -129,6 +165,25 @@ TEST(WindowSpacing, WaitsForTheLastPacketInFlight) {
   }
   EXPECT_EQ(s.sender.window().spacing().floor(), 3U);
   EXPECT_TRUE(s.sender.spaced());
+}
+
+TEST(WindowSpacing, TheWaitForAnUnreadyReceiverTakesItsPlace) {
+  Sender s(swift());
+  s.rtt = Duration::us(200);
+  ASSERT_EQ(s.send(), 4);
+  for (int i = 1; i < 4; ++i) {
+    s.now += s.rtt;
+    s.ack(0, i);
+  }
+  s.now += s.rtt;
+  s.ack(1, 1, 0, wire::NackCode::kRnr);  // the others came before it, and it holds them
+  ASSERT_TRUE(s.sender.spaced());
+  const Time until = s.now + Duration::ms(100);
+  s.sender.pause(s.now, until);
+  EXPECT_FALSE(s.sender.spaced());
+  EXPECT_EQ(s.sender.next_deadline(true), until);
+  s.sender.on_backlog(s.now + Duration::ms(50));
+  EXPECT_EQ(s.sender.last_progress(), until) << "the peer is not silent before";
 }
 
 }  // namespace
