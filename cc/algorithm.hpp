@@ -93,7 +93,7 @@ concept Follows = requires(A a, uint32_t packets) {
 };
 template <class A>
 concept Spaces = requires(A a, const A& c) {
-  a.end_spacing();
+  a.forget_deficit();
   { c.deficit() } -> std::same_as<Fixed16>;
   { c.spacing() } -> std::same_as<Fixed16>;
 };
@@ -156,7 +156,7 @@ inline constexpr bool kSpacesAsNamed = Spaces<A> || !NamesSpacing<A>;
 //   spacing()             while not zero, the next packet waits for so many round trips after the
 //                         acknowledgement of the only one
 //   deficit()             zero: spacing() is zero until the next sign of congestion
-//   end_spacing()         congestion was long ago: spacing() and deficit() become zero
+//   forget_deficit()      the application has rested for long
 //   follow(initial, max)  one and two bandwidth-delay products of the network as it proves to be,
 //                         packets, in place of those of Setup
 template <class A>

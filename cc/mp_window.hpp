@@ -24,9 +24,9 @@
 // marks ask for beyond that is the deficit d [deviation], because a packet of each sender is too
 // much where hundreds share a queue. It says how many round trips lie between two packets:
 //
-//   an ACK with ECE, at w = 1   d += 1/8, up to 66
+//   an ACK with ECE, at w = 1   d += 1/8, up to 34
 //   an ACK without ECE, d > 0   d -= max(1/8, d/16), in place of growth
-//   congestion was long ago     d  = 0
+//   a long rest                 d  = 0
 //   spacing, round trips        max(0, d - 2): what comes and goes spaces nothing
 //
 // A sum up and a share down, so that who sends least comes back fastest: with a spacing that
@@ -92,7 +92,7 @@ class MpWindow : public AlgorithmDefaults {
     if (window_ < initial_) window_ = std::min(initial_, window_ + owed_);
     owed_ = Fixed16();
   }
-  void end_spacing() { deficit_ = Fixed16(); }
+  void forget_deficit() { deficit_ = Fixed16(); }
   void recover() {
     if (window_ >= initial_) return;
     window_ = initial_;
@@ -129,8 +129,8 @@ class MpWindow : public AlgorithmDefaults {
   static constexpr Fixed16 kQuarter = Fixed16::from_raw(Fixed16::kOneRaw / 4);
   static constexpr Fixed16 kDeficitStep = Fixed16::from_raw(Fixed16::kOneRaw / 8);
   static constexpr Fixed16 kDeficitFree = Fixed16::from_int(2);
-  // For ten thousand senders; more would be a trap where a switch marks everything.
-  static constexpr Fixed16 kDeficitMax = Fixed16::from_int(66);
+  // For some thousand senders; more would be a trap where a switch marks everything.
+  static constexpr Fixed16 kDeficitMax = Fixed16::from_int(34);
 
   // The network says that what is in use is too much; what is not was never tried. Half as much
   // again stays, for messages that differ: without it, 64 loops of 16 KB that pause for 400 us take

@@ -18,8 +18,9 @@
 //     by the stream, so that there is no window for the hosts.
 //
 // Below one packet the paper paces packets 1/w round trips apart. Here the next one waits for the
-// rest of that after the acknowledgement of the one before it. Only where somebody has named the
-// base round trip: the smallest one that was measured may be below any that full packets can have.
+// rest of that, as far as the stream allows, after the acknowledgement of the one before it. Only
+// where somebody has named the base round trip: the smallest one that was measured may be below any
+// that full packets can have.
 #pragma once
 
 #include <algorithm>
@@ -79,7 +80,8 @@ class SwiftWindow : public PlainWindow {
 
   // The window; less than window() below one packet.
   [[nodiscard]] Fixed16 exact() const { return window() - below_; }
-  void end_spacing() { below_ = Fixed16(); }
+  // One acknowledgement below the target ends it.
+  void forget_deficit() {}
   [[nodiscard]] Fixed16 deficit() const { return below_; }
   [[nodiscard]] Fixed16 spacing() const { return exact().reciprocal() - kOne; }
 

@@ -117,16 +117,16 @@ class Window {
         },
         control_);
   }
-  void end_spacing() {
+  void forget_deficit() {
     dispatch([](auto& control) {
-      if constexpr (Spaces<std::decay_t<decltype(control)>>) control.end_spacing();
+      if constexpr (Spaces<std::decay_t<decltype(control)>>) control.forget_deficit();
     });
   }
-  // Packets in a round trip: below one packet what the spacing leaves.
+  // What the control asks for: below one packet the inverse of the time between two.
   [[nodiscard]] Fixed16 effective() const {
+    constexpr Fixed16 kOne = Fixed16::from_int(1);
     const Fixed16 rest = spacing();
-    if (rest == Fixed16()) return exact_;
-    return (rest + Fixed16::from_int(1)).reciprocal();
+    return rest == Fixed16() || exact_ > kOne ? exact_ : (rest + kOne).reciprocal();
   }
   [[nodiscard]] bool has_deficit() const {
     return std::visit(

@@ -99,7 +99,7 @@ def check_plausible(qp):
         for cause in NEVER_ON_A_CLEAN_WIRE:
             expect(stream[cause] == 0, f"{cause} on a clean wire: {json.dumps(qp)}")
         expect(stream["retransmitted"] <= stream["packets_sent"], "more again than at all")
-        expect(stream["window_packets"] >= 1, "a window below one packet")
+        expect(stream["window_packets"] > 0, "a window of nothing")
         if stream["packets_sent"] > 1000:
             expect(stream["srtt_ns"] > 0, "packets without a round-trip time")
             expect(stream["paths_in_use"] <= 64, "more paths than are counted")

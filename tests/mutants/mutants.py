@@ -382,11 +382,10 @@ MUTANTS = [
     ),
     mutant(
         "congestion-is-forgotten-at-once",
-        "stream/stream_sender.hpp",
-        "idle() && now - last_congestion_ > spaced_round() * kForgetCongestionRtts;",
-        "idle();",
+        "stream/stream_sender_credits.cpp",
+        "now - last_congestion_ > srtt() * kForgetCongestionRtts &&",
+        "true &&",
         "64 closed loops fill the buffer of their receiver's port",
-        SENDER,
         killer="unit",
     ),
     mutant(

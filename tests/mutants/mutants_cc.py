@@ -234,8 +234,8 @@ MUTANTS = [
     ),
     _mp(
         "deficit-outlives-congestion",
-        "  void end_spacing() { deficit_ = Fixed16(); }\n",
-        "  void end_spacing() {}\n",
+        "  void forget_deficit() { deficit_ = Fixed16(); }\n",
+        "  void forget_deficit() {}\n",
         "after an hour of silence a connection remembers a crowd",
     ),
     _swift(

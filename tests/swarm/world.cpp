@@ -224,7 +224,7 @@ Duration World::slack() const {
       if (p.window_spacing && named && p.window_control == cc::WindowControl::kSwift) {
         constexpr int64_t kPackets = 128;  // of a message
         const Duration trip = scenario_.links[0].delay + scenario_.links[1].delay + Duration::ms(1);
-        spaced = std::max(spaced, trip * (64 * kPackets));
+        spaced = std::max(spaced, std::max(p.rto_floor, trip * 4) / 2 * kPackets);
       }
     }
   }

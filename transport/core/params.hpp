@@ -46,7 +46,7 @@ inline constexpr Words kWordsOf<Preset> = kPresetWords;
 struct Params {
   static constexpr Params of(Preset preset);
   // mp_paper() is the paper's algorithm to the letter. mp_figures() has the deviations from the
-  // paper (docs/algorithms.md) except the trigger and maps, and the paper's L.
+  // paper (docs/algorithms.md) except the trigger, maps and spacing, and the paper's L.
   static constexpr Params mp() { return {}; }
   static constexpr Params mp_single();
   static constexpr Params mp_figures();

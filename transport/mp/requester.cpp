@@ -149,7 +149,7 @@ void Requester::note_backlog() {
 // The same at a post, which makes the burst timer run.
 void Requester::begin_backlog() {
   note_backlog();
-  if (sender_.awaits_burst() || sender_.spaced()) core_.changes |= kDeadlineChanged;
+  if (sender_.awaits_burst()) core_.changes |= kDeadlineChanged;
 }
 
 // poll_packet() in the common case: the next packet of a plain request. Requires steady(),

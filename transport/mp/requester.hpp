@@ -161,7 +161,7 @@ class Requester {
   ExecuteResult execute_atomic_response(const wire::Packet& packet, RxActions& actions);
   ExecuteResult end_response(uint32_t index, WcStatus status, uint32_t vendor_err = 0);
   [[nodiscard]] bool complete(const Work& work) const;
-  // True if requests are outstanding and may be sent again.
+  // True if requests are outstanding and may be sent again, or the next one waits for its time.
   [[nodiscard]] bool sending() const {
     return !sends_.stopped() && (!sender_.idle() || sender_.spaced());
   }

@@ -5,7 +5,7 @@
 // Hardware sends when the acknowledgement comes; software may find the wire busy or the application
 // late, so unused credits wait here in a short FIFO: those without a path first, because they are
 // mostly the older ones, then by age; a retransmission takes one with a path first. A credit that
-// was unused for 3 RTT loses its path but stays valid.
+// was unused for 3 RTT, and what spaces packets in each, loses its path but stays valid.
 //
 // What the window allows beyond the credits (burst control held it back, or an acknowledgement was
 // lost) leaves without a path once no acknowledgement came for half an RTT.

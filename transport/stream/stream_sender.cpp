@@ -187,6 +187,7 @@ void StreamSender::on_implied_ack(Time now, Psn aack) {
   on_progress(now);
   gate_.note_ack(now);
   gate_.update(facts(), board_.due_count() > 0);
+  if (!plain_) space(now);
 }
 
 // Tells window and paths of an acknowledgement whose packet came with this lag.

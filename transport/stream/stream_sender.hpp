@@ -267,8 +267,8 @@ class StreamSender {
   void expire_late(Time now);
   void begin_probe(Time now);
   void end_pause(Time now);
-  // How long the next packet waits after the acknowledgement of the only one. Who waits for half of
-  // a timeout is taken for silent by nobody.
+  // How long the next packet waits after the acknowledgement of the only one. A peer with timeouts
+  // like these does not take who waits for half of one for silent.
   [[nodiscard]] Duration spacing() const {
     if (plain_) return Duration::zero();
     const int64_t wait_ns = srtt().count_ns() * window_.spacing().raw() / Fixed16::kOneRaw;
@@ -276,10 +276,6 @@ class StreamSender {
   }
   // The time from one packet to the next, where each is acknowledged before the next one leaves.
   [[nodiscard]] Duration spaced_round() const { return srtt() + spacing(); }
-  // The last sign of congestion is long ago; a stream that is spaced sees few packets in that time.
-  [[nodiscard]] bool forgets(Time now) const {
-    return idle() && now - last_congestion_ > spaced_round() * kForgetCongestionRtts;
-  }
   void on_spaced_backlog(Time now);
   void space(Time now);
   void stop_spacing() {

@@ -120,7 +120,9 @@ void StreamSender::note_spare(const PathSample& ack) {
 
 void StreamSender::on_clocked_backlog(Time now) {
   if (restart_due(now)) return restart(now);
-  const bool recovers = params_.restart == RestartRule::kUncongested && forgets(now);
+  const bool recovers = params_.restart == RestartRule::kUncongested && idle() &&
+                        now - last_congestion_ > srtt() * kForgetCongestionRtts &&
+                        (plain_ || !window_.has_deficit());
   if (params_.window_give_back) window_.give_back();
   if (recovers) {
     const Fixed16 before = window_.exact();

@@ -154,11 +154,14 @@ void StreamSender::end_spacing(Time now) {
   last_progress_ = now;  // the peer lives
 }
 
+// Marks that are missing pay the deficit back packet by packet; an application that rests for long
+// has it forgotten.
 void StreamSender::on_spaced_backlog(Time now) {
   if (spaced()) end_spacing(now);
-  if (!window_.has_deficit() || !forgets(now)) return;
-  window_.end_spacing();
-  stop_spacing();
+  const bool rested = idle() && now - last_progress_ > spaced_round() * kForgetCongestionRtts;
+  if (!rested || !window_.has_deficit()) return;
+  window_.forget_deficit();
+  settle_plain();
 }
 
 }  // namespace mprdma::transport

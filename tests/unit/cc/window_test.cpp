@@ -141,11 +141,11 @@ TEST(Window, MarksBeyondOnePacketAskForSpacing) {
   window.on_ack({.limited_by = LimitedBy::kApplication});
   EXPECT_EQ(window.spacing().raw(), Fixed16::kOneRaw / 2 - (Fixed16::kOneRaw * 5 / 2) / 16);
   for (int i = 0; i < 10'000; ++i) window.on_ack({.ece = true});
-  EXPECT_EQ(window.spacing().floor(), 64U) << "the most";
-  EXPECT_EQ(window.effective().raw(), Fixed16::kOneRaw / 65);
+  EXPECT_EQ(window.spacing().floor(), 32U) << "the most";
+  EXPECT_EQ(window.effective().raw(), Fixed16::kOneRaw / 33);
   window.recover();
   EXPECT_TRUE(window.has_deficit());
-  window.end_spacing();
+  window.forget_deficit();
   EXPECT_FALSE(window.has_deficit());
   EXPECT_EQ(window.effective(), window.exact());
 }

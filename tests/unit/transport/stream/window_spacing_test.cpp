@@ -104,7 +104,24 @@ TEST(WindowSpacing, NobodyIsSilentForATimeout) {
 }
 
 // Packets far apart make congestion seem long ago.
-TEST(WindowSpacing, CongestionIsForgottenByPacketsNotByTime) {
+TEST(WindowSpacing, TheInitialWindowComesBackWhenNothingIsOwed) {
+  Params p = one_packet();
+  p.initial_window = 8;
+  p.path_policy = PathPolicy::kAckClocked;
+  Loop s(p);
+  s.exchange_all(14 + kMarksFree + 8 * 8, true);
+  int unmarked = 0;
+  for (; s.sender.window().has_deficit(); ++unmarked) {
+    s.sender.on_backlog(s.now);
+    ASSERT_EQ(s.window_raw(), Fixed16::kOneRaw) << unmarked;
+    s.exchange_all(1, false);
+  }
+  EXPECT_GT(unmarked, 20);
+  s.sender.on_backlog(s.now);
+  EXPECT_EQ(s.window_raw(), 8 * Fixed16::kOneRaw);
+}
+
+TEST(WindowSpacing, ALongRestIsForgottenOnAnyPath) {
   for (const PathPolicy paths : {PathPolicy::kAckClocked, PathPolicy::kSingle}) {
     Params p = one_packet();
     p.path_policy = paths;
@@ -165,6 +182,19 @@ TEST(WindowSpacing, WaitsForTheLastPacketInFlight) {
   }
   EXPECT_EQ(s.sender.window().spacing().floor(), 3U);
   EXPECT_TRUE(s.sender.spaced());
+}
+
+TEST(WindowSpacing, SwiftDoesNotForget) {
+  Sender s(swift());
+  s.rtt = Duration::us(200);
+  ASSERT_EQ(s.send(), 4);
+  for (int i = 0; i < 4; ++i) {
+    s.now += s.rtt;
+    s.ack(i + 1, i);
+  }
+  s.now += Duration::us(10);
+  s.sender.on_backlog(s.now);
+  EXPECT_TRUE(s.sender.spaced()) << "no mark has ever come";
 }
 
 TEST(WindowSpacing, TheWaitForAnUnreadyReceiverTakesItsPlace) {
