@@ -24,7 +24,7 @@ void round_trip(DctcpWindow& window, uint32_t marked, bool may_grow = false) {
 TEST(DctcpWindow, GrowsByOnePacketInARoundTrip) {
   DctcpWindow window = make(10, 100);
   round_trip(window, 0, true);
-  EXPECT_NEAR(window.window().raw(), 11 * kOne, kOne / 10);
+  EXPECT_NEAR(window.window().raw(), 11 * kOne, 0.1 * kOne);
   for (int i = 0; i < 200; ++i) round_trip(window, 0, true);
   EXPECT_EQ(window.window().floor(), 100U) << "the bound";
 }

@@ -67,7 +67,8 @@ QueueOutcome share_a_queue(std::vector<Control>& flows, const QueueSpec& spec) {
     out.rtt_us += spec.base_us + wait_us;
     out.use += std::min(in_flight / pipe, 1.0);
   }
-  const auto counted = static_cast<double>(steps - steps / 2);
+  const int64_t first = steps / 2;
+  const auto counted = static_cast<double>(steps - first);
   double sum = 0;
   double squares = 0;
   for (const double each : sums) {
