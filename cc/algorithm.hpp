@@ -92,19 +92,6 @@ concept Follows = requires(A a, uint32_t packets) {
   a.follow(packets, packets);
 };
 template <class A>
-concept Spaces = requires(A a, const A& c) {
-  a.forget_deficit();
-  { c.deficit() } -> std::same_as<Fixed16>;
-  { c.spacing() } -> std::same_as<Fixed16>;
-};
-template <class A>
-concept NamesSpacing = requires {
-  &A::deficit;
-}
-|| requires {
-  &A::spacing;
-};
-template <class A>
 concept NamesGiveBack = requires {
   &A::give_back;
 }
@@ -119,8 +106,6 @@ inline constexpr bool kHearsAsNamed = (HearsSlowPaths<A> || !requires { &A::on_s
                                       (Recovers<A> || !requires { &A::recover; }) &&
                                       (Follows<A> || !requires { &A::follow; }) &&
                                       (GivesBack<A> || !NamesGiveBack<A>);
-template <class A>
-inline constexpr bool kSpacesAsNamed = Spaces<A> || !NamesSpacing<A>;
 
 // An algorithm is a pure class in a file of its own: no clock, no packets, no allocation, integers
 // and fixed point only. A stream (window.hpp) or a connection (rate.hpp) owns an object of it, and
@@ -139,6 +124,11 @@ inline constexpr bool kSpacesAsNamed = Spaces<A> || !NamesSpacing<A>;
 //   window()            packets, never below one; kNoWindow: no limit. A stream obeys it
 //   rate_bps()          bits of the wire per second; kNoRate: no limit. A connection obeys it
 //   next_deadline()     never: events are enough
+//   spacing()           stream: round trips that the next packet waits after the acknowledgement of
+//                       the only one, where a window of one packet is too much
+//   deficit()           what marks or delay have left of that, and acknowledgements have to take
+//                       back; zero: spacing() is zero until the next sign of congestion
+//   forget_deficit()    stream: the application has rested for long
 //   kCnpInterval        shortest time between two CNPs that a receiver sends; infinite: none
 //   kNeedsMarks         it knows congestion by ece only, so that it is of no use where
 //                       acknowledgements echo no mark
@@ -153,16 +143,12 @@ inline constexpr bool kSpacesAsNamed = Spaces<A> || !NamesSpacing<A>;
 //   give_back()           the application has packets again after on_unused_ack()
 //   recover()             the application has packets again, and congestion was long ago
 //   owed()                most that give_back() would add, packets
-//   spacing()             while not zero, the next packet waits for so many round trips after the
-//                         acknowledgement of the only one
-//   deficit()             zero: spacing() is zero until the next sign of congestion
-//   forget_deficit()      the application has rested for long
 //   follow(initial, max)  one and two bandwidth-delay products of the network as it proves to be,
 //                         packets, in place of those of Setup
 template <class A>
 concept Algorithm = std::constructible_from<A, const Setup&> && kHearsAsNamed<A> &&
-    kSpacesAsNamed<A> && requires(A a, const A& c, const AckSample& ack, const LossSample& loss,
-                                  Time now, uint32_t bytes) {
+    requires(A a, const A& c, const AckSample& ack, const LossSample& loss, Time now,
+             uint32_t bytes) {
   { A::kName } -> std::convertible_to<std::string_view>;
   { A::kCnpInterval } -> std::convertible_to<Duration>;
   { A::kNeedsMarks } -> std::convertible_to<bool>;
@@ -176,6 +162,9 @@ concept Algorithm = std::constructible_from<A, const Setup&> && kHearsAsNamed<A>
   { c.window() } -> std::same_as<Fixed16>;
   { c.rate_bps() } -> std::same_as<uint64_t>;
   { c.next_deadline() } -> std::same_as<Time>;
+  a.forget_deficit();
+  { c.deficit() } -> std::same_as<Fixed16>;
+  { c.spacing() } -> std::same_as<Fixed16>;
 };
 
 // No limit, whatever happens. Algorithms inherit what they do not need.
@@ -193,6 +182,9 @@ struct AlgorithmDefaults {
   [[nodiscard]] Fixed16 window() const { return kNoWindow; }
   [[nodiscard]] uint64_t rate_bps() const { return kNoRate; }
   [[nodiscard]] Time next_deadline() const { return Time::never(); }
+  void forget_deficit() {}
+  [[nodiscard]] Fixed16 deficit() const { return Fixed16(); }
+  [[nodiscard]] Fixed16 spacing() const { return Fixed16(); }
 };
 
 // Which limit an algorithm sets: the other one has the default.

@@ -80,8 +80,7 @@ class SwiftWindow : public PlainWindow {
 
   // The window; less than window() below one packet.
   [[nodiscard]] Fixed16 exact() const { return window() - below_; }
-  // One acknowledgement below the target ends it.
-  void forget_deficit() {}
+  void forget_deficit() { below_ = Fixed16(); }
   [[nodiscard]] Fixed16 deficit() const { return below_; }
   [[nodiscard]] Fixed16 spacing() const { return exact().reciprocal() - kOne; }
 

@@ -106,38 +106,22 @@ class Window {
         control_);
   }
 
+  // Round trips that the next packet waits after the acknowledgement of the only one.
   [[nodiscard]] Fixed16 spacing() const {
-    return std::visit(
-        [](const auto& control) {
-          if constexpr (Spaces<std::decay_t<decltype(control)>>) {
-            return control.spacing();
-          } else {
-            return Fixed16();
-          }
-        },
-        control_);
+    return std::visit([](const auto& control) { return control.spacing(); }, control_);
+  }
+  // False: spacing() is zero until the next sign of congestion.
+  [[nodiscard]] bool has_deficit() const {
+    return std::visit([](const auto& control) { return control.deficit() != Fixed16(); }, control_);
   }
   void forget_deficit() {
-    dispatch([](auto& control) {
-      if constexpr (Spaces<std::decay_t<decltype(control)>>) control.forget_deficit();
-    });
+    dispatch([](auto& control) { control.forget_deficit(); });
   }
   // What the control asks for: below one packet the inverse of the time between two.
   [[nodiscard]] Fixed16 effective() const {
     constexpr Fixed16 kOne = Fixed16::from_int(1);
     const Fixed16 rest = spacing();
     return rest == Fixed16() || exact_ > kOne ? exact_ : (rest + kOne).reciprocal();
-  }
-  [[nodiscard]] bool has_deficit() const {
-    return std::visit(
-        [](const auto& control) {
-          if constexpr (Spaces<std::decay_t<decltype(control)>>) {
-            return control.deficit() != Fixed16();
-          } else {
-            return false;
-          }
-        },
-        control_);
   }
 
  private:

@@ -54,6 +54,14 @@ MUTANTS = [
         killer="unit",
     ),
     mutant(
+        "no-mark-seems-to-be-a-rest",
+        "stream/stream_sender_timers.cpp",
+        "idle() && now - last_progress_ > spaced_round()",
+        "idle() && now - last_congestion_ > spaced_round()",
+        "loops over Swift fill the buffer of a port that marks nothing",
+        killer="unit",
+    ),
+    mutant(
         "spaced-post-waits-for-the-timer",
         "stream/stream_sender_timers.cpp",
         "  if (spaced()) end_spacing(now);\n  const bool rested",

@@ -20,13 +20,7 @@ struct KeepsWhatItOwes : PlainWindow {
   using PlainWindow::PlainWindow;
   void give_back() {}
 };
-struct HidesItsDeficit : PlainWindow {
-  [[maybe_unused]] static constexpr std::string_view kName = "hides-its-deficit";
-  using PlainWindow::PlainWindow;
-  [[nodiscard]] Fixed16 spacing() const { return Fixed16(); }
-};
-static_assert(Algorithm<AimdWindow> && !Algorithm<Misheard> && !Algorithm<KeepsWhatItOwes> &&
-              !Algorithm<HidesItsDeficit>);
+static_assert(Algorithm<AimdWindow> && !Algorithm<Misheard> && !Algorithm<KeepsWhatItOwes>);
 
 constexpr Duration kRtt = Duration::us(20);
 constexpr Time kLate = Time::from_ns(1'000'000'000);
