@@ -169,7 +169,7 @@ Params swift() {
   return p;
 }
 
-// Sends the window, of which each acknowledgement takes a part; returns below one packet.
+// Sends the whole window; each acknowledgement takes so long that it falls below one packet.
 void fall_below_one(Sender& s) {
   s.rtt = Duration::us(200);
   ASSERT_EQ(s.send(), 4);
