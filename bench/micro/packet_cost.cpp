@@ -1,7 +1,7 @@
 // Instructions of the dataplane for each message: two workers on the two ends of a LocalPort, in
 // one thread that calls them in turn. bench/packet_cost runs this under callgrind and divides.
 //
-//   packet_cost [--mode MODE] [--messages N] CASE
+//   packet_cost [--mode MODE] [--messages N] [--qps N] CASE
 //
 //   write-64     WRITEs of 64 bytes, posted one by one; the receiver runs once for 16
 //   write-64-list  the same, posted in lists of 16
@@ -11,6 +11,9 @@
 //   read-64k     READs of 64 KiB
 //   ping-pong    8 bytes there, 8 bytes back, the acknowledgement beside the answer, as between two
 //                applications that poll; a message is one of them
+//
+// Messages go to the queue pairs in turn (--qps; one, unless it is given). Where there are several,
+// each carries two messages before anything is counted.
 //
 // Prints the number of messages and data packets. Under callgrind, only what the functions named
 // sender_* and receiver_* call is collected (bench/packet_cost gives the options).
@@ -67,11 +70,14 @@ const std::map<std::string, Case> kCases = {
 };
 
 struct Pair {
+  uint32_t qps;
   WorkerEnd a;
   WorkerEnd b;
 
-  Pair(const std::string& path, const transport::Params& params, bool agree_modes)
-      : a(path, 0, params, agree_modes), b(path, 1, params, agree_modes) {
+  Pair(const std::string& path, const transport::Params& params, bool agree_modes, uint32_t count)
+      : qps(count),
+        a(path, 0, params, agree_modes, count, depth()),
+        b(path, 1, params, agree_modes, count, depth()) {
     // Link, neighbours, connection.
     for (int i = 0; i < 1000 && !(a.link_up() && b.link_up()); ++i) idle();
     CHECK(a.link_up() && b.link_up());
@@ -86,6 +92,12 @@ struct Pair {
     a.run();
     b.run();
   }
+  [[nodiscard]] uint32_t depth() const { return qps == 1 ? WorkerEnd::kDepth : kBatch; }
+  // Both ends turn to the queue pair of message i.
+  void choose(uint64_t i) {
+    a.choose(static_cast<uint32_t>(i % qps));
+    b.choose(static_cast<uint32_t>(i % qps));
+  }
   void pass(Duration time) { a.now = b.now = a.now + time; }
 };
 
@@ -94,10 +106,29 @@ uint32_t batch_of(const Case& what) {
   return what.bytes > kMtu ? 1 : kBatch;
 }
 
+// Nothing is counted.
+void warm_up(Pair& pair, const Case& what) {
+  for (uint64_t i = 0; i < 2 * uint64_t{pair.qps}; ++i) {
+    pair.choose(i);
+    if (what.opcode == MPRDMA_ABI_SEND) pair.b.post_receive(what.bytes);
+    pair.a.post(what.opcode, what.bytes);
+    pair.a.run_sends();
+    for (uint32_t completed = 0; completed == 0;) {
+      pair.pass(Duration::us(1));
+      pair.b.run();
+      pair.a.run();
+      completed = pair.a.poll();
+      pair.b.poll();
+    }
+  }
+}
+
 void stream(Pair& pair, const Case& what, uint64_t messages) {
+  if (pair.qps > 1) warm_up(pair, what);
   uint64_t completed = 0;
   for (uint64_t posted = 0; completed < messages;) {
     for (uint32_t i = 0; i < batch_of(what) && posted < messages; ++i, ++posted) {
+      pair.choose(what.list ? posted / batch_of(what) : posted);
       const bool more = what.list && i + 1 < batch_of(what);
       if (what.opcode == MPRDMA_ABI_SEND) pair.b.post_receive(what.bytes);
       sender_post(&pair.a, what.opcode, what.bytes);
@@ -135,9 +166,13 @@ int run(int argc, char** argv) {
   std::string name;
   std::string mode = "mp";
   uint64_t messages = 4000;
+  uint32_t qps = 1;
   app.add_option("case", name, "What is sent")->required();
   app.add_option("--mode", mode, "mp, mp-single or roce")->capture_default_str();
   app.add_option("--messages", messages, "How many")->capture_default_str();
+  app.add_option("--qps", qps, "Queue pairs, which carry the messages in turn")
+      ->check(CLI::Range(1u, 10000u))
+      ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   transport::Preset preset{};
   const auto found = kCases.find(name);
@@ -151,7 +186,7 @@ int run(int argc, char** argv) {
   uint64_t packets = messages;
   {
     // The mode mp as two engines agree on it; the others as they are configured.
-    Pair pair(path, transport::Params::of(preset), preset == transport::Preset::kMp);
+    Pair pair(path, transport::Params::of(preset), preset == transport::Preset::kMp, qps);
     if (found == kCases.end()) {
       ping_pong(pair, messages);
     } else {

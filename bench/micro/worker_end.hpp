@@ -26,14 +26,11 @@ class WorkerEnd {
   static constexpr uint32_t kMaxSge = 2;
   static constexpr size_t kMemory = 1 << 20;
 
-  // `side` is 0 or 1; the two ends meet at the socket `path`.
+  // `side` is 0 or 1; the two ends meet at the socket `path`. Each has `qps` queue pairs, which
+  // have queues of `depth` requests and complete to one queue.
   WorkerEnd(const std::string& path, uint32_t side, const transport::Params& params,
-            bool agree_modes)
-      : ip_(0x0a490001 + side),
-        cqes_(2 * kDepth),
-        send_ring_(kDepth),
-        recv_ring_(kDepth),
-        memory_(kMemory) {
+            bool agree_modes, uint32_t qps = 1, uint32_t depth = kDepth)
+      : ip_(0x0a490001 + side), depth_(depth), cqes_(2 * kDepth), pairs_(qps), memory_(kMemory) {
     dataplane::PortResult port = dataplane::LocalPort::open({.path = path, .engine = true});
     CHECK(port);
     dataplane::WorkerConfig config;
@@ -51,33 +48,20 @@ class WorkerEnd {
     make_objects();
   }
 
+  // Queue pair i of one end is connected with queue pair i of the other one.
   void connect(const WorkerEnd& peer) {
-    move_to(MPRDMA_ABI_QPS_INIT);
-    mprdma_abi_modify_qp in{};
-    in.handle = qp_;
-    in.attr.mask = MPRDMA_ABI_QP_ACCESS | MPRDMA_ABI_QP_PATH | MPRDMA_ABI_QP_PATH_MTU |
-                   MPRDMA_ABI_QP_DEST_QPN | MPRDMA_ABI_QP_RQ_PSN | MPRDMA_ABI_QP_SQ_PSN |
-                   MPRDMA_ABI_QP_TIMEOUT | MPRDMA_ABI_QP_RETRY_CNT | MPRDMA_ABI_QP_MAX_RD_ATOMIC |
-                   MPRDMA_ABI_QP_MAX_DEST_RD_ATOMIC;
-    in.attr.access = kAccess;
-    in.attr.path_mtu = 4096;
-    in.attr.dest_qpn = peer.qpn_;
-    in.attr.timeout = 14;
-    in.attr.retry_cnt = 7;
-    in.attr.max_rd_atomic = in.attr.max_dest_rd_atomic = 16;
-    in.attr.sgid_index = 1;
-    const wire::IpAddress gid = wire::map_ipv4(peer.ip_);
-    std::memcpy(in.attr.dgid, gid.data(), gid.size());
-    execute(MPRDMA_ABI_MODIFY_QP, in);
-    move_to(MPRDMA_ABI_QPS_RTR);
-    move_to(MPRDMA_ABI_QPS_RTS);
+    for (size_t i = 0; i < pairs_.size(); ++i) connect(pairs_[i], peer, peer.pairs_[i].qpn);
     peer_address_ = peer.address();
     peer_key_ = peer.key_;
   }
+  // The queue pair of the next calls.
+  void choose(uint32_t pair) { chosen_ = &pairs_[pair]; }
 
   // Posts a WRITE, a READ or a SEND of `bytes`.
   void post(uint8_t opcode, uint32_t bytes) {
-    void* slot = mprdma_abi_send_slot(send_ring_.data(), kDepth, kSendStride, send_dbr_.producer);
+    Pair& to = *chosen_;
+    void* slot =
+        mprdma_abi_send_slot(to.send_ring.data(), depth_, kSendStride, to.send_dbr.producer);
     auto* wqe = static_cast<mprdma_abi_send_wqe*>(slot);
     *wqe = mprdma_abi_send_wqe{};
     wqe->opcode = opcode;
@@ -86,20 +70,22 @@ class WorkerEnd {
     wqe->remote_addr = peer_address_;
     wqe->rkey = peer_key_;
     *reinterpret_cast<mprdma_abi_sge*>(wqe + 1) = {address(), bytes, key_};
-    mprdma_abi_store_release(&send_dbr_.producer, send_dbr_.producer + 1);
+    mprdma_abi_store_release(&to.send_dbr.producer, to.send_dbr.producer + 1);
   }
   // A receive for a SEND.
   void post_receive(uint32_t bytes) {
-    void* slot = mprdma_abi_recv_slot(recv_ring_.data(), kDepth, kRecvStride, recv_dbr_.producer);
+    Pair& to = *chosen_;
+    void* slot =
+        mprdma_abi_recv_slot(to.recv_ring.data(), depth_, kRecvStride, to.recv_dbr.producer);
     auto* wqe = static_cast<mprdma_abi_recv_wqe*>(slot);
     *wqe = mprdma_abi_recv_wqe{};
     wqe->num_sge = 1;
     *reinterpret_cast<mprdma_abi_sge*>(wqe + 1) = {address(), bytes, key_};
-    mprdma_abi_store_release(&recv_dbr_.producer, recv_dbr_.producer + 1);
-    mprdma_abi_ring_doorbell(&worker_->doorbells(), doorbell_);
+    mprdma_abi_store_release(&to.recv_dbr.producer, to.recv_dbr.producer + 1);
+    mprdma_abi_ring_doorbell(&worker_->doorbells(), to.doorbell);
   }
   // The worker takes what was posted and sends it, as a post of the provider has it done.
-  bool run_sends() { return worker_->run_sends(doorbell_, now); }
+  bool run_sends() { return worker_->run_sends(chosen_->doorbell, now); }
   bool run() { return worker_->run(now); }
   // Returns the number of completions; each has to be a success.
   uint32_t poll() {
@@ -125,6 +111,15 @@ class WorkerEnd {
   };
   struct alignas(64) RecvSlot {
     unsigned char bytes[kRecvStride];
+  };
+  struct Pair {
+    std::vector<SendSlot> send_ring;
+    mprdma_abi_queue_dbr send_dbr{};
+    std::vector<RecvSlot> recv_ring;
+    mprdma_abi_queue_dbr recv_dbr{};
+    uint32_t qp = 0;
+    uint32_t qpn = 0;
+    uint32_t doorbell = 0;
   };
   static constexpr uint32_t kAccess = MPRDMA_ABI_ACCESS_LOCAL_WRITE |
                                       MPRDMA_ABI_ACCESS_REMOTE_WRITE |
@@ -152,35 +147,62 @@ class WorkerEnd {
     cq.depth = 2 * kDepth;
     mprdma_abi_handle cq_out{};
     execute(MPRDMA_ABI_CREATE_CQ, cq, &cq_out);
-    mprdma_abi_create_qp qp{};
-    qp.type = MPRDMA_ABI_QP_RC;
-    qp.pd = pd.handle;
-    qp.send_cq = qp.recv_cq = cq_out.handle;
-    qp.sq = {reinterpret_cast<uint64_t>(send_ring_.data()),
-             reinterpret_cast<uint64_t>(&send_dbr_),
-             kDepth,
-             kSendStride,
-             kMaxSge,
-             0};
-    qp.rq = {reinterpret_cast<uint64_t>(recv_ring_.data()),
-             reinterpret_cast<uint64_t>(&recv_dbr_),
-             kDepth,
-             kRecvStride,
-             1,
-             0};
-    mprdma_abi_create_qp_out qp_out{};
-    execute(MPRDMA_ABI_CREATE_QP, qp, &qp_out);
-    qp_ = qp_out.handle;
-    qpn_ = qp_out.qpn;
-    doorbell_ = qp_out.doorbell;
+    for (Pair& pair : pairs_) make_pair(pair, pd.handle, cq_out.handle);
     const mprdma_abi_reg_mr mr{address(), kMemory, address(), pd.handle, kAccess, 0, 0};
     mprdma_abi_reg_mr_out mr_out{};
     execute(MPRDMA_ABI_REG_MR, mr, &mr_out);
     key_ = mr_out.rkey;
   }
-  void move_to(uint32_t state) {
+  void make_pair(Pair& pair, uint32_t pd, uint32_t cq) {
+    pair.send_ring.resize(depth_);
+    pair.recv_ring.resize(depth_);
+    mprdma_abi_create_qp qp{};
+    qp.type = MPRDMA_ABI_QP_RC;
+    qp.pd = pd;
+    qp.send_cq = qp.recv_cq = cq;
+    qp.sq = {reinterpret_cast<uint64_t>(pair.send_ring.data()),
+             reinterpret_cast<uint64_t>(&pair.send_dbr),
+             depth_,
+             kSendStride,
+             kMaxSge,
+             0};
+    qp.rq = {reinterpret_cast<uint64_t>(pair.recv_ring.data()),
+             reinterpret_cast<uint64_t>(&pair.recv_dbr),
+             depth_,
+             kRecvStride,
+             1,
+             0};
+    mprdma_abi_create_qp_out out{};
+    execute(MPRDMA_ABI_CREATE_QP, qp, &out);
+    pair.qp = out.handle;
+    pair.qpn = out.qpn;
+    pair.doorbell = out.doorbell;
+  }
+  void connect(const Pair& pair, const WorkerEnd& peer, uint32_t dest_qpn) {
+    move_to(pair.qp, MPRDMA_ABI_QPS_INIT);
     mprdma_abi_modify_qp in{};
-    in.handle = qp_;
+    in.handle = pair.qp;
+    in.attr.mask = MPRDMA_ABI_QP_ACCESS | MPRDMA_ABI_QP_PATH | MPRDMA_ABI_QP_PATH_MTU |
+                   MPRDMA_ABI_QP_DEST_QPN | MPRDMA_ABI_QP_RQ_PSN | MPRDMA_ABI_QP_SQ_PSN |
+                   MPRDMA_ABI_QP_TIMEOUT | MPRDMA_ABI_QP_RETRY_CNT | MPRDMA_ABI_QP_MAX_RD_ATOMIC |
+                   MPRDMA_ABI_QP_MAX_DEST_RD_ATOMIC;
+    in.attr.access = kAccess;
+    in.attr.path_mtu = 4096;
+    in.attr.dest_qpn = dest_qpn;
+    in.attr.timeout = 14;
+    in.attr.retry_cnt = 7;
+    in.attr.max_rd_atomic = in.attr.max_dest_rd_atomic = 16;
+    in.attr.sgid_index = 1;
+    const wire::IpAddress gid = wire::map_ipv4(peer.ip_);
+    std::memcpy(in.attr.dgid, gid.data(), gid.size());
+    execute(MPRDMA_ABI_MODIFY_QP, in);
+    move_to(pair.qp, MPRDMA_ABI_QPS_RTR);
+    move_to(pair.qp, MPRDMA_ABI_QPS_RTS);
+  }
+
+  void move_to(uint32_t qp, uint32_t state) {
+    mprdma_abi_modify_qp in{};
+    in.handle = qp;
     in.attr.mask = MPRDMA_ABI_QP_STATE;
     in.attr.state = state;
     execute(MPRDMA_ABI_MODIFY_QP, in);
@@ -188,19 +210,15 @@ class WorkerEnd {
   [[nodiscard]] uint64_t address() const { return reinterpret_cast<uint64_t>(memory_.data()); }
 
   Ipv4 ip_;
+  uint32_t depth_;
   std::vector<mprdma_abi_cqe> cqes_;
   mprdma_abi_cq_dbr cq_dbr_{};
-  std::vector<SendSlot> send_ring_;
-  mprdma_abi_queue_dbr send_dbr_{};
-  std::vector<RecvSlot> recv_ring_;
-  mprdma_abi_queue_dbr recv_dbr_{};
+  std::vector<Pair> pairs_;
+  Pair* chosen_ = pairs_.data();
   std::vector<unsigned char> memory_;
   mprdma_abi_client client_{};
   std::unique_ptr<dataplane::Worker> worker_;
   std::unique_ptr<dataplane::Commands> commands_;
-  uint32_t qp_ = 0;
-  uint32_t qpn_ = 0;
-  uint32_t doorbell_ = 0;
   uint32_t key_ = 0;
   uint64_t peer_address_ = 0;
   uint32_t peer_key_ = 0;
