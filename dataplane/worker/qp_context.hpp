@@ -135,7 +135,12 @@ struct QpContext {
   DirectRing* ring = nullptr;
   Time ring_until = Time::never();  // until then what it sends waits for the ring to come up
   bool ring_due = false;            // ring may not be the one that it should be
-  bool mode_due = false;            // the mode is agreed, and is applied when the ring is known
+  // Until then, or until that is put off, it takes no requests, so that it has nothing outstanding
+  // and can change its way; never(): it takes them.
+  Time drains_until = Time::never();
+  Time next_drain;  // not before this time
+  uint8_t drains_in_vain = 0;
+  bool mode_due = false;  // the mode is agreed, and is applied when the ring is known
 
   // A completion of this queue pair was lost because its queue was full.
   bool completion_lost = false;

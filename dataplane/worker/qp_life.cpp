@@ -273,7 +273,11 @@ void Worker::reschedule(QpContext& qp) {
 void Worker::reschedule_others(QpContext& qp) {
   drain_events(qp);
   fail_if_cq_lost(qp);
-  if (qp.ring_due) choose_ring(qp);
+  if (qp.ring_due) {
+    choose_ring(qp);
+  } else if (drains(qp) && now_ >= qp.drains_until) {
+    resume_sends(qp);
+  }
   note_waiting(qp);
 }
 
@@ -290,7 +294,8 @@ void Worker::set_timer(QpContext& qp) {
   const Time pair_deadline_at = pair_deadline(qp);
   if (pair_deadline_at <= now_) push_negotiating(qp);
   const Time next = pair_deadline_at <= now_ ? Time::never() : pair_deadline_at;
-  wheel_.schedule_no_later(qp.timer, std::min({qp.qp.next_deadline(), next, qp.ring_until}));
+  const Time ring_at = std::min(qp.ring_until, qp.drains_until);
+  wheel_.schedule_no_later(qp.timer, std::min({qp.qp.next_deadline(), next, ring_at}));
 }
 
 void Worker::service(Time clock, Time now) {

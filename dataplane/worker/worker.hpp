@@ -262,6 +262,11 @@ class Worker {
   void leave_ring(QpContext& qp);
   void choose_ring(QpContext& qp);
   void follow_rings(bool ask, Time now);
+  void drain(QpContext& qp, Time until);
+  void resume_sends(QpContext& qp);
+  void drain_for_ring(QpContext& qp);
+  // Requests wait in their ring.
+  [[nodiscard]] static bool drains(const QpContext& qp) { return !qp.drains_until.is_never(); }
   // Waits for its ring to come up.
   [[nodiscard]] static bool waits_for_ring(const QpContext& qp) {
     return !qp.ring_until.is_never();

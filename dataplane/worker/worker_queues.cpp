@@ -129,6 +129,7 @@ void Worker::process_plain_sends(QpContext& qp, Time now) {
 
 bool Worker::process_sends(QpContext& qp, Time now) {
   if (qp.sq.depth == 0) return false;
+  if (drains(qp)) return false;
   process_plain_sends(qp, now);
   WorkRing& sq = qp.sq;
   const QpState state = qp.qp.state();

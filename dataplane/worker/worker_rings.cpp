@@ -2,10 +2,12 @@
 // whose peer is another process of the device.
 //
 // A queue pair changes its way only while it has nothing outstanding, so that its packets do not
-// overtake one another. One that has just got its peer waits for the ring, for a short time: it
-// might be busy ever after. When a ring goes down its queue pairs send by the daemon again, and the
-// transport repeats what was lost, but for segments, which need a ring: a request that has begun in
-// such waits for the next one, and ends in an error (retry exceeded) if none comes.
+// overtake one another. One that has just got its peer waits for the ring, for a short time. If the
+// ring comes later, a queue pair that always has requests outstanding *drains*: it takes no more of
+// them until they are done, and changes its way then. When a ring goes down its queue pairs send by
+// the daemon again, and the transport repeats what was lost, but for segments, which need a ring: a
+// request that has begun in such waits for the next one, and ends in an error (retry exceeded) if
+// none comes.
 #include <algorithm>
 
 #include "dataplane/port/local_port_region.hpp"
@@ -17,6 +19,15 @@ namespace {
 
 // Longest time that a new queue pair waits for a ring that is on its way.
 constexpr Duration kRingPatience = Duration::ms(50);
+// What is outstanding of a queue pair that drains: its own requests, for as long as they take, as
+// those behind them would wait for them in any case; and answers to the peer, for so long at most,
+// as the peer may ask on. After so many times in vain it waits for twice as long each time.
+constexpr Duration kAnswersMax = Duration::ms(50);
+constexpr Duration kDrainAgain = Duration::s(1);
+constexpr uint8_t kDoublingsMax = 6;
+// A queue pair that has drained and changed sends nothing for so long, so that the peer, which
+// drains at about the same time, finds no request of it and can change, too.
+constexpr Duration kRestAfterChange = Duration::ms(20);
 // Packets between two engines, where both have the frames for them: fewer than a port's large
 // frames hold in all stay in the cache, and each costs the same as a short one.
 constexpr uint32_t kSegment = local::kLargePayload;
@@ -47,22 +58,58 @@ void Worker::leave_ring(QpContext& qp) {
   qp.ring = nullptr;
   qp.ring_until = Time::never();
   qp.ring_due = false;
+  qp.next_drain = Time();
+  qp.drains_in_vain = 0;
+  if (drains(qp)) resume_sends(qp);
 }
 
-// Requires ring_due. Follows a change of the rings, if nothing is outstanding.
+// Takes no requests before `until`, which may be put off.
+void Worker::drain(QpContext& qp, Time until) {
+  qp.drains_until = until;
+  wheel_.schedule_no_later(qp.timer, until);
+}
+
+// It takes requests again.
+void Worker::resume_sends(QpContext& qp) {
+  qp.drains_until = Time::never();
+  mprdma_abi_ring_doorbell(doorbells_.get(), slot_of(qp.qp.qpn()));
+}
+
+// Requires ring_due. A queue pair that is busy, and goes by the daemon while its ring is up.
+void Worker::drain_for_ring(QpContext& qp) {
+  const bool in_rts = qp.qp.state() == transport::QpState::kRts;
+  if (in_rts && qp.qp.sends_outstanding() > 0) {
+    if (drains(qp) || now_ >= qp.next_drain) drain(qp, now_ + kAnswersMax);
+    return;
+  }
+  if (!drains(qp) || (in_rts && now_ < qp.drains_until)) return;
+  resume_sends(qp);
+  qp.next_drain = now_ + kDrainAgain * (int64_t{1} << qp.drains_in_vain);
+  if (qp.drains_in_vain < kDoublingsMax) ++qp.drains_in_vain;
+}
+
+// Requires ring_due. Follows a change of the rings, if nothing is outstanding; what is, drains.
 void Worker::choose_ring(QpContext& qp) {
   const bool waits = waits_for_ring(qp);
   const bool gone = qp.ring != nullptr && !qp.ring->up;
   // Segments cannot go by the daemon: they take the ring as soon as there is one.
   const bool stranded = qp.ring == nullptr && qp.qp.sends_long();
-  if (!waits && !gone && !stranded && qp.qp.busy()) return;
+  const bool must_stay = !waits && !gone && !stranded && qp.qp.busy();
+  if (must_stay && qp.ring != nullptr) return;
   const Qpn peer(qp.attr.dest_qpn);
   const RingState state = daemon_->ring_state(peer, false);
+  if (must_stay) {
+    if (state == RingState::kUp) return drain_for_ring(qp);
+    if (drains(qp)) resume_sends(qp);
+    return;
+  }
   if (waits && state == RingState::kComing && now_ < qp.ring_until) return;
   DirectRing* ring = daemon_->ring_to(peer);
+  const bool drained = drains(qp) && ring != nullptr;
   leave_ring(qp);
   qp.ring = ring;
   if (ring != nullptr) ++ring->users;
+  if (drained) drain(qp, now_ + kRestAfterChange);
   qp.ring_due = state == RingState::kComing;
   update_offer(qp);
   if (qp.mode_due) apply_mode(qp);

@@ -112,7 +112,8 @@ bool Worker::run_sends(uint32_t doorbell, Time now) {
   ++counters_.bursts_posts;
   qp->answers.on_post(now);
   TxBatch& batch = batch_of(*qp);
-  const bool alone = qp->qp.decided() && scheduler_.empty() && !qp->parked && qp->changes == 0;
+  const bool alone =
+      qp->qp.decided() && scheduler_.empty() && !qp->parked && qp->changes == 0 && !drains(*qp);
   bool taken = false;
   if (alone && qp->path == PathState::kReady && can_send_connected(*qp) &&
       (!qp->owing || try_owed_acks(*qp))) {

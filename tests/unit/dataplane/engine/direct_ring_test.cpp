@@ -75,8 +75,12 @@ class DirectRingTest : public ::testing::Test {
     auto& wqe = a->begin_send(*qp_a, MPRDMA_ABI_WRITE, 1, {{mr_a->addr(), bytes, mr_a->key}});
     wqe.remote_addr = mr_b->addr();
     wqe.rkey = mr_b->key;
-    a->end_send(*qp_a);
+    a->end_send_silently(*qp_a);
+    a->worker->run_sends(qp_a->doorbell, a->now);
   }
+  void read_from_a() { read(*b, *qp_b, *mr_b, *mr_a); }
+  void read_from_b() { read(*a, *qp_a, *mr_a, *mr_b); }
+  void reads_change_to_a_late_ring(bool both_read);
   bool completes() {
     mprdma_abi_cqe cqe{};
     for (int i = 0; i < 10'000; ++i) {
@@ -96,6 +100,14 @@ class DirectRingTest : public ::testing::Test {
   ScriptedDaemon daemon_b;
   uint64_t by_daemon = 0;
   uint64_t by_ring = 0;
+  static void read(Host& host, HostQp& qp, const testing::HostMr& to, const testing::HostMr& from) {
+    constexpr uint32_t kBytes = 1 << 16;
+    auto& wqe = host.begin_send(qp, MPRDMA_ABI_READ, 1, {{to.addr(), kBytes, to.key}});
+    wqe.remote_addr = from.addr();
+    wqe.rkey = from.key;
+    host.end_send(qp);
+  }
+
   bool daemon_loses = false;
   bool ring_loses = false;
   std::optional<Host> a;
@@ -157,6 +169,96 @@ TEST_F(DirectRingTest, ChangesItsWayOnlyWithNothingOutstanding) {
   post();
   ASSERT_TRUE(completes());
   EXPECT_EQ(by_daemon, before);
+}
+
+TEST_F(DirectRingTest, BusyQueuePairTakesNoRequestsUntilItCanChangeToALateRing) {
+  connect();
+  constexpr int kDepth = 8;  // outstanding at any time
+  constexpr int kMessages = 400;
+  int posted = 0;
+  int done = 0;
+  uint64_t by_daemon_at_end = 0;
+  for (; posted < kDepth; ++posted) {
+    post();
+    if (posted == kDepth / 2) step();  // completions of one half come while the other is under way
+  }
+  for (mprdma_abi_cqe cqe{}; done < kMessages && a->now < Time() + Duration::s(1); step()) {
+    for (; cq_a->poll(&cqe); ++done) {
+      ASSERT_EQ(cqe.status, uint32_t{MPRDMA_ABI_WC_SUCCESS});
+      if (posted < kMessages) post(), ++posted;
+      if (done == kMessages / 4) set_ring(true), set_state(RingState::kUp);
+      if (done == kMessages / 2) by_daemon_at_end = by_daemon;
+    }
+  }
+  EXPECT_EQ(done, kMessages);
+  EXPECT_GT(by_daemon_at_end, 0u);
+  EXPECT_EQ(by_daemon, by_daemon_at_end) << "all of the second half by the ring";
+  EXPECT_EQ(a->worker->transport_counters().packets_retransmitted, 0u);
+}
+
+// A peer that reads all the time never leaves this side without answers to send.
+TEST_F(DirectRingTest, RequestsAreNotHeldForLongForAnswersThatDoNotEnd) {
+  connect();
+  for (int i = 0; i < 8; ++i) read_from_a();
+  post();
+  go_on(Duration::us(20));
+  ring_a.up = true;  // only this process has it
+  daemon_a.its_ring_state = RingState::kUp;
+  ++daemon_a.its_changes;
+  a->worker->service(a->now);
+  int pauses = 0;
+  Time last_done = a->now;
+  for (const Time end = a->now + Duration::ms(150); a->now < end; step()) {
+    mprdma_abi_cqe cqe{};
+    for (; cq_b->poll(&cqe); read_from_a()) ASSERT_EQ(cqe.status, uint32_t{MPRDMA_ABI_WC_SUCCESS});
+    if (!cq_a->poll(&cqe)) continue;
+    ASSERT_EQ(cqe.status, uint32_t{MPRDMA_ABI_WC_SUCCESS});
+    EXPECT_LT(a->now - last_done, Duration::ms(55));
+    if (a->now - last_done > Duration::ms(1)) ++pauses;
+    last_done = a->now;
+    post();
+  }
+  EXPECT_EQ(pauses, 1) << "the next try comes a second later";
+  EXPECT_LT(a->now - last_done, Duration::ms(1));
+}
+
+// One end hears of the ring after the other.
+void DirectRingTest::reads_change_to_a_late_ring(bool both_read) {
+  connect();
+  if (both_read) {
+    for (int i = 0; i < 8; ++i) read_from_b();
+  }
+  for (int i = 0; i < 8; ++i) read_from_a();
+  const auto stream = [&](Duration time) {
+    for (const Time end = a->now + time; a->now < end; step()) {
+      for (mprdma_abi_cqe cqe{}; cq_a->poll(&cqe);) read_from_b();
+      for (mprdma_abi_cqe cqe{}; cq_b->poll(&cqe);) read_from_a();
+    }
+  };
+  stream(Duration::us(100));
+  ring_a.up = ring_b.up = true;
+  set_state(RingState::kUp);
+  ++daemon_b.its_changes;
+  b->worker->service(b->now);
+  stream(Duration::ms(10));
+  ++daemon_a.its_changes;
+  a->worker->service(a->now);
+  stream(Duration::ms(80));
+  EXPECT_EQ(ring_a.users, 1u);
+  EXPECT_EQ(ring_b.users, 1u);
+  const uint64_t daemon_before = by_daemon;
+  const uint64_t ring_before = by_ring;
+  stream(Duration::ms(1));
+  EXPECT_EQ(by_daemon, daemon_before);
+  EXPECT_GT(by_ring, ring_before);
+}
+
+TEST_F(DirectRingTest, WhoAnswersReadsChangesToALateRing) {
+  reads_change_to_a_late_ring(false);
+}
+
+TEST_F(DirectRingTest, TwoWhoReadFromEachOtherChangeToALateRing) {
+  reads_change_to_a_late_ring(true);
 }
 
 TEST_F(DirectRingTest, RingThatGoesDownIsLeftAndWhatItLostIsRepeated) {
