@@ -121,6 +121,22 @@ TEST(WindowSpacing, TheInitialWindowComesBackWhenNothingIsOwed) {
   EXPECT_EQ(s.window_raw(), 8 * Fixed16::kOneRaw);
 }
 
+// A wait between two packets is no rest after which the paths may have changed.
+TEST(WindowSpacing, IsNoRestThatTheIdleRuleRestartsAfter) {
+  Params p = one_packet();
+  p.initial_window = 8;
+  p.path_policy = PathPolicy::kAckClocked;
+  p.restart = RestartRule::kIdle;
+  Loop s(p);
+  s.backlog = false;
+  s.exchange_all(14 + kMarksFree + 8 * 20, true);
+  s.sender.on_backlog(s.now);
+  EXPECT_EQ(s.sender.stats().restarts, 0U);
+  s.now += s.sender.srtt() * 100;
+  s.sender.on_backlog(s.now);
+  EXPECT_EQ(s.sender.stats().restarts, 1U);
+}
+
 TEST(WindowSpacing, ALongRestIsForgottenOnAnyPath) {
   for (const PathPolicy paths : {PathPolicy::kAckClocked, PathPolicy::kSingle}) {
     Params p = one_packet();
@@ -185,6 +201,29 @@ TEST(WindowSpacing, WaitsForTheLastPacketInFlight) {
   fall_below_one(s);
   EXPECT_EQ(s.sender.window().spacing().floor(), 3U);
   EXPECT_TRUE(s.sender.spaced());
+}
+
+// The peer is not asked meanwhile, so that its silence means nothing.
+TEST(WindowSpacing, ACopyWaitsForItsTimeAndNobodyGivesUp) {
+  Params p = swift();
+  p.loss_trigger = 2;
+  Sender s(p);
+  s.rtt = Duration::us(200);
+  ASSERT_EQ(s.send(), 4);
+  for (int i = 1; i < 4; ++i) {  // the first one is lost
+    s.now += s.rtt;
+    s.ack(0, i);
+  }
+  ASSERT_TRUE(s.sender.spaced());
+  EXPECT_EQ(s.send(), 0);
+  const Time until = s.sender.next_deadline(true);
+  EXPECT_GE(until, s.now + s.rtt);
+  s.now = until;
+  s.sender.on_deadline(s.now);
+  EXPECT_EQ(s.sender.last_progress(), s.now);
+  EXPECT_EQ(s.sender.next_deadline(true), s.now + s.sender.base_rto()) << "silence begins anew";
+  ASSERT_EQ(s.send(1), 1);
+  EXPECT_EQ(s.last.kind, StreamSender::Choice::Kind::kRetransmit);
 }
 
 // Swift knows congestion by delay: the last mark may never have come.
