@@ -136,7 +136,7 @@ struct QpContext {
   Time ring_until = Time::never();  // until then what it sends waits for the ring to come up
   bool ring_due = false;            // ring may not be the one that it should be
   // Until then, or until that is put off, it takes no requests, so that it has nothing outstanding
-  // and can change its way; never(): it takes them.
+  // and can change its way, or rests after it has; never(): it takes them.
   Time drains_until = Time::never();
   Time next_drain;  // not before this time
   uint8_t drains_in_vain = 0;

@@ -273,11 +273,8 @@ void Worker::reschedule(QpContext& qp) {
 void Worker::reschedule_others(QpContext& qp) {
   drain_events(qp);
   fail_if_cq_lost(qp);
-  if (qp.ring_due) {
-    choose_ring(qp);
-  } else if (drains(qp) && now_ >= qp.drains_until) {
-    resume_sends(qp);
-  }
+  if (drains(qp) && qp.ring != nullptr && now_ >= qp.drains_until) resume_sends(qp);
+  if (qp.ring_due) choose_ring(qp);
   note_waiting(qp);
 }
 

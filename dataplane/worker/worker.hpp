@@ -265,6 +265,7 @@ class Worker {
   void drain(QpContext& qp, Time until);
   void resume_sends(QpContext& qp);
   void drain_for_ring(QpContext& qp);
+  [[nodiscard]] Time rest_of(const QpContext& qp, const DirectRing* ring) const;
   // Requests wait in their ring.
   [[nodiscard]] static bool drains(const QpContext& qp) { return !qp.drains_until.is_never(); }
   // Waits for its ring to come up.

@@ -21,7 +21,7 @@ namespace {
 constexpr Duration kRingPatience = Duration::ms(50);
 // What is outstanding of a queue pair that drains: its own requests, for as long as they take, as
 // those behind them would wait for them in any case; and answers to the peer, for so long at most,
-// as the peer may ask on. After so many times in vain it waits for twice as long each time.
+// as the peer may ask on. After a drain in vain it waits, each time twice as long.
 constexpr Duration kAnswersMax = Duration::ms(50);
 constexpr Duration kDrainAgain = Duration::s(1);
 constexpr uint8_t kDoublingsMax = 6;
@@ -88,6 +88,17 @@ void Worker::drain_for_ring(QpContext& qp) {
   if (qp.drains_in_vain < kDoublingsMax) ++qp.drains_in_vain;
 }
 
+// How long a queue pair takes no requests that is to take `ring` from now on; never(): it takes
+// them. The rest is for those who had to wait, and is not taken anew when it finds the same ring.
+Time Worker::rest_of(const QpContext& qp, const DirectRing* ring) const {
+  if (!drains(qp) || ring == nullptr || qp.qp.state() != transport::QpState::kRts) {
+    return Time::never();
+  }
+  if (ring == qp.ring) return qp.drains_until;
+  const bool waiting = mprdma_abi_load_acquire(&qp.sq.dbr->producer) != qp.sq.next;
+  return waiting ? now_ + kRestAfterChange : Time::never();
+}
+
 // Requires ring_due. Follows a change of the rings, if nothing is outstanding; what is, drains.
 void Worker::choose_ring(QpContext& qp) {
   const bool waits = waits_for_ring(qp);
@@ -101,15 +112,16 @@ void Worker::choose_ring(QpContext& qp) {
   if (must_stay) {
     if (state == RingState::kUp) return drain_for_ring(qp);
     if (drains(qp)) resume_sends(qp);
+    qp.ring_due = state == RingState::kComing;
     return;
   }
   if (waits && state == RingState::kComing && now_ < qp.ring_until) return;
   DirectRing* ring = daemon_->ring_to(peer);
-  const bool drained = drains(qp) && ring != nullptr;
+  const Time rests_until = rest_of(qp, ring);
   leave_ring(qp);
   qp.ring = ring;
   if (ring != nullptr) ++ring->users;
-  if (drained) drain(qp, now_ + kRestAfterChange);
+  if (!rests_until.is_never()) drain(qp, rests_until);
   qp.ring_due = state == RingState::kComing;
   update_offer(qp);
   if (qp.mode_due) apply_mode(qp);

@@ -78,6 +78,11 @@ class DirectRingTest : public ::testing::Test {
     a->end_send_silently(*qp_a);
     a->worker->run_sends(qp_a->doorbell, a->now);
   }
+  // Something has changed with a ring to somebody else.
+  void hear_of_other_rings() {
+    ++daemon_a.its_changes;
+    a->worker->service(a->now);
+  }
   void read_from_a() { read(*b, *qp_b, *mr_b, *mr_a); }
   void read_from_b() { read(*a, *qp_a, *mr_a, *mr_b); }
   void reads_change_to_a_late_ring(bool both_read);
@@ -183,6 +188,7 @@ TEST_F(DirectRingTest, BusyQueuePairTakesNoRequestsUntilItCanChangeToALateRing) 
     if (posted == kDepth / 2) step();  // completions of one half come while the other is under way
   }
   for (mprdma_abi_cqe cqe{}; done < kMessages && a->now < Time() + Duration::s(1); step()) {
+    if (done > kMessages / 4) hear_of_other_rings();
     for (; cq_a->poll(&cqe); ++done) {
       ASSERT_EQ(cqe.status, uint32_t{MPRDMA_ABI_WC_SUCCESS});
       if (posted < kMessages) post(), ++posted;
@@ -194,6 +200,29 @@ TEST_F(DirectRingTest, BusyQueuePairTakesNoRequestsUntilItCanChangeToALateRing) 
   EXPECT_GT(by_daemon_at_end, 0u);
   EXPECT_EQ(by_daemon, by_daemon_at_end) << "all of the second half by the ring";
   EXPECT_EQ(a->worker->transport_counters().packets_retransmitted, 0u);
+}
+
+TEST_F(DirectRingTest, AnErrorDoesNotWaitForTheRestAfterAChange) {
+  connect();
+  for (int i = 0; i < 8; ++i) {
+    post();
+    if (i == 3) step();
+  }
+  set_state(RingState::kUp);
+  set_ring(true);
+  post();  // waits
+  mprdma_abi_cqe cqe{};
+  for (int done = 0; done < 8; step()) {
+    for (; cq_a->poll(&cqe); ++done) ASSERT_EQ(cqe.status, uint32_t{MPRDMA_ABI_WC_SUCCESS});
+    ASSERT_LT(a->now, Time() + Duration::s(1));
+  }
+  EXPECT_EQ(ring_a.users, 1u);
+  go_on(Duration::ms(10));
+  ASSERT_FALSE(cq_a->poll(&cqe)) << "it rests";
+  EXPECT_EQ(a->move_to(*qp_a, MPRDMA_ABI_QPS_ERR), 0);
+  step();
+  ASSERT_TRUE(cq_a->poll(&cqe));
+  EXPECT_EQ(cqe.status, uint32_t{MPRDMA_ABI_WC_WR_FLUSH_ERR});
 }
 
 // A peer that reads all the time never leaves this side without answers to send.
