@@ -92,6 +92,7 @@ struct Pair {
     a.run();
     b.run();
   }
+  // Many queue pairs have no more than one batch each under way.
   [[nodiscard]] uint32_t depth() const { return qps == 1 ? WorkerEnd::kDepth : kBatch; }
   // Both ends turn to the queue pair of message i.
   void choose(uint64_t i) {

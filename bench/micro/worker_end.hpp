@@ -27,9 +27,9 @@ class WorkerEnd {
   static constexpr size_t kMemory = 1 << 20;
 
   // `side` is 0 or 1; the two ends meet at the socket `path`. Each has `qps` queue pairs, which
-  // have queues of `depth` requests and complete to one queue.
+  // have queues of `depth` requests, kDepth at most, and complete to one queue.
   WorkerEnd(const std::string& path, uint32_t side, const transport::Params& params,
-            bool agree_modes, uint32_t qps = 1, uint32_t depth = kDepth)
+            bool agree_modes, uint32_t qps, uint32_t depth)
       : ip_(0x0a490001 + side), depth_(depth), cqes_(2 * kDepth), pairs_(qps), memory_(kMemory) {
     dataplane::PortResult port = dataplane::LocalPort::open({.path = path, .engine = true});
     CHECK(port);
@@ -59,7 +59,7 @@ class WorkerEnd {
 
   // Posts a WRITE, a READ or a SEND of `bytes`.
   void post(uint8_t opcode, uint32_t bytes) {
-    Pair& to = *chosen_;
+    QueuePair& to = *chosen_;
     void* slot =
         mprdma_abi_send_slot(to.send_ring.data(), depth_, kSendStride, to.send_dbr.producer);
     auto* wqe = static_cast<mprdma_abi_send_wqe*>(slot);
@@ -74,7 +74,7 @@ class WorkerEnd {
   }
   // A receive for a SEND.
   void post_receive(uint32_t bytes) {
-    Pair& to = *chosen_;
+    QueuePair& to = *chosen_;
     void* slot =
         mprdma_abi_recv_slot(to.recv_ring.data(), depth_, kRecvStride, to.recv_dbr.producer);
     auto* wqe = static_cast<mprdma_abi_recv_wqe*>(slot);
@@ -112,7 +112,7 @@ class WorkerEnd {
   struct alignas(64) RecvSlot {
     unsigned char bytes[kRecvStride];
   };
-  struct Pair {
+  struct QueuePair {
     std::vector<SendSlot> send_ring;
     mprdma_abi_queue_dbr send_dbr{};
     std::vector<RecvSlot> recv_ring;
@@ -147,13 +147,13 @@ class WorkerEnd {
     cq.depth = 2 * kDepth;
     mprdma_abi_handle cq_out{};
     execute(MPRDMA_ABI_CREATE_CQ, cq, &cq_out);
-    for (Pair& pair : pairs_) make_pair(pair, pd.handle, cq_out.handle);
+    for (QueuePair& pair : pairs_) make_pair(pair, pd.handle, cq_out.handle);
     const mprdma_abi_reg_mr mr{address(), kMemory, address(), pd.handle, kAccess, 0, 0};
     mprdma_abi_reg_mr_out mr_out{};
     execute(MPRDMA_ABI_REG_MR, mr, &mr_out);
     key_ = mr_out.rkey;
   }
-  void make_pair(Pair& pair, uint32_t pd, uint32_t cq) {
+  void make_pair(QueuePair& pair, uint32_t pd, uint32_t cq) {
     pair.send_ring.resize(depth_);
     pair.recv_ring.resize(depth_);
     mprdma_abi_create_qp qp{};
@@ -178,7 +178,7 @@ class WorkerEnd {
     pair.qpn = out.qpn;
     pair.doorbell = out.doorbell;
   }
-  void connect(const Pair& pair, const WorkerEnd& peer, uint32_t dest_qpn) {
+  void connect(const QueuePair& pair, const WorkerEnd& peer, uint32_t dest_qpn) {
     move_to(pair.qp, MPRDMA_ABI_QPS_INIT);
     mprdma_abi_modify_qp in{};
     in.handle = pair.qp;
@@ -213,8 +213,8 @@ class WorkerEnd {
   uint32_t depth_;
   std::vector<mprdma_abi_cqe> cqes_;
   mprdma_abi_cq_dbr cq_dbr_{};
-  std::vector<Pair> pairs_;
-  Pair* chosen_ = pairs_.data();
+  std::vector<QueuePair> pairs_;
+  QueuePair* chosen_ = pairs_.data();
   std::vector<unsigned char> memory_;
   mprdma_abi_client client_{};
   std::unique_ptr<dataplane::Worker> worker_;

@@ -133,14 +133,11 @@ struct QpContext {
   bool loop = false;  // the peer's address is our own
   // The direct ring that it sends to; nullptr: the port, or the loop. worker_rings.cpp.
   DirectRing* ring = nullptr;
-  Time ring_until = Time::never();  // until then what it sends waits for the ring to come up
-  bool ring_due = false;            // ring may not be the one that it should be
-  // Until then, or until that is put off, it takes no requests, so that it has nothing outstanding
-  // and can change its way, or rests after it has; never(): it takes them.
-  Time drains_until = Time::never();
-  Time next_drain;  // not before this time
-  uint8_t drains_in_vain = 0;
-  bool mode_due = false;  // the mode is agreed, and is applied when the ring is known
+  Time ring_until = Time::never();    // until then what it sends waits for the ring to come up
+  bool ring_due = false;              // ring may not be the one that it should be
+  Time drains_until = Time::never();  // the end of kDrains; never(): without it
+  Time next_drain;                    // kDrains does not begin before
+  bool mode_due = false;              // the mode is agreed, and is applied when the ring is known
 
   // A completion of this queue pair was lost because its queue was full.
   bool completion_lost = false;
@@ -149,8 +146,13 @@ struct QpContext {
   // True if this queue pair is included in the worker's number of busy ones.
   bool busy = false;
 
-  // True if this queue pair waits for room in its ring.
-  bool parked = false;
+  // What keeps its requests from leaving at once: it waits for room in its direct ring; it takes no
+  // requests, so that it has nothing outstanding and can change its way, or rests after it has.
+  static constexpr uint8_t kParked = 1 << 0;
+  static constexpr uint8_t kDrains = 1 << 1;
+  uint8_t held = 0;
+  [[nodiscard]] bool parked() const { return (held & kParked) != 0; }
+  [[nodiscard]] bool drains() const { return (held & kDrains) != 0; }
 
   // Links of the scheduler, the timer, and the list of queue pairs changed in this burst.
   QpContext* next_active = nullptr;

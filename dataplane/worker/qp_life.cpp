@@ -273,7 +273,7 @@ void Worker::reschedule(QpContext& qp) {
 void Worker::reschedule_others(QpContext& qp) {
   drain_events(qp);
   fail_if_cq_lost(qp);
-  if (drains(qp) && qp.ring != nullptr && now_ >= qp.drains_until) resume_sends(qp);
+  if (qp.drains() && qp.ring != nullptr && now_ >= qp.drains_until) resume_sends(qp);
   if (qp.ring_due) choose_ring(qp);
   note_waiting(qp);
 }

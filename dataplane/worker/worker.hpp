@@ -266,8 +266,6 @@ class Worker {
   void resume_sends(QpContext& qp);
   void drain_for_ring(QpContext& qp);
   [[nodiscard]] Time rest_of(const QpContext& qp, const DirectRing* ring) const;
-  // Requests wait in their ring.
-  [[nodiscard]] static bool drains(const QpContext& qp) { return !qp.drains_until.is_never(); }
   // Waits for its ring to come up.
   [[nodiscard]] static bool waits_for_ring(const QpContext& qp) {
     return !qp.ring_until.is_never();

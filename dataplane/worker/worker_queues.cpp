@@ -130,7 +130,7 @@ void Worker::process_plain_sends(QpContext& qp, Time now) {
 bool Worker::process_sends(QpContext& qp, Time now) {
   if (qp.sq.depth == 0) return false;
   const QpState state = qp.qp.state();
-  if (drains(qp) && state == QpState::kRts) return false;
+  if (qp.drains() && state == QpState::kRts) return false;
   process_plain_sends(qp, now);
   WorkRing& sq = qp.sq;
   // Before RTS, and before the mode is agreed with the peer, requests wait in the ring.

@@ -19,12 +19,11 @@ namespace {
 
 // Longest time that a new queue pair waits for a ring that is on its way.
 constexpr Duration kRingPatience = Duration::ms(50);
-// What is outstanding of a queue pair that drains: its own requests, for as long as they take, as
-// those behind them would wait for them in any case; and answers to the peer, for so long at most,
-// as the peer may ask on. After a drain in vain it waits, each time twice as long.
+// A queue pair drains for as long as its own requests take, because those behind them would wait
+// for them in any case. It waits this long at most for the end of its answers to the peer, which
+// may ask on, and tries again this long after it has waited in vain.
 constexpr Duration kAnswersMax = Duration::ms(50);
-constexpr Duration kDrainAgain = Duration::s(1);
-constexpr uint8_t kDoublingsMax = 6;
+constexpr Duration kDrainAgain = Duration::s(2);
 // A queue pair that has drained and changed sends nothing for so long, so that the peer, which
 // drains at about the same time, finds no request of it and can change, too.
 constexpr Duration kRestAfterChange = Duration::ms(20);
@@ -59,39 +58,40 @@ void Worker::leave_ring(QpContext& qp) {
   qp.ring_until = Time::never();
   qp.ring_due = false;
   qp.next_drain = Time();
-  qp.drains_in_vain = 0;
-  if (drains(qp)) resume_sends(qp);
+  if (qp.drains()) resume_sends(qp);
 }
 
-// Takes no requests before `until`, which may be put off.
+// The queue pair takes no requests before `until`, which may be put off.
 void Worker::drain(QpContext& qp, Time until) {
+  qp.held |= QpContext::kDrains;
   qp.drains_until = until;
   wheel_.schedule_no_later(qp.timer, until);
 }
 
-// It takes requests again.
+// The queue pair takes requests again.
 void Worker::resume_sends(QpContext& qp) {
+  qp.held &= static_cast<uint8_t>(~QpContext::kDrains);
   qp.drains_until = Time::never();
   mprdma_abi_ring_doorbell(doorbells_.get(), slot_of(qp.qp.qpn()));
 }
 
-// Requires ring_due. A queue pair that is busy, and goes by the daemon while its ring is up.
+// Requires ring_due, and that the queue pair is busy and goes by the daemon while its ring is up.
+// Begins, prolongs or ends its drain.
 void Worker::drain_for_ring(QpContext& qp) {
   const bool in_rts = qp.qp.state() == transport::QpState::kRts;
   if (in_rts && qp.qp.sends_outstanding() > 0) {
-    if (drains(qp) || now_ >= qp.next_drain) drain(qp, now_ + kAnswersMax);
+    if (qp.drains() || now_ >= qp.next_drain) drain(qp, now_ + kAnswersMax);
     return;
   }
-  if (!drains(qp) || (in_rts && now_ < qp.drains_until)) return;
+  if (!qp.drains() || (in_rts && now_ < qp.drains_until)) return;
   resume_sends(qp);
-  qp.next_drain = now_ + kDrainAgain * (int64_t{1} << qp.drains_in_vain);
-  if (qp.drains_in_vain < kDoublingsMax) ++qp.drains_in_vain;
+  qp.next_drain = now_ + kDrainAgain;
 }
 
-// How long a queue pair takes no requests that is to take `ring` from now on; never(): it takes
-// them. The rest is for those who had to wait, and is not taken anew when it finds the same ring.
+// Until when a queue pair that goes by `ring` from now on rests; never(): it does not. Who kept no
+// request waiting has left its peer a quiet moment already. The same ring begins no other rest.
 Time Worker::rest_of(const QpContext& qp, const DirectRing* ring) const {
-  if (!drains(qp) || ring == nullptr || qp.qp.state() != transport::QpState::kRts) {
+  if (!qp.drains() || ring == nullptr || qp.qp.state() != transport::QpState::kRts) {
     return Time::never();
   }
   if (ring == qp.ring) return qp.drains_until;
@@ -99,7 +99,8 @@ Time Worker::rest_of(const QpContext& qp, const DirectRing* ring) const {
   return waiting ? now_ + kRestAfterChange : Time::never();
 }
 
-// Requires ring_due. Follows a change of the rings, if nothing is outstanding; what is, drains.
+// Requires ring_due. Follows a change of the rings, if nothing is outstanding; otherwise the queue
+// pair may drain.
 void Worker::choose_ring(QpContext& qp) {
   const bool waits = waits_for_ring(qp);
   const bool gone = qp.ring != nullptr && !qp.ring->up;
@@ -111,7 +112,7 @@ void Worker::choose_ring(QpContext& qp) {
   const RingState state = daemon_->ring_state(peer, false);
   if (must_stay) {
     if (state == RingState::kUp) return drain_for_ring(qp);
-    if (drains(qp)) resume_sends(qp);
+    if (qp.drains()) resume_sends(qp);
     qp.ring_due = state == RingState::kComing;
     return;
   }
@@ -168,13 +169,13 @@ void Worker::apply_offers(QpContext& qp) {
 // so that they do not take the turns of others.
 void Worker::park(QpContext& qp) {
   if (qp.active) return;
-  qp.parked = true;
+  qp.held |= QpContext::kParked;
   parked_.push(qp);
 }
 
 void Worker::unpark(QpContext& qp) {
-  if (!qp.parked) return;
-  qp.parked = false;
+  if (!qp.parked()) return;
+  qp.held &= static_cast<uint8_t>(~QpContext::kParked);
   parked_.remove(qp);
   scheduler_.push(qp);
 }
@@ -188,7 +189,7 @@ void Worker::unpark_some() {
       parked_.push(qp);
       continue;
     }
-    qp.parked = false;
+    qp.held &= static_cast<uint8_t>(~QpContext::kParked);
     scheduler_.push(qp);
   }
 }

@@ -69,9 +69,9 @@ bool Worker::transmit_turn(QpContext& qp, unsigned* budget, Time now) {
   const Turn turn = datagrams ? transmit_datagrams(qp, budget, now)
                               : transmit_connected(qp, batch_of(qp), budget, now);
   if (turn == Turn::kRefused && qp.ring != nullptr) park(qp);
-  if (turn != Turn::kDone && !qp.parked && can_send(qp)) scheduler_.push(qp);
+  if (turn != Turn::kDone && !qp.parked() && can_send(qp)) scheduler_.push(qp);
   note_changes(qp);
-  return turn != Turn::kRefused || *budget != before || qp.parked;
+  return turn != Turn::kRefused || *budget != before || qp.parked();
 }
 
 // What it may send, it has just been asked.
@@ -112,8 +112,7 @@ bool Worker::run_sends(uint32_t doorbell, Time now) {
   ++counters_.bursts_posts;
   qp->answers.on_post(now);
   TxBatch& batch = batch_of(*qp);
-  const bool alone =
-      qp->qp.decided() && scheduler_.empty() && !qp->parked && qp->changes == 0 && !drains(*qp);
+  const bool alone = qp->qp.decided() && scheduler_.empty() && qp->held == 0 && qp->changes == 0;
   bool taken = false;
   if (alone && qp->path == PathState::kReady && can_send_connected(*qp) &&
       (!qp->owing || try_owed_acks(*qp))) {

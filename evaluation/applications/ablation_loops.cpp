@@ -85,7 +85,7 @@ void add_incasts(std::vector<AblationCase>* out) {
                   per_p99,
                   "",
                   {"spacing"},
-                  "three seeds differ by as much",
+                  "the rows differ by as much from seed to seed",
                   {"spacing"}});
   out->push_back({"think-100",
                   "64 loops of 16 KB to one host, 100 us between messages: 1 / 99th percentile",

@@ -63,10 +63,10 @@ void add_claims(const Batch& batch, size_t group, const Variant& variant, double
     if (&variant == &kMp) {
       out->claim(id + ".copies", copied, "<= 0", copies.most, 0, "");
     } else {
-      out->report(
-          id + ".copies", copied, "<= 0", copies.most, 0, "",
-          "of 1.4 million packets: one that explores a path with a queue, after a long time "
-          "on a path without, takes longer than packets do there");
+      out->report(id + ".copies", copied, "<= 0", copies.most, 0, "",
+                  "one copy in each of two runs of 1.4 million packets: a packet that explores a "
+                  "path with a "
+                  "queue takes longer than those on a path that had none for long");
     }
     out->own_target();
   } else {
