@@ -129,8 +129,11 @@ EngineClient* Engine::connect(const mprdma_abi_client& callbacks, mprdma_abi_cha
   client->engine = this;
   client->callbacks = callbacks;
   EngineClient* raw = client.get();
+  uint64_t features = device_limits().features;
   progress_.command([&](Time) {
     worker_.add_client(&raw->callbacks);
+    // The helper writes the parameters when the port's link comes up.
+    features |= placement_features(worker_.config().params.placement);
     return 0;
   });
   clients_.push_back(std::move(client));
@@ -138,8 +141,7 @@ EngineClient* Engine::connect(const mprdma_abi_client& callbacks, mprdma_abi_cha
   std::memset(channel, 0, takes_send ? sizeof(*channel) : offsetof(mprdma_abi_channel, send));
   channel->abi_major = MPRDMA_ABI_MAJOR;
   channel->abi_minor = MPRDMA_ABI_MINOR;
-  channel->features = device_limits().features;
-  channel->features |= placement_features(worker_.config().params.placement);
+  channel->features = features;
   channel->engine = raw;
   channel->doorbells = &worker_.doorbells();
   channel->execute = &execute_entry;

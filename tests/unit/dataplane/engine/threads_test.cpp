@@ -26,21 +26,34 @@ class Threads : public ::testing::Test {
     Config config;
     config.ipv4 = Host::ip(0);
     config.mac = derived_mac(config.ipv4);
-    const Status status = Engine::create_over(
-        config, std::make_unique<MemoryPort>(std::make_shared<MemoryWire>(), 0, config.mac), 1,
-        &engine_);
+    auto port = std::make_unique<MemoryPort>(std::make_shared<MemoryWire>(), 0, config.mac);
+    port_ = port.get();
+    const Status status = Engine::create_over(config, std::move(port), 1, &engine_);
     EXPECT_TRUE(status.ok()) << status.text;
+    client_ = connect_client(&channel_);
+    EXPECT_EQ(execute(MPRDMA_ABI_ALLOC_PD, mprdma_abi_handle{}, &pd_), 0);
+  }
+  ~Threads() override { engine_->disconnect(client_); }
+
+  EngineClient* connect_client(mprdma_abi_channel* channel) {
     mprdma_abi_client client{};
     client.abi_major = MPRDMA_ABI_MAJOR;
     client.context = this;
     client.on_event = [](void* context, const mprdma_abi_event* event) {
       auto* self = static_cast<Threads*>(context);
-      if (event->type == MPRDMA_ABI_EVENT_SRQ_LIMIT_REACHED) self->limits_.fetch_add(1);
+      // Relaxed: a count must not order what the threads do beside it.
+      if (event->type == MPRDMA_ABI_EVENT_SRQ_LIMIT_REACHED) {
+        self->limits_.fetch_add(1, std::memory_order_relaxed);
+      }
+      if (event->type == MPRDMA_ABI_EVENT_PORT_ERR) {
+        self->link_downs_.fetch_add(1, std::memory_order_relaxed);
+      }
+      if (event->type == MPRDMA_ABI_EVENT_PORT_ACTIVE) {
+        self->link_ups_.fetch_add(1, std::memory_order_relaxed);
+      }
     };
-    client_ = engine_->connect(client, &channel_);
-    EXPECT_EQ(execute(MPRDMA_ABI_ALLOC_PD, mprdma_abi_handle{}, &pd_), 0);
+    return engine_->connect(client, channel);
   }
-  ~Threads() override { engine_->disconnect(client_); }
 
   template <class In, class Out>
   int execute(uint32_t command, const In& in, Out* out) {
@@ -121,10 +134,13 @@ class Threads : public ::testing::Test {
   }
 
   std::unique_ptr<Engine> engine_;
+  MemoryPort* port_ = nullptr;
   EngineClient* client_ = nullptr;
   mprdma_abi_channel channel_{};
   mprdma_abi_handle pd_{};
   std::atomic<unsigned> limits_{0};
+  std::atomic<unsigned> link_downs_{0};
+  std::atomic<unsigned> link_ups_{0};
 };
 
 TEST_F(Threads, ObjectsAreMadeAndDestroyedBesideTrafficOverASharedQueue) {
@@ -184,6 +200,19 @@ TEST_F(Threads, ObjectsAreMadeAndDestroyedBesideTrafficOverASharedQueue) {
   EXPECT_EQ(destroy(MPRDMA_ABI_DESTROY_CQ, cq.handle), 0);
   EXPECT_EQ(destroy(MPRDMA_ABI_FREE_PD, pd_.handle), 0) << "every count came back";
   EXPECT_GE(limits_.load(), 200u);
+}
+
+// The helper settles the transport's parameters when a link comes up; nothing but the engine's lock
+// stands between that and a thread that connects.
+TEST_F(Threads, AClientConnectsWhileTheLinkComesUp) {
+  port_->up = false;
+  ASSERT_TRUE(eventually([&] { return link_downs_.load(std::memory_order_relaxed) == 1; }));
+  mprdma_abi_channel channel{};
+  EngineClient* second = connect_client(&channel);
+  port_->up = true;
+  EXPECT_TRUE(eventually([&] { return link_ups_.load(std::memory_order_relaxed) == 2; }))
+      << "both clients are told";
+  engine_->disconnect(second);
 }
 
 }  // namespace

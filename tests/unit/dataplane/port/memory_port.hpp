@@ -78,7 +78,7 @@ class MemoryPort final : public Port {
     info.can_corrupt = wire_->can_corrupt;
     return info;
   }
-  [[nodiscard]] bool link_up() const override { return up; }
+  [[nodiscard]] bool link_up() const override { return up.load(std::memory_order_relaxed); }
   [[nodiscard]] const char* link_text() const override { return "test"; }
 
   unsigned tx_reserve(TxFrame* frames, unsigned n) override {
@@ -156,7 +156,7 @@ class MemoryPort final : public Port {
   [[nodiscard]] Daemon* daemon() override { return wire_->daemon[side_]; }
   [[nodiscard]] PortCounters stats() const override { return stats_; }
 
-  bool up;
+  std::atomic<bool> up;
   int reserved = 0;  // 0 when the worker is gone
   int borrowed = 0;
   uint64_t flushes = 0;

@@ -127,7 +127,7 @@ TEST_F(FirstLinkTest, WorkWaitsForItAndThenUsesAllPaths) {
     wire = std::make_shared<MemoryWire>();
     wire->plugged = false;
     make();
-    wire->on_frame = [&](int, const Bytes&) { return b->host.port().up; };
+    wire->on_frame = [&](int, const Bytes&) { return b->host.port().link_up(); };
     connect_a();
     connect_b();
     a->write(*b);
