@@ -228,6 +228,14 @@ MUTANTS = [
         killer="unit",
     ),
     mutant(
+        "explorers-have-the-time-of-stragglers-alone",
+        "stream/stream_sender_credits.cpp",
+        "expect_long_trip(choice.psn, srtt() * kExploredTrip);",
+        "expect_long_trip(choice.psn, Duration::zero());",
+        "a packet that explores a path with a queue, where no straggler was known, is sent again",
+        killer="unit",
+    ),
+    mutant(
         "probes-forget-what-explores",
         "stream/stream_sender_timers.cpp",
         "  return std::max(usual, long_trip_takes_);\n",

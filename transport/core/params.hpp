@@ -20,6 +20,9 @@ inline constexpr uint32_t kStreamSpanMax = 1u << 22;
 inline constexpr uint32_t kBurstPackets = 2;
 // Of 1000 round trips, the most that explore a path because of their length [deviation].
 inline constexpr int64_t kExploreMax = 100;
+// SRTT that a packet which explores a path has at least before it is late: the path may have a
+// queue [deviation].
+inline constexpr int64_t kExploredTrip = 2;
 // Packets of a stream that wait for the wire, above which its window does not grow [deviation].
 inline constexpr uint32_t kWireBacklogMax = 8;
 // Idle time before a restart, in SRTT (paper 3.5).

@@ -324,7 +324,7 @@ class StreamSender {
     return pathless > 0 && paths_.keeps_spares();
   }
   void note_spare(const PathSample& ack);
-  void expect_long_trip(Psn psn);
+  void expect_long_trip(Psn psn, Duration least);
   void on_clocked_backlog(Time now);
   [[nodiscard]] bool restart_due(Time now) const;
   void restart(Time now);

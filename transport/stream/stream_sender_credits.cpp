@@ -154,15 +154,15 @@ void StreamSender::count_restart(Time now) {
   }
 }
 
-// The new packet leaves on a path that may be a straggler. A tail probe has to come before the
-// timeout.
-void StreamSender::expect_long_trip(Psn psn) {
+// The new packet leaves on a path that may take longer than those in use: `least`, or what the
+// slowest straggler was seen to take. A tail probe has to come before the timeout.
+void StreamSender::expect_long_trip(Psn psn, Duration least) {
   const RecycledPaths* const recycled = paths_.as<RecycledPaths>();
   if (recycled == nullptr) return;
   if (long_trip_ && board_.outstanding(*long_trip_) && !board_.arrived(*long_trip_)) return;
   long_trip_ = psn;
-  long_trip_takes_ =
-      std::min({recycled->stragglers().takes(), srtt() * Stragglers::kTakesMax, base_rto() / 2});
+  const Duration takes = std::max(recycled->stragglers().takes(), least);
+  long_trip_takes_ = std::min({takes, srtt() * Stragglers::kTakesMax, base_rto() / 2});
   probe_.patience = std::max(probe_.patience, long_trip_takes_);
 }
 
@@ -175,7 +175,7 @@ uint16_t StreamSender::choose_path(Time now, const Choice& choice) {
     if (round_.explore && (granted || paths_.retries()) &&
         !(choice.retransmits() && paths_.retries())) {
       round_.explore = false;
-      expect_long_trip(choice.psn);
+      expect_long_trip(choice.psn, srtt() * kExploredTrip);
       ++stats_.path_probes;
       ++counters_->path_probes;
       ++stats_.random_paths;
@@ -188,7 +188,9 @@ uint16_t StreamSender::choose_path(Time now, const Choice& choice) {
   stats_.random_paths += gate_.clocked() ? 1 : 0;
   const uint16_t vp = paths_.draw(now);
   const RecycledPaths* const recycled = paths_.as<RecycledPaths>();
-  if (recycled != nullptr && recycled->stragglers().has(vp)) expect_long_trip(choice.psn);
+  if (recycled != nullptr && recycled->stragglers().has(vp)) {
+    expect_long_trip(choice.psn, Duration::zero());
+  }
   return note_path(vp);
 }
 

@@ -447,6 +447,33 @@ TEST(PathSelection, OncePerRoundTripAPacketProbesANewPath) {
   EXPECT_EQ(s.counters.path_probes, 10u);
 }
 
+// It may meet a queue, which takes more than the quarter of a round trip that others have.
+TEST(PathSelection, APacketThatExploresHasTwoRoundTripsBeforeItIsLate) {
+  Params p = params_with(4);
+  p.path_policy = PathPolicy::kRecycled;
+  p.path_probe_per_mille = 1000;
+  p.loss_by_time = true;
+  Stream s(p);
+  s.send();
+  int acked = 0;
+  for (int round = 0; round < 40; ++round) {
+    s.pass(Duration::us(10));
+    for (int i = 0; i < 4; ++i, ++acked) s.ack(acked + 1, acked, 50'001);
+    const Paths paths = s.send();
+    ASSERT_NE(paths[0], 50'001) << "the first of each round trip explores";
+    ASSERT_EQ(paths[1], 50'001);
+  }
+  s.pass(Duration::us(10));
+  for (int i = 1; i < 4; ++i) s.ack(acked, acked + i, 50'001);
+  const auto look_at = [&, from = s.now](int us) {
+    s.now = from + Duration::us(us - 10);
+    if (s.sender.next_deadline(true) <= s.now) s.sender.on_deadline(s.now);
+    return s.counters.retransmitted_early;
+  };
+  EXPECT_EQ(look_at(19), 0u);
+  EXPECT_EQ(look_at(21), 1u) << "but not for ever";
+}
+
 TEST(PathSelection, LongRoundTripsProbeMoreOftenButNotMoreThanOneInTen) {
   for (const auto& [rtt_us, expected] : {std::pair{10, 1}, {500, 50}, {20'000, 100}}) {
     Params p = params_with(2);
