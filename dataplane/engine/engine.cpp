@@ -132,7 +132,7 @@ EngineClient* Engine::connect(const mprdma_abi_client& callbacks, mprdma_abi_cha
   uint64_t features = device_limits().features;
   progress_.command([&](Time) {
     worker_.add_client(&raw->callbacks);
-    // The helper writes the parameters when the port's link comes up.
+    // Under the lock, because the helper writes the parameters when the port's link comes up.
     features |= placement_features(worker_.config().params.placement);
     return 0;
   });

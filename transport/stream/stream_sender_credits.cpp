@@ -154,8 +154,9 @@ void StreamSender::count_restart(Time now) {
   }
 }
 
-// The new packet leaves on a path that may take longer than those in use: `least`, or what the
-// slowest straggler was seen to take. A tail probe has to come before the timeout.
+// The new packet leaves on a path that may take longer than those in use: twice as long as the
+// slowest straggler (Stragglers::takes), and at least `least`. A tail probe has to come before the
+// timeout.
 void StreamSender::expect_long_trip(Psn psn, Duration least) {
   const RecycledPaths* const recycled = paths_.as<RecycledPaths>();
   if (recycled == nullptr) return;

@@ -447,7 +447,8 @@ TEST(PathSelection, OncePerRoundTripAPacketProbesANewPath) {
   EXPECT_EQ(s.counters.path_probes, 10u);
 }
 
-// It may meet a queue, which takes more than the quarter of a round trip that others have.
+// A path that is explored may have a queue, which takes longer than the quarter of a round trip
+// that packets on known paths have.
 TEST(PathSelection, APacketThatExploresHasTwoRoundTripsBeforeItIsLate) {
   Params p = params_with(4);
   p.path_policy = PathPolicy::kRecycled;
