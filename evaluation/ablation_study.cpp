@@ -61,9 +61,10 @@ constexpr std::array<Deviation, 20> kDeviations = {{
        p->loss_trigger = 0;
      }},
     // The trigger of 64 packets (D6) has no place in such a window.
-    {"l64", "L =\n64", "L = 128 (64 instead)",
+    {"l64", "L =\n64", "L by the link (64 instead)",
      [](Params* p) {
        p->window_slots = 64;
+       p->window_rtt = Duration::zero();
        p->loss_trigger = 0;
      }},
 }};

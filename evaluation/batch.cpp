@@ -37,7 +37,7 @@ switchsim::Overrides as_shipped() {
 }  // namespace
 
 const Variant kMp = {"mp", {"transport.preset=\"mp-figures\""}, 0};
-const Variant kMp128 = {"mp, L = 128", as_shipped(), 2};
+const Variant kShipped = {"mp as shipped", as_shipped(), 2};
 const Variant kPaper = {"mp-paper", {"transport.preset=\"mp-paper\""}, 1};
 
 void SettingsList::add(const nlohmann::json& settings, uint64_t seed) {
@@ -165,7 +165,7 @@ void Batch::claim_sound(const std::string& id, FigureResult* out) const {
              "");
   out->own_target();
   out->claims.back().note = first;
-  out->fold(id + ".mp128", id + ".mp", kMp128.name);
+  out->fold(id + ".shipped", id + ".mp", kShipped.name);
 }
 
 Curve rate_curve(const std::string& name, const std::vector<double>& time_us,
@@ -243,7 +243,8 @@ std::string describe_deviations(const std::string& own, const Scenario& scenario
   const auto us = [](Duration time) { return time.count_ns() / 1000; };
   return fmt::format(
       "{} The floors of timeout and tail probe and the first RTT are {}, {} and {} us, which the "
-      "paper does not state (the rows of L = 128 have a device's own, {}, {} and {}); 1024 B of "
+      "paper does not state (the rows of mp as shipped have a device's own, {}, {} and {}); 1024 B "
+      "of "
       "payload with our headers, where the paper's packets are not stated; hosts take no time.",
       own, us(used.rto_floor), us(used.probe_floor), us(used.initial_rtt), us(shipped.rto_floor),
       us(shipped.probe_floor), us(shipped.initial_rtt));

@@ -30,10 +30,10 @@ struct Variant {
   switchsim::Overrides overrides;
   int colour;
 };
-// mp with the paper's L = 64, mp as software has it (L = 128, and the timers that ship), and the
+// mp with the paper's L = 64, mp as it ships (L by the link, and its own timers), and the
 // paper's literal rules.
 extern const Variant kMp;
-extern const Variant kMp128;
+extern const Variant kShipped;
 extern const Variant kPaper;
 
 // Settings of runs (switchsim/sim/scenario/settings_json.hpp), each that differs once, with its
@@ -71,7 +71,7 @@ class Batch {
     return summarise(each(number, value));
   }
   // No run broke an invariant or ended in an error completion that was not expected. Also notes
-  // with which settings and seeds they ran, and folds the rows of kMp128 into those of kMp where
+  // with which settings and seeds they ran, and folds the rows of kShipped into those of kMp where
   // they are the same. After all other claims.
   void claim_sound(const std::string& id, FigureResult* out) const;
 

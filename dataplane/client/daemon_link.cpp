@@ -14,6 +14,7 @@
 #include <cstring>
 #include <utility>
 
+#include "dataplane/sys/async_close.hpp"
 #include "dataplane/sys/clock.hpp"
 
 namespace mprdma::dataplane::client {
@@ -251,7 +252,7 @@ void DaemonLink::read_all(Time now) {
     if (error == EAGAIN) return;
     if (error != 0) return end("waiting for mprdmad, which has gone", now);
     on_message(&in, now);
-    if (in.passed_fd >= 0) close(in.passed_fd);
+    close_elsewhere(in.passed_fd);
   }
 }
 

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "dataplane/sys/async_close.hpp"
+
 namespace mprdma::dataplane::client {
 
 DirectRings::~DirectRings() = default;
@@ -45,7 +47,7 @@ void DirectRings::forget_requests() {
 // A ring that is there already is replaced: the other end would not have asked if it still had it.
 void DirectRings::on_offer(const OfferedRing& offer, Time now) {
   if (refuses_ || offer.block >= kBlocks || rings_.size() >= kRingsMax) {
-    ::close(offer.socket);
+    close_elsewhere(offer.socket);
     return on_refused(offer.block, now);
   }
   Peer& peer = peers_[offer.block];

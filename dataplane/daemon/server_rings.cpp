@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "dataplane/daemon/server.hpp"
+#include "dataplane/sys/async_close.hpp"
 #include "dataplane/sys/pid_namespace.hpp"
 
 namespace mprdma::dataplane::mprdmad {
@@ -71,8 +72,9 @@ int DaemonServer::make_ring(Connection& client, Connection& peer, Time now) {
   const bool trusted = same_user && same_pid_namespace(client.pid_namespace, peer.pid_namespace);
   int error = offer(peer.fd, client.block, last_ring_, trusted, sockets[1]);
   if (error == 0) error = offer(client.fd, peer.block, last_ring_, trusted, sockets[0]);
-  close(sockets[0]);
-  close(sockets[1]);
+  // A client that has gone by now had put descriptors into a queue of which this end is the last.
+  close_elsewhere(sockets[0]);
+  close_elsewhere(sockets[1]);
   if (error != 0) return error;
   client.rings[peer.block] = peer.rings[client.block] = last_ring_;
   return 0;

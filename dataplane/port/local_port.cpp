@@ -56,7 +56,7 @@ PortResult LocalPort::open(const Options& options) {
   const Geometry geometry = options.engine ? Geometry::of_engine(options.slots)
                                            : Geometry{options.slots, local::kStrideDefault};
   if (!geometry.sane()) {
-    if (options.socket >= 0) close(options.socket);
+    close_elsewhere(options.socket);
     return PortResult::failure(EINVAL, "slots=" + std::to_string(options.slots) +
                                            " is not a power of two from 256 to 4096");
   }
@@ -64,7 +64,7 @@ PortResult LocalPort::open(const Options& options) {
       geometry, options.engine ? local::kReadsBare | local::kReadsBeside : 0);
   if (region == nullptr) {
     const int error = errno;
-    if (options.socket >= 0) close(options.socket);
+    close_elsewhere(options.socket);
     return PortResult::failure(error, std::string("no shared memory for the local port (") +
                                           std::strerror(error) + "); it takes " +
                                           std::to_string(geometry.bytes() >> 10) +

@@ -163,7 +163,10 @@ class LocalPort final : public Port {
   }
   int take_costly_waker() override { return control_.take_costly_waker(); }
   void service(Time now) override;
-  void close_after_fork() override { control_.close_after_fork(); }
+  void close_after_fork() override {
+    control_.close_after_fork();
+    own_->close_after_fork();
+  }
   [[nodiscard]] PortCounters stats() const override;
 
  private:

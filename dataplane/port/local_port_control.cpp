@@ -350,7 +350,8 @@ Control::Event Control::on_message(const void* bytes, long count, int memfd, int
     close_passed(memfd);
     close_passed(event_fd);
     if (message.type == MessageType::kWake && state_ == State::kUp) {
-      if (message.waker_core != 0) costly_waker_ = static_cast<int>(message.waker_core - 1);
+      if (trusts_ && message.waker_core != 0)
+        costly_waker_ = static_cast<int>(message.waker_core - 1);
       return {};
     }
     if (message.type == MessageType::kRefused) {

@@ -101,6 +101,11 @@ OwnRegion::~OwnRegion() {
   close(fd_);
 }
 
+void OwnRegion::close_after_fork() {
+  close(fd_);
+  fd_ = -1;
+}
+
 std::unique_ptr<PeerRegion> PeerRegion::attach(int fd, int seals, bool all_there,
                                                const char** reason) {
   const auto refuse = [reason](const char* text) {

@@ -44,7 +44,7 @@ double per_large_time(const Result& result) {
 
 void add_loss(const Figure& figure, bool ci, std::vector<AblationCase>* out) {
   for (const double percent : {0.5, 1.0, 10.0}) {
-    Scenario scenario = load(figure.scenario, kMp128.overrides);
+    Scenario scenario = load(figure.scenario, kShipped.overrides);
     for (switchsim::LinkConfig& link : scenario.topology.links) {
       if (link.ab.loss_ppm != 0) link.ab.loss_ppm = static_cast<uint32_t>(percent * 10'000);
     }
@@ -65,7 +65,7 @@ void add_tail_drop(bool ci, std::vector<AblationCase>* out) {
     std::vector<std::string> deviations;
   };
   for (const Drop& drop : {Drop{2, 60, {}}, Drop{8, 60, {}}, Drop{2, 1000, {"cap"}}}) {
-    Scenario scenario = load("taildrop.toml", kMp128.overrides);
+    Scenario scenario = load("taildrop.toml", kShipped.overrides);
     scenario.flows.resize(drop.senders);
     const switchsim::LinkId bottleneck = scenario.link("bottleneck");
     scenario.topology.links[bottleneck].ab.queue_bytes_max = drop.buffer_kb * 1000ULL;
@@ -79,7 +79,7 @@ void add_tail_drop(bool ci, std::vector<AblationCase>* out) {
 }
 
 void add_lost_acks(bool ci, std::vector<AblationCase>* out) {
-  Scenario scenario = load("fig12a.toml", kMp128.overrides);
+  Scenario scenario = load("fig12a.toml", kShipped.overrides);
   for (const switchsim::LinkId path : scenario.paths) {
     scenario.topology.links[path].ba.loss_ppm = 10'000;
   }
@@ -95,7 +95,7 @@ void add_lost_acks(bool ci, std::vector<AblationCase>* out) {
 }
 
 void add_pauses(std::vector<AblationCase>* out) {
-  const Scenario scenario = load("restart.toml", kMp128.overrides);
+  const Scenario scenario = load("restart.toml", kShipped.overrides);
   out->push_back({"restart",
                   "1 MiB after 64 B messages: 1 / time",
                   scenario,
@@ -105,7 +105,7 @@ void add_pauses(std::vector<AblationCase>* out) {
 }
 
 Scenario small_messages(uint64_t bytes, bool ci) {
-  Scenario scenario = load("fig12a.toml", kMp128.overrides);
+  Scenario scenario = load("fig12a.toml", kShipped.overrides);
   for (switchsim::FlowSpec& flow : scenario.flows) {
     flow.message_bytes = bytes;
     flow.post_depth = 1;
@@ -142,7 +142,7 @@ void add_small_messages(bool ci, std::vector<AblationCase>* out) {
 }
 
 void add_synchronise(bool ci, std::vector<AblationCase>* out) {
-  Scenario scenario = load("fig18.toml", kMp128.overrides);
+  Scenario scenario = load("fig18.toml", kShipped.overrides);
   for (switchsim::FlowSpec& flow : scenario.flows) {
     flow.message_bytes = kSmallMessages.bytes;
     flow.synchronise_ppm = 600'000;
@@ -162,7 +162,7 @@ void add_synchronise(bool ci, std::vector<AblationCase>* out) {
 
 // A stopped host: no packet arrives for a while, then all arrive at once.
 void add_stalls(bool ci, std::vector<AblationCase>* out) {
-  Scenario scenario = load("fig12a.toml", kMp128.overrides);
+  Scenario scenario = load("fig12a.toml", kShipped.overrides);
   shorten(&scenario, ci ? 4 : 1);
   const SimTime end = SimTime() + scenario.duration;
   for (uint32_t host = 1; host <= 5; ++host) {

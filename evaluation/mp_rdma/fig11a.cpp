@@ -35,10 +35,10 @@ void add_claims(const Batch& batch, size_t group, const Variant& variant, double
   const Summary timeouts =
       batch.over(group, [](const Result& r) { return static_cast<double>(r.timeouts()); });
   const bool ours = &variant != &kPaper;
-  const std::string id =
-      fmt::format("11a.{}.loss-{}", ours ? (&variant == &kMp ? "mp" : "mp128") : "paper", percent);
+  const std::string id = fmt::format(
+      "11a.{}.loss-{}", ours ? (&variant == &kMp ? "mp" : "shipped") : "paper", percent);
   const std::string what = fmt::format("{}: goodput / ceiling, {} % loss", variant.name, percent);
-  if (ours && (&variant == &kMp128 || percent > 5 || !ci)) {
+  if (ours && (&variant == &kShipped || percent > 5 || !ci)) {
     out->claim(id, what, ">= 0.97", share.mean, share.deviation, "");
   } else if (ours) {
     out->report(id, what, ">= 0.97", share.mean, share.deviation, "",
@@ -153,7 +153,7 @@ std::string deviations_of(const Scenario& first, uint32_t seeds) {
 FigureResult lossy_paths(const Figure& figure, const RunOptions& options) {
   FigureResult out;
   Batch batch(options);
-  const std::array<const Variant*, 3> variants = {&kMp, &kMp128, &kPaper};
+  const std::array<const Variant*, 3> variants = {&kMp, &kShipped, &kPaper};
   const std::vector<double> losses =
       options.ci() ? std::vector<double>(kLossPercentCi.begin(), kLossPercentCi.end())
                    : std::vector<double>(kLossPercent.begin(), kLossPercent.end());

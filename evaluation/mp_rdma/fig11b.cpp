@@ -64,7 +64,7 @@ void add_phase(const Batch& batch, size_t group, const Variant& variant, size_t 
       batch.over(group, [&](const Result& r) { return recovery_ms(r, phase, ceiling); });
   const bool ours = &variant != &kPaper;
   const std::string id =
-      fmt::format("11b.{}.{}", ours ? (&variant == &kMp ? "mp" : "mp128") : "paper", index);
+      fmt::format("11b.{}.{}", ours ? (&variant == &kMp ? "mp" : "shipped") : "paper", index);
   const std::string after = fmt::format("{}: {} paths up{}", variant.name, phase.up,
                                         phase.restored ? " after a repair" : "");
   const std::string what = after + ", last 20 ms / what is up";
@@ -94,7 +94,7 @@ Panel panel_of(const Result& result, const Scenario& scenario, const std::string
 FigureResult cut_paths(const Figure& figure, const RunOptions& options) {
   FigureResult out;
   Batch batch(options);
-  const std::array<const Variant*, 3> variants = {&kMp, &kMp128, &kPaper};
+  const std::array<const Variant*, 3> variants = {&kMp, &kShipped, &kPaper};
   const uint32_t seeds = options.ci() ? 1 : 5;
   for (const Variant* variant : variants) {
     batch.add(load(figure.scenario, variant->overrides), seeds);

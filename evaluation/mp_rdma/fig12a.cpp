@@ -53,7 +53,7 @@ void add_claims(const Batch& batch, size_t group, const Variant& variant, double
   const Summary copies =
       batch.over(group, [](const Result& r) { return static_cast<double>(r.retransmitted()); });
   const bool ours = &variant != &kPaper;
-  const std::string id = ours ? (&variant == &kMp ? "12a.mp" : "12a.mp128") : "12a.paper";
+  const std::string id = ours ? (&variant == &kMp ? "12a.mp" : "12a.shipped") : "12a.paper";
   const std::string what = variant.name + ": ";
   if (ours) {
     out->claim(id + ".total", what + "total / ceiling of four links", ">= 0.98", total.mean,
@@ -243,7 +243,7 @@ void add_markings(const Batch& batch, size_t first, double ceiling, FigureResult
 FigureResult permutation(const Figure& figure, const RunOptions& options) {
   FigureResult out;
   Batch batch(options);
-  const std::array<const Variant*, 3> variants = {&kMp, &kMp128, &kPaper};
+  const std::array<const Variant*, 3> variants = {&kMp, &kShipped, &kPaper};
   const uint32_t seeds = options.ci() ? 1 : 3;
   for (const Variant* variant : variants) {
     Scenario scenario = load(figure.scenario, variant->overrides);

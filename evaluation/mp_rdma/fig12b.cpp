@@ -46,13 +46,13 @@ constexpr size_t kForms = 4;
 // The rates of DCQCN take longer to settle.
 std::array<Form, kForms> all_forms() {
   return {{{&kMp, "12b.mp", 2, 1, 2, 8},
-           {&kMp128, "12b.mp128", 2, 1, 2, 8},
+           {&kShipped, "12b.shipped", 2, 1, 2, 8},
            {&kPaper, "12b.paper", 1, 1, 2, 8},
            {&kDcqcn, "12b.dcqcn", 20, 3, 4, 6}}};
 }
 
 bool ours(const Form& form) {
-  return form.variant == &kMp || form.variant == &kMp128;
+  return form.variant == &kMp || form.variant == &kShipped;
 }
 
 Scenario scenario_for(const Figure& figure, const Form& form, uint64_t seed, bool ci) {

@@ -50,7 +50,7 @@ std::vector<Form> all_forms(bool ci) {
     return forms;
   }
   forms.push_back({&kMp, "mp-step10", "mp, step at 10 KB", kShortStep, {30, 50, 80}});
-  forms.push_back({&kMp128, "mp128", kMp128.name, 0, {50}, 1});
+  forms.push_back({&kShipped, "shipped", kShipped.name, 0, {50}, 1});
   forms.push_back({&kPaper, "paper", kPaper.name, 0, {50}, 1});
   return forms;
 }

@@ -28,7 +28,7 @@ struct Form {
 const std::vector<Form>& all_forms() {
   static const std::vector<Form> kAll = {
       {&kMp, "14b.mp", "mp", true, true},
-      {&kMp128, "14b.mp128", "mp, L = 128", true, true},
+      {&kShipped, "14b.shipped", "mp as shipped", true, true},
       {&kMp, "14b.mp-open", "mp, no control", false, false},
       {&kPaper, "14b.paper", "mp-paper", true, false},
       {&kPaper, "14b.paper-open", "mp-paper, no control", false, false},

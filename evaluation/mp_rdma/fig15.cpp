@@ -62,7 +62,7 @@ void add_claims(const Batch& batch, size_t group, const Variant& variant, double
   });
   const Summary time = batch.over(group, [&](const Result& r) { return leaving_ms(r, join); });
   const bool ours = &variant != &kPaper;
-  const std::string id = ours ? (&variant == &kMp ? "15.mp" : "15.mp128") : "15.paper";
+  const std::string id = ours ? (&variant == &kMp ? "15.mp" : "15.shipped") : "15.paper";
   const std::string name = variant.name + ": ";
   const auto add = [&](const char* suffix, const std::string& what, const char* target,
                        const Summary& value, double shown, const char* unit) {
@@ -86,7 +86,7 @@ void add_claims(const Batch& batch, size_t group, const Variant& variant, double
 FigureResult pinned_flow(const Figure& figure, const RunOptions& options) {
   FigureResult out;
   Batch batch(options);
-  const std::array<const Variant*, 3> variants = {&kMp, &kMp128, &kPaper};
+  const std::array<const Variant*, 3> variants = {&kMp, &kShipped, &kPaper};
   const uint32_t seeds = options.ci() ? 1 : 3;
   for (const Variant* variant : variants) {
     Scenario scenario = load(figure.scenario, variant->overrides);

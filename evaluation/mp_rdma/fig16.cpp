@@ -133,7 +133,7 @@ FigureResult join_and_leave(const Figure& figure, const RunOptions& options) {
   Batch batch(options);
   const std::vector<Form> forms = {
       {&kMp, false, "mp, RED (1.0, 20, 40)", "16.mp", true},
-      {&kMp128, false, "mp, L = 128, RED (1.0, 20, 40)", "16.mp128", true},
+      {&kShipped, false, "mp as shipped, RED (1.0, 20, 40)", "16.shipped", true},
       {&kMp, true, "mp, step at 20 KB", "16.mp-step", false},
       {&kPaper, false, "mp-paper, RED (1.0, 20, 40)", "16.paper", false},
       {&kPaper, true, "mp-paper, step at 20 KB", "16.paper-step", false}};

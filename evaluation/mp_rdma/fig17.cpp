@@ -56,7 +56,7 @@ constexpr size_t kForms = 5;
 
 std::array<Form, kForms> all_forms() {
   return {{{&kMp, false, "mp, RED (1.0, 20, 40)", "17.mp", ">= 0.985"},
-           {&kMp128, false, "mp, L = 128, RED (1.0, 20, 40)", "17.mp128", ">= 0.985"},
+           {&kShipped, false, "mp as shipped, RED (1.0, 20, 40)", "17.shipped", ">= 0.985"},
            {&kMp, true, "mp, step at 20 KB", "17.mp-step", ">= 0.95"},
            {&kPaper, true, "mp-paper, step at 20 KB", "17.paper", ""},
            {&kDcqcn, false, "DCQCN (dcqcn-paper), its RED", "17.dcqcn", ""}}};

@@ -96,7 +96,7 @@ void add_claims(const Batch& batch, const Group& group, const std::vector<double
                 FigureResult* out) {
   const bool ours = group.variant != &kPaper;
   const std::string id = fmt::format(
-      "18.{}.{}", group.variant == &kMp ? "mp" : (ours ? "mp128" : "paper"), group.size->id);
+      "18.{}.{}", group.variant == &kMp ? "mp" : (ours ? "shipped" : "paper"), group.size->id);
   const std::string name = fmt::format("{}, {}: ", group.variant->name, group.size->name);
   for (size_t a = 0; a < alphas.size(); ++a) {
     const Summary share = batch.over(group.by_alpha[a], early_share);
@@ -150,7 +150,7 @@ FigureResult synchronise_order(const Figure& figure, const RunOptions& options) 
   Batch batch(options);
   const uint32_t seeds = options.ci() ? 1 : 2;
   std::vector<double> alphas(kAlphas.begin(), kAlphas.end());
-  std::vector<const Variant*> variants = {&kMp, &kMp128, &kPaper};
+  std::vector<const Variant*> variants = {&kMp, &kShipped, &kPaper};
   if (options.ci()) {
     alphas = {0, 0.5, 1};
     variants = {&kMp};

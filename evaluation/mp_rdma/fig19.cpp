@@ -44,7 +44,7 @@ const std::vector<Form>& all_forms() {
   static const std::vector<Form> kAll = {
       {&kMp, "19.mp", "mp", transport::SyncPolicy::kOptimistic},
       {&kMp, "19.wait", "mp, stop and wait", transport::SyncPolicy::kStopAndWait},
-      {&kMp128, "19.mp128", "mp, L = 128", transport::SyncPolicy::kOptimistic},
+      {&kShipped, "19.shipped", "mp as shipped", transport::SyncPolicy::kOptimistic},
       {&kPaper, "19.paper", "mp-paper", transport::SyncPolicy::kOptimistic},
   };
   return kAll;
@@ -79,7 +79,7 @@ struct Variation {
 // Sets the base RTT and the window that fills it. L is 128: with L = 64 half of the window could
 // not wait.
 switchsim::Overrides with_rtt(uint32_t us) {
-  switchsim::Overrides out = kMp128.overrides;
+  switchsim::Overrides out = kShipped.overrides;
   out.push_back(fmt::format("topology.base_rtt_us={}", us));
   out.push_back(fmt::format("transport.initial_rtt_us={}", us));
   out.push_back(fmt::format("transport.initial_window={}", us * 54 / 12));

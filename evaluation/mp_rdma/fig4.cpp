@@ -30,8 +30,8 @@ struct Form {
 };
 constexpr std::array<Form, 7> kForms = {{{&kMp, "4.mp", Marking::kRed},
                                          {&kMp, "4.mp", Marking::kStep},
-                                         {&kMp128, "4.mp128", Marking::kRed},
-                                         {&kMp128, "4.mp128", Marking::kStep},
+                                         {&kShipped, "4.shipped", Marking::kRed},
+                                         {&kShipped, "4.shipped", Marking::kStep},
                                          {&kPaper, "4.paper", Marking::kRed},
                                          {&kPaper, "4.paper", Marking::kStep},
                                          {&kMp, "4.mp", Marking::kStepOnEnqueue}}};

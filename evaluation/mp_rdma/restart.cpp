@@ -36,7 +36,7 @@ double bound_us(const Scenario& scenario) {
 FigureResult restart(const Figure& figure, const RunOptions& options) {
   FigureResult out;
   Batch batch(options);
-  const std::array<const Variant*, 3> variants = {&kMp, &kMp128, &kPaper};
+  const std::array<const Variant*, 3> variants = {&kMp, &kShipped, &kPaper};
   const uint32_t seeds = options.ci() ? 2 : 5;
   for (const Variant* variant : variants) {
     Scenario scenario = load(figure.scenario, variant->overrides);
@@ -56,7 +56,7 @@ FigureResult restart(const Figure& figure, const RunOptions& options) {
         batch.over(2 * v, [](const Result& r) { return static_cast<double>(r.retransmitted()); });
     const bool ours = variants[v] != &kPaper;
     const std::string id =
-        ours ? (variants[v] == &kMp ? "restart.mp" : "restart.mp128") : "restart.paper";
+        ours ? (variants[v] == &kMp ? "restart.mp" : "restart.shipped") : "restart.paper";
     const std::string name = variants[v]->name + ": ";
     const double ratio = idle.mean == 0 ? 0 : after.mean / idle.mean;
     if (ours) {

@@ -61,7 +61,7 @@ void add_fairness(const Batch& batch, size_t group, const Variant& variant, uint
   const bool asserted = buffer_kb >= kBdpKb && (few || buffer_kb < kBufferKb.back());
   if (&variant == &kPaper) {
     out->report(id + ".jain", jain, "", fair.mean, fair.deviation, "", kLetter);
-  } else if (&variant == &kMp128 && asserted) {
+  } else if (&variant == &kShipped && asserted) {
     out->claim(id + ".jain", jain, kFair, fair.mean, fair.deviation, "");
   } else {
     const Summary fastest = batch.over(group, [](const Result& r) { return resent(r).fastest; });
@@ -83,18 +83,17 @@ void add_claims(const Batch& batch, size_t group, const Variant& variant, uint32
   const Summary timeouts = batch.over(
       group, [&](const Result& r) { return static_cast<double>(r.timeouts()) / seconds; });
   const std::string id = fmt::format(
-      "taildrop.{}.n{}.{}kb", &variant == &kMp ? "mp" : (&variant == &kMp128 ? "mp128" : "paper"),
-      senders, buffer_kb);
+      "taildrop.{}.n{}.{}kb",
+      &variant == &kMp ? "mp" : (&variant == &kShipped ? "shipped" : "paper"), senders, buffer_kb);
   const std::string what = fmt::format("{}: {} senders, {} KB", variant.name, senders, buffer_kb);
-  if (&variant == &kMp128 && buffer_kb >= kBdpKb) {
+  if (&variant == &kShipped && buffer_kb >= kBdpKb) {
     out->claim(id, what + ", goodput / ceiling", ">= 0.93", share.mean, share.deviation, "");
     out->claim(id + ".rto", what + ", timeouts", kStorm, timeouts.mean, timeouts.deviation,
                "/flow/s");
   } else {
     const bool ours = &variant != &kPaper;
     const char* note = buffer_kb < kBdpKb ? "less than one BDP: only reported"
-                       : ours ? "L = 64 hardly exceeds one BDP: every loss overflows the bitmap; "
-                                "software's default is L = 128"
+                       : ours ? "L = 64 hardly exceeds one BDP; it ships with L by the link"
                               : kLetter;
     out->report(id, what + ", goodput / ceiling", ours ? ">= 0.93" : "", share.mean,
                 share.deviation, "", note);
@@ -109,7 +108,7 @@ void add_clockwork(const Batch& batch, size_t group, FigureResult* out) {
   for (const uint32_t buffer_kb : kBufferKb) {
     const Summary fair = batch.over(group++, [](const Result& r) { return r.jain; });
     out->report(fmt::format("taildrop.clockwork.n{}.{}kb.jain", kSenders.back(), buffer_kb),
-                fmt::format("{}: {} senders, {} KB, no jitter, Jain's index", kMp128.name,
+                fmt::format("{}: {} senders, {} KB, no jitter, Jain's index", kShipped.name,
                             kSenders.back(), buffer_kb),
                 "", fair.mean, fair.deviation, "",
                 "without any chance phases decide whose packets the full queue drops");
@@ -121,7 +120,7 @@ void add_clockwork(const Batch& batch, size_t group, FigureResult* out) {
 FigureResult tail_drop(const Figure& figure, const RunOptions& options) {
   FigureResult out;
   Batch batch(options);
-  const std::array<const Variant*, 3> variants = {&kMp128, &kMp, &kPaper};
+  const std::array<const Variant*, 3> variants = {&kShipped, &kMp, &kPaper};
   const uint32_t seeds = options.ci() ? 1 : 3;
   for (const Variant* variant : variants) {
     for (const uint32_t senders : kSenders) {
@@ -131,7 +130,7 @@ FigureResult tail_drop(const Figure& figure, const RunOptions& options) {
     }
   }
   for (const uint32_t buffer_kb : kBufferKb) {
-    Scenario clockwork = scenario_for(figure, kMp128, kSenders.back(), buffer_kb, options.ci());
+    Scenario clockwork = scenario_for(figure, kShipped, kSenders.back(), buffer_kb, options.ci());
     clockwork.ack_jitter = switchsim::SimSpan();
     batch.add(clockwork, seeds);
   }

@@ -44,6 +44,9 @@ ip link set lo up && echo ready && exec sleep infinity"""
 OURS = re.compile(r"MPRDMA_(?!SETUP$)|CC$|CXX$|CCACHE_(BASEDIR|NOHASHDIR)$|MESON_|NINJA_")
 
 
+MARK = ".readme-tree"  # in a copy that a run made
+
+
 def copy_tree(to):
     """What git knows, as it stands here, and nothing that is built."""
     listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z", "-c", "-o", "--exclude-standard"],
@@ -79,6 +82,7 @@ class Reader:
         """The copy, and as root the namespaces."""
         shutil.rmtree(self.tree, ignore_errors=True)
         copy_tree(self.tree)
+        (self.tree / MARK).touch()
         if os.geteuid() == 0:
             space = Process(["unshare", "--net", "--mount", "sh", "-c", SPACE], name="namespaces",
                             directory=self.tree)  # fmt: skip
@@ -217,6 +221,9 @@ def main():
     parser.add_argument("--skip-demo", action="store_true")
     parser.add_argument("--only", default="")
     options = parser.parse_args()
+    # What a killed run left is removed, and nothing else.
+    if options.tree.exists() and not (options.tree / MARK).exists():
+        parser.error(f"--tree {options.tree}: is there already, and was not made for this")
     found = blocks((ROOT / "README.md").read_text())
     cases = []
     try:

@@ -71,14 +71,14 @@ TEST(Section, LeavesOutRowsThatAreThoseOfAnotherForm) {
   result.claim("1.mp.a", "", ">= 1", 2, 0.5, "");
   result.claim("1.mp.b", "", ">= 1", 2, 0, "");
   result.claim("1.mp.c", "", ">= 1", 2, 0, "");
-  result.claim("1.mp128.a", "", ">= 1", 2, 0.5, "");
-  result.claim("1.mp128.b", "", ">= 1", 2.0000001, 0, "");
-  result.report("1.mp128.c", "", ">= 1", 2, 0, "", "");
-  result.fold("1.mp128", "1.mp", "mp, L = 128");
+  result.claim("1.shipped.a", "", ">= 1", 2, 0.5, "");
+  result.claim("1.shipped.b", "", ">= 1", 2.0000001, 0, "");
+  result.report("1.shipped.c", "", ">= 1", 2, 0, "", "");
+  result.fold("1.shipped", "1.mp", "mp as shipped");
   std::vector<std::string> ids;
   for (const Claim& claim : result.claims) ids.push_back(claim.id);
-  EXPECT_EQ(ids, (std::vector<std::string>{"1.mp.a", "1.mp.b", "1.mp.c", "1.mp128.b", "1.mp128.c",
-                                           "1.mp128.same"}));
+  EXPECT_EQ(ids, (std::vector<std::string>{"1.mp.a", "1.mp.b", "1.mp.c", "1.shipped.b",
+                                           "1.shipped.c", "1.shipped.same"}));
   EXPECT_EQ(result.claims.back().value, 1);
   EXPECT_EQ(result.claims.back().unit, "of 3");
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "dataplane/client/direct_rings.hpp"
+#include "tests/support/eventually.hpp"
 #include "tests/unit/dataplane/daemon/daemon_support.hpp"
 
 namespace mprdma::dataplane::mprdmad {
@@ -279,7 +280,7 @@ TEST_F(DirectRingsTest, NumberIsBoundedAndWhatIsRefusedIsClosed) {
     b.rings.on_offer({block, 1, true, sockets[1]}, now);
     close(sockets[0]);
   }
-  EXPECT_EQ(open_descriptors(), before);
+  EXPECT_TRUE(eventually([&] { return open_descriptors() == before; })) << "on another thread";
   std::vector<int> others;
   for (uint32_t block = 0; block < client::kBlocks; ++block) {
     int sockets[2];

@@ -16,6 +16,7 @@
 #include <string>
 
 #include "base/prng.hpp"
+#include "dataplane/port/local_port_message.hpp"
 #include "tests/unit/dataplane/port/hostile_peer.hpp"
 
 namespace mprdma::dataplane {
@@ -182,6 +183,12 @@ TEST_F(HostilePeerTest, AStrangerExchangesNoEventfds) {
   uint64_t wakes = 0;
   EXPECT_LT(read(waker, &wakes, sizeof wakes), 0);
   close(waker);
+
+  // Nor does it say on which core our helper runs.
+  EXPECT_TRUE(local::send_message(ends[1], local::MessageType::kWake, local::Refusal::kNone, 1));
+  port_->service(now());
+  EXPECT_TRUE(port_->link_up());
+  EXPECT_EQ(port_->take_costly_waker(), -1);
 }
 
 TEST_F(HostilePeerTest, APeerThatNeverSpeaksIsDroppedAfterTheTimeout) {

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <filesystem>
 #include <future>
 #include <memory>
 #include <string>
@@ -370,6 +371,31 @@ TEST(LocalPortKill, ADiallerSurvivesAHundredKilledListeners) {
   kill_peers(*port, "local:" + directory.wire() + ",role=listen", 100);
   EXPECT_GE(port->stats().link_ups, 100u);
   EXPECT_EQ(port->stats().rx_malformed, 0u);
+}
+
+TEST(LocalPortFork, AChildKeepsNoMemoryOfThePort) {
+  const auto memories = [] {
+    int count = 0;
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+      const std::string target = std::filesystem::read_symlink(entry.path(), error).string();
+      count += target.starts_with("/memfd:") ? 1 : 0;
+    }
+    return count;
+  };
+  const int before = memories();
+  WireDirectory directory;
+  auto port = open_end(directory);
+  EXPECT_GT(memories(), before);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    port->close_after_fork();
+    _exit(memories() - before);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(pid, &status, 0), pid);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST(LocalPortKill, AForkedChildThatClosedItsCopiesDoesNotKeepTheLinkUp) {
