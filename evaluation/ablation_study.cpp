@@ -238,8 +238,8 @@ FigureResult study_ablation(const std::string& id, const std::vector<AblationCas
       first);
   out.setup = fmt::format(
       "Networks and traffic that the deviations from the paper are for, with one of them switched "
-      "off at a time (L = 64: the paper's window instead of 128 slots); the first case has {}; "
-      "{} seeds",
+      "off at a time (L = 64: the paper's window instead of what the link needs); the first case "
+      "has {}; {} seeds",
       describe(first, first.paths[0]), seeds);
   out.seen = "What each deviation is worth: each is switched off alone";
   return out;

@@ -72,7 +72,8 @@ int DaemonServer::make_ring(Connection& client, Connection& peer, Time now) {
   const bool trusted = same_user && same_pid_namespace(client.pid_namespace, peer.pid_namespace);
   int error = offer(peer.fd, client.block, last_ring_, trusted, sockets[1]);
   if (error == 0) error = offer(client.fd, peer.block, last_ring_, trusted, sockets[0]);
-  // A client that has gone by now had put descriptors into a queue of which this end is the last.
+  // One of the two may have put descriptors into its end and gone. The last close of a socket
+  // closes what waits in it, too, which may block.
   close_elsewhere(sockets[0]);
   close_elsewhere(sockets[1]);
   if (error != 0) return error;

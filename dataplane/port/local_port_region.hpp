@@ -228,7 +228,7 @@ class OwnRegion {
   OwnRegion& operator=(const OwnRegion&) = delete;
 
   [[nodiscard]] int fd() const { return fd_; }
-  // In the child of a fork, which has no mapping: this is not to be destroyed there.
+  // Closes the memfd in the child of a fork. The child has no mapping, so it must not destroy this.
   void close_after_fork();
   // The requested seals that this kernel knows; a peer on this kernel has at least these.
   [[nodiscard]] int seals() const { return seals_; }

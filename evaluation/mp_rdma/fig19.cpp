@@ -76,8 +76,8 @@ struct Variation {
   switchsim::Overrides overrides;
 };
 
-// Sets the base RTT and the window that fills it. L is 128: with L = 64 half of the window could
-// not wait.
+// Sets the base RTT and the window that fills it. L follows the link: with L = 64 half of the
+// window could not wait.
 switchsim::Overrides with_rtt(uint32_t us) {
   switchsim::Overrides out = kShipped.overrides;
   out.push_back(fmt::format("topology.base_rtt_us={}", us));

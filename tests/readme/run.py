@@ -44,7 +44,7 @@ ip link set lo up && echo ready && exec sleep infinity"""
 OURS = re.compile(r"MPRDMA_(?!SETUP$)|CC$|CXX$|CCACHE_(BASEDIR|NOHASHDIR)$|MESON_|NINJA_")
 
 
-MARK = ".readme-tree"  # in a copy that a run made
+MARK = ".readme-tree"  # a file that stands in a copy that a run made
 
 
 def copy_tree(to):
@@ -221,7 +221,7 @@ def main():
     parser.add_argument("--skip-demo", action="store_true")
     parser.add_argument("--only", default="")
     options = parser.parse_args()
-    # What a killed run left is removed, and nothing else.
+    # A run removes what a killed one left, and nothing else.
     if options.tree.exists() and not (options.tree / MARK).exists():
         parser.error(f"--tree {options.tree}: is there already, and was not made for this")
     found = blocks((ROOT / "README.md").read_text())
