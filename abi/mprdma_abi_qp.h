@@ -37,7 +37,7 @@ enum mprdma_abi_transport_mode {
   MPRDMA_ABI_MODE_MP = 1,        /* multi-path */
   MPRDMA_ABI_MODE_MP_PAPER = 2,  /* multi-path, to the letter of the paper */
   MPRDMA_ABI_MODE_MP_SINGLE = 3, /* as MP, but on one path */
-  MPRDMA_ABI_MODE_IRN = 4,
+  MPRDMA_ABI_MODE_IRN = 4,       /* IRN: one path, selective retransmission */
   MPRDMA_ABI_MODE_ROCE = 5,
 };
 

@@ -12,6 +12,7 @@
 #include "cc/algorithm.hpp"
 #include "cc/dcqcn_rate.hpp"
 #include "cc/dctcp_window.hpp"
+#include "cc/fixed_window.hpp"
 #include "cc/mp_window.hpp"
 #include "cc/no_limit.hpp"
 #include "cc/nscc_window.hpp"
@@ -28,6 +29,7 @@ namespace mprdma::cc {
   W(kAimd, AimdWindow)          \
   W(kSwift, SwiftWindow)        \
   W(kNscc, NsccWindow)          \
+  W(kFixed, FixedWindow)        \
   R(kNone, NoLimit)             \
   R(kDcqcnPaper, DcqcnPaper)    \
   R(kDcqcnTuned, DcqcnTuned)    \

@@ -89,11 +89,19 @@ void Qp::make_connection() {
       connection_.emplace<UdConnection>(core_);
       return;
     default:
-      if (core_.config.params.protocol == Protocol::kRoce) {
-        connection_.emplace<RoceConnection>(core_);
-      } else {
-        connection_.emplace<MpConnection>(core_);
-      }
+      break;
+  }
+  switch (core_.config.params.protocol) {
+    case Protocol::kMp:
+      connection_.emplace<MpConnection>(core_);
+      return;
+    case Protocol::kRoce:
+      connection_.emplace<RoceConnection>(core_);
+      return;
+    case Protocol::kIrn:
+      // Only the first packet of a message says where it goes.
+      core_.config.params.placement = PlacementPolicy::kOrdered;
+      connection_.emplace<IrnConnection>(core_);
       return;
   }
 }
@@ -122,7 +130,7 @@ void Qp::set_mode(const Params& params) {
 
 void Qp::change_mode(const Params& params, RxActions& actions) {
   CHECK(core_.config.mode_undecided && decided());
-  if (const auto* c = std::get_if<MpConnection>(&connection_)) {
+  if (const MpConnection* const c = mp()) {
     core_.local_work_done += c->requester().local_work_done();
   } else if (const auto* roce = std::get_if<RoceConnection>(&connection_)) {
     core_.local_work_done += roce->requester().local_work_done();

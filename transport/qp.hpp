@@ -25,6 +25,7 @@
 #include "base/qpn.hpp"
 #include "base/units.hpp"
 #include "transport/core/types.hpp"
+#include "transport/irn/irn_connection.hpp"
 #include "transport/mp/mp_connection.hpp"
 #include "transport/roce/roce_connection.hpp"
 #include "transport/unreliable/uc_connection.hpp"
@@ -44,13 +45,18 @@ enum class PostResult : uint8_t {
 
 class Qp {
   // Calls the connection at hand. This is the only place that knows all connection types; a tag
-  // dispatches, because a virtual call costs too much per packet.
+  // dispatches, because a virtual call costs too much per packet. The mode mp is asked for first:
+  // the more alternatives, the longer the way through them.
   template <class Call>
   decltype(auto) visit(Call&& call) {
+    if (auto* const mp = std::get_if<MpConnection>(&connection_)) [[likely]]
+      return call(*mp);
     return std::visit(std::forward<Call>(call), connection_);
   }
   template <class Call>
   decltype(auto) visit(Call&& call) const {
+    if (const auto* const mp = std::get_if<MpConnection>(&connection_)) [[likely]]
+      return call(*mp);
     return std::visit(std::forward<Call>(call), connection_);
   }
 
@@ -227,8 +233,12 @@ class Qp {
     const auto* ud = std::get_if<UdConnection>(&connection_);
     return ud != nullptr ? ud->next_ah() : 0;
   }
-  // For tests and the simulator; nullptr in another mode.
-  [[nodiscard]] const MpConnection* mp() const { return std::get_if<MpConnection>(&connection_); }
+  // The connection with streams, of the modes mp and irn: for tests and the simulator; nullptr in
+  // another mode.
+  [[nodiscard]] const MpConnection* mp() const {
+    const MpConnection* const irn = std::get_if<IrnConnection>(&connection_);
+    return irn != nullptr ? irn : std::get_if<MpConnection>(&connection_);
+  }
 
  private:
   // The connection, if it is one of the mode mp and in RTS, without a trace; else nullptr.
@@ -267,7 +277,9 @@ class Qp {
   [[nodiscard]] bool traced() const { return core_.device.trace != nullptr; }
 
   QpCore core_;
-  std::variant<NoConnection, MpConnection, RoceConnection, UcConnection, UdConnection> connection_;
+  std::variant<NoConnection, MpConnection, IrnConnection, RoceConnection, UcConnection,
+               UdConnection>
+      connection_;
   uint32_t events_ = 0;  // bit 1 << QpEvent for each event that was not taken
   Time now_;             // of the call in progress
   bool drain_event_due_ = false;

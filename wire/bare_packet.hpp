@@ -38,6 +38,7 @@ struct BarePacket {
   static constexpr uint8_t kFecn = 1 << 2;
   static constexpr uint8_t kBecn = 1 << 3;
   static constexpr uint8_t kCe = 1 << 4;
+  static constexpr uint8_t kIrn = 1 << 5;
 
   uint8_t opcode;
   uint8_t flags;
@@ -63,7 +64,8 @@ struct BarePacket {
     bare.opcode = static_cast<uint8_t>(packet.opcode);
     bare.flags = static_cast<uint8_t>((packet.solicited_event ? kSolicitedEvent : 0) |
                                       (packet.ack_req ? kAckReq : 0) | (packet.fecn ? kFecn : 0) |
-                                      (packet.becn ? kBecn : 0) | (packet.ce ? kCe : 0));
+                                      (packet.becn ? kBecn : 0) | (packet.ce ? kCe : 0) |
+                                      (packet.irn ? kIrn : 0));
     bare.vp = packet.vp;
     bare.psn = packet.psn.value();
     bare.dest_qpn = packet.dest_qpn.value();
@@ -145,6 +147,7 @@ struct BarePacket {
     out.ack_req = (bare.flags & kAckReq) != 0;
     out.fecn = (bare.flags & kFecn) != 0;
     out.becn = (bare.flags & kBecn) != 0;
+    out.irn = (bare.flags & kIrn) != 0 && info.transport == TransportService::kRc;
     if (!info.has_aeth) return;
     out.aeth.syndrome = static_cast<uint8_t>(bare.extra >> 24);
     out.aeth.msn = bare.extra & kMessageNumberMask;

@@ -6,7 +6,7 @@
 //         2..3   partition key
 //         4      FECN (bit 7) | BECN (6) | reserved; not covered by the ICRC
 //         5..7   destination queue pair
-//         8      acknowledge request (bit 7) | reserved
+//         8      acknowledge request (bit 7) | reserved, of which the mode irn uses bit 6
 //         9..11  PSN
 #pragma once
 
@@ -38,6 +38,7 @@ struct Bth {
   static constexpr uint32_t kBecn = 1u << 30;
   static constexpr uint32_t kCongestion = kFecn | kBecn;
   static constexpr uint32_t kAckReq = 1u << 31;
+  static constexpr uint32_t kIrn = 1u << 30;
 
   Opcode opcode = Opcode::kRcSendFirst;
   bool solicited_event = false;
@@ -49,6 +50,7 @@ struct Bth {
   bool becn = false;
   Qpn dest_qpn{};  // 24 bits
   bool ack_req = false;
+  bool irn = false;  // RC data in the mode irn, which is acknowledged selectively
   Psn psn{};
 
   constexpr bool operator==(const Bth&) const = default;
@@ -68,6 +70,7 @@ struct Bth {
             .becn = (qpn_word & kBecn) != 0,
             .dest_qpn = Qpn(qpn_word & kQpnMask),
             .ack_req = (psn_word & kAckReq) != 0,
+            .irn = (psn_word & kIrn) != 0,
             .psn = Psn(psn_word)};
   }
 
@@ -77,7 +80,7 @@ struct Bth {
                            (pad_count & kPadMask) << kPadShift | (transport_version & kVersionMask);
     store_be32(out, uint32_t{static_cast<uint8_t>(opcode)} << 24 | flags << 16 | p_key);
     store_be32(out + 4, (fecn ? kFecn : 0) | (becn ? kBecn : 0) | (dest_qpn.value() & kQpnMask));
-    store_be32(out + 8, (ack_req ? kAckReq : 0) | psn.value());
+    store_be32(out + 8, (ack_req ? kAckReq : 0) | (irn ? kIrn : 0) | psn.value());
   }
 };
 

@@ -98,6 +98,7 @@ size_t encode_transport(const Packet& packet, unsigned char* out) {
                      .becn = packet.becn,
                      .dest_qpn = packet.dest_qpn,
                      .ack_req = packet.ack_req,
+                     .irn = packet.irn && info.transport == TransportService::kRc,
                      .psn = packet.psn});
   if (info.has_mp_data) append(cursor, packet.mp_data);
   if (info.has_mp_ack) append(cursor, packet.mp_ack);
@@ -160,6 +161,7 @@ DropReason decode_transport(std::span<const unsigned char> headers, size_t trans
     out.becn = (qpn_word & Bth::kBecn) != 0;
   }
   out.ack_req = (psn_word & Bth::kAckReq) != 0;
+  out.irn = (psn_word & Bth::kIrn) != 0 && info.transport == TransportService::kRc;
   out.psn = Psn(psn_word);
   out.dest_qpn = Qpn(qpn_word & kQpnMask);
   out.payload_len = body_bytes - pad_count;

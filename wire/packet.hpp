@@ -41,7 +41,8 @@ struct Packet {
   bool mig_req = true;
   // IP: congestion experienced. Encoding honours it too (switch models, tests).
   bool ce = false;
-  bool ipv4 = false;  // IP: version 4, else 6; set by decoding, ignored by encoding
+  bool ipv4 : 1 = false;  // IP: version 4, else 6; set by decoding, ignored by encoding
+  bool irn : 1 = false;   // BTH of the RC opcodes: a packet of the mode irn
 
   uint16_t p_key = kDefaultPKey;
   uint16_t vp = kVirtualPathMin;  // virtual path: the UDP source port

@@ -208,6 +208,7 @@ std::string_view to_string(const Bth& bth, std::span<char> out) {
       .flag(bth.solicited_event, "SE")
       .flag(bth.mig_req, "M")
       .flag(bth.ack_req, "ACKREQ")
+      .flag(bth.irn, "IRN")
       .flag(bth.fecn, "FECN")
       .flag(bth.becn, "BECN")
       .view();
@@ -325,6 +326,7 @@ std::string_view to_string(const Packet& packet, std::span<char> out) {
       .flag(packet.ce, "CE")
       .flag(packet.solicited_event, "SE")
       .flag(packet.ack_req, "ACKREQ")
+      .flag(packet.irn, "IRN")
       .flag(packet.fecn, "FECN")
       .flag(packet.becn, "BECN");
   write_extensions(packet, writer);

@@ -57,7 +57,7 @@ mprdma_abi_device_info device_limits() {
   info.max_xrcds = 16384;
   info.modes = 1u << MPRDMA_ABI_MODE_DEFAULT | 1u << MPRDMA_ABI_MODE_MP |
                1u << MPRDMA_ABI_MODE_MP_PAPER | 1u << MPRDMA_ABI_MODE_MP_SINGLE |
-               1u << MPRDMA_ABI_MODE_ROCE;
+               1u << MPRDMA_ABI_MODE_IRN | 1u << MPRDMA_ABI_MODE_ROCE;
   return info;
 }
 

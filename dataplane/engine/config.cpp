@@ -16,7 +16,8 @@ using transport::Params;
 using transport::Preset;
 
 bool is_mode(std::string_view text) {
-  return text == "mp" || text == "mp-single" || text == "mp-paper" || text == "roce";
+  return text == "mp" || text == "mp-single" || text == "mp-paper" || text == "irn" ||
+         text == "roce";
 }
 
 bool parse_preset(std::string_view text, Params* params, bool* agree_modes) {
@@ -75,7 +76,7 @@ Status wrong(const char* name, const char* value, const std::string& expected) {
 Status apply_transport(const Environment& environment, Config* out) {
   const char* mode = variable(environment, "MPRDMA_MODE");
   if (mode != nullptr && (!is_mode(mode) || !parse_preset(mode, &out->params, &out->agree_modes))) {
-    return wrong("MPRDMA_MODE", mode, "expected mp, mp-single, mp-paper or roce");
+    return wrong("MPRDMA_MODE", mode, "expected mp, mp-single, mp-paper, irn or roce");
   }
   if (const char* preset = variable(environment, "MPRDMA_PRESET")) {
     if (!parse_preset(preset, &out->params, &out->agree_modes)) {

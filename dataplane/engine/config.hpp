@@ -9,9 +9,9 @@
 //   MPRDMA_MAC      "02:4d:52:49:00:01"                         [device] mac
 //   MPRDMA_MTU      1024, 2048 or 4096                          [device] mtu
 //   MPRDMA_DEVICE   name of the device                          [device] name
-//   MPRDMA_MODE     "mp", "mp-single", "mp-paper" or "roce"     [transport], all of it
+//   MPRDMA_MODE     "mp", "mp-single", "mp-paper", "roce", "irn"  [transport], all of it
 //   MPRDMA_PRESET   those, "mp-figures", "dcqcn-paper",
-//                   "dcqcn-tuned" or "roce-gb0"                 [transport], all of it
+//                   "dcqcn-tuned", "roce-gb0"                   [transport], all of it
 //   MPRDMA_PATHS    "1" or "all"                                [transport] paths
 //   MPRDMA_PLACEMENT "standard", "relaxed" or "ordered"         [device] placement
 //   MPRDMA_FAULT    "seed=7,loss=0.01,..."                      [test] fault
@@ -75,9 +75,9 @@ Status apply_environment(const Environment& environment, Config* out);
 
 // A preset by its name (transport/core/param_list.hpp); every mode but mp is pinned.
 bool parse_preset(std::string_view text, transport::Params* params, bool* agree_modes);
-// True if the preset is also the name of a mode: "mp", "mp-single", "mp-paper", "roce".
+// True if the preset is also the name of a mode: "mp", "mp-single", "mp-paper", "irn", "roce".
 bool is_mode(std::string_view text);
-// "mp, mp-single, .. or roce-gb0".
+// "mp, mp-single, .. or irn".
 std::string preset_names();
 // An error names the parameters that contradict one another, each with `prefix` before its key.
 Status check_parameters(const transport::Params& params, std::string_view prefix);

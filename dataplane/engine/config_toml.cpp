@@ -62,7 +62,7 @@ constexpr Key kKeys[] = {
     {"port", "held_frames", "a whole number in 1..1048576",
      [](const toml::node& n, Config& c) { return read_integer(n, 1, 1 << 20, &c.held_frames); }},
     // Besides the list of parameters.
-    {"transport", "mode", "\"mp\", \"mp-single\", \"mp-paper\" or \"roce\"", check_mode},
+    {"transport", "mode", "\"mp\", \"mp-single\", \"mp-paper\", \"irn\" or \"roce\"", check_mode},
     {"transport", "preset",
      "the name of a preset, like \"mp\" or \"dcqcn-tuned\" (docs/parameters.md)", check_preset},
     {"transport", "paths", "\"all\" or 1", set_paths},

@@ -177,10 +177,11 @@ PairNegotiation::Step PairNegotiation::on_first_packet(Time now) {
   return decided() ? Step{} : give_up(now);
 }
 
-PairNegotiation::Step PairNegotiation::on_packet(Time now, bool mp, bool taken) {
-  if (!wants_packet(mp)) return {};
-  if (!decided() && !mp) return {};  // not its first one; the question is asked as it is
-  if (decided() && mp == speaks_mp()) {
+PairNegotiation::Step PairNegotiation::on_packet(Time now, PacketOf of, bool taken) {
+  if (!wants_packet(of)) return {};
+  // Not its first one; the question is asked as it is.
+  if (!decided() && of == PacketOf::kRoce) return {};
+  if (decided() && fits(of)) {
     if (!taken) return {};
     info_.phase = PairPhase::kFixed;
     if (!tells()) next_ask_ = Time::never();

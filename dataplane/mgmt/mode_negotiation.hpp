@@ -20,6 +20,7 @@
 #include "base/units.hpp"
 #include "wire/ip_address.hpp"
 #include "wire/mad.hpp"
+#include "wire/packet.hpp"
 
 namespace mprdma::dataplane {
 
@@ -32,6 +33,24 @@ struct Agreement {
 
 // Symmetric: agree(a, b) == agree(b, a), unless both have pinned different modes.
 Agreement agree(const wire::PairInfo& own, const wire::PairInfo& peer);
+
+// What a packet tells of the mode in which it was sent.
+enum class PacketOf : uint8_t {
+  kRoce,
+  kMp,       // data of mp, mp-single or mp-paper
+  kIrn,      // data of irn
+  kStreams,  // an acknowledgement of one of these, or an answer that ends in an error
+};
+
+// Of a reliable service.
+constexpr PacketOf packet_of(const wire::Packet& packet) {
+  const wire::OpcodeInfo& info = packet.info();
+  if (packet.irn) return PacketOf::kIrn;
+  if (info.transport != wire::TransportService::kMp) return PacketOf::kRoce;
+  const bool either =
+      info.stream == wire::PacketStream::kAck || info.operation == wire::Operation::kResponseError;
+  return either ? PacketOf::kStreams : PacketOf::kMp;
+}
 
 class PairNegotiation {
  public:
@@ -90,13 +109,26 @@ class PairNegotiation {
   // Before a decision, the packet arrived with which the peer begins in the standard's mode, as far
   // as its PSN tells: its sender has decided. Before the connection gets the packet.
   Step on_first_packet(Time now);
-  // A packet of a reliable service arrived, in mode mp (`mp`) or in the standard's. `taken`: the
-  // connection has taken a packet of the peer, perhaps this one. A stranger can send packets of
-  // either mode, and so does a former life of the queue pair.
-  [[nodiscard]] bool wants_packet(bool mp) const {
-    return begun_ && !(info_.phase == wire::PairPhase::kFixed && mp == speaks_mp());
+  // A packet of a reliable service arrived. `taken`: the connection has taken a packet of the peer,
+  // perhaps this one. A stranger can send packets of any mode, and so does a former life of the
+  // queue pair.
+  [[nodiscard]] bool wants_packet(PacketOf of) const {
+    return begun_ && !(info_.phase == wire::PairPhase::kFixed && fits(of));
   }
-  Step on_packet(Time now, bool mp, bool taken);
+  // Whether a queue pair of the pair's mode takes such packets.
+  [[nodiscard]] bool fits(PacketOf of) const {
+    switch (info_.mode) {
+      case wire::PairMode::kNone:
+        return false;
+      case wire::PairMode::kRoce:
+        return of == PacketOf::kRoce;
+      case wire::PairMode::kIrn:
+        return of == PacketOf::kIrn || of == PacketOf::kStreams;
+      default:
+        return of == PacketOf::kMp || of == PacketOf::kStreams;
+    }
+  }
+  Step on_packet(Time now, PacketOf of, bool taken);
   Step on_deadline(Time now);
   // ---- What the wire to the peer offers, which does not have to be agreed: each side sends what
   // the other takes. It may change at any time.

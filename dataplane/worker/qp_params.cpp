@@ -26,7 +26,7 @@ Params preset_on(const Params& configured, Preset which) {
   });
   // As the device follows its network, or not.
   if (configured.window_rtt == Duration::zero()) out.window_rtt = Duration::zero();
-  if (out.protocol == transport::Protocol::kMp) {
+  if (out.protocol != transport::Protocol::kRoce) {
     transport::set_slots(transport::slots_for_link(out), &out);
   }
   return out;
@@ -50,7 +50,8 @@ int choose_preset(uint32_t mode, const Params& configured, Params* out) {
       *out = preset_on(configured, Preset::kRoce);
       return 0;
     case MPRDMA_ABI_MODE_IRN:
-      return EOPNOTSUPP;
+      *out = preset_on(configured, Preset::kIrn);
+      return 0;
     default:
       return EINVAL;
   }
@@ -131,7 +132,8 @@ int agreed_params(const mprdma_abi_qp_transport& wanted, const Params& configure
   // mp with one path is still mp, and RoCE with DCQCN still roce.
   const bool as_configured =
       (configured.protocol == Protocol::kMp && mode == MPRDMA_ABI_MODE_MP) ||
-      (configured.protocol == Protocol::kRoce && mode == MPRDMA_ABI_MODE_ROCE);
+      (configured.protocol == Protocol::kRoce && mode == MPRDMA_ABI_MODE_ROCE) ||
+      (configured.protocol == Protocol::kIrn && mode == MPRDMA_ABI_MODE_IRN);
   if (mode == MPRDMA_ABI_MODE_ROCE) {
     *out = as_configured ? configured : preset_on(configured, Preset::kRoce);
     return 0;
@@ -152,7 +154,8 @@ PairNegotiation::Preferences pair_preferences(const Params& params, bool agrees)
   PairNegotiation::Preferences out;
   out.negotiates = true;
   out.abilities = 1u << MPRDMA_ABI_MODE_MP | 1u << MPRDMA_ABI_MODE_MP_PAPER |
-                  1u << MPRDMA_ABI_MODE_MP_SINGLE | 1u << MPRDMA_ABI_MODE_ROCE;
+                  1u << MPRDMA_ABI_MODE_MP_SINGLE | 1u << MPRDMA_ABI_MODE_IRN |
+                  1u << MPRDMA_ABI_MODE_ROCE;
   out.pinned = agrees ? wire::PairMode::kNone : static_cast<wire::PairMode>(mode_of(params));
   out.window_slots = static_cast<uint16_t>(params.window_slots);
   out.ordered = params.placement == transport::PlacementPolicy::kOrdered;
@@ -173,14 +176,19 @@ mprdma_abi_transport_mode mode_of(const Params& params) {
     case Preset::kDcqcnTuned:
     case Preset::kRoceGb0:
       return MPRDMA_ABI_MODE_ROCE;
+    case Preset::kIrn:
+      return MPRDMA_ABI_MODE_IRN;
   }
   return MPRDMA_ABI_MODE_MP;
 }
 
 bool answers_marks(const QpContext& qp) {
-  if (qp.mode != MPRDMA_ABI_MODE_ROCE) return true;
+  if (qp.mode != MPRDMA_ABI_MODE_ROCE && qp.mode != MPRDMA_ABI_MODE_IRN) return true;
   const bool reliable = qp.type != MPRDMA_ABI_QP_UC && qp.type != MPRDMA_ABI_QP_UD;
-  return reliable && cc::hears_cnps(qp.qp.params().congestion);
+  const Params& params = qp.qp.params();
+  // The acknowledgements of irn echo marks, those of the standard do not.
+  const bool window = qp.mode == MPRDMA_ABI_MODE_IRN && cc::needs_marks(params.window_control);
+  return reliable && (window || cc::hears_cnps(params.congestion));
 }
 
 void settle_link(const PortInfo& port, Params* params) {

@@ -323,8 +323,8 @@ class Worker {
   static void on_pair_mad(void* worker, const wire::PairMad& mad, Time now, TxBatch& answers);
   void receive_pair_mad(const wire::PairMad& mad, Time now, TxBatch& answers);
   void note_first_packet(QpContext& qp, Time now, TxBatch& answers);
-  void note_packet_mode(QpContext& qp, bool mp, Time now, TxBatch& answers);
-  void warn_of_wrong_mode(const QpContext& qp, bool mp);
+  void note_packet_mode(QpContext& qp, PacketOf of, Time now, TxBatch& answers);
+  void warn_of_wrong_mode(const QpContext& qp, PacketOf of);
   void warn_of_silent_peer(const QpContext& qp);
 
   // worker_queues.cpp

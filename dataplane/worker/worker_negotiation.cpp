@@ -29,6 +29,21 @@ constexpr Duration kFullWirePause = Duration::ms(1);
 // DPDK's net_vhost looks for its peer once a second.
 constexpr Duration kLinkPatience = Duration::s(5);
 
+// Some modes' packets look alike.
+const char* sender_text(PacketOf of) {
+  switch (of) {
+    case PacketOf::kRoce:
+      return "mode roce";
+    case PacketOf::kMp:
+      return "a mode mp, mp-single or mp-paper";
+    case PacketOf::kIrn:
+      return "mode irn";
+    case PacketOf::kStreams:
+      return "a mode mp, mp-single, mp-paper or irn";
+  }
+  return "";
+}
+
 bool connected(const QpContext& qp) {
   const QpState state = qp.qp.state();
   return state == QpState::kRtr || state == QpState::kRts || state == QpState::kSqd;
@@ -286,11 +301,11 @@ void Worker::note_first_packet(QpContext& qp, Time now, TxBatch& answers) {
 
 // Handles a packet of a reliable connection that tells something about the peer's mode, after the
 // transport.
-void Worker::note_packet_mode(QpContext& qp, bool mp, Time now, TxBatch& answers) {
+void Worker::note_packet_mode(QpContext& qp, PacketOf of, Time now, TxBatch& answers) {
   if (!connected(qp)) return;
-  const PairNegotiation::Step step = qp.pair.on_packet(now, mp, qp.qp.heard_peer());
+  const PairNegotiation::Step step = qp.pair.on_packet(now, of, qp.qp.heard_peer());
   const bool fixed = qp.pair.info().phase == wire::PairPhase::kFixed;
-  if (fixed && mp == (qp.pair.mode() == PairMode::kRoce)) warn_of_wrong_mode(qp, mp);
+  if (fixed && !qp.pair.fits(of)) warn_of_wrong_mode(qp, of);
   do_step(qp, step, now, answers);
 }
 
@@ -308,7 +323,7 @@ void Worker::warn_of_silent_peer(const QpContext& qp) {
                static_cast<int>(peer.size()), peer.data());
 }
 
-void Worker::warn_of_wrong_mode(const QpContext& qp, bool mp) {
+void Worker::warn_of_wrong_mode(const QpContext& qp, PacketOf of) {
   if (warned_wrong_mode_) return;
   warned_wrong_mode_ = true;
   const NoCancellation whole;
@@ -319,9 +334,7 @@ void Worker::warn_of_wrong_mode(const QpContext& qp, bool mp) {
                "mprdma: %.*s sends packets of %s to queue pair 0x%06x of mode %.*s, which "
                "drops them (transport_drop_wrong_mode): give both sides the same mode (mprdma run "
                "--mode, MPRDMA_MODE, [transport] mode, mprdmadv), or leave it to both to agree\n",
-               static_cast<int>(peer.size()), peer.data(),
-               // Their packets look alike.
-               mp ? "a mode mp, mp-single or mp-paper" : "mode roce", qp.qp.qpn().value(),
+               static_cast<int>(peer.size()), peer.data(), sender_text(of), qp.qp.qpn().value(),
                static_cast<int>(mode.size()), mode.data());
 }
 

@@ -86,7 +86,7 @@ unsigned Worker::receive_lent(const Source& from, std::span<const RxFrame> frame
   }
   if (qp->mode_due) [[unlikely]]
     choose_ring(*qp);
-  if (!qp->pair.wants_packet(true) && qp->qp.begin_plan(first.psn, run.plan)) {
+  if (!qp->pair.wants_packet(PacketOf::kMp) && qp->qp.begin_plan(first.psn, run.plan)) {
     while (run.count < std::min<size_t>(frames.size(), kRunMax) &&
            frames[run.count].form == FrameForm::kLent && plan_pull(*qp, frames[run.count], run)) {
     }

@@ -87,7 +87,8 @@ bool Worker::receive_bare(const Source& from, const RxFrame& frame, TxBatch& ans
   if (qp->mode_due) [[unlikely]]
     choose_ring(*qp);
   transport::PlainPlacement placement;
-  if (frame.length == sizeof(packet) + size_t{packet.payload_len} && !qp->pair.wants_packet(true) &&
+  if (frame.length == sizeof(packet) + size_t{packet.payload_len} &&
+      !qp->pair.wants_packet(PacketOf::kMp) &&
       qp->qp.take_plain(now, packet, actions_, &placement)) {
     if (placement.length > 0) {
       begin_copy(placement.to, placement.length, qp->qp.qpn());
@@ -122,12 +123,13 @@ void Worker::finish_plain(QpContext& qp) {
 bool Worker::receive_packet(const Source& from, QpContext* qp, const RxFrame& frame,
                             TxBatch& answers, Time now) {
   const wire::TransportService service = decoded_.packet.info().transport;
-  const bool mp = service == wire::TransportService::kMp;
-  const bool tells_mode =
-      qp->pair.wants_packet(mp) && (mp || service == wire::TransportService::kRc);
+  const PacketOf of = packet_of(decoded_.packet);
+  const bool reliable =
+      service == wire::TransportService::kMp || service == wire::TransportService::kRc;
+  const bool tells_mode = reliable && qp->pair.wants_packet(of);
   // Of queue pair 1, whose datagrams never go by a ring.
   TxBatch& questions = from.ring != nullptr ? wire_batch_ : answers;
-  if (tells_mode && !mp) [[unlikely]]
+  if (tells_mode && of == PacketOf::kRoce) [[unlikely]]
     note_first_packet(*qp, now, questions);
   const transport::FrameHandle handle =
       frames_.offer(frame.data + decoded_.payload_offset, frame.cookie, from.port);
@@ -141,7 +143,7 @@ bool Worker::receive_packet(const Source& from, QpContext* qp, const RxFrame& fr
   // overtake one another.
   apply_actions(*qp, &batch_of(*qp));
   if (tells_mode) [[unlikely]]
-    note_packet_mode(*qp, mp, now, questions);
+    note_packet_mode(*qp, of, now, questions);
   mark_changed(*qp);
   return held;
 }

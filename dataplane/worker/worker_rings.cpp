@@ -130,11 +130,13 @@ void Worker::choose_ring(QpContext& qp) {
 
 // A wire that is memory, with another engine at its end, has one path, and carries packets as long
 // as its frames; what is on a network is offered nothing. Neither is a pair that speaks the paper's
-// algorithm to the letter: packets of the path MTU, and an acknowledgement for each. The peer's
-// side of such a pair learns the mode with the offer, so that it never sends what was not offered.
+// algorithm to the letter, or IRN: packets of the path MTU, and an acknowledgement for each. The
+// peer's side of such a pair learns the mode with the offer, so that it never sends what was not
+// offered.
 PairNegotiation::WireOffer Worker::wire_offer(const QpContext& qp) const {
   if (qp.type != MPRDMA_ABI_QP_RC || qp.loop || qp.path == PathState::kNone) return {};
-  if (qp.pair.mode() == wire::PairMode::kMpPaper) return {};
+  const wire::PairMode mode = qp.pair.mode();
+  if (mode == wire::PairMode::kMpPaper || mode == wire::PairMode::kIrn) return {};
   const Port& port = qp.ring != nullptr ? *qp.ring->port : *port_;
   if (!port.takes_bare()) return {};
   return {.segment = port.large_payload() >= kSegment ? kSegment : 0, .runs = true};

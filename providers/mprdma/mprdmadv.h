@@ -54,7 +54,7 @@ enum mprdmadv_mode {
   MPRDMADV_MODE_MP = 1,        /* MP-RDMA over all paths */
   MPRDMADV_MODE_MP_PAPER = 2,  /* MP-RDMA to the letter of the paper, for comparison */
   MPRDMADV_MODE_MP_SINGLE = 3, /* as MP, confined to one path */
-  MPRDMADV_MODE_IRN = 4,       /* not implemented: EOPNOTSUPP */
+  MPRDMADV_MODE_IRN = 4,       /* IRN: selective retransmission on one path, for comparison */
   MPRDMADV_MODE_ROCE = 5,      /* RoCEv2 by the standard: what adapters and Soft-RoCE speak */
 };
 

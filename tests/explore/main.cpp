@@ -2,7 +2,7 @@
 // loses, reorders and duplicates what it likes, within bounds.
 //
 //   explore --messages write2,send1,read2   the messages, with their packets
-//   explore --mode M                        mp, mp-paper, roce, roce-gb0
+//   explore --mode M                        mp, mp-paper, irn, roce, roce-gb0
 //   explore --placement P                   ordered, standard, relaxed
 //   explore --losses N --overtakes N ..     how often the network may do what (see --help)
 //   explore .. --replay EVENTS              one run of the same bounds, with what happens
@@ -83,8 +83,8 @@ struct Options {
 };
 
 void add_options(CLI::App& app, Options& o) {
-  app.add_option("--mode", o.mode, "mp, mp-paper, roce or roce-gb0")
-      ->check(CLI::IsMember({"mp", "mp-paper", "roce", "roce-gb0"}));
+  app.add_option("--mode", o.mode, "mp, mp-paper, irn, roce or roce-gb0")
+      ->check(CLI::IsMember({"mp", "mp-paper", "irn", "roce", "roce-gb0"}));
   app.add_option("--placement", o.placement, "ordered, standard or relaxed; mode mp")
       ->check(CLI::IsMember({"ordered", "standard", "relaxed"}));
   app.add_option("--messages", o.messages,
@@ -100,7 +100,7 @@ void add_options(CLI::App& app, Options& o) {
       ->check(budget);
   app.add_option("--delays", o.delays, "timers that expire although packets or posts are due")
       ->check(budget);
-  app.add_option("--window-slots", o.window_slots, "L, in the modes mp and mp-paper")
+  app.add_option("--window-slots", o.window_slots, "L, in the modes mp, mp-paper and irn")
       ->check(CLI::IsMember({"4", "8"}));
   app.add_option("--held", o.held_budget, "frames that a side may hold")->check(CLI::Range(0, 8));
   app.add_flag("--one-path", o.one_path, "path policy single, which has fewer states");
@@ -117,6 +117,7 @@ Params make_params(const Options& o) {
   Params params = o.mode == "roce"       ? Params::roce()
                   : o.mode == "roce-gb0" ? Params::roce_gb0()
                   : o.mode == "mp-paper" ? Params::mp_paper()
+                  : o.mode == "irn"      ? Params::irn()
                                          : Params::mp();
   params.placement = o.placement == "ordered"   ? PlacementPolicy::kOrdered
                      : o.placement == "relaxed" ? PlacementPolicy::kRelaxed

@@ -50,12 +50,6 @@ def example_without_run(wire):
     expect("no mprdma device" in process.output(), "it does not say that there is no device")
 
 
-def example_in_a_mode_that_is_not_built(wire):
-    process = wire.start(0, [wire.build / EXAMPLE, "-m", "irn"])
-    expect(process.wait_status(time.monotonic() + 60) == 1, "it succeeded")
-    expect("Operation not supported" in process.output(), "it does not say why")
-
-
 # ---- mprdma top
 
 
@@ -177,13 +171,17 @@ CASES = [
     ("mprdmadv_example, mp", example("mp")),
     ("mprdmadv_example, mp-single", example("mp-single")),
     ("mprdmadv_example, mp-paper", example("mp-paper")),
+    ("mprdmadv_example, irn", example("irn")),
     ("mprdmadv_example, roce", example("roce")),
     (
         "mprdmadv_example, bad wire",
         example("mp", "-n", "30", fault="seed=15,loss=0.01,reorder=0.05,dup=0.01,delay_us=50"),
     ),
+    (
+        "mprdmadv_example, irn, bad wire",
+        example("irn", "-n", "30", fault="seed=15,loss=0.01,reorder=0.05,dup=0.01,delay_us=50"),
+    ),
     ("mprdmadv_example, not under mprdma run", example_without_run),
-    ("mprdmadv_example, a mode that is not built", example_in_a_mode_that_is_not_built),
     ("mprdma top, verbs_check", top_of_verbs_check),
     ("mprdma top, a server that never polls", top_of_a_server_that_never_polls),
     ("mprdma top, killed processes", top_of_the_killed),

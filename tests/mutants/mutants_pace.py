@@ -43,8 +43,8 @@ MUTANTS = [
     _mutant(
         "acknowledgements-take-of-the-rate",
         _PACE,
-        "    if (packet.info().operation == wire::Operation::kAck) return;\n",
-        "",
+        "    if (operation == wire::Operation::kAck || operation",
+        "    if (operation",
         "who receives much may send little",
         _SENDS,
     ),

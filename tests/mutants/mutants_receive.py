@@ -297,9 +297,9 @@ MUTANTS = [
     mutant(
         "synchronise-too-early-counts-as-loss",
         "stream/stream_sender.cpp",
-        "  if (ext.nack == wire::NackCode::kWindowOverflow) take_overflow",
-        "  if (ext.nack == wire::NackCode::kWindowOverflow ||\n"
-        "      ext.nack == wire::NackCode::kSyncTooEarly) take_overflow",
+        "  if (ack.mp_ack.nack == wire::NackCode::kWindowOverflow) return take_overflow",
+        "  if (ack.mp_ack.nack == wire::NackCode::kWindowOverflow ||\n"
+        "      ack.mp_ack.nack == wire::NackCode::kSyncTooEarly) return take_overflow",
         "reordering costs window",
     ),
     mutant(

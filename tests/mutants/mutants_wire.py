@@ -70,8 +70,8 @@ MUTANTS = [
     _mutant(
         "nobody-asks-for-an-acknowledgement",
         "bth.hpp",
-        "store_be32(out + 8, (ack_req ? kAckReq : 0) | psn.value());",
-        "store_be32(out + 8, psn.value());",
+        "store_be32(out + 8, (ack_req ? kAckReq : 0) | (irn ? kIrn : 0) | psn.value());",
+        "store_be32(out + 8, (irn ? kIrn : 0) | psn.value());",
         "a peer of the standard acknowledges nothing until a timer expires",
         rebuild=["packet.cpp"],
     ),

@@ -128,8 +128,8 @@ MUTANTS = [
     _mutant(
         "segments-and-runs-for-the-paper",
         "worker_rings.cpp",
-        "  if (qp.pair.mode() == wire::PairMode::kMpPaper) return {};\n",
-        "",
+        "  if (mode == wire::PairMode::kMpPaper || mode == wire::PairMode::kIrn) return {};\n",
+        "  if (mode == wire::PairMode::kIrn) return {};\n",
         "mp-paper is not the paper's algorithm on shared memory",
     ),
     _mutant(

@@ -98,8 +98,6 @@ CASES = [
     ("bad values are refused with the reason", bad_values),
     ("a build without mprdmadv.h refuses the options", without_header),
     ("another device refuses the options", other_device),
-    ("a mode that the engine lacks is refused",
-     engine(["--mode=irn"], "--mode: mprdma0 has no mode irn. Its modes are default mp")),
     ("numbers out of range are refused",
      engine(["--preset=mp,window_slots=100"], "mprdmadv_create_qp failed: Invalid argument")),
 ]  # fmt: skip

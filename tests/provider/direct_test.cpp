@@ -87,7 +87,7 @@ TEST_F(Direct, WhatIsWrongIsNamedByErrno) {
   EXPECT_EQ(make(&wanted), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP) << "a bit of a later version";
   wanted.comp_mask = MPRDMADV_QP_INIT_ATTR_MODE;
-  wanted.mode = MPRDMADV_MODE_IRN;
+  wanted.mode = kModeOfALaterEngine;
   EXPECT_EQ(make(&wanted), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP) << "the engine's own answer";
   wanted.comp_mask = 0;

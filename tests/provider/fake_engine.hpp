@@ -10,6 +10,9 @@
 
 namespace mprdma::provider_test {
 
+// A transport mode that this engine does not have.
+inline constexpr uint32_t kModeOfALaterEngine = 77;
+
 #define MPRDMA_FAKE_API extern "C" __attribute__((visibility("default")))
 
 // How often mprdma_engine_connect() succeeded in this process since it started (a child counts on

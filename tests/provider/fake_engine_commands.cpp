@@ -55,7 +55,7 @@ int create_qp(Connection* owner, const void* input, size_t in_bytes,
   FakeQp asked{};
   asked.create_bytes = in_bytes;
   const mprdma_abi_qp_transport& wanted = in.transport;
-  if (wanted.mode == MPRDMA_ABI_MODE_IRN) return EOPNOTSUPP;
+  if (wanted.mode == kModeOfALaterEngine) return EOPNOTSUPP;
   asked.mode = wanted.mode;
   asked.initial_window = wanted.initial_window;
   asked.window_max = wanted.window_max;

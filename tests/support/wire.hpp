@@ -73,6 +73,7 @@ inline wire::Packet random_packet(wire::Opcode opcode, Prng& prng, uint32_t payl
   packet.opcode = opcode;
   packet.solicited_event = prng.chance(1, 2);
   packet.ack_req = prng.chance(1, 2);
+  packet.irn = info.transport == wire::TransportService::kRc && prng.chance(1, 2);
   packet.fecn = prng.chance(1, 2);
   packet.becn = prng.chance(1, 2);
   packet.mig_req = prng.chance(1, 2);

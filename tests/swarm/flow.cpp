@@ -225,6 +225,26 @@ bool Flow::on_ack_delivered(const wire::Packet& ack, bool of_responses, Time now
   return requests_.on_ack_delivered(ack, now, marks, by_time);
 }
 
+void Flow::complete(wire::Packet& packet) {
+  const bool request = packet.info().stream == wire::PacketStream::kRequest;
+  StreamModel& stream = request ? requests_ : responses_;
+  const int64_t index = stream.index_of(packet.psn);
+  if (index < 0 || static_cast<uint64_t>(index) >= stream.total()) return;  // on_sent() tells
+  if (static_cast<uint64_t>(index) < stream.sent()) packet.mp_data.flags |= wire::kMpDataReTx;
+  const Message& message = stream.message_of(static_cast<uint64_t>(index));
+  const Op& op = ops_[message.op];
+  const uint64_t at = static_cast<uint64_t>(index) - message.first;
+  const bool numbers_reads = !request || op.is_answered();
+  packet.mp_data.message_number =
+      static_cast<uint32_t>(numbers_reads ? op.read_number : op.receive) & kPsnMask;
+  if (request && op.is_sync()) packet.mp_data.flags |= wire::kMpDataSync;
+  if (request && op.is_answered()) return;
+  packet.mp_data.offset = static_cast<uint32_t>(at * op.segment);
+  if (request && op.is_write() && at > 0) {
+    packet.reth = {.va = op.remote_iova, .rkey = op.rkey, .dma_len = op.length};
+  }
+}
+
 uint64_t Flow::on_request_sent(const wire::Packet& packet, std::span<const uint8_t> payload,
                                Time now, uint64_t marks) {
   process_implied_acks();

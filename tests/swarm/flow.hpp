@@ -131,6 +131,10 @@ class Flow {
   void set_segment(uint32_t segment);
   void post_recv(Recv recv) { recvs_.push_back(std::move(recv)); }
 
+  // Adds what a packet of the mode irn leaves out, of those that are sent: place, number, flags of
+  // the packet of mp that it stands for.
+  void complete(wire::Packet& packet);
+
   // ---- The wire. `payload` is what the host gathered. Returns the packet's index.
   uint64_t on_request_sent(const wire::Packet& packet, std::span<const uint8_t> payload, Time now,
                            uint64_t marks);

@@ -77,7 +77,7 @@ bool World::send_one(Node& node, uint32_t q) {
     const auto bytes = node.bytes(out.segments[i].addr, out.segments[i].length);
     payload->insert(payload->end(), bytes.begin(), bytes.end());
   }
-  const wire::Packet& header = out.header;
+  const wire::Packet header = is_irn() ? extended(node, q, out.header) : out.header;
   expect(payload->size() == header.payload_len, "n{} qp{}: {} bytes gathered for a payload of {}",
          node.number, q, payload->size(), header.payload_len);
   check_path(node, q, header);
@@ -119,7 +119,7 @@ bool World::send_one(Node& node, uint32_t q) {
   }
   const bool flips = options_.sabotage == Sabotage::kFlipByte && !payload->empty();
   if (flips && (index >= 5 || is_roce())) (*payload)[0] ^= 1;
-  transmit(node, q, header, std::move(payload), index);
+  transmit(node, q, out.header, std::move(payload), index);
   check_windows(node, q);
   note_state(node, q);
   return true;

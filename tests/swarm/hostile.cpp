@@ -45,7 +45,9 @@ void World::forge() {
   const auto n = static_cast<uint32_t>(hostile_prng_.below(2));
   const auto q = static_cast<uint32_t>(hostile_prng_.below(scenario_.queue_pairs));
   Node& victim = *nodes_[n];
-  wire::Packet packet = is_roce() ? forge_roce(victim, q) : forge_packet(victim, q);
+  wire::Packet packet = is_roce()  ? forge_roce(victim, q)
+                        : is_irn() ? forge_irn(victim, q)
+                                   : forge_packet(victim, q);
   packet.dest_qpn = victim.qpns[q];
   packet.vp = static_cast<uint16_t>(hostile_prng_.next_u64());
   std::shared_ptr<std::vector<uint8_t>> payload;
@@ -56,7 +58,9 @@ void World::forge() {
   }
   // Makes a range with consistent fields, at the end of the open memory or beyond it.
   const bool garbage = scenario_.kind == Kind::kGarbage;
-  if (garbage && packet.opcode == Opcode::kMpWriteOnly && hostile_prng_.chance(3, 4)) {
+  const wire::OpcodeInfo& info = packet.info();
+  const bool write_only = info.operation == wire::Operation::kWrite && info.only && !info.has_immdt;
+  if (garbage && write_only && hostile_prng_.chance(3, 4)) {
     const Area& area = victim.areas[q].target;
     const uint64_t before_end = hostile_prng_.below(packet.payload_len + uint64_t{8});
     packet.payload_len = std::min<uint32_t>(packet.payload_len, scenario_.path_mtu);

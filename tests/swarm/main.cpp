@@ -5,6 +5,7 @@
 //   swarm --seed N --trace FILE  one run, with the events of its queue pairs, a JSON object a line
 //   swarm --kind K ..            every run of this kind
 //   swarm --roce ..              between connections of the standard, instead of the mode mp
+//   swarm --irn ..               between connections of the mode irn
 //   swarm --engine ..            between hosts that owe acknowledgements and send segments
 //   swarm --set KEY=VALUE ..     with a parameter of every queue pair set (docs/parameters.md)
 //   swarm --sabotage S ..        with a harness that is broken on purpose: must find something
@@ -79,6 +80,7 @@ void print_totals(const Totals& total) {
 struct Draw {
   Kind kind = Kind::kCount;
   bool roce = false;
+  bool irn = false;
   bool engine = false;
 };
 
@@ -103,7 +105,8 @@ void compare_without_plain(const Scenario& scenario, const Options& options, con
 
 // Runs one seed; true if it found nothing.
 bool run_seed(uint64_t seed, const Draw& draw, const Options& options, Totals& total) {
-  Scenario scenario = draw_scenario(seed, draw.kind, draw.roce ? Protocol::kRoce : Protocol::kMp);
+  const Protocol protocol = draw.roce ? Protocol::kRoce : draw.irn ? Protocol::kIrn : Protocol::kMp;
+  Scenario scenario = draw_scenario(seed, draw.kind, protocol);
   if (draw.engine) add_engines(scenario);
   for (const std::string& setting : options.settings) {
     if (override_param(setting, scenario)) continue;
@@ -159,6 +162,14 @@ bool parse_name(const std::string& text, NameOf name_of, Enum& out) {
   return false;
 }
 
+// False: it has printed that there is no such name. Without a text everything stays.
+template <class Enum, class NameOf>
+bool read_name(const char* what, const std::string& text, NameOf name_of, Enum& out) {
+  if (text.empty() || parse_name(text, name_of, out)) return true;
+  fmt::print(stderr, "swarm: no {} '{}'\n", what, text);
+  return false;
+}
+
 void prepare_process(bool verbose) {
   if (verbose) setlinebuf(stdout);  // a crash must not swallow the trace
   // Keeps freed memory, because the next run needs it again.
@@ -170,7 +181,10 @@ void prepare_process(bool verbose) {
 // What a replay needs beside the seed.
 std::string replay_options(const Draw& draw, const std::string& kind, const std::string& sabotage,
                            const std::vector<std::string>& settings) {
-  std::string options = draw.roce ? " --roce" : draw.engine ? " --engine" : "";
+  std::string options = draw.roce     ? " --roce"
+                        : draw.irn    ? " --irn"
+                        : draw.engine ? " --engine"
+                                      : "";
   if (!kind.empty()) options += " --kind " + kind;
   if (!sabotage.empty()) options += " --sabotage " + sabotage;
   for (const std::string& setting : settings) options += " --set " + setting;
@@ -208,8 +222,10 @@ int main(int argc, char** argv) {
   app.add_option("--sabotage", sabotage_text, "break the harness: must find something");
   app.add_option("--set", options.settings, "KEY=VALUE: a parameter of every queue pair");
   auto* const roce = app.add_flag("--roce", draw.roce, "connections of the standard");
+  auto* const irn = app.add_flag("--irn", draw.irn, "connections of the mode irn")->excludes(roce);
   app.add_flag("--engine", draw.engine, "hosts that owe acknowledgements and send segments")
-      ->excludes(roce);
+      ->excludes(roce)
+      ->excludes(irn);
   app.add_flag("--verbose", options.verbose, "print what happens");
   app.add_option("--trace", trace, "write the transport's events to this file, as JSON");
   app.add_flag("--keep-going", keep_going, "do not stop at the first finding");
@@ -221,13 +237,8 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "swarm: --seeds takes A..B, not '{}'\n", range);
     return 2;
   }
-  if (!kind_text.empty() && !parse_name(kind_text, mprdma::swarm::kind_name, draw.kind)) {
-    fmt::print(stderr, "swarm: no kind '{}'\n", kind_text);
-    return 2;
-  }
-  if (!sabotage_text.empty() &&
-      !parse_name(sabotage_text, mprdma::swarm::sabotage_name, options.sabotage)) {
-    fmt::print(stderr, "swarm: no sabotage '{}'\n", sabotage_text);
+  if (!read_name("kind", kind_text, mprdma::swarm::kind_name, draw.kind) ||
+      !read_name("sabotage", sabotage_text, mprdma::swarm::sabotage_name, options.sabotage)) {
     return 2;
   }
   prepare_process(options.verbose);

@@ -65,7 +65,7 @@ bool override_param(const std::string& setting, Scenario& scenario) {
   for (auto& sides : scenario.sides) {
     for (auto& side : sides) {
       Params& params = side.params;
-      if (params.protocol != transport::Protocol::kMp) continue;
+      if (params.protocol == transport::Protocol::kRoce) continue;
       if (!set_param(key, value, params)) return false;
       // The paper's recovery needs ACK clocking, which another draw or override may have replaced.
       const bool clocked = transport::is_clocked(params.path_policy);

@@ -235,11 +235,15 @@ SideKnobs draw_side(Prng prng, const Scenario& scenario, uint32_t window_slots) 
 void keep_timers_above_rtt(Scenario& scenario) {
   const Duration full_queues = Duration::us(256ll * 4500 * 8 * 2 * scenario.queue_pairs / 250);
   const Duration rtt = scenario.links[0].delay + scenario.links[1].delay + full_queues;
+  if (scenario.timeout > 0) {
+    while (Duration::ns(4096) * (int64_t{1} << scenario.timeout) < rtt) ++scenario.timeout;
+  }
   for (auto& sides : scenario.sides) {
     for (SideKnobs& side : sides) {
       transport::Params& p = side.params;
       p.initial_rtt = std::max(p.initial_rtt, rtt);
       p.rto_floor = std::max(p.rto_floor, rtt * 8);
+      if (p.rto_low != Duration::zero()) p.rto_low = p.rto_high = p.rto_floor;
       p.rto_ceiling = std::max(p.rto_ceiling, p.rto_floor);
       p.probe_floor = std::max(p.probe_floor, rtt * 4);
     }
@@ -425,6 +429,7 @@ Scenario draw_scenario(uint64_t seed, Kind want, transport::Protocol protocol) {
   }
   if (prng.chance(1, 8)) make_heavy(s, root.split("heavy"));
   if (protocol == transport::Protocol::kRoce) make_roce(s, root.split("roce"));
+  if (protocol == transport::Protocol::kIrn) make_irn(s, root.split("irn"));
   if (clean) keep_timers_above_rtt(s);
   if (s.timeout > 0 && s.timeout < 20) shorten_timers(s);
   return s;
@@ -436,11 +441,12 @@ std::string to_string(const Scenario& s) {
       "ns "
       "hostile every {} ns timeout {} retry {} rnr retry {} rnr timer {} held {} {} shared "
       "receives {} {}\n",
-      s.protocol == transport::Protocol::kRoce ? "roce " : "", kind_name(s.kind), s.queue_pairs,
-      s.path_mtu, s.message_max, (s.clean_at - s.start).count_ns() / 1000,
-      s.connect_skew.count_ns(), s.nap_percent, s.nap_max.count_ns(), s.hostile_gap.count_ns(),
-      s.timeout, s.retry_cnt, s.rnr_retry, s.min_rnr_timer, s.held_budget[0], s.held_budget[1],
-      s.shared_receives[0], s.shared_receives[1]);
+      s.protocol == transport::Protocol::kMp ? "" : std::string(word_of(s.protocol)) + " ",
+      kind_name(s.kind), s.queue_pairs, s.path_mtu, s.message_max,
+      (s.clean_at - s.start).count_ns() / 1000, s.connect_skew.count_ns(), s.nap_percent,
+      s.nap_max.count_ns(), s.hostile_gap.count_ns(), s.timeout, s.retry_cnt, s.rnr_retry,
+      s.min_rnr_timer, s.held_budget[0], s.held_budget[1], s.shared_receives[0],
+      s.shared_receives[1]);
   for (const LinkKnobs& l : s.links) {
     text += fmt::format(
         "link: lost {} ppm of data {} of acks, burst {}, twice {} ppm within {} ns, late {} ppm by "

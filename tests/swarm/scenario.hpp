@@ -150,6 +150,9 @@ std::string to_string(const Scenario& scenario);
 
 // Turns a run of the mode mp into one between engines; the rest of the run stays as it was drawn.
 void add_engines(Scenario& scenario);
+
+// Turns the run into one between connections of the mode irn.
+void make_irn(Scenario& scenario, Prng prng);
 std::string engines_to_string(const Scenario& scenario);
 // The time in which the segments of full windows pass the network.
 Duration time_of_segments(const Scenario& scenario);

@@ -201,10 +201,14 @@ class World {
 
   // roce.cpp: the same for a connection of the standard
   [[nodiscard]] bool is_roce() const { return scenario_.protocol == transport::Protocol::kRoce; }
+  [[nodiscard]] bool is_irn() const { return scenario_.protocol == transport::Protocol::kIrn; }
   void deliver_roce(Node& node, uint32_t q, const InFlight& packet, const wire::Packet& header);
   void place_roce(Node& node, uint32_t q, const transport::Placement& placement);
   void check_sent_roce(Node& node, uint32_t q, const wire::Packet& header);
   wire::Packet forge_roce(Node& victim, uint32_t q);
+  // irn.cpp
+  wire::Packet extended(Node& node, uint32_t q, const wire::Packet& header);
+  wire::Packet forge_irn(Node& victim, uint32_t q);
 
   // engine.cpp: what the hosts of a run with engines do beside
   void send_owed_acks(Node& node, uint32_t q);

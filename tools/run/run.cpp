@@ -88,7 +88,8 @@ void add_run(CLI::App& app, const Program& program, int* exit_code) {
   sub->add_option("--device", options->device, "Name of the device (default mprdma0)");
   sub->add_option(
       "--mode", options->mode,
-      "Transport: mp (default; roce with peers that are no mprdma), mp-single, mp-paper or roce");
+      "Transport: mp (default; roce with peers that are no mprdma), mp-single, mp-paper, irn or "
+      "roce");
   sub->add_option("--preset", options->preset,
                   "The same with more choices: " + dataplane::preset_names());
   sub->add_option("--paths", options->paths, "Network paths of a connection: all (default) or 1");

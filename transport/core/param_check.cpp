@@ -10,8 +10,9 @@ using wire::TextWriter;
 
 // Checks relations between parameters; requires that each is in its range.
 ParamFault find_relation_fault(const Params& p) {
-  const bool mp = p.protocol == Protocol::kMp;
-  if (mp && p.initial_window > p.window_slots) return {"initial_window", "exceeds", "window_slots"};
+  const bool roce = p.protocol == Protocol::kRoce;
+  if (!roce && p.initial_window > p.window_slots)
+    return {"initial_window", "exceeds", "window_slots"};
   if (p.window_max < p.initial_window) return {"window_max", "is below", "initial_window"};
   if (p.loss_trigger > p.window_slots) return {"loss_trigger", "exceeds", "window_slots"};
   if (p.reorder_delta > p.window_slots) return {"reorder_delta", "exceeds", "window_slots"};
@@ -21,16 +22,33 @@ ParamFault find_relation_fault(const Params& p) {
   if (p.recovery == Recovery::kPaper && !is_clocked(p.path_policy)) {
     return {"recovery", "= \"paper\" needs", "path_policy \"ack-clocked\" or \"recycled\""};
   }
-  if (!mp && p.path_policy != PathPolicy::kSingle) {
+  // What it sends again leaves without a credit.
+  if (p.protocol == Protocol::kMp && p.recovery == Recovery::kIrn && is_clocked(p.path_policy)) {
+    return {"recovery", "= \"irn\" needs",
+            "another path_policy than \"ack-clocked\" or \"recycled\""};
+  }
+  if (roce && p.path_policy != PathPolicy::kSingle) {
     return {"path_policy", "has to be \"single\" with", "mode = \"roce\""};
   }
+  if (p.protocol == Protocol::kIrn) {
+    if (p.path_policy != PathPolicy::kSingle) {
+      return {"path_policy", "has to be \"single\" with", "mode = \"irn\""};
+    }
+    if (p.recovery != Recovery::kIrn) {
+      return {"recovery", "has to be \"irn\" with", "mode = \"irn\""};
+    }
+    if (p.ack_map) return {"ack_map", "has to be false with", "mode = \"irn\""};
+  }
   // RoCE goes back to the lost packet: what streams choose has no effect, so it is left alone.
-  if (!mp && p.recovery != Params::roce().recovery) {
+  if (roce && p.recovery != Params::roce().recovery) {
     return {"recovery", "has to be \"mp\" with", "mode = \"roce\""};
   }
-  if (mp && p.go_back_0) return {"go_back_0", "has to be false with", "mode = \"mp\""};
+  if (!roce && p.go_back_0)
+    return {"go_back_0", "has to be false with",
+            p.protocol == Protocol::kIrn ? "mode = \"irn\"" : "mode = \"mp\""};
+  if (p.rto_low > p.rto_high) return {"rto_low_us", "exceeds", "rto_high_us"};
   // The standard's acknowledgements echo no marks.
-  if (!mp && controls_roce_window(p) && cc::needs_marks(p.window_control)) {
+  if (roce && controls_roce_window(p) && cc::needs_marks(p.window_control)) {
     return {"window_control", "has to be \"mp\", \"aimd\" or \"swift\" with", "mode = \"roce\""};
   }
   return {};

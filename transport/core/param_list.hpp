@@ -35,7 +35,7 @@ inline constexpr uint32_t kRoceSpanMax = 65'536;
 
 #define MPRDMA_PARAMS(X)                                                                           \
   X(Protocol, protocol, "mode", Protocol::kMp, kMode, Range::choice(),                             \
-    "`mp`: paper; `roce`: IBTA 9.7", "the protocol of a reliable connection")                      \
+    "`mp`: paper; `roce`: IBTA 9.7; `irn`: IRN", "the protocol of a reliable connection")          \
   X(uint32_t, window_slots, "window_slots", 128, kMode,                                            \
     Range::packets(8, kWindowSlotsMax).power_of_two(), "paper 3.3; 128: D6",                       \
     "L: slots of the receive window, the same at both ends; 64 in the paper; at least so many "    \
@@ -47,7 +47,8 @@ inline constexpr uint32_t kRoceSpanMax = 65'536;
     "is more than is configured; 0: they do not")                                                  \
   X(uint32_t, initial_window, "initial_window", 54, kMode, Range::packets(1, kWindowSlotsMax),     \
     "paper 3.2",                                                                                   \
-    "window at the start of a connection, one bandwidth-delay product; in mode `mp` at most L")    \
+    "window at the start of a connection, one bandwidth-delay product; in modes `mp` and `irn` "   \
+    "at most L")                                                                                   \
   X(uint32_t, window_max, "window_max", 108, kMode,                                                \
     Range::packets(1, kSendSpanMax).of_roce(kRoceSpanMax), "D11",                                  \
     "largest window, two bandwidth-delay products of 40 Gb/s and 12 us; in mode `roce`: most "     \
@@ -80,9 +81,10 @@ inline constexpr uint32_t kRoceSpanMax = 65'536;
   X(bool, tail_probe, "tail_probe", true, kMode, Range::flag(), "D7: RFC 8985",                    \
     "packets are retransmitted to ask for an acknowledgement when none comes, on other paths")     \
   X(Recovery, recovery, "recovery", Recovery::kMp, kMode, Range::choice(),                         \
-    "`mp`: D1; `paper`: paper 3.2, 3.4",                                                           \
+    "`mp`: D1; `paper`: paper 3.2, 3.4; `irn`: IRN",                                               \
     "the loss detector: which packets are lost, in flight, retransmitted; `paper` counts with "    \
-    "`inflate` and retransmits every PSN from a hole on")                                          \
+    "`inflate` and retransmits every PSN from a hole on; `irn` takes all reordering for loss, "    \
+    "once in a recovery")                                                                          \
   X(bool, go_back_0, "go_back_0", false, kMode, Range::flag(), "RDMA at scale 4.1",                \
     "a lost packet begins its message again, at both ends, in place of go-back-N; mode `roce` "    \
     "only, and only if the peer does the same")                                                    \
@@ -90,6 +92,14 @@ inline constexpr uint32_t kRoceSpanMax = 65'536;
     Range::microseconds(50, 1'000'000), "RFC 6298",                                                \
     "floor of the retransmission timeout, max(this, 4 SRTT, SRTT + 4 RTTVAR); the verbs' timeout " \
     "limits it")                                                                                   \
+  X(Duration, rto_low, "rto_low_us", Duration::zero(), kMode,                                      \
+    Range::microseconds(10, 1'000'000).or_zero(), "IRN",                                           \
+    "RTO_low: the retransmission timeout while at most 3 packets are in flight, and `rto_high` "   \
+    "with more, in place of the one that follows the round trip; both at least SRTT + 4 RTTVAR "   \
+    "with `adapt_timeout`; 0: there is one timeout")                                               \
+  X(Duration, rto_high, "rto_high_us", Duration::zero(), kMode,                                    \
+    Range::microseconds(10, 1'000'000).or_zero(), "IRN",                                           \
+    "RTO_high, with `rto_low` only, and not below it")                                             \
   X(Duration, rto_ceiling, "rto_ceiling_us", Duration::ms(500), kDevice,                           \
     Range::microseconds(50, 10'000'000), "RFC 6298",                                               \
     "ceiling of the retransmission timeout, which doubles at each expiry; the verbs' timeout "     \
@@ -103,11 +113,12 @@ inline constexpr uint32_t kRoceSpanMax = 65'536;
   X(cc::WindowControl, window_control, "window_control", cc::WindowControl::kMp, kMode,            \
     Range::choice(),                                                                               \
     "`mp`: paper 3.2; `dctcp`: RFC 8257; `swift`: algorithm 1; "                                   \
-    "`nscc`: Ultra Ethernet 1.0",                                                                  \
-    "the congestion control of the window; in mode `roce` `mp` stands for `window_max` packets")   \
+    "`nscc`: Ultra Ethernet 1.0; `fixed`: IRN",                                                    \
+    "the congestion control of the window; in mode `roce` `mp` stands for `window_max` packets; "  \
+    "`fixed` keeps `initial_window` (BDP-FC)")                                                     \
   X(PathPolicy, path_policy, "path_policy", PathPolicy::kRecycled, kMode, Range::choice(),         \
     "`ack-clocked`: paper 3.2; `recycled`: D15",                                                   \
-    "the choice of each packet's virtual path; mode `roce` has only `single`")                     \
+    "the choice of each packet's virtual path; modes `roce` and `irn` have only `single`")         \
   X(uint32_t, path_probe_per_mille, "path_probe_per_mille", 10, kMode, Range::per_mille(),         \
     "paper 3.5", "p: chance, drawn once per SRTT, that a packet explores a new random path")       \
   X(Duration, path_probe_interval, "path_probe_interval_us", Duration::ms(10), kMode,              \
@@ -133,7 +144,8 @@ inline constexpr uint32_t kRoceSpanMax = 65'536;
   X(bool, sync_wait_is_backlog, "sync_wait_is_backlog", true, kMode, Range::flag(), "D10",         \
     "packets that wait only for the delay of a synchronise operation count as backlog")            \
   X(PlacementPolicy, placement, "placement", PlacementPolicy::kStandard, kDevice, Range::choice(), \
-    "`relaxed`: paper 3.5", "when WRITE and READ data reaches memory")                             \
+    "`relaxed`: paper 3.5",                                                                        \
+    "when WRITE and READ data reaches memory; in mode `irn` always in order")                      \
   X(SyncPolicy, sync_policy, "sync_policy", SyncPolicy::kOptimistic, kDevice, Range::choice(),     \
     "paper 3.5", "how an operation with the synchronise flag stays behind earlier operations")     \
   X(Fixed16, sync_alpha, "sync_alpha", Fixed16::from_int(1), kDevice, Range::number(0, 16),        \
@@ -169,4 +181,5 @@ inline constexpr uint32_t kRoceSpanMax = 65'536;
   X(kRoce, "roce", roce_with(Congestion::kNone))                    \
   X(kDcqcnPaper, "dcqcn-paper", roce_with(Congestion::kDcqcnPaper)) \
   X(kDcqcnTuned, "dcqcn-tuned", roce_with(Congestion::kDcqcnTuned)) \
-  X(kRoceGb0, "roce-gb0", roce_gb0())
+  X(kRoceGb0, "roce-gb0", roce_gb0())                               \
+  X(kIrn, "irn", irn())

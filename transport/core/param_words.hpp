@@ -21,8 +21,9 @@ using Words = std::initializer_list<std::string_view>;
 enum class Protocol : uint8_t {
   kMp,    // streams with selective acknowledgement; the extended opcodes
   kRoce,  // RoCEv2 by the standard: go-back-N, one PSN space, one path
+  kIrn,   // streams with selective acknowledgement; the standard's opcodes, one path
 };
-inline constexpr Words kProtocolWords = {"mp"sv, "roce"sv};
+inline constexpr Words kProtocolWords = {"mp"sv, "roce"sv, "irn"sv};
 
 // The rate controller of a connection.
 using Congestion = cc::RateControl;
@@ -57,7 +58,8 @@ inline constexpr Words kRestartWords = {"never"sv, "idle"sv, "uncongested"sv};
 #define MPRDMA_RECOVERIES(X)        \
   X(kMp, MpRecovery, "mp")          \
   X(kPaper, PaperRecovery, "paper") \
-  X(kGap, GapRecovery, "gap")
+  X(kGap, GapRecovery, "gap")       \
+  X(kIrn, IrnRecovery, "irn")
 
 #define MPRDMA_RECOVERY_ENUMERATOR_(enumerator, type, name) enumerator,
 #define MPRDMA_RECOVERY_NAME_(enumerator, type, name) name ""sv,

@@ -30,6 +30,8 @@ inline constexpr int64_t kRestartRtts = 3;
 // Time without a sign of congestion, in SRTT, after which an idle connection may send the initial
 // window at once [deviation].
 inline constexpr int64_t kForgetCongestionRtts = 30;
+// Packets in flight, up to which a retransmission timeout is RTO_low (IRN: N = 3).
+inline constexpr uint32_t kRtoLowPackets = 3;
 // A transport timer of the verbs below this does not shorten the retransmission timeout further.
 inline constexpr Duration kTimeoutLimitMin = Duration::ms(64);
 
@@ -59,6 +61,8 @@ struct Params {
   static constexpr Params roce_with(Congestion congestion);
   // RoCE as its first adapters recovered: a loss begins the message again.
   static constexpr Params roce_gb0();
+  // Selective retransmission on one path, BDP-FC, two timeouts (IRN).
+  static constexpr Params irn();
 
   // Sets the congestion control. In the mode roce it also sets the preset (that of a controller
   // without one of its own is roce, or roce-gb0), and raises window_max to kRateWindow unless
@@ -149,6 +153,27 @@ constexpr Params Params::roce_gb0() {
   return p;
 }
 
+// The timeouts are those of IRN's slides for 40 Gb/s; where hosts take longer, they follow
+// (adapt_timeout).
+constexpr Params Params::irn() {
+  Params p;
+  p.preset = Preset::kIrn;
+  p.protocol = Protocol::kIrn;
+  p.recovery = Recovery::kIrn;
+  p.path_policy = PathPolicy::kSingle;
+  p.placement = PlacementPolicy::kOrdered;
+  p.window_control = cc::WindowControl::kFixed;
+  p.loss_trigger = 0;
+  p.loss_by_time = false;
+  p.tail_probe = false;
+  p.ack_map = false;
+  p.own_ack_credit = false;
+  p.window_spacing = false;
+  p.rto_low = Duration::us(100);
+  p.rto_high = Duration::us(320);
+  return p;
+}
+
 constexpr void Params::set_congestion(Congestion which) {
   congestion = which;
   if (protocol != Protocol::kRoce) return;
@@ -166,7 +191,7 @@ constexpr void Params::settle() {
     if (preset == Preset::kRoce || preset == Preset::kRoceGb0) {
       preset = go_back_0 ? Preset::kRoceGb0 : Preset::kRoce;
     }
-  } else if (preset != Preset::kMpPaper) {
+  } else if (protocol == Protocol::kMp && preset != Preset::kMpPaper) {
     // The number of paths is what distinguishes the two presets.
     const bool single = path_policy == PathPolicy::kSingle;
     if (single) preset = Preset::kMpSingle;

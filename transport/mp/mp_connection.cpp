@@ -132,7 +132,7 @@ bool MpConnection::wants_to_send() const {
          (responder_sends() && responder_.wants_to_send());
 }
 
-bool MpConnection::poll_packet(Time now, TxPacket& out) {
+[[gnu::always_inline]] inline bool MpConnection::turn(Time now, TxPacket& out) {
   if (pace_.controlled()) [[unlikely]] {
     if (cnp_due_) {
       cnp_due_ = false;
@@ -154,10 +154,19 @@ bool MpConnection::poll_packet(Time now, TxPacket& out) {
     // The requester may have been asked first, and have said that nothing changed.
     if (response) core_.changes = kAllChanged;
     out.more |= !responder_.quiet() || pace_.controlled();
-    pace_.on_sent(now, out.header);
     return true;
   }
   return false;
+}
+
+bool MpConnection::take_turn(Time now, TxPacket& out) {
+  return turn(now, out);
+}
+
+bool MpConnection::poll_packet(Time now, TxPacket& out) {
+  if (!turn(now, out)) return false;
+  note_sent(now, out.header);
+  return true;
 }
 
 Time MpConnection::next_deadline() const {

@@ -118,7 +118,13 @@ class MpConnection : public ConnectionDefaults {
   [[nodiscard]] const Requester& requester() const { return requester_; }
   [[nodiscard]] const Responder& responder() const { return responder_; }
 
+ protected:
+  // poll_packet() but for note_sent(), which is told of the packet as it leaves.
+  bool take_turn(Time now, TxPacket& out);
+  void note_sent(Time now, const wire::Packet& header) { pace_.on_sent(now, header); }
+
  private:
+  bool turn(Time now, TxPacket& out);
   [[nodiscard]] bool accepts(wire::PacketStream stream, const wire::Packet& packet) const;
   [[nodiscard]] static bool is_plain_write(uint8_t opcode) {
     return opcode >= static_cast<uint8_t>(wire::Opcode::kMpWriteFirst) &&

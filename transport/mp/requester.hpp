@@ -118,6 +118,9 @@ class Requester {
     Requester& self;
     RxActions& actions;
     ExecuteResult execute(const wire::Packet& packet, FrameHandle frame, bool placed) const {
+      if (self.config_.params.protocol == Protocol::kIrn) [[unlikely]] {
+        return self.execute_response(self.complete(packet), frame, placed, actions);
+      }
       return self.execute_response(packet, frame, placed, actions);
     }
     PlacementVerdict place(const wire::Packet& packet, FrameHandle frame) const {
@@ -152,6 +155,7 @@ class Requester {
   void make_keepalive(TxPacket& out);
   void on_rnr(Time now, const wire::Packet& ack);
   void on_terminal_nak(const wire::Packet& ack);
+  [[nodiscard]] wire::Packet complete(const wire::Packet& packet) const;
   ExecuteResult execute_response(const wire::Packet& packet, FrameHandle frame, bool placed,
                                  RxActions& actions);
   PlacementVerdict place_response(const wire::Packet& packet, FrameHandle frame,

@@ -134,6 +134,16 @@ bool Requester::response_fits(const Work& work, uint32_t offset, const wire::Pac
          packet.info().ends_message() == (left == expected);
 }
 
+// What the extended packet would say besides: the standard's belongs to the oldest READ.
+wire::Packet Requester::complete(const wire::Packet& packet) const {
+  wire::Packet whole = packet;
+  if (!sends_.has_reads()) return whole;
+  const Work& work = sends_.at(sends_.read_index());
+  whole.mp_data.message_number = work.message_number;
+  whole.mp_data.offset = work.response_offset;
+  return whole;
+}
+
 ExecuteResult Requester::execute_response(const wire::Packet& packet, FrameHandle frame,
                                           bool placed, RxActions& actions) {
   // Without an open READ the packet follows a READ that failed, and is dropped.

@@ -111,8 +111,9 @@ PlacementVerdict Responder::place(const wire::Packet& packet, FrameHandle frame,
 
 // ---- Requests, at the head of line -------------------------------------------------------------
 
-ExecuteResult Responder::execute(const wire::Packet& packet, FrameHandle frame, bool placed,
-                                 RxActions& actions) {
+[[gnu::always_inline]] inline ExecuteResult Responder::execute_whole(const wire::Packet& packet,
+                                                                     FrameHandle frame, bool placed,
+                                                                     RxActions& actions) {
   const wire::OpcodeInfo& info = packet.info();
   switch (info.operation) {
     case Operation::kSend:
@@ -127,6 +128,28 @@ ExecuteResult Responder::execute(const wire::Packet& packet, FrameHandle frame, 
     default:
       return refuse(NackCode::kInvalidRequest);
   }
+}
+
+ExecuteResult Responder::execute(const wire::Packet& packet, FrameHandle frame, bool placed,
+                                 RxActions& actions) {
+  if (config_.params.protocol == Protocol::kIrn) [[unlikely]] {
+    return execute_whole(complete(packet), frame, placed, actions);
+  }
+  return execute_whole(packet, frame, placed, actions);
+}
+
+// What the extended packet would say besides, at the head of line: the standard's packets follow
+// from those before.
+wire::Packet Responder::complete(const wire::Packet& packet) const {
+  const wire::OpcodeInfo& info = packet.info();
+  const bool receives = info.operation == Operation::kSend || info.operation == Operation::kWrite;
+  wire::Packet whole = packet;
+  whole.mp_data.message_number = (receives ? receive_number_ : read_number_) & kPsnMask;
+  if (receives && !info.starts_message()) {
+    whole.mp_data.offset = message_.offset;
+    whole.reth = message_.reth;
+  }
+  return whole;
 }
 
 // Refuses a request. A receive that the message has taken ends in an error, too.

@@ -55,7 +55,8 @@ class Responder {
   void on_response_ack(Time now, const wire::Packet& ack);
   // The response stream is silent until the peer is heard.
   [[nodiscard]] bool dormant() const {
-    return response_sender_.timeouts_in_a_row() >= kDormantAfterTimeouts;
+    return response_sender_.timeouts_in_a_row() >= kDormantAfterTimeouts &&
+           !response_sender_.asks_often();
   }
   // Called for any packet of the peer. True if the response stream tries again.
   bool on_sign_of_life(Time now) {
@@ -122,6 +123,9 @@ class Responder {
   PlacementVerdict place(const wire::Packet& packet, FrameHandle frame, RxActions& actions) const;
   ExecuteResult execute(const wire::Packet& packet, FrameHandle frame, bool placed,
                         RxActions& actions);
+  ExecuteResult execute_whole(const wire::Packet& packet, FrameHandle frame, bool placed,
+                              RxActions& actions);
+  [[nodiscard]] wire::Packet complete(const wire::Packet& packet) const;
   ExecuteResult execute_send(const wire::Packet& packet, FrameHandle frame, RxActions& actions);
   ExecuteResult execute_write(const wire::Packet& packet, FrameHandle frame, bool placed,
                               RxActions& actions);

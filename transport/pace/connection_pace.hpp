@@ -89,7 +89,8 @@ class ConnectionPace {
   }
 
   void pace(Time now, const wire::Packet& packet) {
-    if (packet.info().operation == wire::Operation::kAck) return;
+    const wire::Operation operation = packet.info().operation;
+    if (operation == wire::Operation::kAck || operation == wire::Operation::kCnp) return;
     const auto bytes = static_cast<uint32_t>(kOuterWireBytes + wire::header_bytes(packet)) +
                        packet.payload_len + wire::pad_bytes(packet.payload_len);
     rate_.on_sent(now, bytes);

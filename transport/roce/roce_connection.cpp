@@ -13,7 +13,8 @@ RxVerdict RoceConnection::on_packet(Time now, const wire::Packet& packet, FrameH
     pace_.on_cnp(now);
     return RxVerdict::kDone;
   }
-  if (info.transport != (is_xrc() ? wire::TransportService::kXrc : wire::TransportService::kRc)) {
+  if (info.transport != (is_xrc() ? wire::TransportService::kXrc : wire::TransportService::kRc) ||
+      packet.irn) {
     ++counters.drop_wrong_mode;
     return RxVerdict::kDone;
   }

@@ -66,11 +66,13 @@ struct LossReport {
 // kName                its name in scenarios
 // kExact               in_flight() follows the SACKs exactly: a timeout that was too early can be
 //                      undone, and an empty network is known to be empty
+// kCopiesWait          a retransmission leaves only when the send gate lets a packet leave
 // D(params)            makes a detector for one stream
 // reset(first)         the stream begins; its first packet will be `first`
 // on_received()        an acknowledgement of a received packet came
 // on_advance(b, n)     snd_una moved by n
 // on_nack(b, nack, r)  the receiver's window was full
+// on_hole(b, r)        may be missing: the receiver had no frame for a packet behind a hole
 // on_ack(b, r)         any acknowledgement is in the scoreboard
 // on_begin(una)        an idle stream sends again
 // on_sent(now, psn, srtt), on_copy(now, psn, srtt)
@@ -98,6 +100,7 @@ concept LossDetector = std::constructible_from<D, const Params&> &&
              const LossClock& clock) {
   { D::kName } -> std::convertible_to<std::string_view>;
   { D::kExact } -> std::convertible_to<bool>;
+  { D::kCopiesWait } -> std::convertible_to<bool>;
   d.reset(psn);
   d.on_received();
   d.on_advance(b, n);
@@ -137,6 +140,7 @@ void lose_suspects(const Scoreboard& board, Psn end, LossCause cause, Report& re
 // the timeout, and the hole that keeps the receiver's window full would never be sent again.
 struct SelectiveRepeat {
   static constexpr bool kExact = true;
+  static constexpr bool kCopiesWait = true;
 
   void reset(Psn) {}
   void on_received() {}

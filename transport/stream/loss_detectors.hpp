@@ -16,6 +16,7 @@
 #include "base/alternatives.hpp"
 #include "transport/stream/loss_detector.hpp"
 #include "transport/stream/recovery_gap.hpp"
+#include "transport/stream/recovery_irn.hpp"
 #include "transport/stream/recovery_mp.hpp"
 #include "transport/stream/recovery_paper.hpp"
 
@@ -37,7 +38,8 @@ class LossRecovery {
  public:
   LossRecovery(Recovery which, const Params& params)
       : detector_(LossDetectors::make(which, params)),
-        exact_(std::visit([](const auto& d) { return d.kExact; }, detector_)) {}
+        exact_(std::visit([](const auto& d) { return d.kExact; }, detector_)),
+        copies_wait_(std::visit([](const auto& d) { return d.kCopiesWait; }, detector_)) {}
 
   // ---- Members of the concept (loss_detector.hpp)
   void reset(Psn first) {
@@ -52,6 +54,14 @@ class LossRecovery {
   template <class Report>
   void on_nack(const Scoreboard& board, const Nack& nack, Report& report) {
     std::visit([&](auto& d) { d.on_nack(board, nack, report); }, detector_);
+  }
+  template <class Report>
+  void on_hole(const Scoreboard& board, Report& report) {
+    std::visit(
+        [&](auto& d) {
+          if constexpr (requires { d.on_hole(board, report); }) d.on_hole(board, report);
+        },
+        detector_);
   }
   template <class Report>
   void on_ack(const Scoreboard& board, Report& report) {
@@ -87,6 +97,7 @@ class LossRecovery {
     std::visit([](auto& d) { d.on_restart(); }, detector_);
   }
   [[nodiscard]] bool exact() const { return exact_; }
+  [[nodiscard]] bool copies_wait() const { return copies_wait_; }
   [[nodiscard]] uint32_t in_flight(const Scoreboard& board) const {
     return std::visit([&](const auto& d) { return d.in_flight(board); }, detector_);
   }
@@ -116,6 +127,7 @@ class LossRecovery {
  private:
   LossDetectors::Any detector_;
   bool exact_;
+  bool copies_wait_;
 };
 
 }  // namespace mprdma::transport

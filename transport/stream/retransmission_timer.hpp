@@ -26,17 +26,27 @@ class RetransmissionTimer {
   void restart(Time now) { base_ = now; }
   void back_off() { ++backoff_; }
   void end_backoff() { backoff_ = 0; }
+  // Progress that gives no round trip: of the back-off `before` it, so much stays that the peer is
+  // not silent.
+  void ease_backoff(uint32_t before) { backoff_ = std::min(before, kEasedBackoff); }
 
   [[nodiscard]] Time base() const { return base_; }
   // Timeouts in a row.
   [[nodiscard]] uint32_t backoff() const { return backoff_; }
-  // The timeout without back-off: max(floor, 4 SRTT, SRTT + 4 RTTVAR).
-  [[nodiscard]] Duration shortest(const Params& params, const RttEstimator& rtt) const {
+  // The timeout without back-off: max(floor, 4 SRTT, SRTT + 4 RTTVAR). With Params::rto_low it
+  // depends on the packets in flight; without a number they are many.
+  [[nodiscard]] Duration shortest(const Params& params, const RttEstimator& rtt,
+                                  uint32_t in_flight = UINT32_MAX) const {
     const Duration variance = params.adapt_timeout ? rtt.with_variance() : Duration::zero();
+    if (params.rto_low != Duration::zero()) [[unlikely]] {
+      const bool few = in_flight <= kRtoLowPackets;
+      return std::min(std::max(few ? params.rto_low : params.rto_high, variance), limit_);
+    }
     return std::min(std::max({params.rto_floor, rtt.srtt() * 4, variance}), limit_);
   }
-  [[nodiscard]] Duration timeout(const Params& params, const RttEstimator& rtt) const {
-    const Duration base = shortest(params, rtt);
+  [[nodiscard]] Duration timeout(const Params& params, const RttEstimator& rtt,
+                                 uint32_t in_flight) const {
+    const Duration base = shortest(params, rtt, in_flight);
     const uint32_t shift = std::min(backoff_, kBackoffShiftMax);
     Duration ceiling = params.rto_ceiling;
     if (silent() && ceiling < kSilentCeiling) {
@@ -53,6 +63,8 @@ class RetransmissionTimer {
   // A timeout is doubled at most this often.
   static constexpr uint32_t kBackoffShiftMax = 16;
   static constexpr uint32_t kSilentAfter = 8;
+  // Sixteen times the shortest timeout are above every round trip that it was meant for.
+  static constexpr uint32_t kEasedBackoff = 4;
   static constexpr Duration kSilentCeiling = Duration::ms(500);
 
   Time base_;

@@ -144,6 +144,7 @@ class StreamReceiver {
   // True if the last packet was executed, placed or held.
   [[nodiscard]] bool took_packet() const { return took_packet_; }
   void set_msn(uint32_t msn) { msn_ = msn & kPsnMask; }
+  [[nodiscard]] uint32_t msn() const { return msn_; }
 
  private:
   template <class Owner>

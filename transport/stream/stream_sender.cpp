@@ -122,7 +122,7 @@ StreamSender::AckResult StreamSender::take_ack(Time now, const wire::Packet& ack
   if (received) take_more(ack);
 
   const uint32_t lost_before = board_.lost_count();
-  if (ext.nack == wire::NackCode::kWindowOverflow) take_overflow(now, ack, echoed_vp);
+  if (ext.nack != wire::NackCode::kNone) take_drop(now, ack, echoed_vp);
   // Losses found by age or reordering do not make a stale acknowledgement count as progress.
   const bool names_loss = board_.lost_count() != lost_before &&
                           (una() == ack.psn || (sack_valid && board_.outstanding(ext.sack)));
@@ -136,7 +136,7 @@ StreamSender::AckResult StreamSender::take_ack(Time now, const wire::Packet& ack
   if (any_progress || late) {
     hear({.now = now, .rtt = rtt, .packets = acknowledged, .vp = echoed_vp}, ext, lag, has_new);
   }
-  if (any_progress) on_progress(now);
+  if (any_progress) on_progress(now, ext);
   detect(now);
   if (board_.lost_count() != lost_before && !any_progress) rto_.restart(now);
   // Behind the timer: what it waits for may be lost, and only a timeout may tell.
@@ -162,6 +162,15 @@ std::optional<Lag> StreamSender::lag_of_late(Psn sack, bool given_up) {
   return sack.before(una()) ? late_.take(sack) : std::nullopt;
 }
 
+// The receiver dropped a packet that it may take later.
+void StreamSender::take_drop(Time now, const wire::Packet& ack, uint16_t vp) {
+  if (ack.mp_ack.nack == wire::NackCode::kWindowOverflow) return take_overflow(now, ack, vp);
+  if (ack.mp_ack.nack != wire::NackCode::kBudgetExhausted) return;
+  // It had no frame for a packet that came before its turn: something before it is missing.
+  Report report(*this, now, std::nullopt, vp);
+  recovery_.on_hole(board_, report);
+}
+
 // The receiver's window was full.
 void StreamSender::take_overflow(Time now, const wire::Packet& ack, uint16_t vp) {
   const wire::MpAckExt& ext = ack.mp_ack;
@@ -184,7 +193,7 @@ void StreamSender::take_no_room(const wire::MpAckExt& ext) {
 void StreamSender::on_implied_ack(Time now, Psn aack) {
   if (!una().before(aack) || aack.after(nxt())) return;
   advance(now, aack);
-  on_progress(now);
+  on_progress_unsampled(now);
   gate_.note_ack(now);
   gate_.update(facts(), board_.due_count() > 0);
   if (!plain_) space(now);
@@ -217,14 +226,6 @@ void StreamSender::report_to_window(const cc::AckSample& sample, bool slow) {
   } else {
     window_.on_ack(sample);
   }
-}
-
-void StreamSender::on_progress(Time now) {
-  rto_.restart(now);
-  last_progress_ = now;
-  rto_.end_backoff();
-  probe_.rounds = probe_.tries = 0;
-  if (!probe_.head) probe_.due = 0;
 }
 
 // Advances snd_una and drops the state of the PSNs that it passes.
@@ -360,10 +361,13 @@ StreamSender::Choice StreamSender::choose(bool has_new) const {
   if (probe_.due > 0 && !idle()) return {Choice::Kind::kProbe, probe_.head ? una() : probe_psn()};
   if (asking_ || spaced()) return {};
   if (rto_.silent() && recovery_.exact() && in_flight() > 0) return {};
-  if (gate_.open(facts())) {
+  const bool open = gate_.open(facts());
+  if (open || !recovery_.copies_wait()) {
     if (const std::optional<Psn> lost = recovery_.next(board_)) {
       return {Choice::Kind::kRetransmit, *lost};
     }
+  }
+  if (open) {
     if (has_new && span() < board_.span_max() && board_.due_count() == 0 && !beyond_refused(nxt()))
       return {Choice::Kind::kNew, nxt()};
     if (!has_new) return early_candidate();
@@ -381,7 +385,7 @@ uint16_t StreamSender::on_sent(Time now, const Choice& choice) {
     if (only_deferred()) rto_.restart(now);  // the timers rested
     if (idle()) {
       begin_flight(now);
-      rto_.end_backoff();
+      if (!keeps_backoff()) rto_.end_backoff();
     }
     recovery_.on_sent(now, nxt(), srtt());
     board_.send_new();

@@ -186,11 +186,18 @@ class StreamSender {
   [[nodiscard]] bool paused() const { return !paused_until_.is_never(); }
   // Timeouts in a row without an acknowledgement of something new.
   [[nodiscard]] uint32_t timeouts_in_a_row() const { return rto_.backoff(); }
+  // True while a silence may be that of a slow peer: IRN's timeouts begin with a tenth of a
+  // millisecond.
+  [[nodiscard]] bool asks_often() const {
+    return params_.rto_low != Duration::zero() && rto() < kSeldom;
+  }
   // When the peer last acknowledged something new, or sending began.
   [[nodiscard]] Time last_progress() const { return last_progress_; }
   [[nodiscard]] StreamStats stats() const;
 
  private:
+  // A timeout that fills no network, and is about as long as the seventh one of the mode mp.
+  static constexpr Duration kSeldom = Duration::ms(250);
   // The paths of so many newest packets are known, for their copies.
   static constexpr int32_t kKnownPaths = 64;
 
@@ -211,6 +218,7 @@ class StreamSender {
 
   [[nodiscard]] std::optional<Lag> lag_of_late(Psn sack, bool given_up);
   AckResult take_ack(Time now, const wire::Packet& ack, bool has_new);
+  void take_drop(Time now, const wire::Packet& ack, uint16_t vp);
   void take_overflow(Time now, const wire::Packet& ack, uint16_t vp);
   void take_no_room(const wire::MpAckExt& ext);
   // stream_sender_map.cpp
@@ -349,6 +357,12 @@ class StreamSender {
   // A packet leaves while none is outstanding.
   void begin_flight(Time now);
   void on_progress(Time now);
+  void on_progress(Time now, const wire::MpAckExt& ext);
+  // Not by the acknowledgement of a packet that left once, which gives a round trip.
+  void on_progress_unsampled(Time now);
+  // Where only the sender knows when a packet left, one that left again gives no round trip, so
+  // that timeouts back off until another does (Karn's algorithm).
+  [[nodiscard]] bool keeps_backoff() const { return params_.rto_low != Duration::zero(); }
   void hear(cc::AckSample sample, const wire::MpAckExt& ext, Lag lag, bool has_new);
   void report_to_window(const cc::AckSample& sample, bool slow);
   [[nodiscard]] bool has_due() const { return recovery_.next(board_).has_value(); }
@@ -359,7 +373,7 @@ class StreamSender {
     probe_.due = 1;
     probe_.head = true;
   }
-  [[nodiscard]] Duration rto() const { return rto_.timeout(params_, rtt_); }
+  [[nodiscard]] Duration rto() const { return rto_.timeout(params_, rtt_, span()); }
   [[nodiscard]] Duration probe_timeout() const;
   [[nodiscard]] Duration patience() const;
   [[nodiscard]] Duration first_round_trips() const;

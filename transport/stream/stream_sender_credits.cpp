@@ -45,7 +45,8 @@ void StreamSender::follow(uint32_t most) {
     const uint64_t distance = uint64_t{configured} * most / params_.window_max;
     return static_cast<uint32_t>(std::min<uint64_t>(distance, params_.window_slots));
   };
-  window_.follow(std::max(params_.initial_window, most / 2), most);
+  const uint32_t product = std::min(most / 2, params_.window_slots);
+  window_.follow(std::max(params_.initial_window, product), most);
   reorder_delta_ = scaled(params_.reorder_delta);
   if (MpRecovery* const detector = recovery_.mp()) {
     detector->set_reach(scaled(params_.loss_trigger), reorder_delta_);

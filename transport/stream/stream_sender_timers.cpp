@@ -60,6 +60,27 @@ Time StreamSender::expiry(bool has_new) const {
   }
 }
 
+void StreamSender::on_progress(Time now) {
+  rto_.restart(now);
+  last_progress_ = now;
+  rto_.end_backoff();
+  probe_.rounds = probe_.tries = 0;
+  if (!probe_.head) probe_.due = 0;
+}
+
+void StreamSender::on_progress_unsampled(Time now) {
+  const uint32_t backoff = rto_.backoff();
+  on_progress(now);
+  if (keeps_backoff()) rto_.ease_backoff(backoff);
+}
+
+void StreamSender::on_progress(Time now, const wire::MpAckExt& ext) {
+  constexpr uint8_t kFlags = wire::kMpAckSackValid | wire::kMpAckReTx;
+  const bool sampled =
+      (ext.flags & kFlags) == wire::kMpAckSackValid && ext.nack == wire::NackCode::kNone;
+  sampled ? on_progress(now) : on_progress_unsampled(now);
+}
+
 template <StreamSender::Timer kTimer>
 void StreamSender::expire(Time now) {
   if constexpr (kTimer == Timer::kDeferral) {

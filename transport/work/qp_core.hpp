@@ -2,10 +2,11 @@
 //
 // A queue pair (qp.hpp) is this core and one connection, the state machine of its service and mode:
 //   MpConnection    mp_connection.hpp    RC between mprdma peers (design 3.1 to 3.3)
-//   RoceConnection  roce_connection.hpp  RC and XRC to the letter of the standard (IBTA 9.7)
-//   UcConnection    uc_connection.hpp    unreliable connection (IBTA 9.8.2)
-//   UdConnection    ud_connection.hpp    unreliable datagram (IBTA 9.8.3)
-//   NoConnection    no_connection.hpp    RC whose mode is not agreed with the peer yet
+//   IrnConnection   irn_connection.hpp   RC as IRN has it: the streams of mp in the standard's
+//   packets RoceConnection  roce_connection.hpp  RC and XRC to the letter of the standard
+//   (IBTA 9.7) UcConnection    uc_connection.hpp    unreliable connection (IBTA 9.8.2) UdConnection
+//   ud_connection.hpp    unreliable datagram (IBTA 9.8.3) NoConnection    no_connection.hpp    RC
+//   whose mode is not agreed with the peer yet
 // The queue pair dispatches by a tag (no virtual call); every connection has these members, those
 // that have nothing to do from ConnectionDefaults (connection_defaults.hpp):
 //

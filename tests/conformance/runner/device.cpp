@@ -28,6 +28,17 @@ void set_if(const Step& step, std::string_view key, Value& value) {
   if (step.has(key)) value = static_cast<Value>(step.number(key));
 }
 
+transport::Params params_of(Mode mode) {
+  switch (mode) {
+    case Mode::kMp:
+      return transport::Params::mp_single();
+    case Mode::kIrn:
+      return transport::Params::irn();
+    default:
+      return transport::Params::roce();
+  }
+}
+
 }  // namespace
 
 std::string describe(const transport::Completion& c) {
@@ -116,7 +127,7 @@ void Device::make_qp(const Step& step) {
       .signal_all = step.number_or("signal_all", 0) != 0,
       .service = value_of(step, step.text_or("service", "rc"), kServices),
       .xrcd = static_cast<uint32_t>(step.number_or("xrcd", 0)),
-      .params = mode_ == Mode::kMp ? transport::Params::mp_single() : transport::Params::roce()};
+      .params = params_of(mode_)};
   set_if(step, "window", config.params.window_max);
   if (step.has("srq")) {
     const auto srq = shared_queues_.find(step.text("srq"));

@@ -46,6 +46,7 @@ struct PacketField {
 constexpr PacketField kFields[] = {
     FIELD("len", payload_len),
     FIELD("ackreq", ack_req),
+    FIELD("irn", irn),
     FIELD("se", solicited_event),
     FIELD("fecn", fecn),
     FIELD("becn", becn),
@@ -109,23 +110,28 @@ const NakWord& nak_of(const Step& step) {
   return *nak;
 }
 
-std::string_view prefix_of(const Dialect& dialect) {
+// The mode irn has RC's data, and the acknowledgements of mp.
+std::string_view prefix_of(const Dialect& dialect, bool ack) {
   switch (dialect.service) {
     case QpService::kUc:
       return "UC_";
     case QpService::kUd:
       return "UD_";
     case QpService::kRc:
-      return dialect.mode == Mode::kMp ? "MP_" : "RC_";
+      return dialect.mode == Mode::kMp || (dialect.mode == Mode::kIrn && ack) ? "MP_" : "RC_";
     default:
       return dialect.mode == Mode::kMp ? "MP_" : "XRC_";
   }
 }
 
+bool is_ack(const Step& step) {
+  return step.subject == "ACK" || step.subject == "NAK";
+}
+
 wire::Opcode opcode_of(const Step& step, const Dialect& dialect) {
   const std::string& word = step.subject;
   const std::string_view base = word == "NAK" ? std::string_view("ACK") : word;
-  const std::string prefixed = std::string(prefix_of(dialect)).append(base);
+  const std::string prefixed = std::string(prefix_of(dialect, is_ack(step))).append(base);
   for (unsigned i = 0; i < 256; ++i) {
     const auto opcode = static_cast<wire::Opcode>(i);
     if (!wire::opcode_info(opcode).valid) continue;
@@ -133,10 +139,6 @@ wire::Opcode opcode_of(const Step& step, const Dialect& dialect) {
     if (name == prefixed || name == word) return opcode;
   }
   step.fail("no such opcode here: '" + word + "' (nor '" + prefixed + "')");
-}
-
-bool is_ack(const Step& step) {
-  return step.subject == "ACK" || step.subject == "NAK";
 }
 
 // Fills the fields that carry the meaning of an ACK or a NAK in the packets of the mode.
@@ -177,11 +179,11 @@ void check_ack(const Step& step, const Dialect& dialect, const WirePacket& got) 
   set_ack(step, dialect, expected);
   const Packet& header = got.header;
   if (header.psn != expected.psn) {
-    const bool plus_one = dialect.mode == Mode::kMp && step.subject == "ACK";
+    const bool plus_one = dialect.mode != Mode::kRoce && step.subject == "ACK";
     differs(step, "psn", step.text("psn"),
             std::to_string((header.psn - (plus_one ? 1 : 0)).value()), got);
   }
-  if (dialect.mode == Mode::kMp) {
+  if (dialect.mode != Mode::kRoce) {
     const bool same = header.mp_ack.nack == expected.mp_ack.nack &&
                       header.mp_ack.detail == expected.mp_ack.detail;
     if (!same) step.fail("expected another NACK code, got " + describe(got));
@@ -192,6 +194,10 @@ void check_ack(const Step& step, const Dialect& dialect, const WirePacket& got) 
   if (!any_ack && header.aeth.syndrome != expected.aeth.syndrome) {
     step.fail("expected another syndrome, got " + describe(got));
   }
+}
+
+bool has_irn_bit(const Dialect& dialect, const Packet& packet) {
+  return dialect.mode == Mode::kIrn && packet.info().transport == wire::TransportService::kRc;
 }
 
 }  // namespace
@@ -207,6 +213,9 @@ void check_packet(const Step& step, const Dialect& dialect, const KeyOf& key_of,
   const wire::Opcode opcode = opcode_of(step, dialect);
   if (header.opcode != opcode) {
     step.fail("expected " + std::string(wire::opcode_name(opcode)) + ", got " + describe(got));
+  }
+  if (header.irn != has_irn_bit(dialect, header) && !step.has("irn")) {
+    step.fail("expected the bit of irn in packets of that mode alone, got " + describe(got));
   }
   if (is_ack(step)) {
     check_ack(step, dialect, got);
@@ -277,6 +286,7 @@ WirePacket Peer::make(const Step& step, const Dialect& dialect, const KeyOf& key
   WirePacket made{.header = defaults, .payload = {}};
   Packet& packet = made.header;
   packet.opcode = opcode_of(step, dialect);
+  packet.irn = has_irn_bit(dialect, packet);
   const wire::OpcodeInfo& info = packet.info();
   if (is_ack(step)) {
     set_ack(step, dialect, packet);

@@ -17,7 +17,7 @@
 
 namespace mprdma::conformance {
 
-enum class Mode : uint8_t { kRoce, kMp };
+enum class Mode : uint8_t { kRoce, kMp, kIrn };
 
 struct Dialect {
   Mode mode = Mode::kRoce;

@@ -39,7 +39,7 @@ class Runner {
 };
 
 inline Mode mode_of(std::string_view word) {
-  return word == "mp" ? Mode::kMp : Mode::kRoce;
+  return word == "mp" ? Mode::kMp : word == "irn" ? Mode::kIrn : Mode::kRoce;
 }
 
 }  // namespace mprdma::conformance

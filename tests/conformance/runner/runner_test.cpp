@@ -47,7 +47,7 @@ TEST(ConformanceRunner, AScriptThatHoldsPasses) {
 }
 
 TEST(ConformanceRunner, MistakesInAScriptNameLineAndWhatWasExpected) {
-  expect_failure("modes: mp", "modes: irn", "2: expected modes out of: roce mp; got 'irn'");
+  expect_failure("modes: mp", "modes: xrn", "2: expected modes out of: roce mp irn; got 'xrn'");
   expect_failure("modes: mp", "", "1: expected a line `modes: roce mp`");
   expect_failure("# The rule.", "", "1: expected a comment that says the rule");
   expect_failure("+0 send", "0 send", "4: expected a time (");

@@ -28,7 +28,7 @@ struct Kind {
   "max_dest_rd_atomic sqd_notify "
 
 constexpr std::string_view kPacketKeys =
-    "qp psn len data ackreq se fecn becn mig ce pkey vp dest va rkey dmalen swap compare add "
+    "qp psn len data ackreq irn se fecn becn mig ce pkey vp dest va rkey dmalen swap compare add "
     "original syndrome msn code timer qkey src imm inv srqn msg off ts retx sync probe sack nack "
     "detail ece ordered held sack_valid stream ah count";
 
@@ -143,11 +143,11 @@ void parse_modes(Script& script, int line, const std::vector<std::string>& words
   if (!script.modes.empty()) throw ScriptFailure(line, "the modes are given twice");
   for (size_t i = 1; i < words.size(); ++i) {
     if (std::ranges::find(kModes, words[i]) == std::end(kModes)) {
-      throw ScriptFailure(line, "expected modes out of: roce mp; got '" + words[i] + "'");
+      throw ScriptFailure(line, "expected modes out of: roce mp irn; got '" + words[i] + "'");
     }
     script.modes.push_back(words[i]);
   }
-  if (script.modes.empty()) throw ScriptFailure(line, "expected a mode: roce mp");
+  if (script.modes.empty()) throw ScriptFailure(line, "expected a mode: roce mp irn");
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ struct Script {
 };
 
 // The modes that a script may name.
-inline constexpr std::string_view kModes[] = {"roce", "mp"};
+inline constexpr std::string_view kModes[] = {"roce", "mp", "irn"};
 
 Script parse_script(const std::string& path, std::string_view text);
 Script read_script(const std::string& path);

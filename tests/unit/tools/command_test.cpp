@@ -79,11 +79,11 @@ TEST(Command, DoctorLooksForTheDaemonThatIsNamed) {
 }
 
 TEST(Command, WrongValueIsNamedAsItWasGiven) {
-  const Outcome option = mprdma("run --mode irn -- true");
+  const Outcome option = mprdma("run --mode iwarp -- true");
   EXPECT_EQ(option.exit_code, 125);
-  EXPECT_NE(option.output.find("--mode irn (MPRDMA_MODE=irn: expected"), std::string::npos)
+  EXPECT_NE(option.output.find("--mode iwarp (MPRDMA_MODE=iwarp: expected"), std::string::npos)
       << option.output;
-  setenv("MPRDMA_MODE", "irn", 1);
+  setenv("MPRDMA_MODE", "iwarp", 1);
   const Outcome variable = mprdma("run -- true");
   unsetenv("MPRDMA_MODE");
   EXPECT_EQ(variable.exit_code, 125);

@@ -271,7 +271,7 @@ void expect_ignored(Opcode opcode, size_t at, const Bytes& bits) {
 TEST(BarePacket, ReservedBitsAndFieldsOfOtherOpcodesAreIgnored) {
   const Bytes reth(16, 0xff);
   for (const Opcode opcode : {Opcode::kMpSendOnly, Opcode::kMpAck, Opcode::kRcSendOnly}) {
-    expect_ignored(opcode, 1, {0xe0});
+    expect_ignored(opcode, 1, {0xc0});
     expect_ignored(opcode, 4, bytes_of(0xff000000U));
     expect_ignored(opcode, 8, bytes_of(0xff000000U));
     expect_ignored(opcode, 32, reth);
@@ -285,7 +285,7 @@ TEST(BarePacket, ReservedBitsAndFieldsOfOtherOpcodesAreIgnored) {
 // The mode has these flags at 0 (section 2 of the page).
 TEST(BarePacket, AcknowledgementRequestAndNotificationsAreIgnoredInMp) {
   for (const Opcode opcode : {Opcode::kMpSendOnly, Opcode::kMpAck}) {
-    expect_ignored(opcode, 1, {0x0e});
+    expect_ignored(opcode, 1, {0x2e});
   }
 }
 

@@ -46,13 +46,14 @@ TEST(Bth, EachFlagHasItsBit) {
   EXPECT_EQ(stored(Bth{.fecn = true})[4], 0x80);
   EXPECT_EQ(stored(Bth{.becn = true})[4], 0x40);
   EXPECT_EQ(stored(Bth{.ack_req = true})[8], 0x80);
+  EXPECT_EQ(stored(Bth{.irn = true})[8], 0x40);
 }
 
 TEST(Bth, ReservedBitsAreSentAsZeroAndIgnored) {
   Bytes bytes = stored(Bth{});
   const Bth clean = Bth::load(bytes.data());
   bytes[4] |= 0x3f;
-  bytes[8] |= 0x7f;
+  bytes[8] |= 0x3f;
   EXPECT_EQ(Bth::load(bytes.data()), clean);
 }
 

@@ -139,7 +139,7 @@ TEST(Config, AModeIsAPresetWhereverItStands) {
   EXPECT_EQ(config.params.recovery, transport::Recovery::kPaper);
   EXPECT_EQ(config.params.window_slots, 64u);
   EXPECT_EQ(config.params.loss_trigger, 9u) << "what a key says stays";
-  EXPECT_NE(toml_error("[transport]\nmode = \"irn\"\n"), "");
+  EXPECT_NE(toml_error("[transport]\nmode = \"iwarp\"\n"), "");
   EXPECT_NE(toml_error("[transport]\nmode = \"mp-paper\"\npaths = 1\n"), "");
 }
 
@@ -166,6 +166,8 @@ TEST(Config, EveryParameterOfTheListHasAKey) {
       rest = "initial_window = 8\nreorder_delta = 8\nloss_trigger = 0\n";
     }
     if (param.key == "window_max") rest = "initial_window = 1\n";
+    if (param.key == "rto_low_us") rest = "rto_high_us = " + value + "\n";
+    if (param.key == "rto_high_us") rest = "rto_low_us = " + value + "\n";
     Config config;
     EXPECT_EQ(apply_toml("[transport]\n" + rest + std::string(param.key) + " = " + value + "\n",
                          "f", &config)

@@ -112,9 +112,9 @@ TEST(PairNegotiation, ADecisionForWantOfAnAnswerIsDoubtedUntilSomethingIsHeard) 
       EXPECT_FALSE(pair.on_deadline(at(ms)).ask);
     }
     if (heard) {
-      EXPECT_FALSE(pair.on_packet(at(ms), false, false).changed);
+      EXPECT_FALSE(pair.on_packet(at(ms), PacketOf::kRoce, false).changed);
       EXPECT_FALSE(pair.next_deadline().is_never()) << "nobody took that packet";
-      EXPECT_FALSE(pair.on_packet(at(ms), false, true).changed);
+      EXPECT_FALSE(pair.on_packet(at(ms), PacketOf::kRoce, true).changed);
       EXPECT_TRUE(pair.next_deadline().is_never()) << "it is of the standard";
       continue;
     }
@@ -207,12 +207,12 @@ TEST(PairNegotiation, WhoWasAskedBeforeItWasConnectedAsksNobody) {
 TEST(PairNegotiation, APacketOfTheStandardDecidesForItOnceTheConnectionTookIt) {
   PairNegotiation pair(facts());
   pair.begin(at(0), 1, false);
-  EXPECT_FALSE(pair.on_packet(at(1), false, false).changed) << "of a stranger";
+  EXPECT_FALSE(pair.on_packet(at(1), PacketOf::kRoce, false).changed) << "of a stranger";
   EXPECT_FALSE(pair.decided());
   EXPECT_TRUE(pair.on_first_packet(at(1)).changed);
   EXPECT_EQ(pair.mode(), PairMode::kRoce);
   EXPECT_EQ(pair.info().phase, PairPhase::kTentative);
-  EXPECT_FALSE(pair.on_packet(at(1), false, false).changed);
+  EXPECT_FALSE(pair.on_packet(at(1), PacketOf::kRoce, false).changed);
   EXPECT_EQ(pair.info().phase, PairPhase::kTentative);
   EXPECT_FALSE(pair.next_deadline().is_never());
   PairNegotiation other(facts());
@@ -220,7 +220,7 @@ TEST(PairNegotiation, APacketOfTheStandardDecidesForItOnceTheConnectionTookIt) {
   other.on_first_packet(at(1));
   EXPECT_TRUE(other.on_info(at(2), info(), true).changed) << "it was not the peer's";
   EXPECT_EQ(other.mode(), PairMode::kMp);
-  pair.on_packet(at(2), false, true);
+  pair.on_packet(at(2), PacketOf::kRoce, true);
   EXPECT_FALSE(pair.on_info(at(2), info(), true).changed) << "it is fixed";
   EXPECT_EQ(pair.info().phase, PairPhase::kFixed);
 }
@@ -237,14 +237,32 @@ TEST(PairNegotiation, APacketOfTheOtherModeIsAReasonToAskNowAndThen) {
   PairNegotiation pair(facts());
   pair.begin(at(0), 1, false);
   pair.on_info(at(0), info(), true);
-  EXPECT_TRUE(pair.on_packet(at(1), false, true).ask);
-  EXPECT_FALSE(pair.on_packet(at(1), false, true).ask);
-  EXPECT_TRUE(pair.on_packet(at(10), false, true).ask);
-  EXPECT_FALSE(pair.on_packet(at(12), false, true).ask) << "less and less often";
+  EXPECT_TRUE(pair.on_packet(at(1), PacketOf::kRoce, true).ask);
+  EXPECT_FALSE(pair.on_packet(at(1), PacketOf::kRoce, true).ask);
+  EXPECT_TRUE(pair.on_packet(at(10), PacketOf::kRoce, true).ask);
+  EXPECT_FALSE(pair.on_packet(at(12), PacketOf::kRoce, true).ask) << "less and less often";
   EXPECT_EQ(pair.mode(), PairMode::kMp);
-  EXPECT_FALSE(pair.on_packet(at(20), true, true).ask);
+  EXPECT_FALSE(pair.on_packet(at(20), PacketOf::kMp, true).ask);
   EXPECT_EQ(pair.info().phase, PairPhase::kFixed);
-  EXPECT_FALSE(pair.wants_packet(true));
+  EXPECT_FALSE(pair.wants_packet(PacketOf::kMp));
+}
+
+// Packets of irn and mp differ, their acknowledgements do not.
+TEST(PairNegotiation, WhichPacketsFitAMode) {
+  using Fits = std::array<bool, 4>;
+  const auto fits = [](PairMode mode) {
+    PairNegotiation::Preferences preferences;
+    preferences.pinned = mode;
+    const PairNegotiation pair(preferences);
+    return Fits{pair.fits(PacketOf::kRoce), pair.fits(PacketOf::kMp), pair.fits(PacketOf::kIrn),
+                pair.fits(PacketOf::kStreams)};
+  };
+  EXPECT_EQ(fits(PairMode::kRoce), (Fits{true, false, false, false}));
+  EXPECT_EQ(fits(PairMode::kIrn), (Fits{false, false, true, true}));
+  for (const PairMode mode : {PairMode::kMp, PairMode::kMpPaper, PairMode::kMpSingle}) {
+    EXPECT_EQ(fits(mode), (Fits{false, true, false, true}));
+  }
+  EXPECT_EQ(fits(PairMode::kNone), Fits{});
 }
 
 TEST(PairNegotiation, APinnedSideNeitherAsksNorMoves) {
@@ -355,6 +373,7 @@ class BadWire {
       Side& side = side_[message.to];
       const bool fixed = side.begun && side.pair.info().phase == PairPhase::kFixed;
       const PairMode mode = side.pair.mode();
+      const PacketOf of_message = message.mp ? PacketOf::kMp : PacketOf::kRoce;
       if (message.datagram) {
         if (side.begun) {
           side.pair.on_info(now_, message.info, !message.question);
@@ -362,10 +381,10 @@ class BadWire {
           side.pair.remember(wire::IpAddress{}, message.info);
         }
         if (message.question) tell(message.to, false);
-      } else if (side.begun && side.pair.wants_packet(message.mp)) {
+      } else if (side.begun && side.pair.wants_packet(of_message)) {
         if (!message.mp && prng_.chance(3, 4)) side.pair.on_first_packet(now_);
         const bool taken = side.pair.decided() && prng_.chance(3, 4);
-        if (side.pair.on_packet(now_, message.mp, taken).ask) tell(message.to, true);
+        if (side.pair.on_packet(now_, of_message, taken).ask) tell(message.to, true);
       }
       if (!fixed) continue;
       ASSERT_EQ(side.pair.mode(), mode) << "what is fixed moved";

@@ -77,7 +77,7 @@ class Sides {
   // A packet of mode mp, if the peer has decided for it.
   void deliver_packet(int side) {
     if (!pair_[side].begun() || !pair_[1 - side].begun() || !pair_[1 - side].decided()) return;
-    if (pair_[side].on_packet(now_, true, true).ask) ask(side);
+    if (pair_[side].on_packet(now_, PacketOf::kMp, true).ask) ask(side);
   }
   // The next question that a timer asks.
   void wait() {

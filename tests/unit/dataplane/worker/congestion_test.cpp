@@ -137,5 +137,17 @@ TEST(AgreedParams, RoceIsTheConfiguredOneWithItsCongestionControl) {
   EXPECT_TRUE(agreed.limit_growth) << "the mode's";
 }
 
+// Whatever the device's own timers are, a peer may ask for it.
+TEST(AgreedParams, IrnHasItsOwnTimeouts) {
+  Params configured = Params::mp();
+  configured.rto_floor = Duration::us(50);
+  Params agreed;
+  ASSERT_EQ(agreed_params({}, configured, MPRDMA_ABI_MODE_IRN, 64, &agreed), 0);
+  EXPECT_EQ(agreed.preset, Preset::kIrn);
+  EXPECT_EQ(agreed.rto_low, Duration::us(100));
+  EXPECT_EQ(agreed.rto_high, Duration::us(320));
+  EXPECT_EQ(agreed.window_slots, 64u);
+}
+
 }  // namespace
 }  // namespace mprdma::dataplane

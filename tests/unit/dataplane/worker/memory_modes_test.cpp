@@ -128,6 +128,15 @@ TEST_F(MemoryModes, ThePapersHasPacketsOfThePathMtuAndAnAcknowledgementForEach) 
   EXPECT_EQ(a.worker->counters().payload_bytes_lent, 0u);
 }
 
+TEST_F(MemoryModes, IrnHasPacketsOfThePathMtuAndAnAcknowledgementForEach) {
+  connect_anew(MPRDMA_ABI_MODE_IRN, MPRDMA_ABI_MODE_DEFAULT);
+  expect_modes(MPRDMA_ABI_MODE_IRN, MPRDMA_ABI_MODE_IRN);
+  const Packets write = write_one();
+  EXPECT_EQ(write.a, kPackets);
+  EXPECT_EQ(write.b, kPackets);
+  EXPECT_TRUE(offers_nothing(context(a, *qp_a)) && offers_nothing(context(b, *qp_b)));
+}
+
 TEST_F(MemoryModes, TheStandardsHasPacketsOfThePathMtu) {
   connect_anew(MPRDMA_ABI_MODE_ROCE, MPRDMA_ABI_MODE_DEFAULT);
   expect_modes(MPRDMA_ABI_MODE_ROCE, MPRDMA_ABI_MODE_ROCE);

@@ -298,6 +298,21 @@ TEST_F(WorkerNegotiationTest, ModeOfAPeerIsNotGuessedFromItsPackets) {
       << said;
 }
 
+TEST_F(WorkerNegotiationTest, PacketsOfIrnAreToldFromThoseOfRoceAndMp) {
+  for (const transport::Params& other :
+       {transport::Params::mp_paper(), transport::Params::roce()}) {
+    make(pin(transport::Params::irn()), pin(other));
+    connect_a();
+    connect_b();
+    ::testing::internal::CaptureStderr();
+    a->write(*b);
+    run(Duration::ms(20));
+    const std::string said = ::testing::internal::GetCapturedStderr();
+    EXPECT_NE(said.find("sends packets of mode irn"), std::string::npos) << said;
+    EXPECT_FALSE(completed(*a));
+  }
+}
+
 TEST_F(WorkerNegotiationTest, StrangeDatagramsAreCountedDrops) {
   make();
   Bytes question;

@@ -172,6 +172,26 @@ TEST_F(WorkerNegotiationTest, APinOfOneQueuePairConcernsThatOneOnly) {
   EXPECT_EQ(b->mode(*qp_b), MPRDMA_ABI_MODE_MP);
 }
 
+// Its packets come before it can say so, and are no reason to take it for a peer of the standard.
+TEST_F(WorkerNegotiationTest, ASideThatIsPinnedToIrnIsFollowed) {
+  make();
+  bool deaf = true;
+  wire->on_frame = [&](int, const Bytes& frame) { return !deaf || !is_mad(frame); };
+  a->qp = a->host.make_qp_with(
+      *a->cq, [](mprdma_abi_create_qp& in) { in.transport.mode = MPRDMA_ABI_MODE_IRN; });
+  connect_a();
+  connect_b();
+  a->write(*b);
+  run(Duration::ms(2));
+  EXPECT_EQ(a->mode(), MPRDMA_ABI_MODE_IRN);
+  EXPECT_EQ(b->mode(), MPRDMA_ABI_MODE_DEFAULT) << "undecided";
+  deaf = false;
+  run(Duration::ms(100), Duration::us(100));
+  EXPECT_EQ(b->mode(), MPRDMA_ABI_MODE_IRN);
+  EXPECT_TRUE(completed(*a));
+  EXPECT_TRUE(arrived());
+}
+
 TEST_F(WorkerNegotiationTest, ADecisionThatHadNoEffectIsTakenBackWithoutLosingWork) {
   make();
   bool deaf = true;

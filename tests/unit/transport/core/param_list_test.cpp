@@ -168,6 +168,18 @@ TEST(ParamCheck, TwoThatHaveToAgreeAreNamed) {
             "recovery has to be \"mp\" with mode = \"roce\"");
   EXPECT_EQ(fault([](Params& p) { p.go_back_0 = true; }),
             "go_back_0 has to be false with mode = \"mp\"");
+  EXPECT_EQ(fault([](Params& p) { p.go_back_0 = true; }, Preset::kIrn),
+            "go_back_0 has to be false with mode = \"irn\"");
+  EXPECT_EQ(fault([](Params& p) { p.path_policy = PathPolicy::kRecycled; }, Preset::kIrn),
+            "path_policy has to be \"single\" with mode = \"irn\"");
+  EXPECT_EQ(fault([](Params& p) { p.recovery = Recovery::kMp; }, Preset::kIrn),
+            "recovery has to be \"irn\" with mode = \"irn\"");
+  EXPECT_EQ(fault([](Params& p) { p.rto_low = Duration::us(321); }, Preset::kIrn),
+            "rto_low_us exceeds rto_high_us");
+  EXPECT_EQ(fault([](Params& p) { p.ack_map = true; }, Preset::kIrn),
+            "ack_map has to be false with mode = \"irn\"");
+  EXPECT_EQ(fault([](Params& p) { p.recovery = Recovery::kIrn; }),
+            "recovery = \"irn\" needs another path_policy than \"ack-clocked\" or \"recycled\"");
 }
 
 TEST(ParamCheck, TextsSayWhatWouldBeRight) {
