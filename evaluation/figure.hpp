@@ -19,6 +19,7 @@
 
 #include "evaluation/json_box.hpp"
 #include "evaluation/plot.hpp"
+#include "switchsim/sim/scenario/scenario_toml.hpp"
 #include "switchsim/sim/simulation.hpp"
 
 namespace mprdma::figures {
@@ -30,6 +31,9 @@ struct RunOptions {
   Size size = Size::kFull;
   uint64_t seed = 1;  // of the first run; run i takes seed + i
   uint32_t jobs = 1;  // simulations at once
+  // Put over the scenarios of figures of cases (evaluation/cases.hpp), for tests that take
+  // away what a claim rests on.
+  switchsim::Overrides changes = {};
   // As in switchsim::RunOptions. A figure that is stopped throws Interrupted.
   const std::atomic<bool>* stop = nullptr;
   std::function<void(const switchsim::Progress&)> on_progress;

@@ -113,6 +113,68 @@ std::vector<Figure> of_applications() {
   };
 }
 
+std::vector<Figure> of_irn() {
+  const std::string better = "IRN without PFC performs better than RoCE with PFC";
+  return {
+      {"irn/fct", "Mean completion times of IRN and RoCE",
+       "Slides: " + better + ", without congestion control, with TIMELY and with DCQCN.",
+       "irn.toml", irn_mean},
+      {"irn/tail", "99th percentile of the completion times of IRN and RoCE",
+       "Slides: " + better + " in the tail, too.", "irn.toml", irn_tail},
+      {"irn/slowdown", "Mean slowdown of IRN and RoCE",
+       "Slides: " + better + " in the mean slowdown, too.", "irn.toml", irn_slowdown},
+      {"irn/pfc", "What PFC does to IRN and to RoCE",
+       "Slides: IRN does not require PFC; RoCE requires it.", "irn.toml", irn_pfc},
+      {"irn/sweep", "IRN and RoCE over rates, loads, scales, buffers and sizes",
+       "Slides: the result holds over link rates, loads, scales, buffer sizes and workloads.",
+       "irn.toml", irn_sweep},
+  };
+}
+
+std::vector<Figure> of_commodity_ethernet() {
+  return {
+      {"rocescale/livelock", "A switch drops one packet of 256",
+       "Slides: with go-back-0 nothing is ever delivered; go-back-N makes progress.",
+       "livelock.toml", livelock},
+      {"rocescale/deadlock", "Packets for dead servers are flooded",
+       "Slides: pauses close a circle, and traffic stops for ever; dropping lossless packets whose "
+       "ARP entry is incomplete cures it.",
+       "deadlock.toml", pfc_deadlock},
+      {"rocescale/storm", "One NIC pauses its switch without end",
+       "Slides: the whole network is blocked; watchdogs at NIC and switch stop the storm.",
+       "storm.toml", pause_storm},
+      {"rocescale/slow-receiver", "A NIC that is slower than its link",
+       "Slides: misses in the cache of page addresses make the NIC pause; larger pages and dynamic "
+       "buffer sharing at the ToR mitigate it.",
+       "slow-receiver.toml", slow_receiver},
+      {"rocescale/ecmp", "What connections use of the links between two pods",
+       "Slides: 3 of 5 Tb/s, limited by ECMP.", "ecmp.toml", ecmp_utilisation},
+      {"rocescale/latency", "Small messages while a shuffle runs",
+       "Slides: latencies rise as data shuffling starts.", "latency.toml", shuffle_latency},
+  };
+}
+
+std::vector<Figure> of_article() {
+  return {
+      {"article/fairness", "Three flows, two of which come in by one port",
+       "The article: flow 1 always has more than flow 2 or 3.", "three-flows.toml", pfc_fairness},
+      {"article/hol", "A flow to a free port beside one to a busy port",
+       "The article: the flow is paused although it does not cross the busy port.",
+       "three-flows.toml", head_of_line},
+      {"article/pause", "Which traffic stops",
+       "The article: Global Pause stops all, PFC one class; the class in the VLAN's tag needs a "
+       "VLAN, the one in the IP header does not.",
+       "three-flows.toml", what_is_paused},
+      {"article/bdp", "A bandwidth-delay product for each sender",
+       "The article: 25 Gb/s and 6 us are 19 KB, and 12 MB take an incast of 640.", "bdp.toml",
+       bdp_arithmetic},
+      {"article/timely", "DCQCN and TIMELY",
+       "The article, after Zhu et al.: TIMELY can hardly have fairness and bounded delay at once, "
+       "DCQCN can.",
+       "timely.toml", dcqcn_against_timely},
+  };
+}
+
 }  // namespace
 
 const std::vector<Figure>& all_figures() {
@@ -120,6 +182,9 @@ const std::vector<Figure>& all_figures() {
     std::vector<Figure> all = numbered_figures();
     for (const Figure& other : other_results()) all.push_back(other);
     for (const Figure& other : of_applications()) all.push_back(other);
+    for (const Figure& other : of_irn()) all.push_back(other);
+    for (const Figure& other : of_commodity_ethernet()) all.push_back(other);
+    for (const Figure& other : of_article()) all.push_back(other);
     return all;
   }();
   return kAll;

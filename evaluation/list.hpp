@@ -33,6 +33,22 @@ FigureResult spurious_copies(const Figure& figure, const RunOptions& options);
 FigureResult fast_links(const Figure& figure, const RunOptions& options);
 FigureResult starved_neighbours(const Figure& figure, const RunOptions& options);
 FigureResult ablation(const Figure& figure, const RunOptions& options);
+FigureResult irn_mean(const Figure& figure, const RunOptions& options);
+FigureResult irn_tail(const Figure& figure, const RunOptions& options);
+FigureResult irn_slowdown(const Figure& figure, const RunOptions& options);
+FigureResult irn_pfc(const Figure& figure, const RunOptions& options);
+FigureResult irn_sweep(const Figure& figure, const RunOptions& options);
+FigureResult livelock(const Figure& figure, const RunOptions& options);
+FigureResult pfc_deadlock(const Figure& figure, const RunOptions& options);
+FigureResult pause_storm(const Figure& figure, const RunOptions& options);
+FigureResult slow_receiver(const Figure& figure, const RunOptions& options);
+FigureResult ecmp_utilisation(const Figure& figure, const RunOptions& options);
+FigureResult shuffle_latency(const Figure& figure, const RunOptions& options);
+FigureResult pfc_fairness(const Figure& figure, const RunOptions& options);
+FigureResult head_of_line(const Figure& figure, const RunOptions& options);
+FigureResult what_is_paused(const Figure& figure, const RunOptions& options);
+FigureResult bdp_arithmetic(const Figure& figure, const RunOptions& options);
+FigureResult dcqcn_against_timely(const Figure& figure, const RunOptions& options);
 FigureResult ablation_loops(const Figure& figure, const RunOptions& options);
 
 }  // namespace mprdma::figures

@@ -16,7 +16,8 @@
 //                                                 send() it again
 //   bool pull(NodeId host)                        the host's NIC has become free and nothing waits:
 //                                                 send() the next packet, false if there is none;
-//                                                 not asked while the NIC is paused
+//                                                 a NIC that is paused takes nic_takes() only, and
+//                                                 is asked again when the pause ends
 //   void on_timer(TimerId timer)
 // All three may call the network, but for run_until() and step(). A fourth may be there or not:
 //   void on_drop(PacketId packet)                 the network dropped it (counted) and releases it
@@ -26,6 +27,8 @@
 //   void on_transmit(PortId port, PacketId packet)  a tapped port begins to send it; may look only
 // and a sixth:
 //   void on_routes_changed()                      packets may take other paths from now on
+// and a seventh:
+//   void on_copy(PacketId from, PacketId to)      the network made a copy of a packet (a flood)
 #pragma once
 
 #include <algorithm>
@@ -51,15 +54,18 @@ namespace mprdma::switchsim {
 
 using TimerId = uint32_t;
 
-#define MPRDMA_LINK_COUNTERS(X)                                          \
-  X(packets, "packets that left the port")                               \
-  X(bytes, "bytes of those on the wire")                                 \
-  X(marked, "packets marked with congestion experienced")                \
-  X(drop_queue, "packets dropped because the queue was full")            \
-  X(drop_buffer, "packets dropped because the switch's buffer was full") \
-  X(drop_loss, "packets lost at random")                                 \
-  X(drop_down, "packets lost because the link was down")                 \
-  X(drop_route, "packets that arrived here at a switch that had no way on")
+#define MPRDMA_LINK_COUNTERS(X)                                                \
+  X(packets, "packets that left the port")                                     \
+  X(bytes, "bytes of those on the wire")                                       \
+  X(marked, "packets marked with congestion experienced")                      \
+  X(drop_queue, "packets dropped because the queue was full")                  \
+  X(drop_buffer, "packets dropped because the switch's buffer was full")       \
+  X(drop_loss, "packets lost at random")                                       \
+  X(drop_down, "packets lost because the link was down")                       \
+  X(drop_route, "packets that arrived here at a switch that had no way on")    \
+  X(flooded, "copies that left here of packets for a host without a link")     \
+  X(drop_paused, "packets dropped because a watchdog gave the paused port up") \
+  X(drop_flooded, "such copies that arrived here, which nobody takes")
 MPRDMA_DEFINE_COUNTERS(LinkCounters, MPRDMA_LINK_COUNTERS);
 
 struct NetworkConfig {
@@ -89,7 +95,12 @@ class Network {
   // Hands a packet to the host's NIC. It leaves at once if the wire is idle, otherwise it waits in
   // the NIC's queue. It is dropped and counted if that is full or the link is down.
   void send(NodeId host, PacketId id);
-  // True if the wire of this host would take a packet now.
+  // False: a pause stops packets of this priority at the host's NIC.
+  [[nodiscard]] bool nic_takes(NodeId host, uint8_t priority) const {
+    return !pfc_ || !pauses_[routes_.nic(host)].paused ||
+           (priority != kLosslessPriority && !topology_.pfc.global);
+  }
+  // True if the wire of this host would take a packet of either class now.
   [[nodiscard]] bool nic_idle(NodeId host) const { return ports_[routes_.nic(host)].idle(now_); }
   // Called when the host has something to send: pull() is called as soon as the wire takes a packet
   // (within this call, if it is idle), and again until it returns false. Nothing is pulled while
@@ -98,6 +109,9 @@ class Network {
   // With PFC: a host that cannot take more packets pauses the switch's port to it, and ends the
   // pause.
   void set_host_pausing(NodeId host, bool pausing);
+  // With PFC: the switch's port to the host drops lossless packets until it is taken back, those
+  // that wait there, too; a watchdog's cure for a host that does not end its pause.
+  void set_discarding(NodeId host, bool discarding);
 
   // ---- Time
   [[nodiscard]] SimTime now() const { return now_; }
@@ -128,6 +142,8 @@ class Network {
   [[nodiscard]] uint64_t queue_bytes(PortId port) const {
     return ports_[port].queue.bytes + (pfc_ ? pauses_[port].rest.bytes : 0);
   }
+  // With PFC: of that, what is lossless.
+  [[nodiscard]] uint64_t lossless_bytes(PortId port) const { return ports_[port].queue.bytes; }
   // The greatest length that the queue has had.
   [[nodiscard]] uint64_t queue_bytes_peak(PortId port) const {
     return extras_[port].queue_bytes_peak;
@@ -137,6 +153,19 @@ class Network {
     return buffers_[node - topology_.hosts];
   }
   [[nodiscard]] PauseState pause_state(PortId port) const;
+  // The receiver of the port has asked for a pause and not ended it.
+  [[nodiscard]] bool pausing(PortId port) const { return pfc_ && pauses_[port].pausing; }
+  // The sender of the port is paused, its receiver wants that, no signal is on its way, and what
+  // was sent before has arrived.
+  [[nodiscard]] bool stopped(PortId port) const;
+  // Of a port into a switch: what of `stuck` bytes that came by it, and that stay for ever, takes
+  // of what all share; and whether the receiver ends the pause when all others have left it, and
+  // all ingresses together hold `shared` of what all share.
+  [[nodiscard]] uint64_t shared_of(PortId port, uint64_t stuck) const;
+  [[nodiscard]] bool would_resume(PortId port, uint64_t stuck, uint64_t shared) const;
+  [[nodiscard]] bool lossless(const NetPacket& packet) const {
+    return pfc_ && (packet.priority == kLosslessPriority || topology_.pfc.global);
+  }
   // Calls look(const NetPacket&) for each packet that waits in front of the port. A packet's
   // ingress is the port by which it came into the switch; with pause_state() this shows which port
   // blocks which.
@@ -183,6 +212,8 @@ class Network {
   void kick_when_free(PortId id);
   void drop(PortId id, uint64_t LinkCounters::*reason, PacketId packet_id);
   void give_up(PacketId id);
+  void drop_at_dead_end(PortId id, PacketId packet_id);
+  void flood(PortId dead_end, PacketId packet_id);
   void mark(PortId id, NetPacket& packet, uint64_t waiting_bytes);
   void cut(PortId id);
   void lose_on_wire(PortId id);
@@ -190,15 +221,13 @@ class Network {
 
   // network_pfc_inl.hpp: managed buffers and PFC
   void make_accounts();
-  [[nodiscard]] bool lossless(const NetPacket& packet) const {
-    return pfc_ && packet.priority == kLosslessPriority;
-  }
   void offer_managed(PortId id, PacketId packet_id);
   [[nodiscard]] bool admit(PortId id, const NetPacket& packet);
   [[nodiscard]] bool admit_lossless(SharedBuffer& buffer, const NetPacket& packet);
   void refund(PortId id, const NetPacket& packet);
   void kick_classes(PortId id);
   [[nodiscard]] bool wants_wire(PortId id) const;
+  [[nodiscard]] bool may_pull(PortId id) const;
   void update_open(PortId id);
   void set_pausing(PortId id, bool pausing);
   void process_signal(PortId id);
@@ -228,10 +257,12 @@ class Network {
       accounts_;                    // by port: its queue's; empty unless the buffers are managed
   std::vector<PausePort> pauses_;   // by port; empty without PFC
   std::vector<SimTime> deadlines_;  // by timer
+  std::vector<std::vector<PortId>> flood_ports_;  // by switch; empty unless they flood
 };
 
 }  // namespace mprdma::switchsim
 
 #include "switchsim/model/network_changes_inl.hpp"
+#include "switchsim/model/network_flood_inl.hpp"
 #include "switchsim/model/network_inl.hpp"
 #include "switchsim/model/network_pfc_inl.hpp"

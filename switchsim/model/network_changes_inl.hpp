@@ -23,7 +23,7 @@ void Network<Hosts>::set_link_up(LinkId link, bool up) {
     update_open(id);
   }
   for (const PortId id : {first, first + 1}) {
-    if (up && ports_[id].pull_wanted && ports_[id].idle(now_)) pull(id);
+    if (up && ports_[id].pull_wanted && may_pull(id)) pull(id);
   }
 }
 
@@ -84,7 +84,8 @@ void Network<Hosts>::tap(PortId port) {
 template <class Hosts>
 bool Network<Hosts>::is_special(PortId id) const {
   const PortExtras& extras = extras_[id];
-  return extras.loss_ppm != 0 || extras.arrival_floor > now_ || extras.tapped;
+  return extras.loss_ppm != 0 || extras.drop_every != 0 || extras.arrival_floor > now_ ||
+         extras.tapped || extras.untags;
 }
 
 template <class Hosts>

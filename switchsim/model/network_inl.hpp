@@ -42,6 +42,7 @@ Network<Hosts>::Network(const NetworkConfig& config, Hosts& hosts)
 template <class Hosts>
 void Network<Hosts>::make_ports() {
   ports_.resize(topology_.ports());
+  if (topology_.flood) flood_ports_.resize(topology_.switches);
   extras_.resize(topology_.ports());
   for (PortId id = 0; id < ports_.size(); ++id) {
     const LinkConfig& link = topology_.links[id / 2];
@@ -49,10 +50,16 @@ void Network<Hosts>::make_ports() {
     const NodeId from = topology_.from(id);
     ports_[id].to = topology_.to(id);
     if (from >= topology_.hosts) ports_[id].buffer = from - topology_.hosts;
+    if (topology_.flood && from >= topology_.hosts) {
+      flood_ports_[from - topology_.hosts].push_back(id);
+    }
     ports_[id].delay = config.delay;
     ports_[id].queue_bytes_max = config.queue_bytes_max;
     set_rate(id, config.rate);
     set_red(id, config.red);
+    extras_[id].drop_every = config.drop_every;
+    extras_[id].until_drop = config.drop_every;
+    extras_[id].untags = pfc_ && topology_.pfc.pcp && from >= topology_.hosts;
     set_loss(id, config.loss_ppm);
   }
 }
@@ -104,7 +111,7 @@ template <class Hosts>
 void Network<Hosts>::enqueue(PortId id, PacketId packet_id) {
   OutputPort& port = ports_[id];
   NetPacket& packet = packets_[packet_id];
-  if (!port.up) return drop(id, &LinkCounters::drop_down, packet_id);
+  if (!port.up) return drop_at_dead_end(id, packet_id);
   if (port.queue.bytes + packet.wire_bytes > port.queue_bytes_max) {
     return drop(id, &LinkCounters::drop_queue, packet_id);
   }
@@ -186,7 +193,7 @@ void Network<Hosts>::transmit(PortId id, PacketId packet_id) {
   wheel_.insert(event_of_packet(packet_id), arrival);
 }
 
-// True if the packet is lost at random.
+// True if the packet is lost on the wire.
 template <class Hosts>
 bool Network<Hosts>::special_case(PortId id, PacketId packet_id, SimTime& arrival) {
   PortExtras& extras = extras_[id];
@@ -196,6 +203,11 @@ bool Network<Hosts>::special_case(PortId id, PacketId packet_id, SimTime& arriva
     }
   }
   arrival = std::max(arrival, extras.arrival_floor);
+  if (extras.untags) packets_[packet_id].priority = kLossyPriority;
+  if (extras.drop_every != 0 && --extras.until_drop == 0) {
+    extras.until_drop = extras.drop_every;
+    return true;
+  }
   return extras.loss_ppm != 0 && extras.loss_draws.chance(extras.loss_ppm, 1'000'000);
 }
 
@@ -218,7 +230,9 @@ void Network<Hosts>::drop(PortId id, uint64_t LinkCounters::*reason, PacketId pa
 
 template <class Hosts>
 void Network<Hosts>::give_up(PacketId id) {
-  if constexpr (requires { hosts_.on_drop(id); }) hosts_.on_drop(id);
+  if constexpr (requires { hosts_.on_drop(id); }) {
+    if (!packets_[id].flooded) hosts_.on_drop(id);
+  }
   packets_.release(id);
 }
 
@@ -228,9 +242,9 @@ void Network<Hosts>::want_pull(NodeId host) {
   OutputPort& port = ports_[id];
   if (port.pull_wanted) return;  // a kick is on its way, or we are inside pull()
   port.pull_wanted = true;
-  if (port.idle(now_)) {
+  if (may_pull(id)) {
     pull(id);
-  } else if (port.up) {
+  } else if (port.up && wants_wire(id)) {
     kick_when_free(id);
   }
 }
@@ -296,6 +310,11 @@ void Network<Hosts>::arrive(PacketId id) {
 #ifdef MPRDMA_DCHECK
   extras_[by].bytes_arrived += packet.wire_bytes;
 #endif
+  if (packet.flooded) [[unlikely]] {
+    ++counters_[by].drop_flooded;
+    packets_.release(id);
+    return;
+  }
   if (node < topology_.hosts) {
     hosts_.on_packet(node, id);
     return;

@@ -35,12 +35,16 @@ template <class Hosts>
 void Network<Hosts>::offer_managed(PortId id, PacketId packet_id) {
   OutputPort& port = ports_[id];
   const NetPacket& packet = packets_[packet_id];
-  if (!port.up) return drop(id, &LinkCounters::drop_down, packet_id);
+  if (!port.up) return drop_at_dead_end(id, packet_id);
+  if (pfc_ && pauses_[id].discarding && lossless(packet)) {
+    return drop(id, &LinkCounters::drop_paused, packet_id);
+  }
   PacketQueue* queue = &port.queue;
   if (pfc_ && !lossless(packet)) {
     queue = &pauses_[id].rest;
-    // A pause does not concern this packet.
-    if (pauses_[id].paused && queue->empty() && port.busy_until <= now_) {
+    // What stops the other class does not concern this packet.
+    const bool stopped = pauses_[id].paused || pauses_[id].discarding;
+    if (stopped && queue->empty() && port.busy_until <= now_) {
       return transmit(id, packet_id);
     }
   }
@@ -111,7 +115,7 @@ void Network<Hosts>::kick_classes(PortId id) {
     const bool lossless_waits = !port.queue.empty() && !pause.paused;
     const bool rest_waits = !pause.rest.empty();
     if (!lossless_waits && !rest_waits) {
-      if (port.pull_wanted && port.open && port.queue.empty()) pull(id);
+      if (port.pull_wanted && may_pull(id)) pull(id);
       return;
     }
     const bool both = lossless_waits && rest_waits;
@@ -132,13 +136,26 @@ bool Network<Hosts>::wants_wire(PortId id) const {
   if (!pfc_) return !port.queue.empty() || port.pull_wanted;
   const PausePort& pause = pauses_[id];
   if (!pause.rest.empty()) return true;
-  return !pause.paused && (!port.queue.empty() || port.pull_wanted);
+  if (port.pull_wanted) return !pause.paused || !topology_.pfc.global;
+  return !pause.paused && !port.queue.empty();
+}
+
+// A pause leaves the other class to the host, unless it is global.
+template <class Hosts>
+bool Network<Hosts>::may_pull(PortId id) const {
+  const OutputPort& port = ports_[id];
+  if (port.idle(now_)) return true;
+  if (!pfc_ || !pauses_[id].paused || topology_.pfc.global) return false;
+  return port.up && pauses_[id].rest.empty() && port.busy_until <= now_;
 }
 
 template <class Hosts>
 void Network<Hosts>::update_open(PortId id) {
   OutputPort& port = ports_[id];
-  port.open = port.up && !(pfc_ && (pauses_[id].paused || !pauses_[id].rest.empty()));
+  port.open = port.up;
+  if (!pfc_) return;
+  const PausePort& pause = pauses_[id];
+  port.open = port.up && !pause.paused && !pause.discarding && pause.rest.empty();
 }
 
 // ---- Pauses. A port is the sender's: what it sends into is what pauses it.
@@ -147,6 +164,47 @@ template <class Hosts>
 void Network<Hosts>::set_host_pausing(NodeId host, bool pausing) {
   const PortId port = routes_.nic(host) ^ 1;
   if (pfc_ && pauses_[port].pausing != pausing) set_pausing(port, pausing);
+}
+
+template <class Hosts>
+void Network<Hosts>::set_discarding(NodeId host, bool discarding) {
+  if (!pfc_) return;
+  const PortId id = routes_.nic(host) ^ 1;
+  pauses_[id].discarding = discarding;
+  update_open(id);
+  PacketQueue& queue = ports_[id].queue;
+  while (discarding && !queue.empty()) drop(id, &LinkCounters::drop_paused, dequeue(id, queue));
+}
+
+template <class Hosts>
+bool Network<Hosts>::stopped(PortId id) const {
+  if (!pfc_) return false;
+  const PausePort& pause = pauses_[id];
+  if (!pause.paused || !pause.pausing || !pause.signals.empty()) return false;
+  // The last packet had begun before the pause.
+  const PortExtras& extras = extras_[id];
+  const SimSpan last = extras.rate.time_of(topology_.pfc.mtu_bytes) + ports_[id].delay;
+  return now_ >= pause.paused_since + last && now_ >= extras.arrival_floor;
+}
+
+// Packets that leave free headroom first.
+template <class Hosts>
+uint64_t Network<Hosts>::shared_of(PortId port, uint64_t stuck) const {
+  const BufferAccount& ingress = pauses_[port].ingress;
+  const uint64_t below_headroom = std::min(stuck, ingress.bytes);
+  return buffers_[ports_[port].to - topology_.hosts].above_reserve(below_headroom);
+}
+
+// As refund() does, which is asked when a packet of the same ingress leaves.
+template <class Hosts>
+bool Network<Hosts>::would_resume(PortId port, uint64_t stuck, uint64_t shared) const {
+  const BufferAccount& ingress = pauses_[port].ingress;
+  if (stuck == ingress.total()) return false;
+  if (stuck > ingress.bytes) return false;  // the rest of it stays in the headroom
+  const PfcConfig& pfc = topology_.pfc;
+  const SharedBuffer& buffer = buffers_[ports_[port].to - topology_.hosts];
+  const uint64_t limit = pfc.pause_bytes != 0 ? pfc.pause_bytes : buffer.limit_at(shared);
+  return stuck + pfc.hysteresis_bytes <= limit;
 }
 
 template <class Hosts>
@@ -171,6 +229,8 @@ void Network<Hosts>::process_signal(PortId id) {
     return;
   }
   pause.paused_before = pause.paused_before + (now_ - pause.paused_since);
+  // The host may have more than it was asked for during the pause.
+  if (topology_.from(id) < topology_.hosts) ports_[id].pull_wanted = true;
   if (ports_[id].up && wants_wire(id)) kick_when_free(id);
 }
 

@@ -42,7 +42,7 @@ struct alignas(64) OutputPort {
   bool open = true;           // up and, with PFC, neither paused nor shared with another class
   bool kick_pending = false;  // an event is set for busy_until
   bool pull_wanted = false;   // a host's port: the host has something to send
-  bool special = false;       // loss, a floor for arrivals, a tap: see PortExtras
+  bool special = false;       // loss, a floor for arrivals, a tap, PCP: see PortExtras
   bool red = false;
 
   [[nodiscard]] bool idle(SimTime now) const { return open && queue.empty() && busy_until <= now; }
@@ -54,7 +54,10 @@ struct PortExtras {
   LinkRate rate;
   RedConfig red;
   uint32_t loss_ppm = 0;
-  bool tapped = false;  // on_transmit() sees the packets
+  uint32_t drop_every = 0;
+  uint32_t until_drop = 0;  // packets that pass before the next one that is dropped
+  bool tapped = false;      // on_transmit() sees the packets
+  bool untags = false;      // a switch's port where the class ends with the VLAN (PfcConfig::pcp)
   // The time before which no packet arrives, so that a delay that became shorter does not let
   // packets overtake.
   SimTime arrival_floor;

@@ -24,7 +24,7 @@ struct NetPacket {
   bool ect = true;          // ECN-capable
   bool ce = false;          // congestion experienced
   uint8_t priority = 0;     // with PFC: 0 is lossless, others are not; unused without PFC
-  uint8_t spare = 0;
+  bool flooded = false;     // a copy for nobody (Topology::flood); the network's own
 };
 static_assert(sizeof(NetPacket) == 32);
 

@@ -23,7 +23,9 @@
 
 namespace mprdma::switchsim {
 
-inline constexpr uint8_t kLosslessPriority = 0;  // a value of NetPacket::priority
+// Values of NetPacket::priority.
+inline constexpr uint8_t kLosslessPriority = 0;
+inline constexpr uint8_t kLossyPriority = 1;
 
 // Signals on their way to the sender, oldest first. Pause and resume alternate.
 class PauseSignals {
@@ -62,8 +64,9 @@ struct PausePort {
   PacketQueue rest;  // packets that are not lossless; lossless ones are in the port's own queue
   bool paused = false;
   SimTime paused_since;
-  SimSpan paused_before;   // time of pauses that have ended
-  int64_t lead_bytes = 0;  // lossless less other bytes that were sent while both waited
+  SimSpan paused_before;    // time of pauses that have ended
+  int64_t lead_bytes = 0;   // lossless less other bytes that were sent while both waited
+  bool discarding = false;  // lossless packets are dropped
 
   // ---- At the receiver
   BufferAccount ingress;  // account of the lossless packets

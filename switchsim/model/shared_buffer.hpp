@@ -55,9 +55,11 @@ class SharedBuffer {
 
   // ---- Accounts of a managed buffer
   // The most that an account may hold at the moment, without headroom.
-  [[nodiscard]] uint64_t limit() const {
+  [[nodiscard]] uint64_t limit() const { return limit_at(shared_); }
+  // limit() when all accounts together hold `shared` bytes above their reserves.
+  [[nodiscard]] uint64_t limit_at(uint64_t shared) const {
     if (rules_.alpha_q16 == 0) return UINT64_MAX;
-    return rules_.reserve_bytes + (((rules_.shared_max - shared_) * rules_.alpha_q16) >> 16);
+    return rules_.reserve_bytes + (((rules_.shared_max - shared) * rules_.alpha_q16) >> 16);
   }
   // True if the account may take the packet without using headroom.
   [[nodiscard]] bool fits(const BufferAccount& account, uint32_t bytes, uint64_t limit) const {

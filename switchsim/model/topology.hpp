@@ -33,6 +33,9 @@ struct PortConfig {
   uint64_t queue_bytes_max = 1'000'000;  // tail drop; UINT64_MAX: none
   RedConfig red;
   uint32_t loss_ppm = 0;  // random loss on the wire of this direction
+  // Every so many packets of this direction one is lost, as by a switch that filters on a byte of
+  // the IP identification; 0: none.
+  uint32_t drop_every = 0;
 };
 
 struct LinkConfig {
@@ -59,6 +62,11 @@ struct PfcConfig {
   Headroom headroom = Headroom::kAuto;
   uint64_t headroom_bytes = 0;
   uint32_t mtu_bytes = 4210;  // of the longest packet, on the wire
+  // Global Pause (IEEE 802.3x): one class, which is lossless and stops as a whole.
+  bool global = false;
+  // A packet's class stands in the tag of its VLAN (PCP), which ends at the first switch that
+  // routes it: from there on it is not lossless. Else in its IP header (DSCP), which it keeps.
+  bool pcp = false;
   bool operator==(const PfcConfig&) const = default;
 };
 
@@ -78,6 +86,9 @@ struct Topology {
   uint32_t buffer_alpha_q16 = 0;
   uint32_t reserve_bytes = 0;  // reserved for each queue (with PFC also: each ingress)
   PfcConfig pfc;
+  // A packet for a host whose link is down leaves its switch by all other ports, as if the switch
+  // knew an IP address (ARP) without the port of the MAC address. Nobody takes the copies.
+  bool flood = false;
   std::vector<LinkConfig> links;
 
   [[nodiscard]] uint32_t nodes() const { return hosts + switches; }

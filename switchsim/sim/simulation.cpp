@@ -7,6 +7,7 @@
 #include "base/check.hpp"
 #include "switchsim/model/network.hpp"
 #include "switchsim/sim/hosts/host_set.hpp"
+#include "switchsim/sim/hosts/pause_watchdogs.hpp"
 #include "switchsim/sim/result/meter.hpp"
 #include "switchsim/sim/scenario/traffic.hpp"
 
@@ -49,6 +50,7 @@ class Simulation::Impl {
         hosts_(scenario_, trace),
         network_(network_config(scenario_, hosts_), hosts_),
         meter_(scenario_, hosts_, network_),
+        watchdogs_(scenario_, network_),
         end_(SimTime() + scenario_.duration) {
     hosts_.start(network_);
     apply_events();  // events at time 0 come first
@@ -58,11 +60,12 @@ class Simulation::Impl {
     until = std::min(until, end_);
     const uint64_t begun = network_.events_handled();
     while (network_.now() < until && !ended_ && network_.events_handled() - begun < events_max) {
-      const SimTime due = std::min({next_change(), meter_.next(), end_});
+      const SimTime due = std::min({next_change(), meter_.next(), watchdogs_.next(), end_});
       network_.run_until(std::min({until, due, network_.now() + kCountEvery}));
       // The end is judged at fixed times only, so it does not depend on how often run() is called.
       if (network_.now() < due) continue;
       apply_events();
+      watchdogs_.look();
       meter_.look();
       if (scenario_.end_when_idle && hosts_.all_done()) ended_ = true;
     }
@@ -82,6 +85,8 @@ class Simulation::Impl {
 
   [[nodiscard]] Result result() const {
     Result result = meter_.result();
+    result.nic_watchdog_trips = watchdogs_.nic_trips();
+    result.switch_watchdog_trips = watchdogs_.switch_trips();
     result.complete = ended_ || network_.now() >= end_;
     return result;
   }
@@ -101,6 +106,10 @@ class Simulation::Impl {
 
   void apply(const LinkEvent& event) {
     if (event.up) network_.set_link_up(event.link, *event.up);
+    if (event.pausing) {
+      const LinkConfig& link = scenario_.topology.links[event.link];
+      network_.set_host_pausing(std::min(link.a, link.b), *event.pausing);
+    }
     for (const PortId port : {2 * event.link, 2 * event.link + 1}) {
       const bool ab = port % 2 == 0;
       if (event.direction == (ab ? Direction::kBa : Direction::kAb)) continue;
@@ -119,6 +128,7 @@ class Simulation::Impl {
   HostSet hosts_;
   Network<HostSet> network_;
   Meter meter_;
+  PauseWatchdogs watchdogs_;
   SimTime end_;
   size_t next_event_ = 0;
   bool ended_ = false;

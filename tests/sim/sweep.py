@@ -6,6 +6,7 @@ usage: tests/sim/sweep.py MPRDMA
   MPRDMA    the command of the build
 """
 
+import csv
 import json
 import os
 import pathlib
@@ -85,6 +86,13 @@ def every_run_and_a_table(here):
         ["mp", "small", "2", "0"], ["mp", "large", "2", "0"],
         ["mp-paper", "small", "2", "0"], ["mp-paper", "large", "2", "0"],
     ], rows)  # fmt: skip
+    runs = list(csv.DictReader((here.root / "out/runs.csv").open()))
+    expect(len(runs) == RUNS, runs)
+    for run in runs:
+        result = json.loads((here.root / "out/runs" / run["result"]).read_text())
+        expect(is_of(result, run) and result["seed"] == int(run["seed"]), run)
+        rate = result["totals"]["goodput_bps"] / 1e9
+        expect(abs(float(run["goodput_gbps"]) - rate) < 1e-4 * rate, f"{run}: {rate}")
     table = json.loads((here.root / "out/summary.json").read_text())
     expect(table["complete"] and len(table["points"]) == 4, table)
     for point in table["points"]:

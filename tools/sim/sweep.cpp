@@ -115,10 +115,11 @@ int write_tables(const Sweep& sweep, const Store& store) {
     if (store.look(run, &result) == Held::kHere) table.add(run, result);
   }
   fmt::print("{}", table.text());
-  fmt::print("{} of {} runs are there; {}, {}\n", table.runs(), sweep.runs(),
-             store.path("summary.csv"), store.path("summary.json"));
+  fmt::print("{} of {} runs are there; {}, {}, {}\n", table.runs(), sweep.runs(),
+             store.path("runs.csv"), store.path("summary.csv"), store.path("summary.json"));
   for (const auto& [name, text] :
-       {std::pair{"summary.csv", table.csv()}, std::pair{"summary.json", table.json()}}) {
+       {std::pair{"runs.csv", table.runs_csv()}, std::pair{"summary.csv", table.csv()},
+        std::pair{"summary.json", table.json()}}) {
     const Status status = sweep::write_whole(store.path(name), text);
     if (!status.ok()) return print_message(status.text, kExitFailed);
   }

@@ -19,6 +19,7 @@ constexpr uint64_t kMemoryBytes = uint64_t{1} << 40;
 constexpr uint8_t kReadsOutstanding = 16;
 constexpr uint8_t kRnrTimer = 12;  // 0.64 ms (IBTA table 45)
 constexpr uint32_t kPinnedDrawsMax = 1 << 20;
+constexpr uint64_t kFloodCopies = 1 << 20;  // of packets that are flooded, at once
 
 // L of a flow on any link.
 uint32_t most_slots(const transport::Params& params) {
@@ -29,6 +30,7 @@ uint32_t most_slots(const transport::Params& params) {
 // were retransmitted too early.
 uint32_t packets_for(const Scenario& scenario) {
   uint64_t packets = 1024;
+  if (scenario.topology.flood) packets += kFloodCopies;
   for (const FlowSpec& spec : scenario.flows) {
     packets += 3 * uint64_t{std::max(spec.params.window_max, most_slots(spec.params))} + 64;
   }
@@ -97,10 +99,12 @@ HostSet::HostSet(const Scenario& scenario, TraceFile* trace)
     make_endpoint(2 * i + 1);
   }
   if (!scenario.paths.empty()) paths_.resize(count);
+  if (!scenario.receivers.empty()) make_receivers();
 }
 
 uint32_t HostSet::timers() const {
-  return static_cast<uint32_t>(endpoints_.size() + flows_.size() + hosts_.size());
+  return static_cast<uint32_t>(endpoints_.size() + flows_.size() + hosts_.size() +
+                               receivers_.size());
 }
 
 // L of both ends, by the slower link.
@@ -140,6 +144,7 @@ void HostSet::make_endpoint(uint32_t number) {
   endpoint->takes_payload = flow.requester_sends() != requester;
   endpoint->takes_syncs = endpoint->takes_payload && spec.synchronise_ppm > 0;
   endpoint->measured = (spec.measure_flowlets || spec.measure_paths) && !endpoint->takes_payload;
+  endpoint->priority = spec.lossless ? kLosslessPriority : kLossyPriority;
   endpoint->turn_packets = endpoint->turn_left = spec.turn_packets;
   endpoint->counters = std::move(counters);
   endpoints_.push_back(std::move(endpoint));

@@ -7,7 +7,8 @@
 // pairs, endpoints 2 * flow (the requester) and 2 * flow + 1.
 //
 // Timers: one for each endpoint (the deadline of its transport), one for each flow (its application
-// posts), one for each host (it delays acknowledgements). An endpoint's timer is moved to an
+// posts), one for each host (it delays acknowledgements), and if the scenario has receivers another
+// one for each host (its NIC is done with a packet). An endpoint's timer is moved to an
 // earlier time only; a timer that expires before the deadline is set again.
 #pragma once
 
@@ -26,6 +27,7 @@
 #include "switchsim/sim/hosts/capture.hpp"
 #include "switchsim/sim/hosts/contents.hpp"
 #include "switchsim/sim/hosts/flow.hpp"
+#include "switchsim/sim/hosts/slow_receiver.hpp"
 #include "switchsim/sim/hosts/trace_file.hpp"
 #include "switchsim/sim/scenario/scenario.hpp"
 #include "transport/core/held_pool.hpp"
@@ -58,6 +60,7 @@ class HostSet {
   bool pull(NodeId host);
   void on_timer(TimerId timer);
   void on_transmit(PortId port, PacketId id);
+  void on_copy(PacketId from, PacketId to) { contents_.put(to, contents_[from]); }
 
   // ---- Getters
   [[nodiscard]] const std::vector<Flow>& flows() const { return flows_; }
@@ -72,6 +75,8 @@ class HostSet {
   // Packets that were not sent because the network's pool was empty, which packets_max() should
   // prevent.
   [[nodiscard]] uint64_t pool_empty() const { return pool_empty_; }
+  // Packets that found the buffer of a slow receiver full.
+  [[nodiscard]] uint64_t receiver_drops() const { return receiver_drops_; }
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
@@ -93,19 +98,27 @@ class HostSet {
     bool takes_payload = false;  // the end at which the flow's payload arrives
     bool takes_syncs = false;    // and some of the flow's messages have the synchronise flag
     bool measured = false;       // sends payload, and the flow is measured where it leaves
+    uint8_t priority = kLosslessPriority;  // of its packets
     uint32_t turn_packets = 1;
     uint32_t turn_left = 1;
     std::unique_ptr<transport::TransportCounters> counters;
   };
 
-  struct Host {
+  // What waits in a host for the wire, of one class.
+  struct Waiting {
     // Endpoints that may have a packet to send, in the order of their turns.
     uint32_t active_head = kNone;
     uint32_t active_tail = kNone;
-    // Acknowledgements (RxActions::ack) that wait for the wire, oldest first, linked by ack_next_.
+    // Acknowledgements (RxActions::ack), oldest first, linked by ack_next_.
     PacketId ack_head = kNoPacket;
     PacketId ack_tail = kNoPacket;
     SimTime ack_ready;  // when the newest of them may leave
+    [[nodiscard]] bool any() const { return active_head != kNone || ack_head != kNoPacket; }
+  };
+  static constexpr uint8_t kClasses = kLossyPriority + 1;
+  struct Host {
+    std::array<Waiting, kClasses> waiting;
+    uint8_t turn = 0;  // the class that is asked first; classes alternate, packet by packet
   };
 
   [[nodiscard]] uint32_t agreed_slots(const Flow& flow) const;
@@ -124,10 +137,21 @@ class HostSet {
   void drain(Endpoint& endpoint);
   void complete(Flow& flow, const transport::Completion& completion);
 
+  // host_set_receivers.cpp
+  void make_receivers();
+  [[nodiscard]] TimerId receiver_timer(NodeId host) const;
+  void receive_slowly(NodeId host, PacketId id);
+  void begin_receiving(NodeId host);
+  void end_receiving(NodeId host);
+
   // host_set_nic.cpp
+  void take(NodeId host, PacketId id);
   PacketId make_packet(const Endpoint& endpoint, const wire::Packet& header);
   void queue_ack(const Endpoint& endpoint, const wire::Packet& ack);
   bool send_ack(NodeId host);
+  bool send_ack(NodeId host, uint8_t priority);
+  void arm_ack(NodeId host, SimTime at);
+  bool send_data(NodeId host, Waiting& waiting);
   void activate(Endpoint& endpoint);
   void end_or_keep_turn(Endpoint& endpoint);
   void do_actions(Endpoint& endpoint);
@@ -170,6 +194,8 @@ class HostSet {
   transport::TxPacket tx_;
   SimTime last_completion_;
   uint64_t pool_empty_ = 0;
+  std::vector<std::unique_ptr<SlowReceiver>> receivers_;  // by host; empty without any
+  uint64_t receiver_drops_ = 0;
 };
 
 }  // namespace mprdma::switchsim

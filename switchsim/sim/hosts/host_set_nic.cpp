@@ -18,6 +18,13 @@ void HostSet::prefetch(PacketId id) const {
 }
 
 void HostSet::on_packet(NodeId host, PacketId id) {
+  if (!receivers_.empty() && receivers_[host]) [[unlikely]] {
+    return receive_slowly(host, id);
+  }
+  take(host, id);
+}
+
+void HostSet::take(NodeId host, PacketId id) {
   wire::Packet& packet = contents_[id];
   const uint32_t number = endpoint_of(packet.dest_qpn);
   CHECK(number < endpoints_.size());
@@ -122,53 +129,83 @@ PacketId HostSet::make_packet(const Endpoint& endpoint, const wire::Packet& head
   packet.destination = endpoint.peer;
   packet.ect = true;
   packet.ce = false;
-  packet.priority = 0;
+  packet.priority = endpoint.priority;
   return id;
 }
 
 void HostSet::queue_ack(const Endpoint& endpoint, const wire::Packet& ack) {
   const PacketId id = make_packet(endpoint, ack);
   if (id == kNoPacket) return;
-  Host& host = hosts_[endpoint.host];
+  Waiting& waiting = hosts_[endpoint.host].waiting[endpoint.priority];
   ack_next_[id] = kNoPacket;
-  if (host.ack_head == kNoPacket) {
-    host.ack_head = id;
-  } else {
-    ack_next_[host.ack_tail] = id;
-  }
-  host.ack_tail = id;
+  const bool first = waiting.ack_head == kNoPacket;
+  (first ? waiting.ack_head : ack_next_[waiting.ack_tail]) = id;
+  waiting.ack_tail = id;
   if (ack_ready_.empty()) return;
   // Jitter does not reorder: acknowledgements leave in the order in which they were made.
   const auto jitter_ps = static_cast<uint64_t>(scenario_.ack_jitter.count_ps());
   const SimSpan jitter = SimSpan::ps(static_cast<int64_t>(ack_prng_.range(0, jitter_ps)));
-  host.ack_ready = std::max(host.ack_ready, network_->now() + scenario_.ack_delay + jitter);
-  ack_ready_[id] = host.ack_ready;
-  if (host.ack_head == id) {
-    const size_t timer = endpoints_.size() + flows_.size() + endpoint.host;
-    network_->set_timer(static_cast<TimerId>(timer), host.ack_ready);
-  }
+  waiting.ack_ready = std::max(waiting.ack_ready, network_->now() + scenario_.ack_delay + jitter);
+  ack_ready_[id] = waiting.ack_ready;
+  if (first) arm_ack(endpoint.host, waiting.ack_ready);
 }
 
-bool HostSet::send_ack(NodeId number) {
-  Host& host = hosts_[number];
-  const PacketId id = host.ack_head;
+// Sets the host's timer for an acknowledgement that may leave at this time. Of two classes the
+// later one asks again when the earlier one's time has come: send_ack().
+void HostSet::arm_ack(NodeId host, SimTime at) {
+  const auto timer = static_cast<TimerId>(endpoints_.size() + flows_.size() + host);
+  for (const Waiting& other : hosts_[host].waiting) {
+    if (other.ack_head == kNoPacket) continue;
+    const SimTime ready = ack_ready_[other.ack_head];
+    if (ready > network_->now()) at = std::min(at, ready);
+  }
+  network_->set_timer(timer, at);
+}
+
+bool HostSet::send_ack(NodeId number, uint8_t priority) {
+  Waiting& waiting = hosts_[number].waiting[priority];
+  const PacketId id = waiting.ack_head;
   if (id == kNoPacket) return false;
-  if (!ack_ready_.empty() && ack_ready_[id] > network_->now()) return false;
-  host.ack_head = ack_next_[id];
-  if (!ack_ready_.empty() && host.ack_head != kNoPacket) {
-    const size_t timer = endpoints_.size() + flows_.size() + number;
-    network_->set_timer(static_cast<TimerId>(timer), ack_ready_[host.ack_head]);
+  if (!ack_ready_.empty() && ack_ready_[id] > network_->now()) {
+    arm_ack(number, ack_ready_[id]);
+    return false;
+  }
+  waiting.ack_head = ack_next_[id];
+  if (!ack_ready_.empty() && waiting.ack_head != kNoPacket) {
+    arm_ack(number, ack_ready_[waiting.ack_head]);
   }
   network_->send(number, id);
   return true;
 }
 
+bool HostSet::send_ack(NodeId number) {
+  Host& host = hosts_[number];
+  for (uint8_t i = 0; i < kClasses; ++i) {
+    const uint8_t priority = host.turn ^ i;
+    if (!network_->nic_takes(number, priority) || !send_ack(number, priority)) continue;
+    host.turn = priority ^ 1;
+    return true;
+  }
+  return false;
+}
+
 bool HostSet::pull(NodeId number) {
   if (send_ack(number)) return true;
   Host& host = hosts_[number];
-  while (host.active_head != kNone) {
-    Endpoint& endpoint = *endpoints_[host.active_head];
-    host.active_head = endpoint.next_active;
+  for (uint8_t i = 0; i < kClasses; ++i) {
+    const uint8_t priority = host.turn ^ i;
+    if (!network_->nic_takes(number, priority)) continue;
+    if (!send_data(number, host.waiting[priority])) continue;
+    host.turn = priority ^ 1;
+    return true;
+  }
+  return false;
+}
+
+bool HostSet::send_data(NodeId number, Waiting& waiting) {
+  while (waiting.active_head != kNone) {
+    Endpoint& endpoint = *endpoints_[waiting.active_head];
+    waiting.active_head = endpoint.next_active;
     endpoint.active = false;
     if (!endpoint.qp.poll_packet(time(), tx_)) {
       endpoint.turn_left = endpoint.turn_packets;
@@ -186,15 +223,12 @@ bool HostSet::pull(NodeId number) {
 
 // Appends the endpoint to its host's list of turns.
 void HostSet::activate(Endpoint& endpoint) {
-  Host& host = hosts_[endpoint.host];
+  Waiting& waiting = hosts_[endpoint.host].waiting[endpoint.priority];
   endpoint.active = true;
   endpoint.next_active = kNone;
-  if (host.active_head == kNone) {
-    host.active_head = endpoint.number;
-  } else {
-    endpoints_[host.active_tail]->next_active = endpoint.number;
-  }
-  host.active_tail = endpoint.number;
+  const bool first = waiting.active_head == kNone;
+  (first ? waiting.active_head : endpoints_[waiting.active_tail]->next_active) = endpoint.number;
+  waiting.active_tail = endpoint.number;
 }
 
 // Ends the endpoint's turn after FlowSpec::turn_packets packets.
@@ -204,11 +238,11 @@ void HostSet::end_or_keep_turn(Endpoint& endpoint) {
     activate(endpoint);
     return;
   }
-  Host& host = hosts_[endpoint.host];
+  Waiting& waiting = hosts_[endpoint.host].waiting[endpoint.priority];
   endpoint.active = true;
-  endpoint.next_active = host.active_head;
-  host.active_head = endpoint.number;
-  if (endpoint.next_active == kNone) host.active_tail = endpoint.number;
+  endpoint.next_active = waiting.active_head;
+  waiting.active_head = endpoint.number;
+  if (endpoint.next_active == kNone) waiting.active_tail = endpoint.number;
 }
 
 // Counts a packet that leaves its host now.
@@ -237,7 +271,10 @@ void HostSet::service(Endpoint& endpoint) {
   drain(endpoint);
   if (!endpoint.active && endpoint.qp.wants_to_send()) activate(endpoint);
   const Host& host = hosts_[endpoint.host];
-  if (host.active_head != kNone || host.ack_head != kNoPacket) network_->want_pull(endpoint.host);
+  const auto waits = [](const Waiting& waiting) { return waiting.any(); };
+  if (std::any_of(host.waiting.begin(), host.waiting.end(), waits)) {
+    network_->want_pull(endpoint.host);
+  }
   if (endpoint.active && wire_is_limit(endpoint)) endpoint.qp.on_back_pressure();
   arm(endpoint, false);
 }
@@ -255,6 +292,7 @@ void HostSet::arm(Endpoint& endpoint, bool later) {
 }
 
 void HostSet::on_timer(TimerId timer) {
+  if (timer >= receiver_timer(0)) return end_receiving(timer - receiver_timer(0));
   if (timer >= endpoints_.size() + flows_.size()) {
     network_->want_pull(timer - static_cast<uint32_t>(endpoints_.size() + flows_.size()));
     return;

@@ -53,7 +53,8 @@ uint32_t other_wire_bytes(const FlowSpec& flow) {
   if (flow.operation == FlowOperation::kRead) {
     packet.opcode = mp ? Opcode::kMpReadRequest : Opcode::kRcReadRequest;
   } else {
-    packet.opcode = mp ? Opcode::kMpAck : Opcode::kRcAck;
+    const bool roce = flow.params.protocol == transport::Protocol::kRoce;
+    packet.opcode = roce ? Opcode::kRcAck : Opcode::kMpAck;
   }
   return wire_bytes(packet);
 }

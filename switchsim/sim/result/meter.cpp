@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "switchsim/model/deadlock.hpp"
+
 namespace mprdma::switchsim {
 
 namespace {
@@ -28,6 +30,9 @@ LinkCounters difference(const LinkCounters& now, const LinkCounters& before) {
   out.drop_loss = now.drop_loss - before.drop_loss;
   out.drop_down = now.drop_down - before.drop_down;
   out.drop_route = now.drop_route - before.drop_route;
+  out.flooded = now.flooded - before.flooded;
+  out.drop_paused = now.drop_paused - before.drop_paused;
+  out.drop_flooded = now.drop_flooded - before.drop_flooded;
   return out;
 }
 
@@ -149,6 +154,18 @@ void Meter::sample() {
     ports_[port].queue_series.push_back(network_.queue_bytes(port));
   }
   if (scenario_.topology.pfc.on) sample_pauses();
+  if (scenario_.topology.pfc.on && !deadlock_) find_deadlock();
+}
+
+void Meter::find_deadlock() {
+  const std::vector<PortId> cycle = DeadlockSearch::find(network_);
+  if (cycle.empty()) return;
+  deadlock_.emplace(Deadlock{.seen = network_.now(), .cycle = {}});
+  for (const PortId port : cycle) deadlock_->cycle.push_back(port_name(port));
+}
+
+std::string Meter::port_name(PortId port) const {
+  return scenario_.topology.links[port / 2].name + (port % 2 == 0 ? ".ab" : ".ba");
 }
 
 void Meter::sample_pauses() {
@@ -236,7 +253,7 @@ FlowResult Meter::flow_result(uint32_t number) const {
 PortResult Meter::port_result(PortId port) const {
   const PortState& state = ports_[port];
   PortResult out;
-  out.name = scenario_.topology.links[port / 2].name + (port % 2 == 0 ? ".ab" : ".ba");
+  out.name = port_name(port);
   out.port = port;
   out.rate = state.rate;
   out.total = network_.counters(port);
@@ -304,8 +321,10 @@ void Meter::add_errors(Result* result) const {
       result->errors.push_back(fmt::format("{}: {}", flow.name, flow.failure));
     }
     // Checks that payload is conserved: completed bytes were placed, placed bytes were posted, each
-    // once.
-    if (flow.completed_bytes > flow.delivered_bytes || flow.delivered_bytes > flow.posted_bytes) {
+    // once. Go-back-0 places the begin of a message again after each loss.
+    const bool again = flow.spec->params.go_back_0;
+    if (flow.completed_bytes > flow.delivered_bytes ||
+        (flow.delivered_bytes > flow.posted_bytes && !again)) {
       result->errors.push_back(fmt::format("{}: {} bytes posted, {} placed, {} completed",
                                            flow.name, flow.posted_bytes, flow.delivered_bytes,
                                            flow.completed_bytes));
@@ -328,6 +347,8 @@ Result Meter::result() const {
   for (PortId port = 0; port < ports_.size(); ++port) out.ports.push_back(port_result(port));
   out.time_us = time_us_;
   out.fct = summarise_fct(scenario_, hosts_.flows());
+  out.deadlock = deadlock_;
+  out.receiver_drops = hosts_.receiver_drops();
   out.events = network_.events_handled();
   out.packet_hops = network_.packet_hops();
   add_totals(&out);

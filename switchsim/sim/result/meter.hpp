@@ -5,6 +5,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "base/prng.hpp"
@@ -68,6 +70,8 @@ class Meter {
   [[nodiscard]] FlowResult flow_result(uint32_t flow) const;
   [[nodiscard]] PortResult port_result(PortId port) const;
   void sample_pauses();
+  void find_deadlock();
+  [[nodiscard]] std::string port_name(PortId port) const;
   void add_pauses(PortId port, PortResult* out) const;
   void add_totals(Result* result) const;
   void add_errors(Result* result) const;
@@ -86,6 +90,7 @@ class Meter {
   std::vector<double> time_us_;
   std::vector<FlowState> flows_;
   std::vector<PortState> ports_;
+  std::optional<Deadlock> deadlock_;  // the first that was seen
 };
 
 }  // namespace mprdma::switchsim

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -101,6 +102,13 @@ struct PortResult {
   std::vector<double> paused_us_series;
 };
 
+// Ports that wait for each other in a circle (switchsim/model/deadlock.hpp).
+struct Deadlock {
+  SimTime seen;  // the first point of the series at which it stood
+  std::vector<std::string>
+      cycle;  // "tor1-leaf2.ab": each waits for the next, the last for the first
+};
+
 struct Result {
   std::string scenario;
   uint64_t seed = 0;
@@ -119,6 +127,12 @@ struct Result {
   double jain = 0;   // of the flows' goodputs
   OooHistogram ooo;  // all flows
   FctSummary fct;
+  // ---- Total
+  std::optional<Deadlock> deadlock;
+  uint64_t receiver_drops = 0;  // packets that found the buffer of a slow receiver full
+  uint64_t nic_watchdog_trips = 0;
+  uint64_t switch_watchdog_trips = 0;
+  // ---- Measured
   // Largest payload rate of a link of the fastest rate, and payload / wire bytes of full packets.
   double ceiling_bps = 0;
   double payload_share = 0;

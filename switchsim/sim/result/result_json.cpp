@@ -119,6 +119,12 @@ ordered_json port_json(const PortResult& port, bool pfc) {
   return out;
 }
 
+ordered_json deadlock_json(const Result& result) {
+  if (!result.deadlock) return nullptr;
+  return {{"seen_us", static_cast<double>(result.deadlock->seen.ps()) / 1e6},
+          {"cycle", result.deadlock->cycle}};
+}
+
 // The rate between the points i and i + 1 of a cumulative series, in units a second.
 double rate_at(const std::vector<uint64_t>& series, const std::vector<double>& time_us, size_t i) {
   const double span_us = time_us[i + 1] - time_us[i];
@@ -215,9 +221,15 @@ ordered_json to_json(const Result& result, const Scenario& scenario, const std::
                         {"spurious", result.spurious()},
                         {"events", result.events},
                         {"packet_hops", result.packet_hops}}},
+                      {"deadlock", deadlock_json(result)},
                       {"fct", fct_classes_json(result.fct)},
                       {"flows", std::move(flows)},
                       {"ports", std::move(ports)}};
+  if (result.nic_watchdog_trips != 0) out["nic_watchdog_trips"] = result.nic_watchdog_trips;
+  if (result.switch_watchdog_trips != 0) {
+    out["switch_watchdog_trips"] = result.switch_watchdog_trips;
+  }
+  if (result.receiver_drops != 0) out["receiver_drops"] = result.receiver_drops;
   if (with_series) out["series"] = series_json(result);
   return out;
 }

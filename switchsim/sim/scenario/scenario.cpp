@@ -90,6 +90,11 @@ double payload_ceiling_bps(LinkRate rate, FlowOperation operation, uint32_t path
 
 std::string transport_name(const transport::Params& params) {
   if (params.protocol == transport::Protocol::kMp) return "mp";
+  if (params.protocol == transport::Protocol::kIrn) {
+    const std::string_view congestion = transport::word_of(params.congestion);
+    const bool none = params.congestion == transport::Congestion::kNone;
+    return none ? "irn" : "irn+" + std::string(congestion);
+  }
   if (params.congestion == transport::Congestion::kNone) return "roce";
   return std::string(transport::word_of(params.congestion));
 }

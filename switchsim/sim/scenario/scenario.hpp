@@ -65,6 +65,8 @@ struct FlowSpec {
   std::optional<LinkId> pinned_link = {};
   uint8_t timeout = 14;  // of the verbs: 4.096 us * 2^timeout; 0: for ever
   uint8_t retry_cnt = 7;
+  // With PFC: false: its packets may be dropped, and are not paused (in both directions).
+  bool lossless = true;
   bool may_fail = false;  // an error completion is a result, not a mistake (Result::errors)
 };
 
@@ -109,6 +111,23 @@ struct LinkEvent {
   std::optional<SimSpan> delay = {};
   std::optional<RedConfig> red = {};
   std::optional<uint64_t> queue_bytes_max = {};
+  // With PFC, of a host's link: the host pauses its switch, without end, or ends that.
+  std::optional<bool> pausing = {};
+};
+
+// NICs that need time for each packet, and more of it where they do not know where it goes: the
+// page's address (memory translation table) has to be fetched from the host first. A packet that
+// comes meanwhile waits in the NIC's buffer.
+struct ReceiverSpec {
+  std::vector<NodeId> hosts = {};
+  SimSpan packet_time = SimSpan::ns(100);
+  SimSpan miss_time = SimSpan::ns(1000);
+  uint32_t entries = 2048;  // of the NIC's cache of addresses
+  uint64_t page_bytes = 4096;
+  uint64_t memory_bytes = 4ULL << 30;  // registered; each message goes to a random place of it
+  // With PFC the NIC pauses its switch while more than half of it is taken. What does not fit is
+  // dropped.
+  uint64_t buffer_bytes = 512 << 10;
 };
 
 struct Scenario {
@@ -143,6 +162,12 @@ struct Scenario {
   std::vector<FlowSpec> flows;
   std::vector<TrafficSpec> traffic;
   std::vector<LinkEvent> events;
+  std::vector<ReceiverSpec> receivers;
+  // With PFC: a host that has paused its switch for so long is told to end that (by the NIC's
+  // watchdog), or is given up: the switch drops what is for it until the pause has been gone for as
+  // long. 0: no watchdog.
+  SimSpan nic_watchdog;
+  SimSpan switch_watchdog;
 
   // Where it came from, for whoever reads a result: the file, and what was put over it. Empty if it
   // was made by hand.
@@ -162,9 +187,9 @@ struct Scenario {
 // An error and its place in the scenario: a reader of files finds the line by the place and makes
 // it a Status.
 struct ScenarioError {
-  enum class Of : uint8_t { kScenario, kTopology, kLink, kFlow, kTraffic, kEvent };
+  enum class Of : uint8_t { kScenario, kTopology, kLink, kFlow, kTraffic, kEvent, kReceiver };
   Of of = Of::kScenario;
-  size_t index = 0;  // in the scenario's list of links, flows, traffic or events
+  size_t index = 0;  // in the scenario's list of links, flows, traffic, events or receivers
   std::string key;   // in its table of TOML; empty: the table as a whole
   std::string what;
 };
@@ -296,7 +321,7 @@ uint32_t longest_packet_bytes(const Scenario& scenario);
 double payload_ceiling_bps(LinkRate rate, FlowOperation operation, uint32_t path_mtu,
                            transport::Protocol protocol = transport::Protocol::kMp);
 
-// "mp", "roce", or the preset of its congestion control: what results call a flow's transport.
+// "mp", "irn" or "roce", with its rate controller: what results call a flow's transport.
 std::string transport_name(const transport::Params& params);
 
 }  // namespace mprdma::switchsim

@@ -170,6 +170,16 @@ ScenarioError check_all_traffic(const Scenario& scenario, Islands& islands) {
   return {};
 }
 
+// A slow receiver pauses by itself, and ends its pauses.
+bool is_receiver(const Scenario& scenario, LinkId id) {
+  const LinkConfig& link = scenario.topology.links[id];
+  const auto has = [&](const ReceiverSpec& spec) {
+    return std::find(spec.hosts.begin(), spec.hosts.end(), std::min(link.a, link.b)) !=
+           spec.hosts.end();
+  };
+  return std::any_of(scenario.receivers.begin(), scenario.receivers.end(), has);
+}
+
 FieldError check_event(const Scenario& scenario, const LinkEvent& event) {
   if (event.link >= scenario.topology.links.size()) return {"link", "no such link"};
   if (event.at < SimTime()) return {"at_us", "before the beginning"};
@@ -179,7 +189,34 @@ FieldError check_event(const Scenario& scenario, const LinkEvent& event) {
   }
   if (event.loss_ppm && *event.loss_ppm > 1'000'000) return {"loss", "a loss above 1"};
   if (event.delay && *event.delay < SimSpan()) return {"delay_us", "a delay below 0"};
+  if (event.pausing) {
+    const LinkConfig& link = scenario.topology.links[event.link];
+    if (std::min(link.a, link.b) >= scenario.topology.hosts) return {"pausing", "no host's link"};
+    if (!scenario.topology.pfc.on) return {"pausing", "a pause without PFC"};
+    if (is_receiver(scenario, event.link)) return {"pausing", "a host that is a [[receiver]]"};
+  }
   return {"red", event.red ? check_red(*event.red).text : std::string()};
+}
+
+ScenarioError check_receivers(const Scenario& scenario) {
+  std::vector<bool> known(scenario.topology.hosts);
+  for (size_t i = 0; i < scenario.receivers.size(); ++i) {
+    const ReceiverSpec& spec = scenario.receivers[i];
+    const auto error = [&](const char* key, const char* what) {
+      return ScenarioError{.of = Of::kReceiver, .index = i, .key = key, .what = what};
+    };
+    for (const NodeId host : spec.hosts) {
+      if (host >= scenario.topology.hosts) return error("hosts", "no such host");
+      if (known[host]) return error("hosts", "a host that has a receiver already");
+      known[host] = true;
+    }
+    if (spec.packet_time <= SimSpan()) return error("packet_us", "a time that is not above 0");
+    if (spec.miss_time < SimSpan()) return error("miss_us", "a time below 0");
+    if (spec.entries == 0) return error("entries", "a cache of 0 entries");
+    if (spec.page_bytes == 0) return error("page_bytes", "pages of 0 bytes");
+    if (spec.memory_bytes < spec.page_bytes) return error("memory_bytes", "less than a page");
+  }
+  return {};
 }
 
 double all_flows(const Scenario& scenario) {
@@ -197,6 +234,11 @@ FieldError check_times(const Scenario& scenario) {
   if (scenario.queue_sample <= SimSpan()) return {"queue_sample_us", "a sampling interval of 0"};
   if (scenario.ack_delay < SimSpan()) return {"ack_delay_us", "a delay below 0"};
   if (scenario.ack_jitter < SimSpan()) return {"ack_jitter_us", "a delay below 0"};
+  for (const auto& [key, span] : {std::pair("nic_watchdog_us", scenario.nic_watchdog),
+                                  std::pair("switch_watchdog_us", scenario.switch_watchdog)}) {
+    if (span < SimSpan()) return {key, "a time below 0"};
+    if (span > SimSpan() && !scenario.topology.pfc.on) return {key, "a watchdog without PFC"};
+  }
   for (const LinkId path : scenario.paths) {
     if (path >= scenario.topology.links.size()) {
       return {"paths", "a path is a link that is not there"};
@@ -263,6 +305,8 @@ std::optional<ScenarioError> find_error(const Scenario& scenario) {
         Of::kEvent, i, field_error.key,
         fmt::format("event at {:.6g} us: {}", event.at.ps() / 1e6, field_error.what)};
   }
+  error = check_receivers(scenario);
+  if (!error.what.empty()) return error;
   field_error = check_sampling(scenario);
   if (!field_error.what.empty())
     return ScenarioError{Of::kScenario, 0, field_error.key, field_error.what};

@@ -23,11 +23,12 @@ struct Document {
   Scenario* scenario;
   TransportSpec transport;
   HostNames hosts;  // filled once the topology is read
-  // The tables of links, flows, traffic and events, by index; nullptr: no table.
+  // The tables of links, flows, traffic, events and receivers, by index; nullptr: no table.
   std::vector<const toml::table*> links = {};
   std::vector<const toml::table*> flows = {};
   std::vector<const toml::table*> traffic = {};
   std::vector<const toml::table*> events = {};
+  std::vector<const toml::table*> receivers = {};
 };
 
 // ---- [[link]]
@@ -208,12 +209,13 @@ void read_event(const toml::table& table, Document& document) {
     read_marking(reader, v);
     return table.contains("red");
   });
+  read_optional(&event.pausing, [&](bool* v) { return reader.boolean("pausing", v); });
   reader.finish();
   if (!event.up && !event.rate && !event.loss_ppm && !event.delay && !event.queue_bytes_max &&
-      !event.red) {
+      !event.red && !event.pausing) {
     reader.error_at(nullptr,
-                    "[[event]]: expected what changes: up, rate_gbps, loss, delay_us, queue_bytes "
-                    "or red");
+                    "[[event]]: expected what changes: up, rate_gbps, loss, delay_us, queue_bytes, "
+                    "red or pausing");
   }
   for (const std::string& name : links) {
     const std::optional<LinkId> link = read_link_name(reader, *document.scenario, "link", name);
@@ -222,6 +224,23 @@ void read_event(const toml::table& table, Document& document) {
     document.scenario->events.push_back(event);
     document.events.push_back(&table);
   }
+}
+
+// ---- [[receiver]]
+
+void read_receiver(const toml::table& table, Document& document) {
+  TomlReader reader(table, "[[receiver]]", document.errors);
+  ReceiverSpec spec;
+  spec.hosts = read_hosts(reader, document.hosts, "hosts");
+  reader.span_us("packet_us", &spec.packet_time);
+  reader.span_us("miss_us", &spec.miss_time);
+  reader.integer("entries", 1, 1 << 24, &spec.entries);
+  reader.integer("page_bytes", 1, 1 << 30, &spec.page_bytes);
+  reader.integer("memory_bytes", 1, INT64_MAX, &spec.memory_bytes);
+  reader.integer("buffer_bytes", 1, 1 << 30, &spec.buffer_bytes);
+  reader.finish();
+  document.scenario->receivers.push_back(std::move(spec));
+  document.receivers.push_back(&table);
 }
 
 // ---- The document
@@ -250,6 +269,8 @@ void read_times(TomlReader& reader, Scenario* scenario) {
   reader.integer("held_frames", 0, 1 << 24, &scenario->held_frames);
   reader.boolean("reroute", &scenario->reroute);
   reader.span_us("reroute_after_us", &scenario->reroute_after);
+  reader.span_us("nic_watchdog_us", &scenario->nic_watchdog);
+  reader.span_us("switch_watchdog_us", &scenario->switch_watchdog);
 }
 
 // Reports an error in the whole scenario at the key that causes it.
@@ -282,6 +303,10 @@ void add_error(const ScenarioError& error, const toml::table& root, Document& do
       table = at(document.events);
       name = "[[event]]";
       break;
+    case ScenarioError::Of::kReceiver:
+      table = at(document.receivers);
+      name = "[[receiver]]";
+      break;
   }
   if (table == nullptr) table = root["topology"].as_table();
   const toml::node* node = table->get(error.key);
@@ -313,6 +338,7 @@ Status read_document(const toml::table& root, const std::string& path, Scenario*
     document.traffic.push_back(traffic);
   }
   for (const toml::table* event : reader.tables("event")) read_event(*event, document);
+  for (const toml::table* receiver : reader.tables("receiver")) read_receiver(*receiver, document);
   reader.finish();
   if (errors.any()) return errors.first;
   scenario.topology.pfc.mtu_bytes = longest_packet_bytes(scenario);

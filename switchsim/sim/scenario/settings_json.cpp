@@ -74,6 +74,7 @@ ordered_json links_json(const Topology& topology) {
                                  {"delay_us", span_us(port->delay)},
                                  {"queue_bytes", bytes_json(port->queue_bytes_max)},
                                  {"loss", port->loss_ppm / 1e6},
+                                 {"drop_every", port->drop_every},
                                  {"red", red_json(port->red)}});
     }
   }
@@ -91,7 +92,9 @@ ordered_json buffers_json(const Topology& topology) {
                 {"hysteresis_bytes", pfc.hysteresis_bytes},
                 {"headroom", word_of(kHeadroomWords, pfc.headroom)},
                 {"headroom_bytes", pfc.headroom_bytes},
-                {"mtu_bytes", pfc.mtu_bytes}};
+                {"mtu_bytes", pfc.mtu_bytes},
+                {"global_pause", pfc.global},
+                {"priority", pfc.pcp ? "pcp" : "dscp"}};
   return out;
 }
 
@@ -110,6 +113,7 @@ ordered_json flow_settings(const Scenario& scenario, const FlowSpec& flow, SimSp
                       {"synchronise_share", flow.synchronise_ppm / 1e6},
                       {"turn_packets", flow.turn_packets},
                       {"receives", flow.receives},
+                      {"lossless", flow.lossless},
                       {"pinned", nullptr},
                       {"may_fail", flow.may_fail}};
   if (flow.pinned_link) out["pinned"] = scenario.topology.links[*flow.pinned_link].name;
@@ -170,7 +174,22 @@ ordered_json changes_json(const Scenario& scenario) {
     if (event.delay) one["delay_us"] = span_us(*event.delay);
     if (event.red) one["red"] = red_json(*event.red);
     if (event.queue_bytes_max) one["queue_bytes"] = bytes_json(*event.queue_bytes_max);
+    if (event.pausing) one["pausing"] = *event.pausing;
     out.push_back(std::move(one));
+  }
+  return out;
+}
+
+ordered_json receivers_json(const Scenario& scenario) {
+  ordered_json out = ordered_json::array();
+  for (const ReceiverSpec& spec : scenario.receivers) {
+    out.push_back({{"hosts", spec.hosts.size()},
+                   {"packet_us", span_us(spec.packet_time)},
+                   {"miss_us", span_us(spec.miss_time)},
+                   {"entries", spec.entries},
+                   {"page_bytes", spec.page_bytes},
+                   {"memory_bytes", spec.memory_bytes},
+                   {"buffer_bytes", spec.buffer_bytes}});
   }
   return out;
 }
@@ -187,12 +206,16 @@ ordered_json settings_json(const Scenario& scenario, SimSpan start_step) {
                       {"ack_delay_us", span_us(scenario.ack_delay)},
                       {"ack_jitter_us", span_us(scenario.ack_jitter)},
                       {"held_frames", scenario.held_frames},
+                      {"nic_watchdog_us", span_us(scenario.nic_watchdog)},
+                      {"switch_watchdog_us", span_us(scenario.switch_watchdog)},
+                      {"flood", scenario.topology.flood},
                       {"buffers", buffers_json(scenario.topology)},
                       {"links", links_json(scenario.topology)},
                       {"flows", flows_json(scenario, start_step)},
                       {"timed", timed_json(scenario)}};
   if (!scenario.traffic.empty()) out["traffic"] = traffic_settings(scenario, start_step);
   out["changes"] = changes_json(scenario);
+  if (!scenario.receivers.empty()) out["receivers"] = receivers_json(scenario);
   out["transport"] = transport_json(scenario);
   return out;
 }

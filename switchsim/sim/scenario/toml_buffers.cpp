@@ -51,7 +51,11 @@ void read_buffers(TomlReader& reader, Topology* topology) {
   read_headroom(reader, &pfc);
   reader.integer("pause_bytes", 1, kManagedBufferBytesMax, &pfc.pause_bytes);
   reader.integer("hysteresis_bytes", 0, 1 << 30, &pfc.hysteresis_bytes);
-  for (const char* key : {"headroom_bytes", "pause_bytes", "hysteresis_bytes"}) {
+  reader.boolean("global_pause", &pfc.global);
+  size_t priority = 0;
+  if (reader.word("priority", {"dscp", "pcp"}, &priority)) pfc.pcp = priority == 1;
+  for (const char* key :
+       {"headroom_bytes", "pause_bytes", "hysteresis_bytes", "global_pause", "priority"}) {
     if (!pfc.on && reader.table().contains(key)) reader.refuse(key, "pfc = true with it");
   }
   if (topology->switch_buffer_bytes != 0) return;

@@ -90,6 +90,7 @@ void read_work(TomlReader& reader, FlowSpec* flow) {
   reader.integer("messages", 0, INT64_MAX, &flow->messages);
   reader.time_us("start_us", &flow->start);
   reader.time_us("stop_us", &flow->stop);
+  reader.boolean("lossless", &flow->lossless);
   reader.boolean("may_fail", &flow->may_fail);
 }
 

@@ -20,7 +20,9 @@ void read_preset(TomlReader& reader, Params* params) {
   const auto protocol = static_cast<Protocol>(mode);
   if (params->protocol == protocol) return;
   if (named) return reader.refuse("mode", "the mode of the preset, or none");
-  *params = protocol == Protocol::kMp ? Params::mp() : Params::roce();
+  *params = protocol == Protocol::kMp    ? Params::mp()
+            : protocol == Protocol::kIrn ? Params::irn()
+                                         : Params::roce();
 }
 
 // Reads `congestion` before the window: it may widen the window, and a key may narrow it again.

@@ -50,6 +50,7 @@ void read_port(TomlReader& reader, PortConfig* port) {
   reader.rate_gbps("rate_gbps", &port->rate);
   reader.span_us("delay_us", &port->delay);
   reader.share("loss", &port->loss_ppm);
+  reader.integer("drop_every", 0, INT32_MAX, &port->drop_every);
   read_queue(reader, &port->queue_bytes_max);
   read_red(reader, &port->red);
   read_marking(reader, &port->red);

@@ -162,6 +162,7 @@ void read_topology(const toml::table& table, uint32_t path_mtu, TomlErrors& erro
     read_explicit(reader, scenario);
   }
   read_buffers(reader, &scenario->topology);
+  reader.boolean("flood", &scenario->topology.flood);
   reader.finish();
 }
 

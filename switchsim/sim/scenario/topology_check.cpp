@@ -166,6 +166,10 @@ ScenarioError check_topology(const Scenario& scenario) {
             .what = fmt::format("host '{}' has {} links, not one", scenario.host_names[host],
                                 links_of[host])};
   }
+  if (topology.flood && scenario.reroute) {
+    // A route that is gone leaves no port whose link is down.
+    return {.of = Of::kTopology, .key = "flood", .what = "flood with reroute"};
+  }
   const Status size = too_large(size_of(topology));
   if (!size.ok()) return {.of = Of::kTopology, .key = "hosts", .what = size.text};
   return check_buffers(topology);

@@ -156,6 +156,17 @@ void read_measures(const std::string& path, TomlReader& reader, TomlErrors& erro
   }
 }
 
+// Columns of the tables have names of their own.
+void check_columns(const std::string& path, const Sweep& sweep, TomlErrors& errors) {
+  std::set<std::string> names = {"runs", "unsound", "seed", "errors", "result"};
+  const auto add = [&](const std::string& name) {
+    if (names.insert(name).second) return;
+    errors.add(fmt::format("{}: a table has a column '{}' already", path, name));
+  };
+  for (const Vary& vary : sweep.varied) add(vary.name);
+  for (const Measure& measure : sweep.measures) add(measure.name);
+}
+
 void read_sweep(const std::string& path, const toml::table& root, TomlErrors& errors, Sweep* out) {
   TomlReader reader(root, "", errors);
   out->name = std::filesystem::path(path).stem().string();
@@ -173,6 +184,7 @@ void read_sweep(const std::string& path, const toml::table& root, TomlErrors& er
   read_seeds(reader, out);
   for (const toml::table* vary : reader.tables("vary")) read_vary(path, *vary, errors, out);
   read_measures(path, reader, errors, out);
+  check_columns(path, *out, errors);
   reader.finish();
   if (!reader.failed() && out->runs() > kRunsMax) {
     errors.add(fmt::format("{} runs are more than {}", out->runs(), kRunsMax));

@@ -35,7 +35,13 @@ ordered_json cell_json(const Cell& cell) {
 }  // namespace
 
 void Table::add(size_t run, const ordered_json& result) {
-  Values& values = points_[sweep_.point_of_run(run)];
+  const size_t point = sweep_.point_of_run(run);
+  Values& values = points_[point];
+  const std::vector<size_t> choice = sweep_.choice_of(point);
+  for (size_t i = 0; i < choice.size(); ++i) {
+    run_rows_ += csv_field(sweep_.varied[i].labels[choice[i]]) + ",";
+  }
+  run_rows_ += fmt::format("{},{}", sweep_.seed_of_run(run), result["errors"].size());
   values.of_measure.resize(sweep_.measures.size());
   ++values.runs;
   ++runs_;
@@ -52,7 +58,9 @@ void Table::add(size_t run, const ordered_json& result) {
           std::move(status));
     }
     if (value) values.of_measure[i].push_back(*value);
+    run_rows_ += value ? "," + number(*value) : ",";
   }
+  run_rows_ += "," + csv_field(sweep_.file_of_run(run)) + "\n";
 }
 
 std::vector<Row> Table::rows() const {
@@ -94,6 +102,14 @@ std::string Table::csv() const {
     out += "\n";
   }
   return out;
+}
+
+std::string Table::runs_csv() const {
+  std::string out;
+  for (const Vary& vary : sweep_.varied) out += csv_field(vary.name) + ",";
+  out += "seed,errors";
+  for (const Measure& measure : sweep_.measures) out += "," + csv_field(measure.name);
+  return out + ",result\n" + run_rows_;
 }
 
 std::string Table::json() const {

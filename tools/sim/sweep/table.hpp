@@ -1,4 +1,4 @@
-// The table of a sweep: a row for each point, with mean and standard deviation over its seeds of
+// The tables of a sweep: a row for each point, with mean and standard deviation over its seeds of
 // each measure. Made of the results that are there; depends on them and on the sweep only.
 #pragma once
 
@@ -39,6 +39,8 @@ class Table {
   [[nodiscard]] const Status& status() const { return status_; }
 
   [[nodiscard]] std::string csv() const;
+  // A row for each run instead: its settings, seed, errors, measures, and the name of its result.
+  [[nodiscard]] std::string runs_csv() const;
   [[nodiscard]] std::string json() const;
   // For people, columns aligned.
   [[nodiscard]] std::string text() const;
@@ -51,6 +53,7 @@ class Table {
   };
 
   const Sweep& sweep_;
+  std::string run_rows_;
   std::vector<Values> points_ = std::vector<Values>(sweep_.points());
   size_t runs_ = 0;
   size_t unsound_ = 0;

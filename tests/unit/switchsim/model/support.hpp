@@ -72,6 +72,7 @@ class Recorder {
   }
   bool pull(NodeId host) {
     if (backlog[host].empty()) return false;
+    if (!net.nic_takes(host, net.packet(backlog[host].front()).priority)) return false;
     net.send(host, backlog[host].front());
     backlog[host].pop_front();
     return true;

@@ -1,0 +1,119 @@
+// Figure article/timely: DCQCN shares a bottleneck, TIMELY keeps its queue short and does not; the
+// correction that lets TIMELY share makes the queue grow with the number of connections.
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "evaluation/cases.hpp"
+#include "evaluation/list.hpp"
+
+namespace mprdma::figures {
+
+namespace {
+
+using switchsim::Overrides;
+using switchsim::Result;
+
+struct Control {
+  const char* id;
+  const char* name;
+  Overrides changes;
+  const char* jain;  // target of Jain's index of eight connections
+};
+const Control kControls[] = {
+    {"dcqcn",
+     "DCQCN",
+     {"transport.congestion=dcqcn-paper", "topology.red=[0.01, 5_000, 200_000]"},
+     ">= 0.9"},
+    {"timely", "TIMELY", {"transport.congestion=timely"}, "<= 0.8"},
+    {"patched", "TIMELY, patched", {"transport.congestion=timely-patched"}, ">= 0.99"},
+};
+struct Begin {
+  const char* id;
+  const char* name;
+  Overrides changes;
+};
+const Begin kBegins[] = {
+    {"two",
+     "two connections",
+     {"flow[first].from=l1", "flow[first].to=r1", "flow[second].from=l5", "flow[second].to=r5"}},
+    {"eight", "eight connections", {}},
+    {"later", "eight, four of them 20 ms later", {"flow[second].start_us=20_000"}},
+};
+
+double queue_us(const Result& result) {
+  const switchsim::PortResult* port = result.port_named("bottleneck.ab");
+  return port->queue_mean_bytes * 8e6 / static_cast<double>(port->rate.bits_per_second());
+}
+
+double jain(const Result& result) {
+  return result.jain;
+}
+
+Panel panel_of(const Cases& cases, const std::string& axis, const Cases::Value& value) {
+  Panel panel{"A bottleneck of 10 Gb/s", "", axis, {}};
+  for (const Begin& begin : kBegins) panel.categories.emplace_back(begin.name);
+  int colour = 0;
+  for (const Control& control : kControls) {
+    Curve curve{control.name, {}, {}, {}, Stroke::kBars, colour++};
+    for (const Begin& begin : kBegins) {
+      const Summary summary = cases.over(fmt::format("{}.{}", control.id, begin.id), value);
+      curve.x.push_back(static_cast<double>(curve.x.size()));
+      curve.y.push_back(summary.mean);
+      curve.error.push_back(summary.deviation);
+    }
+    panel.curves.push_back(curve);
+  }
+  return panel;
+}
+
+}  // namespace
+
+FigureResult dcqcn_against_timely(const Figure& figure, const RunOptions& options) {
+  std::vector<Case> list;
+  for (const Control& control : kControls) {
+    for (const Begin& begin : kBegins) {
+      list.push_back({fmt::format("{}.{}", control.id, begin.id),
+                      fmt::format("{}, {}", control.name, begin.name),
+                      with(control.changes, begin.changes)});
+    }
+  }
+  const Cases cases(figure, options, list, {});
+  FigureResult out;
+  for (const Control& control : kControls) {
+    for (const Begin& begin : kBegins) {
+      const std::string id = fmt::format("{}.{}", control.id, begin.id);
+      if (std::string_view(begin.id) == "two") {
+        cases.report(id, "jain", "Jain's index", jain, "", &out);
+      } else {
+        cases.claim(id, "jain", "Jain's index", control.jain, jain, "", &out);
+      }
+      cases.report(id, "queue", "mean queue", queue_us, "us", &out);
+    }
+    const std::string more = fmt::format("{}.eight", control.id);
+    const double of_two = cases.over(fmt::format("{}.two", control.id), queue_us).mean;
+    const double growth = cases.over(more, queue_us).mean / of_two;
+    const std::string name = fmt::format("timely.{}.growth", control.id);
+    const std::string what = fmt::format("{}: queue of eight connections / of two", control.name);
+    if (std::string_view(control.id) == "patched") {
+      out.claim(name, what, ">= 1.5", growth, 0, "x");
+    } else {
+      out.report(name, what, "", growth, 0, "x", "");
+    }
+  }
+  out.panels.push_back(panel_of(cases, "Jain's index", jain));
+  out.panels.push_back(panel_of(cases, "mean queue, us", queue_us));
+  out.own_targets();
+  cases.finish("bottleneck",
+               "Connections of RoCE at a bottleneck of 10 Gb/s, round trip 20 us, nothing is lost; "
+               "two, eight from the same time on, or four that have the link for themselves for 20 "
+               "ms before four others come",
+               "The article has a table of properties, and says that DCQCN can be fair with a "
+               "bounded delay where TIMELY cannot; the bounds are ours. Rates and the patch are "
+               "those of the papers.",
+               &out);
+  out.seen = "TIMELY has the shortest queue and is not fair; DCQCN and the patched one are";
+  return out;
+}
+
+}  // namespace mprdma::figures
