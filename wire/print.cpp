@@ -12,6 +12,7 @@
 #include "wire/immdt.hpp"
 #include "wire/ipv4.hpp"
 #include "wire/ipv6.hpp"
+#include "wire/pause_frame.hpp"
 #include "wire/xrceth.hpp"
 
 namespace mprdma::wire {
@@ -176,6 +177,17 @@ std::string_view to_string(const Udp& udp, std::span<char> out) {
       .text(" len=")
       .dec(udp.length)
       .view();
+}
+
+std::string_view to_string(const PauseFrame& pause, std::span<char> out) {
+  TextWriter writer(out);
+  if (pause.whole_link) return writer.text("pause ").dec(pause.quanta[0]).view();
+  writer.text("pfc");
+  for (unsigned p = 0; p < PauseFrame::kPriorities; ++p) {
+    if (!pause.concerns(static_cast<uint8_t>(1U << p))) continue;
+    writer.text(" p").dec(p).text("=").dec(pause.quanta[p]);
+  }
+  return writer.view();
 }
 
 std::string_view to_string(const Arp& arp, std::span<char> out) {
