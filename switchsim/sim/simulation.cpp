@@ -6,8 +6,8 @@
 
 #include "base/check.hpp"
 #include "switchsim/model/network.hpp"
+#include "switchsim/model/pause_watchdogs.hpp"
 #include "switchsim/sim/hosts/host_set.hpp"
-#include "switchsim/sim/hosts/pause_watchdogs.hpp"
 #include "switchsim/sim/result/meter.hpp"
 #include "switchsim/sim/scenario/traffic.hpp"
 
@@ -50,7 +50,7 @@ class Simulation::Impl {
         hosts_(scenario_, trace),
         network_(network_config(scenario_, hosts_), hosts_),
         meter_(scenario_, hosts_, network_),
-        watchdogs_(scenario_, network_),
+        watchdogs_({scenario_.nic_watchdog, scenario_.switch_watchdog}, network_),
         end_(SimTime() + scenario_.duration) {
     hosts_.start(network_);
     apply_events();  // events at time 0 come first
@@ -128,7 +128,7 @@ class Simulation::Impl {
   HostSet hosts_;
   Network<HostSet> network_;
   Meter meter_;
-  PauseWatchdogs watchdogs_;
+  PauseWatchdogs<HostSet> watchdogs_;
   SimTime end_;
   size_t next_event_ = 0;
   bool ended_ = false;

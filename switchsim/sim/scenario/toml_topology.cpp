@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "switchsim/sim/scenario/toml_buffers.hpp"
+#include "switchsim/config/toml_buffers.hpp"
 #include "switchsim/sim/scenario/toml_ports.hpp"
 #include "transport/core/trace_text.hpp"
 

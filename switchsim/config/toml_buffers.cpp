@@ -1,4 +1,4 @@
-#include "switchsim/sim/scenario/toml_buffers.hpp"
+#include "switchsim/config/toml_buffers.hpp"
 
 #include <fmt/format.h>
 
