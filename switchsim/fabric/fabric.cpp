@@ -65,6 +65,7 @@ Fabric::Fabric(const FabricConfig& config, std::vector<std::unique_ptr<dataplane
       control_delay_(control_delay(config.topology)),
       hosts_(config.hosts.size()),
       network_(std::make_unique<Network<Fabric>>(network_config(config), *this)),
+      watchdogs_({.nic = {}, .at_switch = config.switch_watchdog}, *network_),
       buffers_(
           std::make_unique_for_overwrite<unsigned char[]>(size_t{kFramesMax} * kFrameBytesMax)),
       frames_(kFramesMax) {
@@ -73,11 +74,21 @@ Fabric::Fabric(const FabricConfig& config, std::vector<std::unique_ptr<dataplane
     hosts_[i].port = std::move(ports[i]);
     hosts_[i].mac = config.hosts[i].mac;
     hosts_[i].ipv4 = config.hosts[i].ipv4;
-    hosts_[i].corrupts = hosts_[i].port->info().can_corrupt;
+    const dataplane::PortInfo info = hosts_[i].port->info();
+    hosts_[i].corrupts = info.can_corrupt;
+    if (has_pfc()) hosts_[i].backlog.frames.resize(std::max(info.rx_frames, kBurst));
   }
 }
 
-Fabric::~Fabric() = default;
+Fabric::~Fabric() {
+  for (Host& host : hosts_) {
+    FrameBacklog& backlog = host.backlog;
+    for (; backlog.count > 0; --backlog.count) {
+      host.port->rx_release(&backlog.frames[backlog.first].cookie, 1);
+      backlog.first = (backlog.first + 1) % backlog.frames.size();
+    }
+  }
+}
 
 unsigned char* Fabric::buffer(PacketId packet) const {
   return buffers_.get() + size_t{packet} * kFrameBytesMax;
@@ -87,13 +98,15 @@ SimTime Fabric::sim_time(Time now) const {
   return SimTime::from_ps((now - epoch_).count_ns() * 1000);
 }
 
+// Rounded up, because what happens then is not due before.
+Time Fabric::real_time(SimTime time) const {
+  return time.is_never() ? Time::never() : epoch_ + Duration::ns((time.ps() + 999) / 1000);
+}
+
 Time Fabric::next_event() const {
-  Time next = Time::never();
-  const SimTime event = network_->next_event();
-  // The time is rounded up, because the event is not due before it.
-  if (!event.is_never()) next = epoch_ + Duration::ns((event.ps() + 999) / 1000);
+  Time next = real_time(network_->next_event());
   if (!control_.empty()) next = std::min(next, control_.front().due);
-  return next;
+  return has_pfc() ? std::min(next, next_pause_event()) : next;
 }
 
 bool Fabric::turn(Time now) {
@@ -103,30 +116,37 @@ bool Fabric::turn(Time now) {
   for (uint32_t host = 0; host < hosts_.size(); ++host) more |= receive(host, now);
   network_->run_until(sim_time(now));
   deliver_control(now);
+  if (has_pfc()) tell_pauses(now);
   for (uint32_t host = 0; host < hosts_.size(); ++host) {
     hand_out(host);
     if (hosts_[host].sent) hosts_[host].port->flush();
     hosts_[host].sent = false;
   }
+  if (has_pfc()) follow_pauses(now);
   return more;
 }
 
 // ---- From the hosts
 
+// What is lossless must not be dropped for want of a buffer either.
+bool Fabric::is_blocked(uint32_t index) const {
+  if (has_pfc() && network_->packets_in_use() + kBurst > kFramesMax) return true;
+  return network_->queue_bytes(2 * index) > kHostQueueBytes;
+}
+
 // Reads a burst of frames from a host. True: more may wait.
 bool Fabric::receive(uint32_t index, Time now) {
   Host& host = hosts_[index];
-  host.blocked = network_->queue_bytes(2 * index) > kHostQueueBytes;
-  if (host.blocked) {
-    ++host.counters.back_pressure;
-    return false;
-  }
+  host.blocked = is_blocked(index);
+  if (host.blocked) ++host.counters.back_pressure;
+  if (has_pfc()) return receive_past_pauses(index, now);
+  if (host.blocked) return false;
   std::array<RxFrame, kBurst> frames;
   const unsigned count = host.port->rx_burst(frames.data(), kBurst);
   if (count == 0) return false;
   std::array<uint64_t, kBurst> cookies;
   for (unsigned i = 0; i < count; ++i) {
-    receive_from_host(index, frames[i], now);
+    if (!take_pause(index, frames[i], now)) receive_from_host(index, frames[i], now);
     cookies[i] = frames[i].cookie;
   }
   host.port->rx_release(cookies.data(), count);
@@ -154,6 +174,9 @@ void Fabric::receive_from_host(uint32_t host, const RxFrame& frame, Time now) {
   info.is_ipv6 = found.is_ipv6;
   info.lacks_icrc = found.is_roce && !hosts_[host].corrupts;
   info.marked = found.ecn == wire::Ecn::kCe;
+  info.lossless = has_pfc() && found.kind == FrameKind::kFlow &&
+                  (config_.topology.pfc.global ||
+                   (config_.lossless_priorities >> priority_of(found.dscp) & 1) != 0);
   switch (found.kind) {
     case FrameKind::kFlow:
       return send_flow(host, packet, found);
@@ -203,7 +226,7 @@ void Fabric::send_flow(uint32_t host, PacketId packet, const FrameClass& found) 
   model.destination = destination;
   model.ect = found.ecn != wire::Ecn::kNotEct;
   model.ce = frames_[packet].marked;
-  model.priority = 0;
+  model.priority = frames_[packet].lossless ? kLosslessPriority : kLossyPriority;
   network_->send(host, packet);
 }
 
@@ -244,27 +267,60 @@ void Fabric::deliver_control(Time now) {
 void Fabric::on_packet(NodeId index, PacketId packet) {
   Host& host = hosts_[index];
   moved_ = true;
-  if (host.outbox_count == kBurst) hand_out(index);
-  host.outbox[host.outbox_count++] = packet;
+  if (host.full && !frames_[packet].lossless) {
+    return drop(&FabricCounters::drop_host_slow, index, packet);
+  }
+  FrameQueue& queue = host.outbox;
+  frames_[packet].next = kNoPacket;
+  (queue.count == 0 ? queue.head : frames_[queue.tail].next) = packet;
+  queue.tail = packet;
+  if (++queue.count >= kBurst && !host.full) hand_out(index);
+}
+
+PacketId Fabric::take_from(FrameQueue* queue) {
+  const PacketId packet = queue->head;
+  queue->head = frames_[packet].next;
+  --queue->count;
+  return packet;
 }
 
 void Fabric::hand_out(uint32_t index) {
   Host& host = hosts_[index];
-  if (host.outbox_count == 0) return;
-  std::array<TxFrame, kBurst> frames;
-  const bool up = host.port->link_up();
-  const unsigned reserved = up ? host.port->tx_reserve(frames.data(), host.outbox_count) : 0;
-  for (unsigned i = 0; i < host.outbox_count; ++i) {
-    const PacketId packet = host.outbox[i];
-    if (i < reserved) copy_out(host, packet, &frames[i]);
+  host.full = false;
+  while (host.outbox.count > 0) {
+    std::array<TxFrame, kBurst> frames;
+    const unsigned wanted = std::min(host.outbox.count, kBurst);
+    const bool up = host.port->link_up();
+    const unsigned reserved = up ? host.port->tx_reserve(frames.data(), wanted) : 0;
+    for (unsigned i = 0; i < reserved; ++i) {
+      const PacketId packet = take_from(&host.outbox);
+      copy_out(host, packet, &frames[i]);
+      network_->release(packet);
+    }
+    host.port->tx_commit(frames.data(), reserved);
+    host.counters.frames_out += reserved;
+    host.sent = true;
+    if (reserved < wanted) return drop_waiting(&host, up);
+  }
+}
+
+// The port has no room, or nobody reads there. Frames that are lossless wait for room, as in the
+// memory of a network card.
+void Fabric::drop_waiting(Host* host, bool up) {
+  FrameQueue kept;
+  while (host->outbox.count > 0) {
+    const PacketId packet = take_from(&host->outbox);
+    if (up && frames_[packet].lossless) {
+      frames_[packet].next = kNoPacket;
+      (kept.count++ == 0 ? kept.head : frames_[kept.tail].next) = packet;
+      kept.tail = packet;
+      continue;
+    }
+    ++(up ? host->counters.drop_host_slow : host->counters.drop_host_away);
     network_->release(packet);
   }
-  host.port->tx_commit(frames.data(), reserved);
-  host.counters.frames_out += reserved;
-  (up ? host.counters.drop_host_slow : host.counters.drop_host_away) +=
-      host.outbox_count - reserved;
-  host.outbox_count = 0;
-  host.sent = true;
+  host->outbox = kept;
+  host->full = kept.count > 0;
 }
 
 void Fabric::copy_out(Host& host, PacketId packet, TxFrame* frame) {
@@ -286,9 +342,10 @@ void Fabric::service(Time now) {
 
 bool Fabric::arm() {
   for (Host& host : hosts_) {
-    // A blocked host needs no wake-up: the network's next event makes room for its frames.
-    host.armed = !host.blocked && host.port->arm();
-    if (host.blocked || host.armed) continue;
+    // A host that is not read needs no wake-up: the network's next event makes room for its frames.
+    const bool reads = has_pfc() ? !host.backlog.full() : !host.blocked;
+    host.armed = reads && !has_work(host) && host.port->arm();
+    if (host.armed || (!reads && !has_work(host))) continue;
     disarm();
     return false;
   }
@@ -331,6 +388,10 @@ const LinkCounters& Fabric::link_counters(PortId port) const {
 
 uint64_t Fabric::queue_bytes(PortId port) const {
   return network_->queue_bytes(port);
+}
+
+PauseState Fabric::pause_state(PortId port) const {
+  return network_->pause_state(port);
 }
 
 const FabricCounters& Fabric::counters(size_t host) const {

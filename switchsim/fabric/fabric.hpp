@@ -11,6 +11,10 @@
 //
 // A host whose link is full is not read from, so that it sees back-pressure as behind a network
 // card; a host that does not take its frames in time loses them, and that is counted.
+//
+// With PFC the host's end of its link pauses and is paused (fabric_pfc.cpp). The model stops its
+// packets there by itself, as a network card would; the host is told, too, in PFC frames. Its own
+// PFC frames pause the switch, and so do frames that find no room in its port, which wait then.
 #pragma once
 
 #include <array>
@@ -28,31 +32,37 @@
 #include "switchsim/fabric/frame_classifier.hpp"
 #include "switchsim/fabric/link_change.hpp"
 #include "switchsim/model/network.hpp"
+#include "switchsim/model/pause_watchdogs.hpp"
 
 namespace mprdma::switchsim {
 
 // The counters of each host; page: docs/operations.md.
-#define MPRDMA_FABRIC_COUNTERS(X)                                                    \
-  X(frames_in, "frames taken from the host")                                         \
-  X(frames_out, "frames handed to the host")                                         \
-  X(frames_flooded, "ARP and group frames of the host, passed on beside the links")  \
-  X(back_pressure, "turns in which the host was not read because its link was full") \
-  X(drop_short, "frames that end inside a header")                                   \
-  X(drop_long, "frames longer than a buffer")                                        \
-  X(drop_ether_type, "frames that are neither IP nor ARP")                           \
-  X(drop_header, "frames with an IP header that contradicts itself")                 \
-  X(drop_unknown_destination, "frames to an address of no host")                     \
-  X(drop_to_itself, "frames of the host to itself")                                  \
-  X(drop_no_buffer, "frames that found all buffers of the fabric in use")            \
-  X(drop_flood_full, "group frames beyond what the fabric carries at once")          \
-  X(drop_host_slow, "frames to the host that it did not take in time")               \
-  X(drop_host_away, "frames to the host while nobody was at the other end of its port")
+#define MPRDMA_FABRIC_COUNTERS(X)                                                       \
+  X(frames_in, "frames taken from the host")                                            \
+  X(frames_out, "frames handed to the host")                                            \
+  X(frames_flooded, "ARP and group frames of the host, passed on beside the links")     \
+  X(back_pressure, "turns in which the host was not read because its link was full")    \
+  X(drop_short, "frames that end inside a header")                                      \
+  X(drop_long, "frames longer than a buffer")                                           \
+  X(drop_ether_type, "frames that are neither IP nor ARP")                              \
+  X(drop_header, "frames with an IP header that contradicts itself")                    \
+  X(drop_unknown_destination, "frames to an address of no host")                        \
+  X(drop_to_itself, "frames of the host to itself")                                     \
+  X(drop_no_buffer, "frames that found all buffers of the fabric in use")               \
+  X(drop_flood_full, "group frames beyond what the fabric carries at once")             \
+  X(drop_host_slow, "frames to the host that it did not take in time")                  \
+  X(drop_host_away, "frames to the host while nobody was at the other end of its port") \
+  X(pause_received, "pauses of the host that were obeyed, and their ends")              \
+  X(pause_ignored,                                                                      \
+    "pauses of the host that were not: there is no PFC, or none of these priorities")   \
+  X(drop_bad_pause, "frames of MAC Control that are no pause")                          \
+  X(pause_full, "times that the host was taken to pause because its port had no room")  \
+  X(pause_sent, "pauses sent to the host, refreshed ones and ends of pauses, too")      \
+  X(watchdog_trips, "times that the watchdog gave the host up because it paused without end")
 MPRDMA_DEFINE_COUNTERS(FabricCounters, MPRDMA_FABRIC_COUNTERS);
 
 class Fabric {
  public:
-  // Largest frame: headers, 4096 bytes of payload, pad, ICRC; as LocalPort's.
-  static constexpr uint32_t kFrameBytesMax = 4352;
   static constexpr uint32_t kFramesMax = 8192;
 
   // One port for each host, in order. `epoch`: where the network's time begins.
@@ -80,6 +90,8 @@ class Fabric {
   [[nodiscard]] bool link_up(LinkId link) const;
   [[nodiscard]] const LinkCounters& link_counters(PortId port) const;
   [[nodiscard]] uint64_t queue_bytes(PortId port) const;
+  [[nodiscard]] bool has_pfc() const { return config_.topology.pfc.on; }
+  [[nodiscard]] PauseState pause_state(PortId port) const;
   [[nodiscard]] const FabricCounters& counters(size_t host) const;
   [[nodiscard]] dataplane::Port& port(size_t host) const;
   [[nodiscard]] uint32_t frames_in_use() const;
@@ -90,6 +102,23 @@ class Fabric {
   static void on_timer(TimerId /*timer*/) {}
 
  private:
+  // Frames in the fabric's buffers, linked by FrameInfo::next.
+  struct FrameQueue {
+    PacketId head = kNoPacket;
+    PacketId tail = kNoPacket;
+    uint32_t count = 0;
+  };
+
+  // Frames of a port that the fabric has borrowed and not looked into, oldest first: the host's
+  // pauses must not wait behind its data when its link is full, or two hosts that pause each other
+  // would wait for ever. They hold the host back as frames do that are not read.
+  struct FrameBacklog {
+    std::vector<dataplane::RxFrame> frames;  // of fixed size
+    size_t first = 0;
+    size_t count = 0;
+    [[nodiscard]] bool full() const { return count == frames.size(); }
+  };
+
   struct Host {
     std::unique_ptr<dataplane::Port> port;
     wire::MacAddress mac{};
@@ -99,8 +128,15 @@ class Fabric {
     bool armed = false;
     bool sent = false;  // something to flush
     FabricCounters counters;
-    std::array<PacketId, dataplane::kBurst> outbox{};
-    unsigned outbox_count = 0;
+    FrameQueue outbox;
+    // ---- With PFC
+    FrameBacklog backlog;  // of frames that the host sent
+    bool full = false;     // its port had no room; what is lossless waits in the outbox
+    bool pauses = false;   // by its own frames, until pauses_until
+    Time pauses_until;
+    bool told = false;      // that it is paused
+    Time tell_at;           // when it is told so again
+    bool given_up = false;  // by the watchdog
   };
 
   // What is known of the frame in a buffer.
@@ -109,6 +145,8 @@ class Fabric {
     bool is_ipv6 = false;
     bool lacks_icrc = false;
     bool marked = false;  // carries CE already
+    bool lossless = false;
+    PacketId next = kNoPacket;  // in FrameQueue
   };
 
   struct ControlFrame {
@@ -120,7 +158,9 @@ class Fabric {
   [[nodiscard]] static NetworkConfig network_config(const FabricConfig& config);
   [[nodiscard]] unsigned char* buffer(PacketId packet) const;
   [[nodiscard]] SimTime sim_time(Time now) const;
+  [[nodiscard]] Time real_time(SimTime time) const;
   bool receive(uint32_t host, Time now);
+  [[nodiscard]] bool is_blocked(uint32_t host) const;
   void receive_from_host(uint32_t host, const dataplane::RxFrame& frame, Time now);
   void send_flow(uint32_t host, PacketId packet, const FrameClass& found);
   void send_control(uint32_t host, PacketId packet, const FrameClass& found, Time now);
@@ -130,7 +170,18 @@ class Fabric {
   [[nodiscard]] uint32_t find_mac(const wire::MacAddress& mac) const;
   void drop(uint64_t FabricCounters::*cause, uint32_t host, PacketId packet);
   void hand_out(uint32_t host);
+  PacketId take_from(FrameQueue* queue);
+  void drop_waiting(Host* host, bool up);
   void copy_out(Host& host, PacketId packet, dataplane::TxFrame* frame);
+
+  // fabric_pfc.cpp
+  bool receive_past_pauses(uint32_t host, Time now);
+  bool take_pause(uint32_t host, const dataplane::RxFrame& frame, Time now);
+  void tell_pauses(Time now);
+  bool tell_pause(uint32_t host, bool paused, Time now);
+  void follow_pauses(Time now);
+  [[nodiscard]] Time next_pause_event() const;
+  [[nodiscard]] bool has_work(const Host& host) const;
 
   FabricConfig config_;
   Topology now_;
@@ -138,6 +189,7 @@ class Fabric {
   Duration control_delay_;
   std::vector<Host> hosts_;
   std::unique_ptr<Network<Fabric>> network_;
+  PauseWatchdogs<Fabric> watchdogs_;
   std::unique_ptr<unsigned char[]> buffers_;
   std::vector<FrameInfo> frames_;
   std::deque<ControlFrame> control_;

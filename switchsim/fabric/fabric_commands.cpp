@@ -65,6 +65,12 @@ json show_direction(const Fabric& fabric, PortId port) {
                    : json{config.red.pmax_ppm / 1e6, config.red.kmin_bytes / 1e3,
                           config.red.kmax_bytes / 1e3};
   add_counters(fabric.link_counters(port), &out);
+  if (!fabric.has_pfc()) return out;
+  const PauseState pause = fabric.pause_state(port);
+  out["paused"] = pause.paused;
+  out["pauses"] = pause.pause_sent;
+  out["paused_us"] = static_cast<double>(pause.paused_time.count_ps()) / 1e6;
+  out["headroom_peak_bytes"] = pause.headroom_peak_bytes;
   return out;
 }
 

@@ -51,6 +51,9 @@ struct FabricConfig {
   uint64_t seed = 1;  // of ECMP, loss and RED
   bool reroute = false;
   SimSpan reroute_after;
+  // With topology.pfc: bit p, packets of priority p (by DSCP) are paused and not dropped.
+  uint8_t lossless_priorities = 0xff;
+  SimSpan switch_watchdog;  // patience with a host that pauses without end; 0: endless
 };
 
 // Letters, digits, '-' and '_', up to 32: it becomes part of a path.

@@ -10,9 +10,12 @@
 
 #include "base/ipv4.hpp"
 #include "dataplane/sys/address_text.hpp"
+#include "switchsim/config/toml_buffers.hpp"
 #include "switchsim/config/toml_reader.hpp"
 #include "switchsim/fabric/fabric_config.hpp"
+#include "switchsim/fabric/frame_classifier.hpp"
 #include "switchsim/fabric/link_change.hpp"
+#include "switchsim/model/buffer_layout.hpp"
 
 namespace mprdma::switchsim {
 
@@ -74,6 +77,7 @@ class Parser {
     if (!errors_.any()) read_links();
     if (!errors_.any()) top_.finish();
     if (!errors_.any()) check_reach();
+    if (!errors_.any()) check_buffers();
   }
 
  private:
@@ -89,9 +93,38 @@ class Parser {
     top_.integer("reroute_ms", 0, 100'000, &reroute_ms);
     out_->reroute = reroute_ms >= 0;
     if (out_->reroute) out_->reroute_after = SimSpan::ms(reroute_ms);
+    read_switch_memory();
+  }
+
+  void read_switch_memory() {
+    Topology& topology = out_->topology;
+    read_buffers(top_, &topology);
+    topology.pfc.mtu_bytes = wire_bytes(kFrameBytesMax);
+    if (topology.pfc.pcp) top_.refuse("priority", "\"dscp\", by which a fabric knows priorities");
     uint64_t buffer_kb = 0;
-    top_.integer("switch_buffer_kb", 0, 1'000'000, &buffer_kb);
-    out_->topology.switch_buffer_bytes = buffer_kb * 1000;
+    if (top_.integer("switch_buffer_kb", topology.pfc.on ? 1 : 0, 1'000'000, &buffer_kb)) {
+      if (top_.table().contains("switch_buffer_bytes")) {
+        top_.refuse("switch_buffer_kb", "this or switch_buffer_bytes");
+      }
+      topology.switch_buffer_bytes = buffer_kb * 1000;
+    }
+    top_.value("lossless_priorities", "with pfc: a list of whole numbers in 0..7, not empty", false,
+               [&](const toml::node& node) { return topology.pfc.on && read_lossless(node); });
+    if (top_.span_us("switch_watchdog_us", &out_->switch_watchdog) && !topology.pfc.on) {
+      top_.refuse("switch_watchdog_us", "pfc = true with it");
+    }
+  }
+
+  bool read_lossless(const toml::node& node) {
+    const auto* array = node.as_array();
+    if (array == nullptr || array->empty()) return false;
+    out_->lossless_priorities = 0;
+    for (const toml::node& one : *array) {
+      const auto* number = one.as_integer();
+      if (number == nullptr || number->get() < 0 || number->get() > 7) return false;
+      out_->lossless_priorities |= static_cast<uint8_t>(1 << number->get());
+    }
+    return true;
   }
 
   void read_switches() {
@@ -289,6 +322,20 @@ class Parser {
       if (reached[host]) continue;
       errors_.add(
           fmt::format("no links lead from {} to {}", out_->hosts[0].name, out_->hosts[host].name));
+    }
+  }
+
+  // What each switch needs for reserves and headroom has to fit.
+  void check_buffers() {
+    const Topology& topology = out_->topology;
+    if (!managed(topology)) return;
+    const uint64_t bytes =
+        topology.switch_buffer_bytes != 0 ? topology.switch_buffer_bytes : kManagedBufferBytesMax;
+    for (const uint64_t dedicated : dedicated_bytes(topology)) {
+      if (dedicated <= bytes && bytes <= kManagedBufferBytesMax) continue;
+      return errors_.add(fmt::format(
+          "switch_buffer_bytes: a switch's reserves and headroom take {} of its {} bytes",
+          dedicated, bytes));
     }
   }
 

@@ -48,6 +48,7 @@ FrameClass classify_ipv4(std::span<const unsigned char> ip, FrameClass out) {
   }
   out.kind = FrameKind::kFlow;
   out.ecn = header.ecn;
+  out.dscp = header.dscp;
   out.protocol = header.protocol;
   out.src_ip = wire::map_ipv4(header.src);
   out.dst_ip = wire::map_ipv4(header.dst);
@@ -66,6 +67,7 @@ FrameClass classify_ipv6(std::span<const unsigned char> ip, FrameClass out) {
   out.kind = FrameKind::kFlow;
   out.is_ipv6 = true;
   out.ecn = header.ecn;
+  out.dscp = header.dscp;
   out.protocol = header.next_header;
   out.src_ip = header.src;
   out.dst_ip = header.dst;

@@ -34,6 +34,7 @@ struct FrameClass {
   bool is_ipv6 = false;
   bool is_roce = false;  // UDP to port 4791, whole
   wire::Ecn ecn = wire::Ecn::kNotEct;
+  uint8_t dscp = 0;
   uint8_t protocol = 0;
   uint16_t src_port = 0;  // 0 where there is none
   uint16_t dst_port = 0;
@@ -51,6 +52,14 @@ void mark_congestion(std::span<unsigned char> frame, bool is_ipv6);
 // Computes the ICRC of a frame with is_roce, in place: for a frame that comes from a port which
 // leaves it out and goes to one which checks it.
 void fill_icrc(std::span<unsigned char> frame, bool is_ipv6);
+
+// The priority of a packet with this DSCP, as switches and network cards have it by default.
+constexpr uint8_t priority_of(uint8_t dscp) {
+  return dscp >> 3;
+}
+
+// Largest frame: headers, 4096 bytes of payload, pad, ICRC; as LocalPort's.
+inline constexpr uint32_t kFrameBytesMax = 4352;
 
 // Bytes that a frame takes on the wire: at least 60, and preamble, FCS and gap.
 constexpr uint32_t wire_bytes(uint32_t frame_bytes) {
