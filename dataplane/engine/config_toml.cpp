@@ -61,6 +61,10 @@ constexpr Key kKeys[] = {
      }},
     {"port", "held_frames", "a whole number in 1..1048576",
      [](const toml::node& n, Config& c) { return read_integer(n, 1, 1 << 20, &c.held_frames); }},
+    {"port", "pfc", "true or false",
+     [](const toml::node& n, Config& c) { return config::read_flag(n, &c.pfc); }},
+    {"port", "pfc_priority", "a whole number in 0..7",
+     [](const toml::node& n, Config& c) { return read_integer(n, 0, 7, &c.pfc_priority); }},
     // Besides the list of parameters.
     {"transport", "mode", "\"mp\", \"mp-single\", \"mp-paper\", \"irn\" or \"roce\"", check_mode},
     {"transport", "preset",

@@ -40,6 +40,8 @@ WorkerConfig worker_config(const Config& config, uint64_t seed, TraceRing* trace
   out.ipv4 = config.ipv4;
   out.mtu = config.mtu;
   out.held_frames = config.held_frames;
+  out.pfc = config.pfc;
+  out.pfc_priority = config.pfc_priority;
   out.seed = seed;
   out.params = config.params;
   out.agree_modes = config.agree_modes;

@@ -4,12 +4,15 @@
 #include <cstring>
 
 #include "dataplane/sys/clock.hpp"
+#include "wire/pause_frame.hpp"
 
 namespace mprdma::dataplane {
 
 namespace {
 
 constexpr uint64_t kMillion = 1'000'000;
+// So soon that no pause ends, on links of up to 60 Gb/s.
+constexpr Duration kPauseEvery = Duration::us(500);
 
 }  // namespace
 
@@ -74,18 +77,41 @@ void FaultPort::flush() {
   inner_->flush();
 }
 
+void FaultPort::pause_peer(Time now) {
+  if (!inner_->link_up()) {
+    storming_ = false;
+    pause_at_ = Time::never();
+    return;
+  }
+  if (pause_at_.is_never()) pause_at_ = now + spec_.pause_after;
+  if (now < pause_at_) return;
+  storming_ = true;
+  TxFrame frame{};
+  if (inner_->tx_reserve(&frame, 1) == 0) return;
+  pause_at_ = now + kPauseEvery;
+  frame.header_bytes = kFrameHeadroom;
+  frame.frame_bytes =
+      static_cast<uint32_t>(wire::PauseFrame::pfc(0xff, wire::PauseFrame::kQuantaMax)
+                                .store(inner_->info().mac, frame.payload - kFrameHeadroom));
+  inner_->tx_commit(&frame, 1);
+  inner_->flush();
+}
+
 unsigned FaultPort::rx_burst(RxFrame* frames, unsigned n) {
   // Every burst of the engine begins here.
+  if (spec_.pauses()) pause_peer(clock_now());
   if (held_count_ > 0 && send_due(clock_now())) inner_->flush();
   return inner_->rx_burst(frames, n);
 }
 
-// While a frame is held back nobody may sleep: there is no timer here that would send it.
+// While a frame is held back, or the peer is paused again and again, nobody may sleep: there is no
+// timer here that would send it.
 bool FaultPort::arm() {
-  return held_count_ == 0 && inner_->arm();
+  return held_count_ == 0 && !storming_ && inner_->arm();
 }
 
 void FaultPort::service(Time now) {
+  if (spec_.pauses()) pause_peer(now);
   if (held_count_ > 0 && send_due(now)) inner_->flush();
   inner_->service(now);
 }

@@ -1,7 +1,7 @@
-// A port that loses, delays and duplicates the frames sent through it, for tests of whole programs
-// on an imperfect wire. The seed determines which frames are affected. Wraps any port. Delayed
-// frames are copies, so the constructor allocates, and each affected frame costs a copy: not for
-// figures.
+// A port that loses, delays and duplicates the frames sent through it, or pauses its peer without
+// end, for tests of whole programs on an imperfect wire. The seed determines which frames are
+// affected. Wraps any port. Delayed frames are copies, so the constructor allocates, and each
+// affected frame costs a copy: not for figures.
 #pragma once
 
 #include <memory>
@@ -50,12 +50,16 @@ class FaultPort final : public Port {
   void hold(const TxFrame& frame, Time now);
   // Sends the frames that are due; true if there were any.
   bool send_due(Time now);
+  // Pauses every priority of the peer again, if that is due.
+  void pause_peer(Time now);
 
   std::unique_ptr<Port> inner_;
   FaultSpec spec_;
   Prng prng_;
   std::vector<Held> held_;
   uint32_t held_count_ = 0;
+  Time pause_at_ = Time::never();  // the next pause of the peer
+  bool storming_ = false;
 };
 
 }  // namespace mprdma::dataplane

@@ -34,13 +34,19 @@ Status apply(const std::string& key, const std::string& value, FaultSpec* out) {
     if (!parse_number(value, 0, 1e7, &number))
       return {EINVAL, "delay_us is not in 0..10000000: " + value};
     out->delay = Duration::us(static_cast<int64_t>(number));
+  } else if (key == "pause_after_ms") {
+    if (!parse_number(value, 0, 1e7, &number))
+      return {EINVAL, "pause_after_ms is not in 0..10000000: " + value};
+    out->pause_after = Duration::ms(static_cast<int64_t>(number));
   } else if (key == "loss" || key == "reorder" || key == "dup") {
     uint32_t* ppm = key == "loss"      ? &out->loss_ppm
                     : key == "reorder" ? &out->reorder_ppm
                                        : &out->dup_ppm;
     if (!parse_share(value, ppm)) return {EINVAL, key + " is not a share in 0..1: " + value};
   } else {
-    return {EINVAL, "unknown fault '" + key + "'; known: seed, loss, reorder, dup, delay_us"};
+    return {EINVAL, "unknown fault '" + key +
+                        "'; known: seed, loss, reorder, dup, "
+                        "delay_us, pause_after_ms"};
   }
   return {};
 }

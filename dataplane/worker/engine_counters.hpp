@@ -51,6 +51,10 @@ namespace mprdma::dataplane {
   X(arp_received, "ARP packets taken in")                                                         \
   X(arp_conflicts, "ARP packets in which somebody else claims our address")                       \
   X(arp_not_for_us, "ARP requests for other addresses")                                           \
+  X(pfc_received, "pauses of the port's peer that were obeyed, and their ends")                   \
+  X(pfc_paused_us, "microseconds for which data waited because of them")                          \
+  X(pfc_ignored, "pauses that were not obeyed: pfc is off, or they are of other priorities")      \
+  X(drop_bad_pause, "frames of MAC Control that are no pause")                                    \
   X(neighbour_solicitations_sent, "IPv6 neighbour solicitations sent")                            \
   X(neighbour_advertisements_sent, "answers to those of peers")                                   \
   X(neighbour_messages_received, "solicitations and advertisements taken in")                     \

@@ -339,6 +339,7 @@ void Worker::ask_failed_paths(Time now) {
 
 void Worker::set_link(bool up, Time now) {
   link_up_ = up;
+  end_pause(now);  // of a peer that has gone
   if (up) {
     link_seen_ = true;
     link_up_since_ = now;

@@ -35,8 +35,9 @@ bool Worker::run(Time now) {
     worked = true;
   });
   cq_wheel_.advance(now, [this, &worked](TimerNode& node) {
-    static_cast<Cq*>(node.owner)->expire(counters_);
     worked = true;
+    if (&node == &pause_timer_) return end_pause(now_);
+    static_cast<Cq*>(node.owner)->expire(counters_);
   });
   if (release_count_ > 0) flush_released();
   if (nic_part_.neighbours_due(now)) [[unlikely]]

@@ -8,6 +8,7 @@
 //   worker_pull.cpp      payloads that are read from the sender's memory
 //   worker_transmit.cpp  scheduler -> packet -> frame; acknowledgements
 //   worker_queues.cpp    doorbells, work requests in, completions out
+//   worker_pause.cpp     pauses of the port's peer (PFC)
 //   worker_datagrams.cpp what is different about UD: addresses of packets, groups, the GRH
 //   worker_rings.cpp     which queue pairs use a direct ring, and what the wire to a peer offers
 //   worker_negotiation.cpp  the mode of a queue pair is agreed with the peer
@@ -66,6 +67,9 @@ struct WorkerConfig {
   // True: an RC queue pair that names no mode agrees one with its peer; false: it uses that of
   // params.
   bool agree_modes = false;
+  // Data waits while the port's peer pauses this priority (wire/pause_frame.hpp).
+  bool pfc = false;
+  uint8_t pfc_priority = 0;
   transport::Params params;
   transport::TraceSink* trace = nullptr;  // transport/core/trace.hpp; outlives the worker
 };
@@ -219,6 +223,11 @@ class Worker {
   void pull_run(QpContext& qp, Port& port, std::span<const RxFrame> frames, PullRun& run, Time now);
   bool receive_pulled(const Source& from, QpContext& qp, const RxFrame& frame, TxBatch& answers,
                       Time now);
+
+  // worker_pause.cpp
+  bool receive_pause(const RxFrame& frame, Time now);
+  void obey_pause(uint16_t quanta, Time now);
+  void end_pause(Time now);
 
   // worker_transmit.cpp
   // How a queue pair's turn ended.
@@ -391,7 +400,7 @@ class Worker {
   FrameTable frames_;
   PullBuffers pull_buffers_;
   TimingWheel wheel_;     // of queue pairs
-  TimingWheel cq_wheel_;  // of completion queues whose event waits
+  TimingWheel cq_wheel_;  // of completion queues whose event waits; and pause_timer_
   Scheduler<QpContext> scheduler_;
   Scheduler<QpContext> parked_;  // those that met a full ring
   transport::TransportCounters transport_counters_;
@@ -412,6 +421,9 @@ class Worker {
   transport::PlainPacket tx_plain_;
 
   Time listening_since_;  // the last turn that came late
+
+  TimerNode pause_timer_;              // without an owner; data goes on when it fires
+  Time paused_since_ = Time::never();  // counted up to here; never: data is not paused
 
   // State of one burst.
   Time now_;

@@ -59,6 +59,10 @@ bool Worker::receive_frame(const Source& from, const RxFrame& frame, TxBatch& an
   }
   const wire::DropReason reason = reader_.decode(bytes, decoded_, check_icrc);
   if (reason != wire::DropReason::kNone) {
+    if (reason == wire::DropReason::kUnknownEtherType && from.port == port_.get() &&
+        receive_pause(frame, now)) {
+      return false;
+    }
     ++wire_drops_[reason];
     return false;
   }

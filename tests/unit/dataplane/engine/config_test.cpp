@@ -34,6 +34,8 @@ placement = "relaxed"
 [port]
 spec = "local:/tmp/x"
 held_frames = 7
+pfc = true
+pfc_priority = 3
 [transport]
 window_slots = 64
 initial_window = 20
@@ -72,6 +74,8 @@ TEST(Config, EveryKeyIsTakenOver) {
   EXPECT_EQ(config.mtu, 2048u);
   EXPECT_EQ(config.port_spec, "local:/tmp/x");
   EXPECT_EQ(config.held_frames, 7u);
+  EXPECT_TRUE(config.pfc);
+  EXPECT_EQ(config.pfc_priority, 3u);
   EXPECT_EQ(config.params.window_slots, 64u);
   EXPECT_EQ(config.params.initial_window, 20u);
   EXPECT_EQ(config.params.window_max, 40u);

@@ -359,7 +359,8 @@ class Host {
 // Two hosts, a connected queue pair on each, memory on each; time goes by in steps of 10 us.
 class HostPair {
  public:
-  HostPair() : wire(std::make_shared<MemoryWire>()), a(wire, 0), b(wire, 1) {
+  explicit HostPair(const std::function<void(WorkerConfig&)>& change = nullptr)
+      : wire(std::make_shared<MemoryWire>()), a(wire, 0, change), b(wire, 1, change) {
     cq_a = a.make_cq();
     cq_b = b.make_cq();
     qp_a = a.make_qp(*cq_a);

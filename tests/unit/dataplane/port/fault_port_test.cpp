@@ -7,6 +7,7 @@
 
 #include "tests/support/eventually.hpp"
 #include "tests/unit/dataplane/port/memory_port.hpp"
+#include "wire/pause_frame.hpp"
 
 namespace mprdma::dataplane {
 namespace {
@@ -76,6 +77,26 @@ TEST(FaultPort, ReordersAndDuplicatesWithoutLosing) {
   int twice = 0;
   for (const auto& [number, count] : sent.copies) twice += count == 2 ? 1 : 0;
   EXPECT_GT(twice, 20);
+}
+
+TEST(FaultPort, AMadNicPausesItsPeerAgainAndAgain) {
+  FaultSpec spec;
+  ASSERT_EQ(parse_fault("pause_after_ms=2", &spec).text, "");
+  auto wire = std::make_shared<MemoryWire>();
+  FaultPort port(std::make_unique<MemoryPort>(wire, 0, std::array<unsigned char, 6>{}), spec);
+  const auto pauses = [&wire] { return wire->side[1].incoming.size(); };
+  Time now;
+  port.service(now);
+  EXPECT_TRUE(port.arm());
+  port.disarm();
+  port.service(now + Duration::us(1999));
+  EXPECT_EQ(pauses(), 0u);
+  for (int i = 0; i < 10; ++i) port.service(now + Duration::ms(2) + Duration::us(500) * i);
+  EXPECT_EQ(pauses(), 10u);
+  wire::PauseFrame pause;
+  ASSERT_EQ(wire::PauseFrame::parse(wire->side[1].incoming[9], pause), wire::PauseDrop::kNone);
+  EXPECT_EQ(pause, wire::PauseFrame::pfc(0xff, 0xffff));
+  EXPECT_FALSE(port.arm()) << "nobody would send the next one";
 }
 
 }  // namespace
