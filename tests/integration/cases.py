@@ -15,6 +15,7 @@ import fabric
 import hostile
 import libfabric
 import matrix
+import pause
 import perftest
 import rdma_cm
 import rsockets
@@ -414,7 +415,7 @@ def of_wire(name):
     of_daemon = daemon.CASES + rings.CASES + crowd.CASES + service.CASES + hostile.CASES
     further = {"daemon": of_daemon, "daemon-virtio": daemon_virtio.CASES, "beside": beside.CASES,
                "beside-xdp": beside.CASES}
-    chosen = [*{**_CASES, **fabric.CASES, **further}[name]]
+    chosen = [*{**_CASES, **fabric.CASES, **pause.CASES, **further}[name]]
     for module in (rdma_cm, libfabric, rsockets, doctor_path):
         chosen += module.CASES.get(name, [])
     return [Case(name, title, function) for title, function in chosen]

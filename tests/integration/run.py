@@ -4,8 +4,8 @@
 usage: tests/integration/run.py [--build DIR] [--wire NAME]... [--only REGEX] [--list]
 
   --build DIR   a build directory in which everything is built (default: build-test)
-  --wire NAME   local, virtio, af_packet, fabric, fabric-vhost, daemon, daemon-virtio, beside or
-                beside-xdp; may be repeated (default: all)
+  --wire NAME   local, virtio, af_packet, fabric, fabric-vhost, fabric-pfc, daemon, daemon-virtio,
+                beside or beside-xdp; may be repeated (default: all)
   --only REGEX  only cases whose name matches, as in --only 'local: ib_write_bw'
   --list        prints the names of the cases and runs none
 
@@ -29,10 +29,11 @@ import cases  # noqa: E402
 import daemon  # noqa: E402
 import daemon_virtio  # noqa: E402
 import fabric  # noqa: E402
+import pause  # noqa: E402
 import stuck  # noqa: E402
 from hosts import WIRES, Failure, Unavailable  # noqa: E402
 
-WIRES = {**WIRES, **fabric.WIRES, "daemon": daemon.DaemonWire,
+WIRES = {**WIRES, **fabric.WIRES, **pause.WIRES, "daemon": daemon.DaemonWire,
          "daemon-virtio": daemon_virtio.DaemonVirtioWire,
          "beside": beside.BesideWire, "beside-xdp": beside.BesideXdpWire}
 

@@ -1,0 +1,171 @@
+"""Cases of PFC on a network of `mprdma fabric`, with real programs: a pause storm, and a slow
+receiver. UC has neither window nor acknowledgement, so that nothing but PFC stops its senders."""
+
+import signal
+import time
+
+import perftest
+from fabric_wire import FabricWire
+from hosts import Failure, wait_until
+
+# h0 and h1 are at one switch, h2 and h3 at the other; one path, faster than any host.
+TOPOLOGY = """
+{keys}
+paths = 1
+[path]
+rate = "500Mbps"
+delay_us = 20
+""" + "".join(
+    f'[[hosts]]\nname = "h{host}"\nip = "10.73.0.{host + 1}/24"\nrate = "200Mbps"\n'
+    for host in range(4)
+)
+PFC = "pfc = true\npause_bytes = 200_000\n"
+# Longer than a program waits for a core of a busy machine: its port is full meanwhile, and it pauses.
+WATCHED = PFC + "switch_watchdog_us = 500_000\n"
+# The engines obey, at the rate of their links.
+ENGINE = "[port]\npfc = true\n[transport]\nlink_mbps = 200\n"
+WATCHED_FOR = 1.0  # seconds
+
+
+def expect(condition, what):
+    if not condition:
+        raise Failure(what)
+
+
+class FabricPfc(FabricWire):
+    """Four hosts on LocalPort."""
+
+    name = "fabric-pfc"
+
+    def __init__(self, build):
+        super().__init__(build, TOPOLOGY.format(keys=PFC), "pfc")
+
+    def set_up_with(self, keys):
+        """Another network, empty."""
+        self.stop_processes()
+        self.tear_down()
+        self.topology = TOPOLOGY.format(keys=keys)
+        self.set_up()
+
+    def host(self, index):
+        return self.show()["hosts"][index]
+
+    def drops(self):
+        """{where: {counter: packets}} of what was dropped, and not on its way to nobody."""
+        shown = self.show()
+        places = {f"host {host['name']}": host for host in shown["hosts"]}
+        for link in shown["links"]:
+            for way in link["directions"]:
+                places[f"{link['name']} from {way['from']}"] = way
+        found = {
+            place: {name: count for name, count in counters.items()
+                    if name.startswith("drop_") and name != "drop_host_away" and count > 0}
+            for place, counters in places.items()
+        }  # fmt: skip
+        return {place: counters for place, counters in found.items() if counters}
+
+
+def engine_options(wire, **more):
+    config = wire.directory / "pfc.toml"
+    config.write_text(ENGINE)
+    return {"MPRDMA_CONFIG": str(config), "MPRDMA_COUNTERS": "1", **more}
+
+
+def start_stream(wire, source, sink, seconds, deadline, **of_sink):
+    """A program at `source` that writes to one at `sink` as fast as it may."""
+    port = perftest.free_tcp_port()
+    command = ["ib_write_bw", "-F", "-c", "UC", "-m", "4096", "-s", "65536", "-D", seconds,
+               "-p", port]  # fmt: skip
+    server = wire.start(sink, command, **engine_options(wire, **of_sink))
+    wait_until(
+        lambda: server.status is not None or server.listens_on(port), deadline, "a server"
+    )
+    client = wire.start(source, [*command, wire.tcp_address], **engine_options(wire))
+    return client, server
+
+
+def wait_for_traffic(wire, client, sink, deadline):
+    before = wire.host(sink)["frames_out"]
+    wait_until(
+        lambda: client.status is not None or wire.host(sink)["frames_out"] > before + 1000,
+        deadline, f"traffic to h{sink}",
+    )  # fmt: skip
+
+
+def stop_and_go(wire, keys):
+    """A receiver whose process stands still again and again; what was dropped meanwhile, and the
+    output of the sender."""
+    wire.set_up_with(keys)
+    deadline = time.monotonic() + 90
+    client, server = start_stream(wire, 0, 2, 6, deadline)
+    wait_for_traffic(wire, client, 2, deadline)
+    for _ in range(3):
+        server.signal(signal.SIGSTOP)
+        time.sleep(0.7)
+        server.signal(signal.SIGCONT)
+        time.sleep(0.3)
+    # What the receiver has not taken when its program ends is nobody's.
+    drops = wire.drops()
+    client.wait(deadline)
+    server.wait(deadline)
+    return drops, client.output()
+
+
+def slow_receiver(wire):
+    """With PFC a receiver that stands still stops its sender, and loses nothing."""
+    drops, _ = stop_and_go(wire, "")
+    lost = drops.get("host h2", {}).get("drop_host_slow", 0)
+    expect(lost > 1000, f"without PFC only {lost} frames were lost")
+    drops, output = stop_and_go(wire, PFC)
+    expect(drops == {}, f"with PFC frames were lost: {drops}")
+    receiver, sender = wire.host(2), wire.host(0)
+    expect(receiver["pause_full"] >= 3, "the receiver did not pause the network")
+    expect(sender["pause_sent"] > 0, "the network did not pause the sender")
+    expect("pfc_received" in output and "pfc_paused_us" in output, "the sender did not obey")
+    wire.notes.append(f"without PFC {lost} frames were lost; with it none, "
+                      f"{receiver['pause_full']} pauses of the receiver")  # fmt: skip
+
+
+def frames_in_a_while(wire, host):
+    before = wire.host(host)["frames_out"]
+    time.sleep(WATCHED_FOR)
+    return wire.host(host)["frames_out"] - before
+
+
+def storm(wire, keys, begun):
+    """The frames of a neighbour in a while, before and after the NIC of h3 went mad."""
+    wire.set_up_with(keys)
+    deadline = time.monotonic() + 90
+    client, _ = start_stream(wire, 1, 2, 60, deadline)
+    wait_for_traffic(wire, client, 2, deadline)
+    before = frames_in_a_while(wire, 2)
+    start_stream(wire, 0, 3, 60, deadline, MPRDMA_FAULT="pause_after_ms=1000")
+    wait_until(lambda: begun(wire), deadline, "the storm, and traffic into it")
+    time.sleep(1)
+    after = frames_in_a_while(wire, 2)
+    expect(wire.host(3)["pause_received"] > 100, "the storm ended")
+    return before, after
+
+
+def pause_storm(wire):
+    """One mad NIC blocks its neighbours, and a watchdog frees them."""
+    before, after = storm(wire, PFC, lambda wire: wire.host(0)["pause_sent"] > 0)
+    expect(before > 1000, f"only {before} frames of the neighbour before the storm")
+    expect(after < before / 20, f"the storm blocked nobody: {after} frames, {before} before")
+    expect(wire.host(1)["pause_sent"] > 0, "the neighbour was not told to pause")
+    wire.notes.append(f"without a watchdog: {before} frames a second before, {after} in the storm")
+    before, after = storm(wire, WATCHED, lambda wire: wire.host(3)["watchdog_trips"] > 0)
+    expect(after > before / 4, f"the watchdog freed nobody: {after} frames, {before} before")
+    expect(wire.host(3)["watchdog_trips"] > 0, "the watchdog did not give h3 up")
+    links = {link["name"]: link["directions"] for link in wire.show()["links"]}
+    expect(links["h3"][1]["drop_paused"] > 0, "nothing was dropped that was for h3")
+    wire.notes.append(f"with one: {before} before, {after} in the storm")
+
+
+CASES = {
+    "fabric-pfc": [
+        ("a slow receiver loses nothing", slow_receiver),
+        ("a watchdog ends a pause storm", pause_storm),
+    ],
+}
+WIRES = {"fabric-pfc": FabricPfc}
