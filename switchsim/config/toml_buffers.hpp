@@ -1,5 +1,5 @@
-// The keys about the memory of switches and PFC: of [topology] in a scenario (docs/simulator.md), of
-// the document in a fabric (docs/operations.md).
+// The keys about the memory of switches and PFC: of [topology] in a scenario (docs/simulator.md),
+// of the document in a fabric (docs/operations.md).
 #pragma once
 
 #include "switchsim/config/toml_reader.hpp"
