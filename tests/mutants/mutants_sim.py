@@ -412,18 +412,20 @@ MUTANTS = [
         "ports count that were found to be released",
     ),
     # ---- Hosts that pause, and their watchdogs
-    _sim(
+    _header(
         "watchdog-of-many-pauses",
-        "hosts/pause_watchdogs.cpp",
+        "pause_watchdogs.hpp",
+        "pause_watchdogs_test.cpp",
         "if (pausing != watched->pausing || pauses != watched->pauses) {",
         "if (pausing != watched->pausing) {",
         "a host that pauses often is taken for one that never ends",
     ),
-    _sim(
+    _header(
         "watchdog-never-takes-back",
-        "hosts/pause_watchdogs.cpp",
-        "  if (give_up == watched->given_up) return;\n",
-        "  if (give_up == watched->given_up || !give_up) return;\n",
+        "pause_watchdogs.hpp",
+        "pause_watchdogs_test.cpp",
+        "    if (give_up == watched->given_up) return;\n",
+        "    if (give_up == watched->given_up || !give_up) return;\n",
         "a host that was given up is lost for ever",
     ),
     _sim(
