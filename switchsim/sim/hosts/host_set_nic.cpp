@@ -216,7 +216,7 @@ bool HostSet::send_data(NodeId number, Waiting& waiting) {
     if (endpoint.measured) observe_departure(endpoint, wire_bytes(tx_.header));
     if (id != kNoPacket) network_->send(number, id);
     arm(endpoint, false);
-    return true;
+    return id != kNoPacket;  // the wire would wait for ever for one that was not sent
   }
   return false;
 }
