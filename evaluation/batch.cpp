@@ -198,8 +198,7 @@ double rate_between(const Result& result, const std::vector<uint64_t>& bytes, Si
 
 double ceiling_bps(const Scenario& scenario, LinkId link) {
   const switchsim::FlowSpec& flow = scenario.flows.front();
-  return switchsim::payload_ceiling_bps(scenario.topology.links[link].ab.rate, flow.operation,
-                                        flow.path_mtu, flow.params.protocol);
+  return switchsim::payload_ceiling_bps(scenario.topology.links[link].ab.rate, flow);
 }
 
 namespace {

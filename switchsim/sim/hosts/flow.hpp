@@ -14,6 +14,7 @@
 #include "base/psn.hpp"
 #include "switchsim/sim/hosts/flowlets.hpp"
 #include "switchsim/sim/hosts/message_record.hpp"
+#include "switchsim/sim/hosts/rpc_session.hpp"
 #include "switchsim/sim/hosts/virtual_paths.hpp"
 #include "switchsim/sim/scenario/scenario.hpp"
 #include "transport/qp.hpp"
@@ -31,7 +32,10 @@ struct Flow {
   // The last bin of the histogram `ooo`, for this degree and all above.
   static constexpr uint32_t kOooDegreeMax = 4095;
 
-  explicit Flow(const FlowSpec& flow_spec) : spec(&flow_spec) {}
+  explicit Flow(const FlowSpec& flow_spec) : spec(&flow_spec) {
+    if (spec->rpc_credits == 0) return;
+    rpc = std::make_unique<RpcSession>(spec->rpc_credits, spec->rpc_timeout);
+  }
 
   [[nodiscard]] bool open_loop() const { return !spec->timed_messages.empty(); }
   // True if all messages are posted, or no more will be.
@@ -56,6 +60,7 @@ struct Flow {
 
   const FlowSpec* spec;
   std::string name;
+  std::unique_ptr<RpcSession> rpc;  // nullptr: a connection
 
   // ---- What the application did
   std::deque<Outstanding> outstanding;

@@ -27,12 +27,15 @@ uint32_t most_slots(const transport::Params& params) {
 }
 
 // Packets for every flow: a window of data, as many acknowledgements, and copies of packets that
-// were retransmitted too early.
+// were retransmitted too early. A session of RPCs has a request or a response in the network for
+// each credit, and copies of those after each timeout.
 uint32_t packets_for(const Scenario& scenario) {
   uint64_t packets = 1024;
   if (scenario.topology.flood) packets += kFloodCopies;
   for (const FlowSpec& spec : scenario.flows) {
-    packets += 3 * uint64_t{std::max(spec.params.window_max, most_slots(spec.params))} + 64;
+    packets += spec.rpc_credits > 0
+                   ? 64 * uint64_t{spec.rpc_credits} + 1024
+                   : 3 * uint64_t{std::max(spec.params.window_max, most_slots(spec.params))} + 64;
   }
   return static_cast<uint32_t>(std::min<uint64_t>(packets, uint64_t{1} << 24));
 }
@@ -114,16 +117,22 @@ uint32_t HostSet::agreed_slots(const Flow& flow) const {
   return transport::slots_for_link(params);
 }
 
+// Receives that an end posts before the first packet comes; each that is used is posted anew.
+uint32_t HostSet::receives_of(const Flow& flow, bool requester) {
+  if (flow.rpc) return 2;
+  if (requester || flow.spec->operation != FlowOperation::kSend) return 0;
+  return 2 * flow.send_depth() + 2;
+}
+
 void HostSet::make_endpoint(uint32_t number) {
   const Flow& flow = flows_[number / 2];
   const FlowSpec& spec = *flow.spec;
   const bool requester = number % 2 == 0;
-  const bool send = spec.operation == FlowOperation::kSend;
   transport::QpConfig config;
   config.qpn = qpn_of(number);
   config.pd = kPd;
   config.send_depth = requester ? flow.send_depth() : 1;
-  config.recv_depth = !requester && send ? 2 * flow.send_depth() + 2 : 1;
+  config.recv_depth = std::max(receives_of(flow, requester), 1u);
   config.params = spec.params;
   config.max_rd_atomic = kReadsOutstanding;
   // No memory here has relaxed ordering, so the standard policy places nothing early. The ordered
@@ -131,6 +140,7 @@ void HostSet::make_endpoint(uint32_t number) {
   if (config.params.placement == transport::PlacementPolicy::kStandard) {
     config.params.placement = transport::PlacementPolicy::kOrdered;
   }
+  if (flow.rpc) configure_rpc(flow, requester, &config);
   auto counters = std::make_unique<transport::TransportCounters>();
   const NodeId host = requester ? spec.from : spec.to;
   config.params.link_mbps = host_mbps_[host];
@@ -144,6 +154,7 @@ void HostSet::make_endpoint(uint32_t number) {
   endpoint->takes_payload = flow.requester_sends() != requester;
   endpoint->takes_syncs = endpoint->takes_payload && spec.synchronise_ppm > 0;
   endpoint->measured = (spec.measure_flowlets || spec.measure_paths) && !endpoint->takes_payload;
+  endpoint->rpc = flow.rpc != nullptr;
   endpoint->priority = spec.lossless ? kLosslessPriority : kLossyPriority;
   endpoint->turn_packets = endpoint->turn_left = spec.turn_packets;
   endpoint->counters = std::move(counters);
@@ -181,6 +192,7 @@ void HostSet::connect(uint32_t flow, Prng prng) {
     Endpoint& endpoint = *endpoints_[2 * flow + side];
     transport::QpAttributes attributes;
     attributes.access = transport::kRemoteWrite | transport::kRemoteRead;
+    attributes.qkey = kQkey;
     attributes.path_mtu = spec.path_mtu;
     attributes.dest_qpn = qpn_of(2 * flow + 1 - side);
     attributes.sq_psn = psn[side];
@@ -195,9 +207,8 @@ void HostSet::connect(uint32_t flow, Prng prng) {
     for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
       CHECK(endpoint.qp.set_state(Time(), state, actions_));
     }
-    if (side == 1 && spec.operation == FlowOperation::kSend && spec.receives) {
-      for (uint32_t i = 0; i < 2 * flows_[flow].send_depth() + 2; ++i) post_receive(endpoint);
-    }
+    const uint32_t receives = spec.receives ? receives_of(flows_[flow], side == 0) : 0;
+    for (uint32_t i = 0; i < receives; ++i) post_receive(endpoint);
     actions_.clear();
   }
   // Responses, too, start at the requester's first PSN.
@@ -240,6 +251,7 @@ bool HostSet::all_done() const {
 }
 
 transport::StreamStats HostSet::stats(uint32_t flow) const {
+  if (flows_[flow].rpc) return rpc_stats(flow);
   if (flows_[flow].requester_sends()) return endpoints_[2 * flow]->qp.request_stats();
   return endpoints_[2 * flow + 1]->qp.response_stats();
 }

@@ -85,6 +85,7 @@ class HostSet {
   static constexpr Qpn qpn_of(uint32_t endpoint) { return Qpn(kFirstQpn.value() + endpoint); }
   static constexpr uint32_t endpoint_of(Qpn qpn) { return qpn.value() - kFirstQpn.value(); }
   static constexpr Key kKey = transport::MemoryTable::make_key(1, 0);
+  static constexpr uint32_t kQkey = 0x11111111;  // of all datagrams
   struct Endpoint {
     Endpoint(const transport::QpConfig& config, const transport::Device& device)
         : qp(config, device) {}
@@ -98,6 +99,7 @@ class HostSet {
     bool takes_payload = false;  // the end at which the flow's payload arrives
     bool takes_syncs = false;    // and some of the flow's messages have the synchronise flag
     bool measured = false;       // sends payload, and the flow is measured where it leaves
+    bool rpc = false;            // an end of a session of RPCs
     uint8_t priority = kLosslessPriority;  // of its packets
     uint32_t turn_packets = 1;
     uint32_t turn_left = 1;
@@ -122,6 +124,7 @@ class HostSet {
   };
 
   [[nodiscard]] uint32_t agreed_slots(const Flow& flow) const;
+  [[nodiscard]] static uint32_t receives_of(const Flow& flow, bool requester);
   void make_endpoint(uint32_t number);
   void connect(uint32_t flow, Prng prng);
   [[nodiscard]] uint16_t choose_path(Flow& flow, Prng& prng);
@@ -136,6 +139,15 @@ class HostSet {
   void post_receive(Endpoint& endpoint);
   void drain(Endpoint& endpoint);
   void complete(Flow& flow, const transport::Completion& completion);
+
+  // host_set_rpc.cpp
+  static void configure_rpc(const Flow& flow, bool client, transport::QpConfig* config);
+  void send_requests(uint32_t flow);
+  bool send_datagram(Endpoint& endpoint, uint32_t number, uint32_t bytes);
+  void drain_rpc(Endpoint& endpoint);
+  void on_request(Endpoint& endpoint, const transport::Completion& completion);
+  void on_response(Endpoint& endpoint, const transport::Completion& completion);
+  [[nodiscard]] transport::StreamStats rpc_stats(uint32_t flow) const;
 
   // host_set_receivers.cpp
   void make_receivers();
@@ -158,6 +170,7 @@ class HostSet {
   // Called after every fact and command of the endpoint's queue pair.
   void service(Endpoint& endpoint);
   [[nodiscard]] bool wire_is_limit(const Endpoint& endpoint) const;
+  [[nodiscard]] SimTime deadline_of(const Endpoint& endpoint) const;
   void arm(Endpoint& endpoint, bool later);
   void observe(Endpoint& endpoint, const wire::Packet& packet);
   void observe_departure(Endpoint& endpoint, uint32_t packet_bytes);
@@ -165,6 +178,9 @@ class HostSet {
   [[nodiscard]] uint8_t path_class(const Flow& flow, uint32_t number, uint16_t vp);
 
   [[nodiscard]] Flow& flow_of_endpoint(const Endpoint& e) { return flows_[e.number / 2]; }
+  [[nodiscard]] const Flow& flow_of_endpoint(const Endpoint& e) const {
+    return flows_[e.number / 2];
+  }
   [[nodiscard]] Time time() const { return network_->now().to_time(); }
 
   const Scenario& scenario_;

@@ -25,13 +25,18 @@ void HostSet::post_more(uint32_t number) {
       post(flow, number, spec.message_bytes, now);
     }
   }
+  if (flow.rpc) send_requests(number);
 }
 
 void HostSet::post(Flow& flow, uint32_t number, uint64_t bytes, SimTime at) {
+  flow.outstanding.push_back({at, bytes});
+  ++flow.messages_posted;
+  flow.posted_bytes += bytes;
+  if (flow.rpc) return flow.rpc->client.post();
   const auto length = static_cast<uint32_t>(bytes);
   const transport::Sge sge{.addr = 0, .length = length, .lkey = kKey};
   transport::SendRequest request;
-  request.wr_id = flow.messages_posted;
+  request.wr_id = flow.messages_posted - 1;
   request.flags = transport::kSignaled;
   const uint32_t share_ppm = flow.spec->synchronise_ppm;
   if (share_ppm > 0 && flow.sync_draws.chance(share_ppm, 1'000'000)) {
@@ -52,9 +57,6 @@ void HostSet::post(Flow& flow, uint32_t number, uint64_t bytes, SimTime at) {
       break;
   }
   CHECK(endpoints_[2 * number]->qp.post_send(time(), request) == transport::PostResult::kOk);
-  flow.outstanding.push_back({at, bytes});
-  ++flow.messages_posted;
-  flow.posted_bytes += bytes;
 }
 
 void HostSet::post_receive(Endpoint& endpoint) {
@@ -66,6 +68,7 @@ void HostSet::post_receive(Endpoint& endpoint) {
 }
 
 void HostSet::drain(Endpoint& endpoint) {
+  if (endpoint.rpc) return drain_rpc(endpoint);
   transport::Completion completion;
   bool news = false;
   while (endpoint.qp.poll_completion(completion)) {

@@ -58,7 +58,8 @@ void HostSet::observe(Endpoint& endpoint, const wire::Packet& packet) {
   Flow& flow = flow_of_endpoint(endpoint);
   ++flow.packets_received;
   flow.ce_received += packet.ce ? 1 : 0;
-  const int32_t ahead = flow.expected.distance_to(packet.psn);
+  const int32_t ahead =
+      flow.rpc ? flow.rpc->server.ahead_of(packet.immdt) : flow.expected.distance_to(packet.psn);
   if (ahead >= 0) {
     const uint32_t degree = std::min(static_cast<uint32_t>(ahead), Flow::kOooDegreeMax);
     if (degree >= flow.ooo.size()) flow.ooo.resize(degree + 1);
@@ -100,8 +101,11 @@ uint8_t HostSet::path_class(const Flow& flow, uint32_t number, uint16_t vp) {
 }
 
 void HostSet::do_actions(Endpoint& endpoint) {
-  for (const transport::Placement& placement : actions_.placements) {
-    flow_of_endpoint(endpoint).delivered_bytes += placement.length;
+  // The server of RPCs counts what it takes of the datagrams that come.
+  if (!endpoint.rpc) {
+    for (const transport::Placement& placement : actions_.placements) {
+      flow_of_endpoint(endpoint).delivered_bytes += placement.length;
+    }
   }
   if (actions_.has_ack) {
     if (endpoint.takes_payload && endpoint.qp.mp() != nullptr) {
@@ -215,6 +219,7 @@ bool HostSet::send_data(NodeId number, Waiting& waiting) {
     const PacketId id = make_packet(endpoint, tx_.header);
     if (endpoint.measured) observe_departure(endpoint, wire_bytes(tx_.header));
     if (id != kNoPacket) network_->send(number, id);
+    if (endpoint.rpc) drain_rpc(endpoint);  // the datagram has left, and its place is free
     arm(endpoint, false);
     return id != kNoPacket;  // the wire would wait for ever for one that was not sent
   }
@@ -279,12 +284,18 @@ void HostSet::service(Endpoint& endpoint) {
   arm(endpoint, false);
 }
 
+SimTime HostSet::deadline_of(const Endpoint& endpoint) const {
+  if (!endpoint.rpc) return SimTime::from(endpoint.qp.next_deadline());
+  return endpoint.number % 2 == 0 ? flow_of_endpoint(endpoint).rpc->client.deadline()
+                                  : SimTime::never();
+}
+
 // Sets the endpoint's timer if its deadline is earlier than the time that is set. `later`: a
 // deadline was just handled, so nothing else is due at this instant.
 void HostSet::arm(Endpoint& endpoint, bool later) {
-  const Time deadline = endpoint.qp.next_deadline();
+  const SimTime deadline = deadline_of(endpoint);
   if (deadline.is_never()) return;
-  SimTime at = std::max(SimTime::from(deadline), network_->now());
+  SimTime at = std::max(deadline, network_->now());
   if (later) at = std::max(at, network_->now() + SimSpan::ns(1));
   if (at >= endpoint.armed_at) return;
   endpoint.armed_at = at;
@@ -305,9 +316,13 @@ void HostSet::on_timer(TimerId timer) {
   }
   Endpoint& endpoint = *endpoints_[timer];
   endpoint.armed_at = SimTime::never();
-  const bool due = endpoint.qp.next_deadline() <= time();
+  const bool due = deadline_of(endpoint) <= network_->now();
   if (due) {
-    endpoint.qp.on_deadline(time(), actions_);
+    if (endpoint.rpc) {
+      flow_of_endpoint(endpoint).rpc->client.on_deadline(network_->now());
+    } else {
+      endpoint.qp.on_deadline(time(), actions_);
+    }
     do_actions(endpoint);
     service(endpoint);
   }

@@ -45,9 +45,11 @@ SimSpan train(const IdealTime::Path& path, uint64_t full, uint32_t full_wire, ui
   return longest + delays;
 }
 
-// The size of the packet that goes the other way: an acknowledgement, or a READ's request.
+// The size of the packet that goes the other way: an acknowledgement, a READ's request, or the
+// response to an RPC.
 uint32_t other_wire_bytes(const FlowSpec& flow) {
   using wire::Opcode;
+  if (flow.rpc_credits > 0) return datagram_wire_bytes(flow.rpc_response_bytes);
   const bool mp = flow.params.protocol == transport::Protocol::kMp;
   wire::Packet packet;
   if (flow.operation == FlowOperation::kRead) {
@@ -94,7 +96,8 @@ IdealTime::Path IdealTime::path(NodeId from, NodeId to, bool single) const {
 }
 
 IdealTime::Way IdealTime::way(const FlowSpec& flow) const {
-  const bool single = flow.params.path_policy == transport::PathPolicy::kSingle;
+  const bool single =
+      flow.rpc_credits > 0 || flow.params.path_policy == transport::PathPolicy::kSingle;
   const bool read = flow.operation == FlowOperation::kRead;
   const NodeId source = read ? flow.to : flow.from;
   const NodeId sink = read ? flow.from : flow.to;
@@ -105,9 +108,7 @@ SimSpan IdealTime::of(const Way& way, const FlowSpec& flow, uint64_t bytes) {
   if (way.data.empty() || way.back.empty()) return {};
   const uint64_t full = bytes / flow.path_mtu;
   const auto rest = static_cast<uint32_t>(bytes % flow.path_mtu);
-  const auto wire = [&flow](uint32_t payload) {
-    return data_wire_bytes(flow.operation, payload, flow.params.protocol);
-  };
+  const auto wire = [&flow](uint32_t payload) { return data_wire_bytes(flow, payload); };
   return train(way.data, full, wire(flow.path_mtu), rest != 0 ? wire(rest) : 0) +
          crossing(way.back, other_wire_bytes(flow));
 }

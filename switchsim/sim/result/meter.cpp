@@ -207,7 +207,7 @@ FlowResult Meter::flow_result(uint32_t number) const {
   out.name = flow.name;
   out.from = scenario_.host_names[flow.spec->from];
   out.to = scenario_.host_names[flow.spec->to];
-  out.transport = transport_name(flow.spec->params);
+  out.transport = transport_name(*flow.spec);
   out.posted_bytes = flow.posted_bytes;
   out.delivered_bytes = flow.delivered_bytes;
   out.completed_bytes = flow.completed_bytes;
@@ -297,14 +297,13 @@ void Meter::add_totals(Result* result) const {
   result->jain = jain_index(goodputs);
   if (scenario_.flows.empty()) return;  // no message of Poisson traffic was drawn
   const FlowSpec& first = scenario_.flows.front();
-  const uint32_t wire = data_wire_bytes(first.operation, first.path_mtu, first.params.protocol);
+  const uint32_t wire = data_wire_bytes(first, first.path_mtu);
   result->payload_share = static_cast<double>(first.path_mtu) / wire;
   LinkRate fastest;
   for (const LinkConfig& link : scenario_.topology.links) {
     fastest = std::max({fastest, link.ab.rate, link.ba.rate});
   }
-  result->ceiling_bps =
-      payload_ceiling_bps(fastest, first.operation, first.path_mtu, first.params.protocol);
+  result->ceiling_bps = payload_ceiling_bps(fastest, first);
 }
 
 void Meter::add_errors(Result* result) const {

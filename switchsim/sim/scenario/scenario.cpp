@@ -67,6 +67,18 @@ uint32_t data_wire_bytes(FlowOperation operation, uint32_t payload_bytes,
   return wire_bytes(packet);
 }
 
+uint32_t data_wire_bytes(const FlowSpec& flow, uint32_t payload_bytes) {
+  if (flow.rpc_credits > 0) return datagram_wire_bytes(payload_bytes);
+  return data_wire_bytes(flow.operation, payload_bytes, flow.params.protocol);
+}
+
+uint32_t datagram_wire_bytes(uint32_t payload_bytes) {
+  wire::Packet packet;
+  packet.opcode = wire::Opcode::kUdSendOnlyImm;
+  packet.payload_len = payload_bytes;
+  return wire_bytes(packet);
+}
+
 uint32_t ack_wire_bytes() {
   wire::Packet packet;
   packet.opcode = wire::Opcode::kMpAck;
@@ -86,6 +98,15 @@ double payload_ceiling_bps(LinkRate rate, FlowOperation operation, uint32_t path
                            transport::Protocol protocol) {
   return static_cast<double>(rate.bits_per_second()) * path_mtu /
          data_wire_bytes(operation, path_mtu, protocol);
+}
+
+double payload_ceiling_bps(LinkRate rate, const FlowSpec& flow) {
+  return static_cast<double>(rate.bits_per_second()) * flow.path_mtu /
+         data_wire_bytes(flow, flow.path_mtu);
+}
+
+std::string transport_name(const FlowSpec& flow) {
+  return flow.rpc_credits > 0 ? "ud" : transport_name(flow.params);
 }
 
 std::string transport_name(const transport::Params& params) {

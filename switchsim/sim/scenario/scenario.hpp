@@ -56,6 +56,12 @@ struct FlowSpec {
   // SEND: false: the receiver never posts a receive, so that nothing of the flow is ever taken, and
   // its queue pair asks again and again (RNR).
   bool receives = true;
+  // SEND: above 0: not a connection but a session of RPCs over UD with so many credits
+  // (hosts/rpc_session.hpp). Each message is a request in one packet, and is complete when its
+  // response comes. Nothing of `params` has an effect.
+  uint32_t rpc_credits = 0;
+  uint32_t rpc_response_bytes = 16;  // payload; at most path_mtu
+  SimSpan rpc_timeout = SimSpan::ms(5);
   bool measure_flowlets = false;  // FlowResult::flowlet_pauses
   bool measure_paths = false;     // FlowResult::virtual_paths_series
 
@@ -314,14 +320,21 @@ void make_fat_tree(const FatTreeSpec& spec, Scenario* scenario);
 // engine's frames are made with.
 uint32_t data_wire_bytes(FlowOperation operation, uint32_t payload_bytes,
                          transport::Protocol protocol = transport::Protocol::kMp);
+// Of a flow, which may be a session of RPCs.
+uint32_t data_wire_bytes(const FlowSpec& flow, uint32_t payload_bytes);
+// Of a datagram with immediate data.
+uint32_t datagram_wire_bytes(uint32_t payload_bytes);
 uint32_t ack_wire_bytes();
 // No packet of any flow or traffic is longer.
 uint32_t longest_packet_bytes(const Scenario& scenario);
 // The ceiling: the most payload, in bits per second, that a link of `rate` carries in full packets.
 double payload_ceiling_bps(LinkRate rate, FlowOperation operation, uint32_t path_mtu,
                            transport::Protocol protocol = transport::Protocol::kMp);
+double payload_ceiling_bps(LinkRate rate, const FlowSpec& flow);
 
 // "mp", "irn" or "roce", with its rate controller: what results call a flow's transport.
 std::string transport_name(const transport::Params& params);
+// "ud" of a session of RPCs.
+std::string transport_name(const FlowSpec& flow);
 
 }  // namespace mprdma::switchsim

@@ -49,6 +49,33 @@ FieldError check_messages(const FlowSpec& flow) {
   return {};
 }
 
+// A session of RPCs, whose requests and responses are one packet each.
+FieldError check_rpc(const FlowSpec& flow) {
+  if (flow.rpc_credits > 4096) return {"rpc_credits", "rpc_credits is not in 0..4096"};
+  if (flow.operation != FlowOperation::kSend) {
+    return {"rpc_credits", "only SENDs have credits: operation is not \"send\""};
+  }
+  if (flow.message_bytes > flow.path_mtu && flow.timed_messages.empty()) {
+    return {"message_bytes", fmt::format("a request is one packet: message_bytes is above the "
+                                         "path_mtu of {}",
+                                         flow.path_mtu)};
+  }
+  for (const TimedMessage& message : flow.timed_messages) {
+    if (message.bytes <= flow.path_mtu) continue;
+    return {"at", fmt::format("a request is one packet: {} bytes are above the path_mtu of {}",
+                              message.bytes, flow.path_mtu)};
+  }
+  if (flow.rpc_response_bytes > flow.path_mtu) {
+    return {"rpc_response_bytes", fmt::format("a response is one packet: rpc_response_bytes is "
+                                              "above the path_mtu of {}",
+                                              flow.path_mtu)};
+  }
+  if (flow.rpc_timeout <= SimSpan()) return {"rpc_timeout_us", "a time that is not above 0"};
+  if (!flow.receives) return {"receives", "a server of RPCs posts receives"};
+  if (flow.synchronise_ppm > 0) return {"synchronise_share", "datagrams have no synchronise flag"};
+  return {};
+}
+
 FieldError check_flow(const Scenario& scenario, const FlowSpec& flow) {
   if (flow.from >= scenario.topology.hosts || flow.to >= scenario.topology.hosts) {
     return {"to", "no such host"};
@@ -58,11 +85,13 @@ FieldError check_flow(const Scenario& scenario, const FlowSpec& flow) {
     return {"transport", "path_mtu is not in 256..4096"};
   }
   FieldError field_error = check_messages(flow);
+  if (field_error.what.empty() && flow.rpc_credits > 0) field_error = check_rpc(flow);
   if (!field_error.what.empty()) return field_error;
   if (flow.pinned_link && *flow.pinned_link >= scenario.topology.links.size()) {
     return {"pinned", "pinned to a link that is not there"};
   }
-  if (flow.pinned_link && flow.params.path_policy != transport::PathPolicy::kSingle) {
+  if (flow.pinned_link && flow.rpc_credits == 0 &&
+      flow.params.path_policy != transport::PathPolicy::kSingle) {
     return {"pinned", "pinned, and not on a single path"};
   }
   return {"transport", check_params(flow.params).what};

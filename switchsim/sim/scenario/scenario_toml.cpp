@@ -153,8 +153,9 @@ void read_flow(const toml::table& table, Document& document) {
   std::string pinned;
   if (reader.text("pinned", &pinned)) {
     flow.pinned_link = read_link_name(reader, *scenario, "pinned", pinned);
-    if (flow.params.path_policy != transport::PathPolicy::kSingle) {
-      reader.refuse("pinned", "transport.preset = \"mp-single\" or a preset of RoCE with it");
+    if (flow.rpc_credits == 0 && flow.params.path_policy != transport::PathPolicy::kSingle) {
+      reader.refuse("pinned",
+                    "transport.preset = \"mp-single\", a preset of RoCE, or rpc_credits with it");
     }
   }
   reader.finish();

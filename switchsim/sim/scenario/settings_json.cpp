@@ -117,6 +117,11 @@ ordered_json flow_settings(const Scenario& scenario, const FlowSpec& flow, SimSp
                       {"pinned", nullptr},
                       {"may_fail", flow.may_fail}};
   if (flow.pinned_link) out["pinned"] = scenario.topology.links[*flow.pinned_link].name;
+  if (flow.rpc_credits > 0) {
+    out["rpc"] = {{"credits", flow.rpc_credits},
+                  {"response_bytes", flow.rpc_response_bytes},
+                  {"timeout_us", span_us(flow.rpc_timeout)}};
+  }
   return out;
 }
 

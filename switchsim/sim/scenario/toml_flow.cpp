@@ -90,6 +90,9 @@ void read_work(TomlReader& reader, FlowSpec* flow) {
   reader.integer("messages", 0, INT64_MAX, &flow->messages);
   reader.time_us("start_us", &flow->start);
   reader.time_us("stop_us", &flow->stop);
+  reader.integer("rpc_credits", 0, 4096, &flow->rpc_credits);
+  reader.integer("rpc_response_bytes", 0, 4096, &flow->rpc_response_bytes);
+  reader.span_us("rpc_timeout_us", &flow->rpc_timeout);
   reader.boolean("lossless", &flow->lossless);
   reader.boolean("may_fail", &flow->may_fail);
 }

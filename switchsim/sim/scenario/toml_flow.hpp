@@ -27,7 +27,7 @@ class HostNames {
 // Reads a name, a list of names, or a range: "h1..h16" stands for h1 to h16. The key is required;
 // empty after an error.
 std::vector<NodeId> read_hosts(TomlReader& reader, const HostNames& hosts, std::string_view key);
-// Reads operation, post_depth, messages, start_us, stop_us, may_fail.
+// Reads operation, post_depth, messages, start_us, stop_us, may_fail, those of RPCs.
 void read_work(TomlReader& reader, FlowSpec* flow);
 // Reads the sub-table `transport`, called `name` in errors, on top of `defaults`.
 void read_flow_transport(TomlReader& reader, const std::string& name, const TransportSpec& defaults,

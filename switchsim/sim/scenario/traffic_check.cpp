@@ -183,6 +183,9 @@ double flows_of(const Scenario& scenario, const TrafficSpec& traffic) {
 
 FieldError check_traffic(const Scenario& scenario, const TrafficSpec& traffic) {
   if (traffic.flow.name.empty()) return {"name", "no name"};
+  if (traffic.flow.rpc_credits > 0 && traffic.sizes) {
+    return {"cdf", "a request is one packet: message_bytes with rpc_credits"};
+  }
   // Pairs may repeat, and a host may be in several of them.
   const bool pairs =
       traffic.kind == TrafficKind::kPairs ||
