@@ -172,6 +172,11 @@ std::vector<Figure> of_article() {
        "The article, after Zhu et al.: TIMELY can hardly have fairness and bounded delay at once, "
        "DCQCN can.",
        "timely.toml", dcqcn_against_timely},
+      {"article/credits", "Session credits of RPCs over datagrams",
+       "The article, after Kalia et al.: eRPC has 8 credits for each session, fewer than the "
+       "bandwidth-delay product, and needs no PFC; their number influences bandwidth and latency "
+       "of one session and of many; losses are rare, and go-back-N does for them.",
+       "credits.toml", session_credits},
   };
 }
 

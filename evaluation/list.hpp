@@ -49,6 +49,7 @@ FigureResult head_of_line(const Figure& figure, const RunOptions& options);
 FigureResult what_is_paused(const Figure& figure, const RunOptions& options);
 FigureResult bdp_arithmetic(const Figure& figure, const RunOptions& options);
 FigureResult dcqcn_against_timely(const Figure& figure, const RunOptions& options);
+FigureResult session_credits(const Figure& figure, const RunOptions& options);
 FigureResult ablation_loops(const Figure& figure, const RunOptions& options);
 
 }  // namespace mprdma::figures
