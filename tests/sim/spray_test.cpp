@@ -32,6 +32,23 @@ TEST(Spraying, GivesEveryPathTheSameShare) {
   EXPECT_GE(result.goodput_bps, 0.8 * result.ceiling_bps);
 }
 
+// A path of a tenth of the others' rate: REPS leaves it, as it marks packets.
+TEST(Reps, LeavesAPathThatMarks) {
+  double goodput_bps[2];
+  for (const bool reps : {false, true}) {
+    Scenario scenario = one_flow_over_four_paths(reps ? transport::PathPolicy::kReps
+                                                      : transport::PathPolicy::kSpray);
+    for (LinkConfig& link : scenario.topology.links) {
+      link.ab.red = {.kmin_bytes = 10'000, .kmax_bytes = 10'000};
+    }
+    scenario.topology.links[scenario.link("path4")].ab.rate = LinkRate::gbps(1);
+    const Result result = simulate(scenario);
+    EXPECT_TRUE(result.errors.empty());
+    goodput_bps[reps ? 1 : 0] = result.goodput_bps;
+  }
+  EXPECT_GE(goodput_bps[1], 1.5 * goodput_bps[0]);
+}
+
 // Spraying is as slow as the slowest path; ACK clocking is not.
 TEST(Spraying, WaitsForTheSlowestPath) {
   double goodput_bps[2];

@@ -91,6 +91,7 @@ void draw_paths(Prng prng, transport::Params& p) {
                                        RestartRule::kUncongested, RestartRule::kUncongested});
   if (p.path_policy == PathPolicy::kSingle) {
     if (prng.split("spray").chance(1, 2)) p.path_policy = PathPolicy::kSpray;
+    if (prng.split("reps").chance(1, 4)) p.path_policy = PathPolicy::kReps;
     return;
   }
   p.recovery = prng.chance(7, 8) ? transport::Recovery::kMp : transport::Recovery::kPaper;

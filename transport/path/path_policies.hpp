@@ -10,6 +10,7 @@
 #include "transport/path/path_policy.hpp"
 #include "transport/path/path_recycled.hpp"
 #include "transport/path/path_repath.hpp"
+#include "transport/path/path_reps.hpp"
 #include "transport/path/path_rotate.hpp"
 #include "transport/path/path_single.hpp"
 #include "transport/path/path_spray.hpp"
@@ -24,7 +25,8 @@ namespace mprdma::transport {
   X(kSpray, SprayedPaths)         \
   X(kRotate, RotatedPaths)        \
   X(kRepath, RepathedPath)        \
-  X(kPlb, PlbPath)
+  X(kPlb, PlbPath)                \
+  X(kReps, RepsPaths)
 
 enum class PathPolicy : uint8_t { MPRDMA_PATH_POLICIES(MPRDMA_ENUMERATOR) };
 using PathPolicies = Alternatives<void MPRDMA_PATH_POLICIES(MPRDMA_ALTERNATIVE)>;

@@ -153,5 +153,34 @@ TEST(PlbPath, LeavesAPathAfterTwelveCongestedRoundsInARow) {
   EXPECT_NE(next(), other);
 }
 
+TEST(RepsPaths, UsesEachUnmarkedPathOnceTheOldestFirst) {
+  RepsPaths reps;
+  Prng prng(1);
+  reps.reset(kFixed);
+  const auto hear = [&](uint16_t vp, bool ece) { reps.on_ack({.vp = vp, .ece = ece}); };
+  for (uint16_t vp = 60'001; vp <= 60'011; ++vp) hear(vp, vp % 2 == 0);
+  for (uint16_t vp = 60'001; vp <= 60'011; vp += 2) EXPECT_EQ(reps.next(Time(), prng), vp);
+  EXPECT_NE(reps.next(Time(), prng), reps.next(Time(), prng)) << "random ones";
+  for (uint16_t vp = 60'020; vp < 60'120; ++vp) hear(vp, false);
+  for (uint16_t vp = 60'112; vp < 60'120; ++vp) EXPECT_EQ(reps.next(Time(), prng), vp);
+}
+
+TEST(RepsPaths, UsesItsLastPathsInTurnForATimeAfterATimeout) {
+  RepsPaths reps;
+  Prng prng(1);
+  reps.reset(kFixed);
+  constexpr Time kNow = Time::from_ns(5'000);
+  const auto hear = [&](uint16_t vp) { reps.on_ack({.vp = vp}); };
+  reps.on_timeout(kNow);
+  EXPECT_NE(reps.next(kNow, prng), 0) << "it knows none";
+  for (const uint16_t vp : {60'001, 60'002, 60'003}) hear(vp);
+  reps.on_timeout(kNow);
+  for (const uint16_t vp : {60'001, 60'002, 60'003, 60'001}) EXPECT_EQ(reps.next(kNow, prng), vp);
+  hear(60'004);
+  EXPECT_EQ(reps.next(kNow, prng), 60'004) << "what works is used first";
+  const Time later = kNow + RepsPaths::kFrozen;
+  EXPECT_NE(reps.next(later, prng), reps.next(later, prng)) << "random ones";
+}
+
 }  // namespace
 }  // namespace mprdma::transport
