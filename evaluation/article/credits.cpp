@@ -251,9 +251,12 @@ Panel panel_of_many(const Cases& cases, bool ci) {
 }
 
 Panel panel_of_loss(const Cases& cases) {
-  Panel panel{"One client, by the share of requests that are lost", "", "goodput, Gb/s", {}};
+  Panel panel{"One client on a link that loses",
+              "share of requests lost; from 1e-3 on that share",
+              "goodput, Gb/s",
+              {}};
   // Of the cases below, in their order.
-  panel.categories = {"none", "1e-5", "1e-4", "1e-3", "1e-3, 100 us", "1e-3, mp", "1e-3, IRN"};
+  panel.categories = {"none", "1e-5", "1e-4", "1e-3", "100 us", "mp", "IRN"};
   Curve curve{"goodput", {}, {}, {}, Stroke::kBars};
   for (const Case& each : cases.all()) {
     if (!each.id.starts_with("loss.") && each.id != "one.8") continue;
