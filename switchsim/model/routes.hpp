@@ -1,6 +1,11 @@
 // Where a switch sends a packet: all shortest paths by hop count. Parallel links are ports of equal
-// cost. A destination is its leaf, the switch that the host hangs on, so the table has one entry
-// for each pair of switch and leaf, and the entries of a switch share equal lists of ports.
+// cost. A destination is its leaf, the switch that the host hangs on.
+//
+// A switch has a list of groups of ports, and a row: for each leaf the number of the group in its
+// own list. Switches with equal rows share one. In a network of tiers most are equal: all cores of
+// a fat-tree know the pods by the same numbers, all ToRs send everything up. So the tables are
+// linear in the hosts there (2 entries a host in a fat-tree); without such symmetry they have an
+// entry for each pair of switch and leaf.
 //
 // Allocates at construction and in compute(), never for a packet.
 #pragma once
@@ -31,10 +36,10 @@ class Routes {
     const Attachment& host = attachments_[destination];
     if (host.leaf == node) return host.down;
     if (host.leaf_index == kNoLeaf) return kNoPort;
-    const uint32_t at = node - hosts_;
-    const Group group = groups_[group_of_[uint64_t{at} * leaves_ + host.leaf_index]];
+    const Switch& at = switches_[node - hosts_];
+    const Group group = groups_[at.first_group + cells_[at.row + host.leaf_index]];
     if (group.count <= 1) return group.count == 0 ? kNoPort : ports_[group.first];
-    return ports_[group.first + ecmp_index(flow, seeds_[at], group.count)];
+    return ports_[group.first + ecmp_index(flow, at.seed, group.count)];
   }
 
   // All of them, in the order that the index counts.
@@ -43,7 +48,7 @@ class Routes {
   [[nodiscard]] PortId nic(NodeId host) const { return attachments_[host].up; }
   // Entries of the tables, to see that memory stays linear in the hosts.
   [[nodiscard]] size_t table_entries() const {
-    return attachments_.size() + group_of_.size() + groups_.size() + ports_.size();
+    return attachments_.size() + switches_.size() + cells_.size() + groups_.size() + ports_.size();
   }
 
  private:
@@ -59,25 +64,32 @@ class Routes {
     uint32_t first = 0;
     uint32_t count = 0;
   };
+  struct Switch {
+    uint64_t seed = 0;
+    size_t row = 0;  // begin of its row in cells_
+    uint32_t first_group = 0;
+  };
   struct Neighbour {
     PortId port;
     uint32_t peer;  // index of a switch
   };
+  class Builder;  // of the tables
 
   void attach(const Topology& topology);
   void connect(const Topology& topology);
-  void measure(uint32_t leaf, std::span<uint16_t> distance) const;
-  void choose(uint32_t at, std::span<const uint16_t> distances);
+  [[nodiscard]] std::span<const Neighbour> neighbours(uint32_t at) const {
+    return std::span(neighbours_)
+        .subspan(neighbour_first_[at], neighbour_first_[at + 1] - neighbour_first_[at]);
+  }
 
   uint32_t hosts_;
-  uint32_t switches_;
   uint32_t leaves_ = 0;
   std::vector<Attachment> attachments_;  // by host
   std::vector<uint32_t> leaf_switches_;  // by leaf index: index of the switch
-  std::vector<uint32_t> group_of_;       // by switch index, leaf index
-  std::vector<Group> groups_;
+  std::vector<Switch> switches_;         // by switch index
+  std::vector<uint16_t> cells_;  // rows by leaf index: a group's number in the switch's list
+  std::vector<Group> groups_;    // switch by switch
   std::vector<PortId> ports_;
-  std::vector<uint64_t> seeds_;            // by switch index
   std::vector<bool> usable_;               // by link
   std::vector<uint32_t> neighbour_first_;  // by switch index; into neighbours_
   std::vector<Neighbour> neighbours_;
