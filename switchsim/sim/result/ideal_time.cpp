@@ -1,7 +1,6 @@
 #include "switchsim/sim/result/ideal_time.hpp"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "switchsim/sim/scenario/wire_size.hpp"
@@ -63,16 +62,19 @@ uint32_t other_wire_bytes(const FlowSpec& flow) {
 
 }  // namespace
 
-IdealTime::IdealTime(const Topology& topology) : topology_(topology), routes_(topology, 0) {}
+IdealTime::IdealTime(const Topology& topology)
+    : topology_(topology), routes_(topology, 0), path_of_node_(topology.nodes()) {}
 
-// Walks tier by tier: the nodes at the same distance on shortest paths.
+// Walks tier by tier: the ports at the same distance on shortest paths. Each switch is left once,
+// however many ways lead to it.
 IdealTime::Path IdealTime::path(NodeId from, NodeId to, bool single) const {
   Path out;
-  std::set<PortId> ports{routes_.nic(from)};
+  ++paths_;
+  std::vector<PortId> ports{routes_.nic(from)};
   while (!ports.empty()) {
     Hop hop;
     uint64_t together_bps = 0;
-    std::set<PortId> next;
+    std::vector<PortId> next;
     bool arrived = false;
     for (const PortId port : ports) {
       const PortConfig& config = config_of(topology_, port);
@@ -82,9 +84,9 @@ IdealTime::Path IdealTime::path(NodeId from, NodeId to, bool single) const {
       const NodeId node = topology_.to(port);
       if (node == to) {
         arrived = true;
-      } else if (node >= topology_.hosts) {
+      } else if (node >= topology_.hosts && std::exchange(path_of_node_[node], paths_) != paths_) {
         const auto more = routes_.next_ports(node, to);
-        next.insert(more.begin(), more.end());
+        next.insert(next.end(), more.begin(), more.end());
       }
     }
     hop.together = single ? hop.rate : LinkRate::bps(together_bps);

@@ -45,6 +45,10 @@ class IdealTime {
 
   const Topology& topology_;
   Routes routes_;
+  // For path(), so that an object is used by one thread at a time: the number of paths asked for,
+  // and for each node the last of them that it was on.
+  mutable uint64_t paths_ = 0;
+  mutable std::vector<uint64_t> path_of_node_;
 };
 
 }  // namespace mprdma::switchsim
