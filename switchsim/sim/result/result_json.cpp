@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
+#include <utility>
 
 #include "switchsim/sim/scenario/scenario_json.hpp"
 
@@ -163,27 +165,32 @@ std::vector<double> paused_shares(const PortResult& port, const std::vector<doub
 
 ordered_json series_json(const Result& result) {
   ordered_json out = {{"time_us", result.time_us}};
+  // Names are unique. An assignment by name would look for each among all those before.
+  auto& all = out.get_ref<ordered_json::object_t&>();
+  const auto add = [&all](std::string name, ordered_json values) {
+    all.emplace_back(std::move(name), std::move(values));
+  };
   for (const FlowResult& flow : result.flows) {
-    out[flow.name + ".goodput_bps"] = rates_bps(flow.delivered_series, result.time_us);
-    out[flow.name + ".window"] = rounded_all(flow.window_series);
-    out[flow.name + ".srtt_us"] = rounded_all(flow.srtt_us_series);
-    out[flow.name + ".ooo_max"] = flow.ooo_max_series;
+    add(flow.name + ".goodput_bps", rates_bps(flow.delivered_series, result.time_us));
+    add(flow.name + ".window", rounded_all(flow.window_series));
+    add(flow.name + ".srtt_us", rounded_all(flow.srtt_us_series));
+    add(flow.name + ".ooo_max", flow.ooo_max_series);
     if (!flow.virtual_paths_series.empty()) {
-      out[flow.name + ".virtual_paths"] = flow.virtual_paths_series;
-      out[flow.name + ".virtual_paths_recent"] = flow.virtual_paths_recent_series;
+      add(flow.name + ".virtual_paths", flow.virtual_paths_series);
+      add(flow.name + ".virtual_paths_recent", flow.virtual_paths_recent_series);
     }
     for (size_t path = 0; path < flow.path_bytes_series.size(); ++path) {
-      out[fmt::format("{}.path{}_bps", flow.name, path + 1)] =
-          rates_bps(flow.path_bytes_series[path], result.time_us);
+      add(fmt::format("{}.path{}_bps", flow.name, path + 1),
+          rates_bps(flow.path_bytes_series[path], result.time_us));
     }
   }
   for (const PortResult& port : result.ports) {
     if (port.total.packets == 0) continue;
-    out[port.name + ".bps"] = rates_bps(port.bytes_series, result.time_us);
-    out[port.name + ".queue_bytes"] = port.queue_series;
+    add(port.name + ".bps", rates_bps(port.bytes_series, result.time_us));
+    add(port.name + ".queue_bytes", port.queue_series);
     if (!result.pfc) continue;
-    out[port.name + ".pause_sent"] = port.pause_sent_series;
-    out[port.name + ".paused_share"] = paused_shares(port, result.time_us);
+    add(port.name + ".pause_sent", port.pause_sent_series);
+    add(port.name + ".paused_share", paused_shares(port, result.time_us));
   }
   return out;
 }
