@@ -188,8 +188,8 @@ MUTANTS = [
     _model(
         "dead-link-is-chosen",
         "routes.cpp",
-        "if (!usable_[neighbour.port / 2] || distance[neighbour.peer] == kUnreached) continue;",
-        "if (distance[neighbour.peer] == kUnreached) continue;",
+        "      if (!r_.usable_[neighbour.port / 2]) continue;\n",
+        "",
         "routes converge, and packets go into the dead link all the same",
     ),
     # ---- Events
