@@ -332,8 +332,8 @@ double payload_ceiling_bps(LinkRate rate, FlowOperation operation, uint32_t path
                            transport::Protocol protocol = transport::Protocol::kMp);
 double payload_ceiling_bps(LinkRate rate, const FlowSpec& flow);
 
-// What results call a flow's transport: "mp"; "roce", or its rate controller; "irn", with "+" and its
-// rate controller.
+// What results call a flow's transport: "mp"; "roce", or its rate controller; "irn", with "+" and
+// its rate controller.
 std::string transport_name(const transport::Params& params);
 // "ud" of a session of RPCs.
 std::string transport_name(const FlowSpec& flow);
