@@ -41,7 +41,7 @@ void read_buffers(TomlReader& reader, Topology* topology) {
   PfcConfig& pfc = topology->pfc;
   reader.boolean("pfc", &pfc.on);
   if (pfc.on) {
-    topology->switch_buffer_bytes = kPfcBufferBytes;
+    if (topology->switch_buffer_bytes == 0) topology->switch_buffer_bytes = kPfcBufferBytes;
     topology->reserve_bytes = kPfcReserveBytes;
     topology->buffer_alpha_q16 = kPfcAlphaQ16;
   }

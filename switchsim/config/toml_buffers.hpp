@@ -7,6 +7,7 @@
 
 namespace mprdma::switchsim {
 
+// The topology's switch_buffer_bytes, if not 0, is the default of that key.
 void read_buffers(TomlReader& reader, Topology* topology);
 
 }  // namespace mprdma::switchsim

@@ -21,7 +21,18 @@ constexpr uint32_t kNoHost = UINT32_MAX;
 // between two turns, little enough that a sender notices.
 constexpr uint64_t kHostQueueBytes = 64 * 1024;
 // ARP and group frames that may be on their way at once.
-constexpr size_t kControlMax = 1024;
+constexpr uint32_t kControlMax = 1024;
+// With PFC: frames of a host that wait for room, borrowed of its port: the most that a port lends.
+constexpr size_t kBacklogMax = 4096;
+// With PFC: buffers for the frames of each host, at least.
+constexpr uint32_t kFramesOfHost = 1024;
+
+// Buffers for what hosts send over the links.
+uint32_t frames_of_hosts(const FabricConfig& config) {
+  const auto hosts = static_cast<uint32_t>(config.hosts.size());
+  return config.topology.pfc.on ? std::max(Fabric::kFramesMax, kFramesOfHost * hosts)
+                                : Fabric::kFramesMax;
+}
 
 FiveTuple five_tuple(const FrameClass& found) {
   FiveTuple tuple;
@@ -51,7 +62,7 @@ NetworkConfig Fabric::network_config(const FabricConfig& config) {
   NetworkConfig network;
   network.topology = config.topology;
   network.seed = config.seed;
-  network.packets_max = kFramesMax;
+  network.packets_max = frames_of_hosts(config) + kControlMax;
   network.reroute = config.reroute;
   network.reroute_after = config.reroute_after;
   return network;
@@ -66,9 +77,10 @@ Fabric::Fabric(const FabricConfig& config, std::vector<std::unique_ptr<dataplane
       hosts_(config.hosts.size()),
       network_(std::make_unique<Network<Fabric>>(network_config(config), *this)),
       watchdogs_({.nic = {}, .at_switch = config.switch_watchdog}, *network_),
-      buffers_(
-          std::make_unique_for_overwrite<unsigned char[]>(size_t{kFramesMax} * kFrameBytesMax)),
-      frames_(kFramesMax) {
+      share_(frames_of_hosts(config) / static_cast<uint32_t>(config.hosts.size())),
+      buffers_(std::make_unique_for_overwrite<unsigned char[]>(
+          size_t{frames_of_hosts(config) + kControlMax} * kFrameBytesMax)),
+      frames_(frames_of_hosts(config) + kControlMax) {
   CHECK(ports.size() == hosts_.size());
   for (size_t i = 0; i < hosts_.size(); ++i) {
     hosts_[i].port = std::move(ports[i]);
@@ -76,7 +88,7 @@ Fabric::Fabric(const FabricConfig& config, std::vector<std::unique_ptr<dataplane
     hosts_[i].ipv4 = config.hosts[i].ipv4;
     const dataplane::PortInfo info = hosts_[i].port->info();
     hosts_[i].corrupts = info.can_corrupt;
-    if (has_pfc()) hosts_[i].backlog.frames.resize(std::max(info.rx_frames, kBurst));
+    if (has_pfc()) hosts_[i].backlog.frames.resize(kBacklogMax);
   }
 }
 
@@ -128,9 +140,10 @@ bool Fabric::turn(Time now) {
 
 // ---- From the hosts
 
-// What is lossless must not be dropped for want of a buffer either.
+// What is lossless must not be dropped for want of a buffer either. Each host has a share of them,
+// so that one whose frames wait for a host that stands still stops nobody else.
 bool Fabric::is_blocked(uint32_t index) const {
-  if (has_pfc() && network_->packets_in_use() + kBurst > kFramesMax) return true;
+  if (has_pfc() && hosts_[index].frames_in_use + kBurst > share_) return true;
   return network_->queue_bytes(2 * index) > kHostQueueBytes;
 }
 
@@ -167,6 +180,8 @@ void Fabric::receive_from_host(uint32_t host, const RxFrame& frame, Time now) {
     ++counters.drop_no_buffer;
     return;
   }
+  ++hosts_[host].frames_in_use;
+  frames_[packet].source = host;
   std::memcpy(buffer(packet), frame.data, frame.length);
   const FrameClass found = classify({buffer(packet), frame.length});
   FrameInfo& info = frames_[packet];
@@ -193,6 +208,11 @@ void Fabric::receive_from_host(uint32_t host, const RxFrame& frame, Time now) {
 
 void Fabric::drop(uint64_t FabricCounters::*cause, uint32_t host, PacketId packet) {
   ++(hosts_[host].counters.*cause);
+  release(packet);
+}
+
+void Fabric::release(PacketId packet) {
+  on_drop(packet);
   network_->release(packet);
 }
 
@@ -238,7 +258,7 @@ void Fabric::send_control(uint32_t host, PacketId packet, const FrameClass& foun
   for (uint32_t to = 0; to < hosts_.size(); ++to) {
     if (to != host && (only == kNoHost || only == to)) flood_copy(host, to, packet, now);
   }
-  network_->release(packet);
+  release(packet);
 }
 
 void Fabric::flood_copy(uint32_t from, uint32_t to, PacketId packet, Time now) {
@@ -250,6 +270,7 @@ void Fabric::flood_copy(uint32_t from, uint32_t to, PacketId packet, Time now) {
   }
   std::memcpy(buffer(copy), buffer(packet), frames_[packet].bytes);
   frames_[copy] = frames_[packet];
+  ++hosts_[from].frames_in_use;
   network_->packet(copy).ce = false;
   control_.push_back({now + control_delay_, copy, to});
 }
@@ -286,38 +307,43 @@ PacketId Fabric::take_from(FrameQueue* queue) {
 
 void Fabric::hand_out(uint32_t index) {
   Host& host = hosts_[index];
-  host.full = false;
+  const bool was_full = std::exchange(host.full, false);
   while (host.outbox.count > 0) {
     std::array<TxFrame, kBurst> frames;
     const unsigned wanted = std::min(host.outbox.count, kBurst);
     const bool up = host.port->link_up();
+    const bool waits = up && !host.given_up;
     const unsigned reserved = up ? host.port->tx_reserve(frames.data(), wanted) : 0;
     for (unsigned i = 0; i < reserved; ++i) {
       const PacketId packet = take_from(&host.outbox);
       copy_out(host, packet, &frames[i]);
-      network_->release(packet);
+      release(packet);
     }
     host.port->tx_commit(frames.data(), reserved);
     host.counters.frames_out += reserved;
     host.sent = true;
+    if (reserved == 0 && was_full && waits) {
+      host.full = true;  // as before: nothing waits but what is lossless
+      return;
+    }
     if (reserved < wanted) return drop_waiting(&host, up);
   }
 }
 
 // The port has no room, or nobody reads there. Frames that are lossless wait for room, as in the
-// memory of a network card.
+// memory of a network card, unless the watchdog has given the host up.
 void Fabric::drop_waiting(Host* host, bool up) {
   FrameQueue kept;
   while (host->outbox.count > 0) {
     const PacketId packet = take_from(&host->outbox);
-    if (up && frames_[packet].lossless) {
+    if (up && frames_[packet].lossless && !host->given_up) {
       frames_[packet].next = kNoPacket;
       (kept.count++ == 0 ? kept.head : frames_[kept.tail].next) = packet;
       kept.tail = packet;
       continue;
     }
     ++(up ? host->counters.drop_host_slow : host->counters.drop_host_away);
-    network_->release(packet);
+    release(packet);
   }
   host->outbox = kept;
   host->full = kept.count > 0;
@@ -343,7 +369,7 @@ void Fabric::service(Time now) {
 bool Fabric::arm() {
   for (Host& host : hosts_) {
     // A host that is not read needs no wake-up: the network's next event makes room for its frames.
-    const bool reads = has_pfc() ? !host.backlog.full() : !host.blocked;
+    const bool reads = has_pfc() ? backlog_room(host) > 0 : !host.blocked;
     host.armed = reads && !has_work(host) && host.port->arm();
     if (host.armed || (!reads && !has_work(host))) continue;
     disarm();

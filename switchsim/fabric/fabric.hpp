@@ -33,31 +33,32 @@
 #include "switchsim/fabric/link_change.hpp"
 #include "switchsim/model/network.hpp"
 #include "switchsim/model/pause_watchdogs.hpp"
+#include "wire/pause_frame.hpp"
 
 namespace mprdma::switchsim {
 
 // The counters of each host; page: docs/operations.md.
-#define MPRDMA_FABRIC_COUNTERS(X)                                                       \
-  X(frames_in, "frames taken from the host")                                            \
-  X(frames_out, "frames handed to the host")                                            \
-  X(frames_flooded, "ARP and group frames of the host, passed on beside the links")     \
-  X(back_pressure, "turns in which the host was not read because its link was full")    \
-  X(drop_short, "frames that end inside a header")                                      \
-  X(drop_long, "frames longer than a buffer")                                           \
-  X(drop_ether_type, "frames that are neither IP nor ARP")                              \
-  X(drop_header, "frames with an IP header that contradicts itself")                    \
-  X(drop_unknown_destination, "frames to an address of no host")                        \
-  X(drop_to_itself, "frames of the host to itself")                                     \
-  X(drop_no_buffer, "frames that found all buffers of the fabric in use")               \
-  X(drop_flood_full, "group frames beyond what the fabric carries at once")             \
-  X(drop_host_slow, "frames to the host that it did not take in time")                  \
-  X(drop_host_away, "frames to the host while nobody was at the other end of its port") \
-  X(pause_received, "pauses of the host that were obeyed, and their ends")              \
-  X(pause_ignored,                                                                      \
-    "pauses of the host that were not: there is no PFC, or none of these priorities")   \
-  X(drop_bad_pause, "frames of MAC Control that are no pause")                          \
-  X(pause_full, "times that the host was taken to pause because its port had no room")  \
-  X(pause_sent, "pauses sent to the host, refreshed ones and ends of pauses, too")      \
+#define MPRDMA_FABRIC_COUNTERS(X)                                                               \
+  X(frames_in, "frames taken from the host")                                                    \
+  X(frames_out, "frames handed to the host")                                                    \
+  X(frames_flooded, "ARP and group frames of the host, passed on beside the links")             \
+  X(back_pressure, "turns in which the host was not read: its link, or its buffers, were full") \
+  X(drop_short, "frames that end inside a header")                                              \
+  X(drop_long, "frames longer than a buffer")                                                   \
+  X(drop_ether_type, "frames that are neither IP nor ARP")                                      \
+  X(drop_header, "frames with an IP header that contradicts itself")                            \
+  X(drop_unknown_destination, "frames to an address of no host")                                \
+  X(drop_to_itself, "frames of the host to itself")                                             \
+  X(drop_no_buffer, "frames that found all buffers of the fabric in use")                       \
+  X(drop_flood_full, "group frames beyond what the fabric carries at once")                     \
+  X(drop_host_slow, "frames to the host that it did not take in time")                          \
+  X(drop_host_away, "frames to the host while nobody was at the other end of its port")         \
+  X(pause_received, "pauses of the host that were obeyed, and their ends")                      \
+  X(pause_ignored,                                                                              \
+    "pauses of the host that were not: there is no PFC, or none of these priorities")           \
+  X(drop_bad_pause, "frames of MAC Control that are no pause")                                  \
+  X(pause_full, "times that the host was taken to pause because its port had no room")          \
+  X(pause_sent, "pauses sent to the host, refreshed ones and ends of pauses, too")              \
   X(watchdog_trips, "times that the watchdog gave the host up because it paused without end")
 MPRDMA_DEFINE_COUNTERS(FabricCounters, MPRDMA_FABRIC_COUNTERS);
 
@@ -98,6 +99,7 @@ class Fabric {
 
   // ---- For the network
   void on_packet(NodeId host, PacketId packet);
+  void on_drop(PacketId packet) { --hosts_[frames_[packet].source].frames_in_use; }
   static bool pull(NodeId /*host*/) { return false; }
   static void on_timer(TimerId /*timer*/) {}
 
@@ -116,7 +118,6 @@ class Fabric {
     std::vector<dataplane::RxFrame> frames;  // of fixed size
     size_t first = 0;
     size_t count = 0;
-    [[nodiscard]] bool full() const { return count == frames.size(); }
   };
 
   struct Host {
@@ -129,14 +130,16 @@ class Fabric {
     bool sent = false;  // something to flush
     FabricCounters counters;
     FrameQueue outbox;
+    uint32_t frames_in_use = 0;  // buffers of frames that it sent
     // ---- With PFC
     FrameBacklog backlog;  // of frames that the host sent
     bool full = false;     // its port had no room; what is lossless waits in the outbox
     bool pauses = false;   // by its own frames, until pauses_until
-    Time pauses_until;
-    bool told = false;      // that it is paused
-    Time tell_at;           // when it is told so again
-    bool given_up = false;  // by the watchdog
+    std::array<Time, wire::PauseFrame::kPriorities> paused_until{};  // by priority
+    Time pauses_until;                                               // the latest of them
+    bool told = false;                                               // that it is paused
+    Time tell_at;                                                    // when it is told so again
+    bool given_up = false;                                           // by the watchdog
   };
 
   // What is known of the frame in a buffer.
@@ -146,6 +149,7 @@ class Fabric {
     bool lacks_icrc = false;
     bool marked = false;  // carries CE already
     bool lossless = false;
+    uint32_t source = 0;        // the host that sent it
     PacketId next = kNoPacket;  // in FrameQueue
   };
 
@@ -169,6 +173,7 @@ class Fabric {
   [[nodiscard]] uint32_t find_host(const FrameClass& found) const;
   [[nodiscard]] uint32_t find_mac(const wire::MacAddress& mac) const;
   void drop(uint64_t FabricCounters::*cause, uint32_t host, PacketId packet);
+  void release(PacketId packet);
   void hand_out(uint32_t host);
   PacketId take_from(FrameQueue* queue);
   void drop_waiting(Host* host, bool up);
@@ -182,6 +187,7 @@ class Fabric {
   void follow_pauses(Time now);
   [[nodiscard]] Time next_pause_event() const;
   [[nodiscard]] bool has_work(const Host& host) const;
+  [[nodiscard]] static size_t backlog_room(const Host& host);
 
   FabricConfig config_;
   Topology now_;
@@ -190,6 +196,7 @@ class Fabric {
   std::vector<Host> hosts_;
   std::unique_ptr<Network<Fabric>> network_;
   PauseWatchdogs<Fabric> watchdogs_;
+  uint32_t share_;  // of the buffers, for each host
   std::unique_ptr<unsigned char[]> buffers_;
   std::vector<FrameInfo> frames_;
   std::deque<ControlFrame> control_;

@@ -35,7 +35,7 @@ bool Fabric::receive_past_pauses(uint32_t index, Time now) {
   std::array<RxFrame, kBurst> frames;
   std::array<uint64_t, kBurst> done;
   unsigned done_count = 0;
-  const size_t room = std::min<size_t>(backlog.frames.size() - backlog.count, kBurst);
+  const size_t room = std::min<size_t>(backlog_room(host), kBurst);
   const unsigned count =
       room == 0 ? 0 : host.port->rx_burst(frames.data(), static_cast<unsigned>(room));
   for (unsigned i = 0; i < count; ++i) {
@@ -78,14 +78,25 @@ bool Fabric::take_pause(uint32_t index, const RxFrame& frame, Time now) {
   } else if (!has_pfc() || !pause.concerns(config_.lossless_priorities)) {
     ++host.counters.pause_ignored;
   } else {
-    // The model has one lossless class, which stops as long as any priority of it.
-    const uint16_t quanta = pause.quanta_of(config_.lossless_priorities);
     const uint64_t rate = now_.links[index].ba.rate.bits_per_second();
     ++host.counters.pause_received;
-    host.pauses = quanta > 0;
-    host.pauses_until = now + wire::pause_time(quanta, rate);
+    for (unsigned p = 0; p < PauseFrame::kPriorities; ++p) {
+      const auto priority = static_cast<uint8_t>(1U << p);
+      if ((config_.lossless_priorities & priority) == 0 || !pause.concerns(priority)) continue;
+      host.paused_until[p] = now + wire::pause_time(pause.quanta[p], rate);
+    }
+    // The model has one lossless class, which stops as long as any priority of it.
+    host.pauses_until = *std::max_element(host.paused_until.begin(), host.paused_until.end());
+    host.pauses = host.pauses_until > now;
   }
   return true;
+}
+
+// How many frames more the fabric may borrow of the port.
+size_t Fabric::backlog_room(const Host& host) {
+  const FrameBacklog& backlog = host.backlog;
+  const size_t lent = std::max<size_t>(host.port->info().rx_frames, kBurst);
+  return std::min(backlog.frames.size(), lent) - std::min(backlog.count, lent);
 }
 
 // ---- To the hosts
@@ -109,7 +120,10 @@ void Fabric::tell_pauses(Time now) {
 bool Fabric::tell_pause(uint32_t index, bool paused, Time now) {
   Host& host = hosts_[index];
   TxFrame frame;
-  if (host.port->tx_reserve(&frame, 1) == 0) return false;
+  if (host.port->tx_reserve(&frame, 1) == 0) {
+    host.tell_at = now + kTellEvery;
+    return false;
+  }
   const uint16_t quanta = paused ? PauseFrame::kQuantaMax : 0;
   const PauseFrame pause = config_.topology.pfc.global
                                ? PauseFrame::of_link(quanta)
@@ -132,7 +146,8 @@ bool Fabric::tell_pause(uint32_t index, bool paused, Time now) {
 void Fabric::follow_pauses(Time now) {
   for (uint32_t i = 0; i < hosts_.size(); ++i) {
     Host& host = hosts_[i];
-    if (host.pauses && now >= host.pauses_until) host.pauses = false;
+    if (!host.port->link_up()) host.paused_until.fill(host.pauses_until = Time());  // it is gone
+    host.pauses = host.pauses && now < host.pauses_until;
     const bool was_pausing = network_->pausing(2 * i + 1);
     network_->set_host_pausing(i, host.pauses || host.full);
     if (host.full && !was_pausing) ++host.counters.pause_full;

@@ -98,16 +98,18 @@ class Parser {
 
   void read_switch_memory() {
     Topology& topology = out_->topology;
+    uint64_t buffer_kb = 0;
+    const bool has_kb = top_.integer("switch_buffer_kb", 0, 1'000'000, &buffer_kb);
+    topology.switch_buffer_bytes = buffer_kb * 1000;
     read_buffers(top_, &topology);
+    if (has_kb && top_.table().contains("switch_buffer_bytes")) {
+      top_.refuse("switch_buffer_kb", "this or switch_buffer_bytes");
+    }
+    if (has_kb && buffer_kb == 0 && topology.pfc.on) {
+      top_.refuse("switch_buffer_kb", "above 0 with pfc");
+    }
     topology.pfc.mtu_bytes = wire_bytes(kFrameBytesMax);
     if (topology.pfc.pcp) top_.refuse("priority", "\"dscp\", by which a fabric knows priorities");
-    uint64_t buffer_kb = 0;
-    if (top_.integer("switch_buffer_kb", topology.pfc.on ? 1 : 0, 1'000'000, &buffer_kb)) {
-      if (top_.table().contains("switch_buffer_bytes")) {
-        top_.refuse("switch_buffer_kb", "this or switch_buffer_bytes");
-      }
-      topology.switch_buffer_bytes = buffer_kb * 1000;
-    }
     top_.value("lossless_priorities", "with pfc: a list of whole numbers in 0..7, not empty", false,
                [&](const toml::node& node) { return topology.pfc.on && read_lossless(node); });
     if (top_.span_us("switch_watchdog_us", &out_->switch_watchdog) && !topology.pfc.on) {

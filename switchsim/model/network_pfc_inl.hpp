@@ -49,9 +49,9 @@ void Network<Hosts>::offer_managed(PortId id, PacketId packet_id) {
     }
   }
   const bool in_host = port.buffer == OutputPort::kNone;
-  // The limit of a queue does not apply to lossless packets in a switch, which have the limit of
-  // their ingress.
-  if ((in_host || !lossless(packet)) && queue->bytes + packet.wire_bytes > port.queue_bytes_max) {
+  // The limit of a queue does not apply to lossless packets, which have the limit of their ingress;
+  // in a host they wait as long as the host makes them.
+  if (!lossless(packet) && queue->bytes + packet.wire_bytes > port.queue_bytes_max) {
     return drop(id, &LinkCounters::drop_queue, packet_id);
   }
   if (!in_host) {

@@ -97,13 +97,16 @@ def stop_and_go(wire, keys):
     output of the sender."""
     wire.set_up_with(keys)
     deadline = time.monotonic() + 90
-    client, server = start_stream(wire, 0, 2, 6, deadline)
+    client, server = start_stream(wire, 0, 2, 10, deadline)
     wait_for_traffic(wire, client, 2, deadline)
+    noticed = "pause_full" if keys else "drop_host_slow"
     for _ in range(3):
+        before = wire.host(2)[noticed]
         server.signal(signal.SIGSTOP)
-        time.sleep(0.7)
+        wait_until(lambda: wire.host(2)[noticed] > before, deadline, "a receiver without room")
+        time.sleep(0.5)
         server.signal(signal.SIGCONT)
-        time.sleep(0.3)
+        wait_for_traffic(wire, client, 2, deadline)
     # What the receiver has not taken when its program ends is nobody's.
     drops = wire.drops()
     client.wait(deadline)
@@ -117,7 +120,11 @@ def slow_receiver(wire):
     lost = drops.get("host h2", {}).get("drop_host_slow", 0)
     expect(lost > 1000, f"without PFC only {lost} frames were lost")
     drops, output = stop_and_go(wire, PFC)
-    expect(drops == {}, f"with PFC frames were lost: {drops}")
+    # ARP is not lossless, and may find the receiver without room.
+    flooded = sum(host["frames_flooded"] for host in wire.show()["hosts"])
+    arp = drops.pop("host h2", {})
+    expect(drops == {} and arp.pop("drop_host_slow", 0) <= flooded and arp == {},
+           f"with PFC frames were lost: {drops} {arp}")  # fmt: skip
     receiver, sender = wire.host(2), wire.host(0)
     expect(receiver["pause_full"] >= 3, "the receiver did not pause the network")
     expect(sender["pause_sent"] > 0, "the network did not pause the sender")
@@ -134,7 +141,7 @@ def frames_in_a_while(wire, host):
 
 def storm(wire, keys, begun, reached):
     """The frames of a neighbour in a while, before the NIC of h3 goes mad and, once the storm has
-    begun, in the first while that reached(before, after), or at the end of the test's patience.
+    begun, the worse of the first two in a row that both reached(before, after), or of the last.
     On a busy machine the mad program may miss its turns, and the storm have gaps."""
     wire.set_up_with(keys)
     deadline = time.monotonic() + 90
@@ -144,17 +151,17 @@ def storm(wire, keys, begun, reached):
     start_stream(wire, 0, 3, 60, deadline, MPRDMA_FAULT="pause_after_ms=1000")
     wait_until(lambda: wire.host(3)["pause_received"] > 0, deadline, "the storm")
     wait_until(lambda: begun(wire), deadline, "traffic into the storm")
-    after = frames_in_a_while(wire, 2)
-    while not reached(before, after) and time.monotonic() < deadline - 50:
-        after = frames_in_a_while(wire, 2)
+    whiles = [frames_in_a_while(wire, 2), frames_in_a_while(wire, 2)]
+    while not all(reached(before, after) for after in whiles) and time.monotonic() < deadline - 50:
+        whiles = [whiles[1], frames_in_a_while(wire, 2)]
     expect(wire.host(3)["pause_received"] > 100, "the storm ended")
-    return before, after
+    return before, next((after for after in whiles if not reached(before, after)), whiles[1])
 
 
-def is_paused(wire, name):
-    """The host of this name."""
+def is_paused(wire, name, direction=0):
+    """The host of this name, or (1) the switch in front of it."""
     ways = {link["name"]: link["directions"] for link in wire.show()["links"]}
-    return ways[name][0]["paused"]
+    return ways[name][direction]["paused"]
 
 
 def pause_storm(wire):
@@ -168,6 +175,7 @@ def pause_storm(wire):
     before, after = storm(wire, WATCHED, lambda wire: wire.host(3)["watchdog_trips"] > 0,
                           lambda before, after: after > before / 4)  # fmt: skip
     expect(after > before / 4, f"the watchdog freed nobody: {after} frames, {before} before")
+    wait_until(lambda: is_paused(wire, "h3", 1), time.monotonic() + 10, "h3, which pauses still")
     links = {link["name"]: link["directions"] for link in wire.show()["links"]}
     expect(links["h3"][1]["drop_paused"] > 0, "nothing was dropped that was for h3")
     wire.notes.append(f"with one: {before} before, {after} in the storm")

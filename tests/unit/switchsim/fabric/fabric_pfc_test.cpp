@@ -111,6 +111,66 @@ TEST(FabricPfc, APauseThatIsRefreshedLastsAndItsEndEndsIt) {
   EXPECT_EQ(net.fabric->pause_state(3).pause_sent, 1u) << "one pause";
 }
 
+TEST(FabricPfc, TheEndOfOnePrioritysPauseEndsNoOther) {
+  TwoHosts net(slow_path());
+  net.send(1, pause_bytes(PauseFrame::pfc(1 << 3, PauseFrame::kQuantaMax)));
+  net.send(1, pause_bytes(PauseFrame::pfc(1 << 0, 0)));
+  net.send(0, net.frame(0, 50000));
+  net.run(Duration::ms(1));
+  EXPECT_TRUE(net.inbox(1).empty());
+  net.send(1, pause_bytes(PauseFrame::pfc(1 << 3, 0)));
+  net.run(Duration::us(50));
+  EXPECT_EQ(net.inbox(1).size(), 1u);
+}
+
+TEST(FabricPfc, APauseEndsWithTheProgramThatSentIt) {
+  TwoHosts net(slow_path());
+  net.send(1, pause_bytes(PauseFrame::of_link(PauseFrame::kQuantaMax)));
+  net.run(Duration::us(10));
+  net.fabric_ports[1]->up = false;
+  net.run(Duration::us(10));
+  net.fabric_ports[1]->up = true;
+  net.send(0, net.frame(0, 50000));
+  net.run(Duration::us(500));
+  EXPECT_EQ(net.inbox(1).size(), 1u) << "the next program is not paused";
+}
+
+TEST(FabricPfc, AHostsOwnLinkLosesNothingThatIsLossless) {
+  const std::string text = slow_path();
+  const std::string host = "name = \"h0\"\n";
+  TwoHosts net(std::string(text).replace(text.find(host), host.size(),
+                                         host + "rate = \"100Mbps\"\nqueue_kb = 20\n"));
+  for (int i = 0; i < 60; ++i) net.send(0, net.frame(0, 50000));
+  net.run(Duration::ms(20));
+  EXPECT_EQ(net.inbox(1).size(), 60u);
+}
+
+// Small frames, so that no threshold of bytes stops them before the buffers are in use.
+TEST(FabricPfc, AHostThatStandsStillStopsNoOtherPair) {
+  std::string text = "pfc = true\npaths = 1\n[path]\nrate = \"10Gbps\"\ndelay_us = 10\n";
+  for (const char* number : {"1", "2", "3", "4"}) {
+    text +=
+        std::string("[[hosts]]\nname = \"h") + number + "\"\nip = \"10.73.0." + number + "/24\"\n";
+  }
+  TwoHosts net(text);
+  net.wires[2]->room = 0;
+  for (uint32_t i = 0; i < 2 * Fabric::kFramesMax; ++i) net.send(0, net.frame_to(2, 0, 50000, 10));
+  net.run(Duration::ms(20));
+  EXPECT_GT(net.fabric->frames_in_use(), 1000u);
+  for (int i = 0; i < 1000; ++i) net.send(1, net.frame_to(3, 1, 50000, 10));
+  net.run(Duration::ms(20));
+  EXPECT_EQ(net.inbox(3).size(), 1000u);
+}
+
+TEST(FabricPfc, FramesThatWaitForAHostThatIsGivenUpAreDropped) {
+  TwoHosts net(slow_path("pfc = true\nswitch_watchdog_us = 2000\n"));
+  net.wires[1]->room = 0;
+  for (int i = 0; i < 10; ++i) net.send(0, net.frame(0, 50000));
+  net.run(Duration::ms(10));
+  EXPECT_EQ(net.fabric->counters(1).watchdog_trips, 1u);
+  EXPECT_EQ(net.fabric->frames_in_use(), 0u);
+}
+
 TEST(FabricPfc, OnlyLosslessPrioritiesArePaused) {
   TwoHosts net(slow_path("pfc = true\nlossless_priorities = [3]\n"));
   net.send(1, pause_bytes(PauseFrame::pfc(0xf7, 1000)));
@@ -237,6 +297,7 @@ TEST(FabricPfc, KeysAreThoseOfTheSimulatorAndCheckedAsThere) {
   EXPECT_EQ(config.topology.pfc.pause_bytes, 9000u);
   EXPECT_EQ(config.topology.switch_buffer_bytes, 5'000'000u);
   EXPECT_EQ(config.switch_watchdog, SimSpan::ms(100));
+  EXPECT_EQ(error_of("buffer_alpha = 0.5\nswitch_buffer_kb = 5000\n"), "") << "without PFC, too";
   for (const char* keys :
        {"pause_bytes = 9000\n", "lossless_priorities = [3]\n", "switch_watchdog_us = 5\n",
         "pfc = true\nlossless_priorities = []\n", "pfc = true\nlossless_priorities = [8]\n",

@@ -1,4 +1,4 @@
-// A fabric with two hosts on memory wires, and frames between them.
+// A fabric with two hosts, or more, on memory wires, and frames between them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ struct TwoHosts {
   explicit TwoHosts(const std::string& topology = topology_text(4)) {
     EXPECT_EQ(parse_fabric(topology, "test.toml", &config).text, "");
     std::vector<std::unique_ptr<dataplane::Port>> ports;
-    for (size_t i = 0; i < 2; ++i) {
+    for (size_t i = 0; i < config.hosts.size(); ++i) {
       wires.push_back(std::make_shared<MemoryWire>());
       ports.push_back(std::make_unique<MemoryPort>(wires[i], 1, config.hosts[i].mac));
       fabric_ports.push_back(static_cast<MemoryPort*>(ports.back().get()));
@@ -40,19 +40,23 @@ struct TwoHosts {
 
   // From host to host, as a RoCE packet of that virtual path.
   [[nodiscard]] Bytes frame(size_t from, uint16_t vp, bool with_icrc = true) const {
+    return frame_to(1 - from, from, vp, 1000, with_icrc);
+  }
+  [[nodiscard]] Bytes frame_to(size_t to, size_t from, uint16_t vp, uint32_t payload_len,
+                               bool with_icrc = true) const {
     wire::Packet packet;
     packet.opcode = wire::Opcode::kMpSendOnly;
     packet.vp = vp;
-    packet.payload_len = 1000;
+    packet.payload_len = payload_len;
     wire::FrameAddress address;
     address.src_mac = config.hosts[from].mac;
-    address.dst_mac = config.hosts[1 - from].mac;
+    address.dst_mac = config.hosts[to].mac;
     address.src_ip = wire::map_ipv4(config.hosts[from].ipv4);
-    address.dst_ip = wire::map_ipv4(config.hosts[1 - from].ipv4);
+    address.dst_ip = wire::map_ipv4(config.hosts[to].ipv4);
     Bytes bytes(1400, 0x11);
     unsigned char* payload = bytes.data() + 200;
     const size_t headers = wire::encode_frame(address, packet, payload);
-    const size_t length = wire::finish_frame(payload - headers, headers, 1000, with_icrc);
+    const size_t length = wire::finish_frame(payload - headers, headers, payload_len, with_icrc);
     return {payload - headers, payload - headers + length};
   }
   [[nodiscard]] Bytes arp_request(size_t from) const {
