@@ -67,32 +67,36 @@ uint64_t peak_of(const Scenario& scenario) {
   return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
 }
 
+struct Run {
+  NodeId hosts = 0;
+  uint64_t peak = 0;
+};
+
+Run measure(const Scenario& scenario) {
+  return {scenario.topology.hosts, peak_of(scenario)};
+}
+
+// What each host of `more` takes that is not in `less`.
+double bytes_a_host(const Run& less, const Run& more) {
+  EXPECT_GT(less.peak, 0U);
+  EXPECT_GT(more.peak, less.peak);
+  return static_cast<double>(more.peak - less.peak) / (more.hosts - less.hosts);
+}
+
 TEST(Memory, BytesForAHostDoNotGrowWithTheNetwork) {
   if (kSanitized) GTEST_SKIP() << "the sanitizer's own memory is most of it";
-  const uint64_t least = peak_of(pods(1));
-  const uint64_t small = peak_of(pods(9));
-  const uint64_t large = peak_of(pods(33));
-  ASSERT_GT(least, 0U);
-  ASSERT_GT(small, least);
-  ASSERT_GT(large, small);
-  const double of_small = static_cast<double>(small - least) / (8 * 32);
-  const double of_large = static_cast<double>(large - small) / (24 * 32);
-  EXPECT_LT(of_large, 1.15 * of_small);
+  const Run small = measure(pods(9));
+  const double of_large = bytes_a_host(small, measure(pods(33)));
+  EXPECT_LT(of_large, 1.15 * bytes_a_host(measure(pods(1)), small));
   EXPECT_LT(of_large, 64 * 1024);
 }
 
 // In a fat-tree the switches, too, get more ports as it grows.
 TEST(Memory, BytesForAHostDoNotGrowWithAFatTree) {
   if (kSanitized) GTEST_SKIP() << "the sanitizer's own memory is most of it";
-  const uint64_t least = peak_of(fat_tree(4));
-  const uint64_t small = peak_of(fat_tree(8));
-  const uint64_t large = peak_of(fat_tree(16));
-  ASSERT_GT(least, 0U);
-  ASSERT_GT(small, least);
-  ASSERT_GT(large, small);
-  const double of_small = static_cast<double>(small - least) / (128 - 16);
-  const double of_large = static_cast<double>(large - small) / (1024 - 128);
-  EXPECT_LT(of_large, 1.15 * of_small);
+  const Run small = measure(fat_tree(8));
+  const double of_large = bytes_a_host(small, measure(fat_tree(16)));
+  EXPECT_LT(of_large, 1.15 * bytes_a_host(measure(fat_tree(4)), small));
 }
 
 TEST(Memory, RouteTablesOfAFatTreeAreLinearInItsHosts) {
