@@ -67,17 +67,17 @@ uint64_t peak_of(const Scenario& scenario) {
   return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
 }
 
-struct Run {
+struct Measured {
   NodeId hosts = 0;
   uint64_t peak = 0;
 };
 
-Run measure(const Scenario& scenario) {
+Measured measure(const Scenario& scenario) {
   return {scenario.topology.hosts, peak_of(scenario)};
 }
 
 // What each host of `more` takes that is not in `less`.
-double bytes_a_host(const Run& less, const Run& more) {
+double bytes_a_host(const Measured& less, const Measured& more) {
   EXPECT_GT(less.peak, 0U);
   EXPECT_GT(more.peak, less.peak);
   return static_cast<double>(more.peak - less.peak) / (more.hosts - less.hosts);
@@ -85,7 +85,7 @@ double bytes_a_host(const Run& less, const Run& more) {
 
 TEST(Memory, BytesForAHostDoNotGrowWithTheNetwork) {
   if (kSanitized) GTEST_SKIP() << "the sanitizer's own memory is most of it";
-  const Run small = measure(pods(9));
+  const Measured small = measure(pods(9));
   const double of_large = bytes_a_host(small, measure(pods(33)));
   EXPECT_LT(of_large, 1.15 * bytes_a_host(measure(pods(1)), small));
   EXPECT_LT(of_large, 64 * 1024);
@@ -94,7 +94,7 @@ TEST(Memory, BytesForAHostDoNotGrowWithTheNetwork) {
 // In a fat-tree the switches, too, get more ports as it grows.
 TEST(Memory, BytesForAHostDoNotGrowWithAFatTree) {
   if (kSanitized) GTEST_SKIP() << "the sanitizer's own memory is most of it";
-  const Run small = measure(fat_tree(8));
+  const Measured small = measure(fat_tree(8));
   const double of_large = bytes_a_host(small, measure(fat_tree(16)));
   EXPECT_LT(of_large, 1.15 * bytes_a_host(measure(fat_tree(4)), small));
 }
