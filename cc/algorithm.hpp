@@ -92,6 +92,10 @@ concept Follows = requires(A a, uint32_t packets) {
   a.follow(packets, packets);
 };
 template <class A>
+concept JudgesAcks = requires(const A& c, const AckSample& sample) {
+  { c.congested(sample) } -> std::same_as<bool>;
+};
+template <class A>
 concept NamesGiveBack = requires {
   &A::give_back;
 }
@@ -105,6 +109,7 @@ inline constexpr bool kHearsAsNamed = (HearsSlowPaths<A> || !requires { &A::on_s
                                       (UndoesLosses<A> || !requires { &A::on_loss_undone; }) &&
                                       (Recovers<A> || !requires { &A::recover; }) &&
                                       (Follows<A> || !requires { &A::follow; }) &&
+                                      (JudgesAcks<A> || !requires { &A::congested; }) &&
                                       (GivesBack<A> || !NamesGiveBack<A>);
 
 // An algorithm is a pure class in a file of its own: no clock, no packets, no allocation, integers
@@ -143,6 +148,8 @@ inline constexpr bool kHearsAsNamed = (HearsSlowPaths<A> || !requires { &A::on_s
 //   give_back()           the application has packets again after on_unused_ack()
 //   recover()             the application has packets again, and congestion was long ago
 //   owed()                most that give_back() would add, packets
+//   congested(sample)     whether the acknowledgement tells of congestion, asked before on_ack();
+//                         without it a mark does
 //   follow(initial, max)  one and two bandwidth-delay products of the network as it proves to be,
 //                         packets, in place of those of Setup
 template <class A>

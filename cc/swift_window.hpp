@@ -64,6 +64,11 @@ class SwiftWindow : public PlainWindow {
     const int64_t excess_ns = (ack.rtt - limit).count_ns();
     cut(ack.now, static_cast<uint32_t>(excess_ns * kBeta / ack.rtt.count_ns()));
   }
+  // Of a run the last acknowledgement has a sample; the others count as the one before.
+  [[nodiscard]] bool congested(const AckSample& ack) const {
+    const Duration rtt = ack.rtt > Duration::zero() ? ack.rtt : rtt_;
+    return rtt_ > Duration::zero() && rtt >= target();
+  }
   void on_loss(const LossSample& loss) { cut(loss.now, kMostTaken); }
   void on_timeout(Time now) { cut(now, kMostTaken); }
 

@@ -81,6 +81,19 @@ class Window {
     });
   }
 
+  // Whether an acknowledgement, not told yet, is a sign of congestion.
+  [[nodiscard]] bool congested(const AckSample& sample) const {
+    return std::visit(
+        [&](const auto& control) {
+          if constexpr (JudgesAcks<std::decay_t<decltype(control)>>) {
+            return control.congested(sample);
+          } else {
+            return sample.ece;
+          }
+        },
+        control_);
+  }
+
   // As hardware has kept the window of `mp`; requires that it is this one.
   void load(Fixed16 window, Fixed16 owed) {
     dispatch([=](auto& control) {

@@ -69,9 +69,8 @@ void Cases::finish(const std::string& link, const std::string& setup, const std:
   out->constants = constants_of(first, first.link(link), seeds_);
   out->setup = fmt::format("{}; {} seeds", setup, seeds_);
   out->deviations = fmt::format(
-      "{} {} B of payload with our headers;  "
-      "what "
-      "the scenario does not set is as our presets have it.",
+      "{} {} B of payload with our headers; what the scenario does not set is as our presets have "
+      "it.",
       deviations, first.flows.front().path_mtu);
 }
 

@@ -8,13 +8,17 @@ HEAD = """// Made by embed_scenarios.py.
 #include "evaluation/scenario_files.hpp"
 
 #include <array>
-#include <utility>
 
 namespace mprdma::figures {
 
 namespace {
 
-constexpr std::array<std::pair<const char*, const char*>, %d> kFiles = {{
+struct File {
+  const char* name;
+  const char* folder;
+  const char* text;
+};
+constexpr std::array<File, %d> kFiles = {{
 """
 
 TAIL = """}};
@@ -22,10 +26,17 @@ TAIL = """}};
 }  // namespace
 
 const char* scenario_file(const std::string& name) {
-  for (const auto& [file, text] : kFiles) {
-    if (name == file) return text;
+  for (const File& file : kFiles) {
+    if (name == file.name) return file.text;
   }
   return nullptr;
+}
+
+std::string scenario_path(const std::string& name) {
+  for (const File& file : kFiles) {
+    if (name == file.name) return std::string("evaluation/") + file.folder + "/" + name;
+  }
+  return {};
 }
 
 }  // namespace mprdma::figures
@@ -37,7 +48,7 @@ def main():
     text = HEAD % len(files)
     for name in files:
         path = pathlib.Path(name)
-        text += f'    {{"{path.name}", R"toml({path.read_text()})toml"}},\n'
+        text += f'    {{"{path.name}", "{path.parent.name}", R"toml({path.read_text()})toml"}},\n'
     pathlib.Path(output).write_text(text + TAIL)
 
 

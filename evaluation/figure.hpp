@@ -3,7 +3,7 @@
 //
 // The registry (all_figures) is the only list of figures: `mprdma sim figure`, `mprdma sim list`,
 // the tests in tests/sim and docs/results.md all read it. A figure is a scenario file beside its
-// code (evaluation/mp_rdma, evaluation/applications) and variations of it; constants stand in the
+// code (evaluation/mp_rdma, evaluation/irn, ...) and variations of it; constants stand in the
 // scenario file.
 #pragma once
 

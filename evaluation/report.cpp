@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/revision.hpp"
+#include "evaluation/scenario_files.hpp"
 
 namespace mprdma::figures {
 
@@ -90,8 +91,7 @@ std::string markdown_section(const Figure& figure, const RunOptions& options,
   out += fmt::format("\n`mprdma sim figure {} --size {} --seed {}`", figure.id,
                      name_of(options.size), options.seed);
   if (!figure.scenario.empty()) {
-    const char* folder = figure.id.starts_with("apps/") ? "applications" : "mp_rdma";
-    out += fmt::format(", scenario `evaluation/{}/{}`", folder, figure.scenario);
+    out += fmt::format(", scenario `{}`", scenario_path(figure.scenario));
   }
   return out + ".\n\n";
 }

@@ -11,7 +11,8 @@
 //   MPRDMA_DEVICE   name of the device                          [device] name
 //   MPRDMA_MODE     "mp", "mp-single", "mp-paper", "roce", "irn"  [transport], all of it
 //   MPRDMA_PRESET   those, "mp-figures", "dcqcn-paper",
-//                   "dcqcn-tuned", "roce-gb0"                   [transport], all of it
+//                   "dcqcn-tuned", "roce-gb0", "spray-nscc",
+//                   "swift-plb"                                 [transport], all of it
 //   MPRDMA_PATHS    "1" or "all"                                [transport] paths
 //   MPRDMA_PLACEMENT "standard", "relaxed" or "ordered"         [device] placement
 //   MPRDMA_FAULT    "seed=7,loss=0.01,..."                      [test] fault

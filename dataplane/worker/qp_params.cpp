@@ -166,6 +166,8 @@ mprdma_abi_transport_mode mode_of(const Params& params) {
   switch (params.preset) {
     case Preset::kMp:
     case Preset::kMpFigures:
+    case Preset::kSprayNscc:
+    case Preset::kSwiftPlb:
       return MPRDMA_ABI_MODE_MP;
     case Preset::kMpSingle:
       return MPRDMA_ABI_MODE_MP_SINGLE;

@@ -58,8 +58,10 @@ FigureResult livelock(const Figure& figure, const RunOptions& options) {
       cases.claim(one.id, "messages", "messages that ever completed", "<= 0", completed, "", &out);
     } else if (one.id.starts_with("go-back-n")) {
       cases.claim(one.id, "goodput", what, "> 0.5", share, "", &out);
+      out.own_target();
     } else {
       cases.claim(one.id, "goodput", what, "> 0.95", share, "", &out);
+      out.own_target();
     }
     const Summary value = cases.over(one.id, share);
     panel.categories.push_back(one.name);
@@ -75,8 +77,8 @@ FigureResult livelock(const Figure& figure, const RunOptions& options) {
       "that drops each 256th packet of either direction, with PFC",
       "The slides' switch drops by the IP identification of a NIC, which counts packets; "
       "here the switch counts them. With a cap of exactly one bandwidth-delay product of this "
-      "path IRN would stop for a round trip at each loss. The share that go-back-N has to "
-      "reach is ours.",
+      "path IRN would stop for a round trip at each loss. The shares that go-back-N and the "
+      "others have to reach are ours.",
       &out);
   out.seen = "Go-back-0 delivers nothing, go-back-N most, selective retransmission all";
   return out;

@@ -118,8 +118,7 @@ void finish(const Runs& runs, const std::string& number, FigureResult* out) {
       "there. DCQCN and TIMELY are our models of them; with DCQCN switches mark by RED (1 %, 5 KB, "
       "200 KB), with mp at a step of 60 KB. RoCE has as many packets in flight as PFC or the rate "
       "allows (1024). Where switches drop, its timeout is 0.5 ms; with PFC, where nothing is lost, "
-      "67 "
-      "ms. 1024 B of payload with our headers; hosts take no time.";
+      "67 ms. 1024 B of payload with our headers; hosts take no time.";
 }
 
 // IRN without PFC against RoCE with PFC, under each control, and mp beside them.
@@ -167,9 +166,10 @@ FigureResult irn_pfc(const Figure& figure, const RunOptions& options) {
   for (const Control control : kControls) {
     forms.push_back(irn_form(control));
     forms.push_back(irn_form(control, true));
+    forms.push_back(roce_form(control));
+    forms.push_back(roce_form(control, false));
   }
-  forms.push_back(roce_form(Control::kNone));
-  forms.push_back(roce_form(Control::kNone, false));
+  forms.push_back(kMpForm);
   const Runs runs(figure, options, forms);
   const std::string number = figure.number();
   FigureResult out;
@@ -180,14 +180,22 @@ FigureResult irn_pfc(const Figure& figure, const RunOptions& options) {
                   "IRN does not need PFC", "<= 1.05", irn_form(control), irn_form(control, true),
                   few_at(options, measure), &out);
     }
-    claim_ratio(runs, measure, fmt::format("{}.roce.{}", number, measure.id), "RoCE needs PFC",
-                ">= 2", roce_form(Control::kNone, false), roce_form(Control::kNone), false, &out);
+    for (const Control control : kControls) {
+      const bool bare = control == Control::kNone;
+      claim_ratio(runs, measure,
+                  fmt::format("{}.roce.{}.{}", number, irn::id_of(control), measure.id),
+                  "RoCE needs PFC", bare ? ">= 2" : "> 1", roce_form(control, false),
+                  roce_form(control), !bare && few_at(options, measure), &out);
+    }
     report_values(runs, measure, number, &out);
   }
-  const Summary failed = runs.of(roce_form(Control::kNone, false), unfinished);
-  out.report(number + ".roce.unfinished",
-             "RoCE without PFC: messages that did not finish, which no measure counts", "",
-             failed.mean, failed.deviation, "", "");
+  for (const Control control : kControls) {
+    const Form form = roce_form(control, false);
+    const Summary failed = runs.of(form, unfinished);
+    out.report(fmt::format("{}.roce.{}.unfinished", number, irn::id_of(control)),
+               form.name() + ": messages that did not finish, which no measure counts", "",
+               failed.mean, failed.deviation, "", "");
+  }
   out.panels.push_back(panel_of(runs, kMean, forms));
   finish(runs, number, &out);
   out.seen = "PFC does not help IRN; without it RoCE collapses";

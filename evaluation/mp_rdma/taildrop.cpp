@@ -61,7 +61,7 @@ void add_fairness(const Batch& batch, size_t group, const Variant& variant, uint
   const bool asserted = buffer_kb >= kBdpKb && (few || buffer_kb < kBufferKb.back());
   if (&variant == &kPaper) {
     out->report(id + ".jain", jain, "", fair.mean, fair.deviation, "", kLetter);
-  } else if (&variant == &kShipped && asserted) {
+  } else if (asserted) {
     out->claim(id + ".jain", jain, kFair, fair.mean, fair.deviation, "");
   } else {
     const Summary fastest = batch.over(group, [](const Result& r) { return resent(r).fastest; });
@@ -86,15 +86,13 @@ void add_claims(const Batch& batch, size_t group, const Variant& variant, uint32
       "taildrop.{}.n{}.{}kb",
       &variant == &kMp ? "mp" : (&variant == &kShipped ? "shipped" : "paper"), senders, buffer_kb);
   const std::string what = fmt::format("{}: {} senders, {} KB", variant.name, senders, buffer_kb);
-  if (&variant == &kShipped && buffer_kb >= kBdpKb) {
+  const bool ours = &variant != &kPaper;
+  if (ours && buffer_kb >= kBdpKb) {
     out->claim(id, what + ", goodput / ceiling", ">= 0.93", share.mean, share.deviation, "");
     out->claim(id + ".rto", what + ", timeouts", kStorm, timeouts.mean, timeouts.deviation,
                "/flow/s");
   } else {
-    const bool ours = &variant != &kPaper;
-    const char* note = buffer_kb < kBdpKb ? "less than one BDP: only reported"
-                       : ours ? "L = 64 hardly exceeds one BDP; it ships with L by the link"
-                              : kLetter;
+    const char* note = ours ? "less than one BDP: only reported" : kLetter;
     out->report(id, what + ", goodput / ceiling", ours ? ">= 0.93" : "", share.mean,
                 share.deviation, "", note);
     out->report(id + ".rto", what + ", timeouts", ours ? kStorm : "", timeouts.mean,

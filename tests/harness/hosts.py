@@ -32,7 +32,7 @@ class Unavailable(Exception):
     """This cannot be done on this machine, for the reason given."""
 
 
-def _die_with_parent():
+def die_with_parent():
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -51,7 +51,7 @@ class Process:
             self.command, env=environment, cwd=directory,
             stdin=subprocess.DEVNULL if terminal is None else terminal,
             stdout=self._output if terminal is None else terminal,
-            stderr=subprocess.STDOUT, preexec_fn=_die_with_parent, **group,
+            stderr=subprocess.STDOUT, preexec_fn=die_with_parent, **group,
         )  # fmt: skip
         self.pid = self._popen.pid
 

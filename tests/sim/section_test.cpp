@@ -1,6 +1,7 @@
 // The section of a figure on the page of results: notes, targets of ours, deviations, rows.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -81,6 +82,19 @@ TEST(Section, LeavesOutRowsThatAreThoseOfAnotherForm) {
                                            "1.shipped.c", "1.shipped.same"}));
   EXPECT_EQ(result.claims.back().value, 1);
   EXPECT_EQ(result.claims.back().unit, "of 3");
+}
+
+TEST(Section, NamesTheFileOfEachScenarioWhereItStands) {
+  for (const Figure& figure : all_figures()) {
+    if (figure.scenario.empty()) continue;
+    const std::string text = markdown_section(figure, {}, {}, "pictures");
+    const size_t at = text.find("scenario `");
+    ASSERT_NE(at, std::string::npos) << figure.id;
+    const size_t path = at + std::string("scenario `").size();
+    const std::string name = text.substr(path, text.find('`', path) - path);
+    EXPECT_TRUE(std::filesystem::is_regular_file(std::filesystem::path(MPRDMA_SOURCE_ROOT) / name))
+        << figure.id << ": " << name;
+  }
 }
 
 }  // namespace

@@ -61,5 +61,43 @@ TEST(Spraying, WaitsForTheSlowestPath) {
   EXPECT_GE(goodput_bps[0], 2 * goodput_bps[1]);
 }
 
+// The preset of Ultra Ethernet's algorithms, also with a path that loses everything.
+TEST(SprayNscc, UsesAllPathsAndLosesLittleToADeadOne) {
+  double goodput_bps[2];
+  for (const bool dead : {false, true}) {
+    Scenario scenario = one_flow_over_four_paths({});
+    scenario.flows[0].params = transport::Params::of(transport::Preset::kSprayNscc);
+    for (LinkConfig& link : scenario.topology.links) {
+      link.ab.red = {.kmin_bytes = 20'000, .kmax_bytes = 60'000};
+    }
+    if (dead) scenario.topology.links[scenario.link("path4")].ab.loss_ppm = 1'000'000;
+    const Result result = simulate(scenario);
+    EXPECT_TRUE(result.errors.empty());
+    goodput_bps[dead ? 1 : 0] = result.goodput_bps;
+    if (!dead) {
+      EXPECT_GE(result.goodput_bps, 0.85 * result.ceiling_bps);
+    }
+  }
+  EXPECT_GE(goodput_bps[1], 0.5 * goodput_bps[0]);
+}
+
+// Nothing marks, and a neighbour keeps one of four paths full: Swift's delay tells PLB.
+TEST(SwiftPlb, LeavesAPathWhoseDelayIsAboveTheTarget) {
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    Scenario scenario = one_flow_over_four_paths({});
+    scenario.seed = seed;
+    scenario.flows[0].params = transport::Params::of(transport::Preset::kSwiftPlb);
+    FlowSpec neighbour = scenario.flows[0];
+    neighbour.from = scenario.host("a2");
+    neighbour.to = scenario.host("b2");
+    neighbour.params = transport::Params::roce();
+    neighbour.params.window_max = 128;
+    scenario.flows.push_back(neighbour);
+    const Result result = simulate(scenario);
+    ASSERT_TRUE(result.errors.empty()) << result.errors.front();
+    EXPECT_GE(result.flows[0].goodput_bps, 0.85 * result.ceiling_bps / 4) << "seed " << seed;
+  }
+}
+
 }  // namespace
 }  // namespace mprdma::switchsim

@@ -37,6 +37,7 @@ slowest = "min flows[*].goodput_bps / constants.ceiling_bps"
 nacks = "sum flows[*].sender.retransmitted_nack"
 """
 RUNS = 8
+SAMPLES = pathlib.Path(__file__).resolve().parents[2] / "switchsim/scenarios"
 
 
 class Directory:
@@ -245,6 +246,16 @@ def a_mistake_is_named_with_its_place(here):
     expect(not (here.root / "out").exists(), "something was made")
 
 
+def the_samples_run(here):
+    """What docs/simulator.md and the man page start with: one run of each."""
+    samples = sorted(SAMPLES.glob("sweep-*.toml"))
+    expect(samples, "there is none")
+    for sample in samples:
+        out = here.root / sample.stem
+        outside.run("sweep", sample, "--out", out, "--shard", "1/1000000")
+        expect(len(list((out / "runs").glob("*.json"))) == 1, sample.name)
+
+
 def progress_is_shown_on_a_terminal_only(here):
     expect("M events/s" not in here.run().stderr, "a progress bar in a pipe")
     master, slave = pty.openpty()
@@ -275,6 +286,7 @@ CASES = [
     another_distribution_of_sizes_is_run_anew,
     an_interrupted_sweep_can_be_used_and_goes_on,
     a_mistake_is_named_with_its_place,
+    the_samples_run,
     progress_is_shown_on_a_terminal_only,
 ]
 

@@ -182,4 +182,6 @@ inline constexpr uint32_t kRoceSpanMax = 65'536;
   X(kDcqcnPaper, "dcqcn-paper", roce_with(Congestion::kDcqcnPaper)) \
   X(kDcqcnTuned, "dcqcn-tuned", roce_with(Congestion::kDcqcnTuned)) \
   X(kRoceGb0, "roce-gb0", roce_gb0())                               \
-  X(kIrn, "irn", irn())
+  X(kIrn, "irn", irn())                                             \
+  X(kSprayNscc, "spray-nscc", spray_nscc())                         \
+  X(kSwiftPlb, "swift-plb", swift_plb())

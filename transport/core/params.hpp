@@ -63,6 +63,9 @@ struct Params {
   static constexpr Params roce_gb0();
   // Selective retransmission on one path, BDP-FC, two timeouts (IRN).
   static constexpr Params irn();
+  // What Ultra Ethernet and Google publish, over the extended mode and its loss detector.
+  static constexpr Params spray_nscc();
+  static constexpr Params swift_plb();
 
   // Sets the congestion control. In the mode roce it also sets the preset (that of a controller
   // without one of its own is roce, or roce-gb0), and raises window_max to kRateWindow unless
@@ -171,6 +174,24 @@ constexpr Params Params::irn() {
   p.window_spacing = false;
   p.rto_low = Duration::us(100);
   p.rto_high = Duration::us(320);
+  return p;
+}
+
+// REPS sends on unequal paths as well, so that a distance of PSNs says nothing of a loss: times do.
+constexpr Params Params::spray_nscc() {
+  Params p;
+  p.preset = Preset::kSprayNscc;
+  p.path_policy = PathPolicy::kReps;
+  p.window_control = cc::WindowControl::kNscc;
+  p.loss_trigger = 0;
+  return p;
+}
+
+constexpr Params Params::swift_plb() {
+  Params p;
+  p.preset = Preset::kSwiftPlb;
+  p.path_policy = PathPolicy::kPlb;
+  p.window_control = cc::WindowControl::kSwift;
   return p;
 }
 

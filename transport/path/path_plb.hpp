@@ -1,9 +1,8 @@
 // PLB (Qureshi et al., SIGCOMM 2022): one path at a time, left for a random one after congestion
 // that lasts, or after a timeout. A round trip is congested if half of its acknowledgements or more
-// had a mark, and a path is left after 12 of them in a row: the defaults of Linux (tcp_plb_*).
-//
-// Linux leaves after three if nothing is in flight, so that no packet overtakes another; a policy
-// is not told of that. Nor does it rest after a timeout.
+// had a mark, or were above the target of a window by delay (Swift), and a path is left after 12 of
+// them in a row, or after three if nothing is in flight, so that no packet overtakes another: the
+// defaults of Linux (tcp_plb_*). Unlike there, a path is not kept for a while after a timeout.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +19,7 @@ class PlbPath {
   static constexpr std::string_view kName = "plb";
   static constexpr bool kClocked = false;
   static constexpr uint32_t kRounds = 12;
+  static constexpr uint32_t kIdleRounds = 3;
 
   void reset(uint16_t fixed_vp) { path_ = fixed_vp, rounds_ = 0; }
   uint16_t next(Time, Prng& prng) {
@@ -30,6 +30,9 @@ class PlbPath {
     return path_;
   }
   void on_timeout(Time) { rounds_ = kRounds; }
+  void on_idle() {
+    if (rounds_ >= kIdleRounds) rounds_ = kRounds;
+  }
   void on_round(bool congested) {
     if (rounds_ < kRounds) rounds_ = congested ? rounds_ + 1 : 0;
   }

@@ -17,7 +17,8 @@ struct PathSample {
   Duration rtt = {};  // of the acknowledged packet; zero: not measured
   uint16_t vp = 0;    // path that the packet took; 0: the peer echoed no valid one
   bool ece = false;
-  bool slow = false;  // the ACK clock found it too slow for the others
+  bool slow = false;       // the ACK clock found it too slow for the others
+  bool congested = false;  // it counts as a sign of congestion (on_round)
 };
 
 // ---- The members that a policy may have (see below)
@@ -38,6 +39,10 @@ concept HearsRounds = requires(P p, bool congested) {
   p.on_round(congested);
 };
 
+template <class P>
+concept HearsIdle = requires(P p) {
+  p.on_idle();
+};
 template <class P>
 concept HearsSpares = requires(P p, const PathSample& sample, Duration usual) {
   p.on_spare(sample, usual);
@@ -65,6 +70,7 @@ inline constexpr bool kHearsAsNamed = (HearsAcks<P> || !requires { &P::on_ack; }
                                       (HearsLosses<P> || !requires { &P::on_loss; }) &&
                                       (HearsTimeouts<P> || !requires { &P::on_timeout; }) &&
                                       (HearsRounds<P> || !requires { &P::on_round; }) &&
+                                      (HearsIdle<P> || !requires { &P::on_idle; }) &&
                                       (HearsSpares<P> || !requires { &P::on_spare; }) &&
                                       (Retries<P> || !requires { &P::retry; }) &&
                                       (HoldsPaths<P> || !requires { &P::hold; }) &&
@@ -86,10 +92,13 @@ inline constexpr bool kHearsAsNamed = (HearsAcks<P> || !requires { &P::on_ack; }
 // not told, at no cost:
 //
 //   on_ack(sample)       an acknowledgement of something new
-//   on_loss(vp)          a packet is lost; 0: its path is unknown, because the sender keeps the
-//                        path of no packet. Only a NACK names a path: that of the packet which the
-//                        receiver's window dropped. This packet arrived; the hole before it did not
+//   on_loss(vp)          a packet is lost, which left on this path; 0: its path is unknown, because
+//                        the sender keeps those of the newest packets only. After a NACK the path
+//                        of the packet which the receiver's window dropped. This packet arrived;
+//                        the hole before it did not
 //   on_timeout(now)      silence has lasted for a retransmission timeout
+//   on_idle()            just before next(): nothing is outstanding, so that the packet overtakes
+//                        none
 //   on_spare(sample, usual)
 //                        an acknowledgement of something new, on a path that is not too slow, finds
 //                        nothing to send, or credits without a path that wait. In the second case
@@ -100,7 +109,8 @@ inline constexpr bool kHearsAsNamed = (HearsAcks<P> || !requires { &P::on_ack; }
 //   explore(prng)        in place of next(): a path of which nothing is known
 //   seeks()              asked at the end of each round trip, after on_round(), if kClocked is true
 //                        and path_probe_per_mille is not 0: true lets the next packet explore
-//   on_round(congested)  a round trip ends; true: half of its acknowledgements or more had a mark
+//   on_round(congested)  a round trip ends; true: half of its acknowledgements or more told of
+//                        congestion: by a mark, or by what the window's control makes of them
 template <class P>
 concept PathChoice = std::default_initializable<P> && kHearsAsNamed<P> &&
     requires(P p, uint16_t vp, Time now, Prng& prng) {

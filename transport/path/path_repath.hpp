@@ -22,7 +22,7 @@ class RepathedPath {
     if (std::exchange(leaves_, false)) path_ = random_path(prng);
     return path_;
   }
-  void on_loss(uint16_t) { leaves_ = true; }
+  void on_loss(uint16_t vp) { leaves_ = leaves_ || vp == 0 || vp == path_; }
   void on_timeout(Time) { leaves_ = true; }
   void on_round(bool congested) { leaves_ = leaves_ || congested; }
 

@@ -5,7 +5,8 @@
 // new paths are drawn no more for a while: those that brought acknowledgements last are used again,
 // in turn, because a path that is dead brings none ("freezing").
 //
-// The paper's cache has eight entries. What it leaves to the sender: how long paths are frozen.
+// The paper's cache has eight entries. What it leaves to the sender: how long paths are frozen, and
+// the path of a copy.
 #pragma once
 
 #include <array>
@@ -37,6 +38,16 @@ class RepsPaths {
     paths_[taken_++ % kKept] = sample.vp;
     if (fresh_ < kKept) ++fresh_;
     if (taken_ == 2 * kKept) taken_ = kKept;  // the same place
+  }
+  // A copy leaves on one of the paths that brought acknowledgements last, but that of the packet
+  // that was lost; where there is none, and from the second attempt on, on a random one.
+  uint16_t retry(uint16_t avoid, uint32_t attempt, Prng& prng) {
+    const uint32_t kept = taken_ < kKept ? taken_ : kKept;
+    for (uint32_t tries = attempt == 0 ? kept : 0; tries > 0; --tries) {
+      const uint16_t vp = paths_[again_++ % kept];
+      if (vp != avoid) return vp;
+    }
+    return random_path(prng);
   }
   // What came before may be of the path that died.
   void on_timeout(Time now) {

@@ -38,7 +38,7 @@ class BasicPathSelector {
   void reset(uint16_t fixed_vp, const Prng& prng) {
     visit([fixed_vp](auto& p) { p.reset(fixed_vp); });
     prng_ = prng;
-    acks_ = marks_ = 0;
+    acks_ = signs_ = 0;
   }
 
   // The generator of random paths, of which a device has one.
@@ -48,9 +48,15 @@ class BasicPathSelector {
   [[nodiscard]] bool clocked() const { return clocked_; }
   // The path of a packet that has none from a credit. The first policy, of one path, is asked for
   // every packet of a direct ring: it needs no jump among all.
-  uint16_t draw(Time now) {
+  // `idle`: nothing is outstanding.
+  uint16_t draw(Time now, bool idle = false) {
     if (auto* const first = std::get_if<0>(&policy_)) return first->next(now, prng_);
-    return visit([this, now](auto& p) { return p.next(now, prng_); });
+    return visit([=, this](auto& p) {
+      if constexpr (HearsIdle<std::decay_t<decltype(p)>>) {
+        if (idle) p.on_idle();
+      }
+      return p.next(now, prng_);
+    });
   }
   // The path of a packet that was lost on `avoid`, or is sent again in a silence (path_policy.hpp).
   uint16_t retry(Time now, uint16_t avoid, uint32_t attempt) {
@@ -85,7 +91,7 @@ class BasicPathSelector {
   void on_ack(const PathSample& sample) {
     if (!hears_) return;
     ++acks_;
-    marks_ += sample.ece ? 1 : 0;
+    signs_ += sample.congested ? 1 : 0;
     visit([&](auto& p) {
       if constexpr (HearsAcks<std::decay_t<decltype(p)>>) p.on_ack(sample);
     });
@@ -111,8 +117,8 @@ class BasicPathSelector {
   // A round trip ends.
   void on_round() {
     if (!hears_) return;
-    const bool congested = marks_ > 0 && marks_ * 2 >= acks_;
-    acks_ = marks_ = 0;
+    const bool congested = signs_ > 0 && signs_ * 2 >= acks_;
+    acks_ = signs_ = 0;
     visit([=](auto& p) {
       if constexpr (HearsRounds<std::decay_t<decltype(p)>>) p.on_round(congested);
     });
@@ -131,7 +137,7 @@ class BasicPathSelector {
   bool keeps_spares_;
   Prng prng_{0};
   uint32_t acks_ = 0;   // in this round
-  uint32_t marks_ = 0;  // of them with ECE
+  uint32_t signs_ = 0;  // of them that told of congestion
 };
 
 using PathSelector = BasicPathSelector<PathPolicies>;

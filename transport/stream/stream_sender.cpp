@@ -217,8 +217,12 @@ void StreamSender::report_to_window(const cc::AckSample& sample, bool slow) {
     ++counters_->ece_received;
     ++stats_.ece_received;
   }
-  paths_.on_ack(
-      {.now = sample.now, .rtt = sample.rtt, .vp = sample.vp, .ece = sample.ece, .slow = slow});
+  paths_.on_ack({.now = sample.now,
+                 .rtt = sample.rtt,
+                 .vp = sample.vp,
+                 .ece = sample.ece,
+                 .slow = slow,
+                 .congested = plain_kind_ ? sample.ece : window_.congested(sample)});
   if (slow) {
     window_.on_slow_path(sample);
     ++counters_->acks_pruned;
@@ -296,7 +300,7 @@ void StreamSender::mark_lost(Time now, Psn psn, LossCause cause, uint16_t vp) {
   if (cause == LossCause::kTimeout) {
     undo_.lose(psn);
   } else {
-    paths_.on_loss(vp);
+    paths_.on_loss(cause == LossCause::kNack ? vp : path_of(psn));
     // A drop by the receiver's window says nothing against the path, which only its NACK names.
     if (params_.own_ack_credit && cause != LossCause::kNack) gate_.note_orphans(1);
     if (cause == LossCause::kNack && vp != 0) note_path_of(psn, 0);

@@ -188,7 +188,7 @@ uint16_t StreamSender::choose_path(Time now, const Choice& choice) {
     return note_path(path_of_copy(now, choice, granted));
   if (granted) return note_path(*granted);
   stats_.random_paths += gate_.clocked() ? 1 : 0;
-  const uint16_t vp = paths_.draw(now);
+  const uint16_t vp = paths_.draw(now, idle());
   const RecycledPaths* const recycled = paths_.as<RecycledPaths>();
   if (recycled != nullptr && recycled->stragglers().has(vp)) {
     expect_long_trip(choice.psn, Duration::zero());

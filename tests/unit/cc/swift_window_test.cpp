@@ -107,6 +107,17 @@ TEST(Swift, TheSmallestSampleAndItsLengthAreTheDefaults) {
   EXPECT_EQ(swift.target(), Duration::zero());
 }
 
+TEST(Swift, ARoundTripOfTheTargetTellsOfCongestion) {
+  SwiftWindow swift(kSetup);
+  EXPECT_FALSE(swift.congested(ack(1000))) << "none was measured";
+  swift.on_ack(ack(30));
+  const double target = static_cast<double>(swift.target().count_ns()) / 1000;
+  EXPECT_FALSE(swift.congested(ack(target - 0.1)));
+  EXPECT_TRUE(swift.congested(ack(target)));
+  swift.on_ack(ack(target + 10));
+  EXPECT_TRUE(swift.congested(ack(0))) << "as the one before";
+}
+
 TEST(Swift, AnAcknowledgementWithoutARoundTripWaitsForOne) {
   SwiftWindow swift(kSetup);
   swift.on_ack({.ece = true});

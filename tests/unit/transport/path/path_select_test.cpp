@@ -73,7 +73,7 @@ TEST(PathSelector, ARoundIsCongestedIfHalfOfItsAcknowledgementsHadAMark) {
   Selector paths = make(Which::kListener);
   const Time now = Time::from_ns(1'000);
   const auto round = [&](int marked, int clean) {
-    for (int i = 0; i < marked + clean; ++i) paths.on_ack({.now = now, .ece = i < marked});
+    for (int i = 0; i < marked + clean; ++i) paths.on_ack({.now = now, .congested = i < marked});
     paths.on_round();
     return paths.draw(now) == 3;
   };
@@ -115,6 +115,24 @@ TEST(PathSelector, ALossIsHeardWithThePathThatANackNames) {
   EXPECT_NE(next_path(s), kFixed);
 }
 
+TEST(PathSelector, ALossByReorderingIsHeardWithThePathOfThePacket) {
+  Params params = many_paths::params_with(32);
+  params.path_policy = PathPolicy::kRepath;
+  params.loss_trigger = 8;
+  Stream s(params);
+  s.send();
+  s.overflow(0, 31, kFixed);
+  const uint16_t other = next_path(s);  // the copy of 31
+  ASSERT_NE(other, kFixed);
+  s.ack(0, 9, kFixed);  // 0 and 1 are lost, of the path that it has left
+  for (const uint16_t vp : s.send()) EXPECT_EQ(vp, other);
+  ASSERT_EQ(s.last.kind, StreamSender::Choice::Kind::kRetransmit);
+  for (int i = 2; i < 31; ++i) s.ack(0, i, kFixed);
+  for (const uint16_t vp : s.send()) EXPECT_EQ(vp, other) << "new packets";
+  s.ack(0, 50, other);  // 31's copy is lost, and new packets
+  EXPECT_NE(next_path(s), other);
+}
+
 TEST(PathSelector, ATimeoutIsHeard) {
   Stream s = repathing();
   s.send();
@@ -151,6 +169,46 @@ TEST(PlbPath, LeavesAPathAfterTwelveCongestedRoundsInARow) {
   EXPECT_EQ(next(), other);
   plb.on_timeout(Time());
   EXPECT_NE(next(), other);
+}
+
+TEST(PlbPath, LeavesAPathAfterThreeCongestedRoundsIfNothingIsInFlight) {
+  PlbPath plb;
+  Prng prng(1);
+  plb.reset(kFixed);
+  plb.on_round(true);
+  plb.on_round(true);
+  plb.on_idle();
+  EXPECT_EQ(plb.next(Time(), prng), kFixed);
+  plb.on_round(true);
+  EXPECT_EQ(plb.next(Time(), prng), kFixed) << "packets are in flight";
+  plb.on_idle();
+  EXPECT_NE(plb.next(Time(), prng), kFixed);
+}
+
+TEST(PathSelector, APolicyIsToldWhenNothingIsOutstanding) {
+  for (const bool idle : {true, false}) {
+    Params params = many_paths::params_with(32);
+    params.path_policy = PathPolicy::kPlb;
+    params.limit_growth = false;  // a mark leaves room for two packets, too
+    Stream s(params);
+    if (!idle) s.send(1);  // from here on two are outstanding, then one
+    for (int i = 0; i < 4; ++i) {
+      EXPECT_EQ(next_path(s), kFixed) << "the third round is not over";
+      s.pass(Duration::us(20));
+      s.ack(i + 1, i, kFixed, wire::kMpAckEce);
+    }
+    EXPECT_EQ(next_path(s) != kFixed, idle);
+  }
+}
+
+TEST(RepsPaths, ACopyLeavesOnAnotherPathThanTheLostPacket) {
+  RepsPaths reps;
+  Prng prng(1);
+  reps.reset(kFixed);
+  EXPECT_NE(reps.retry(kFixed, 0, prng), 0) << "it knows none";
+  for (const uint16_t vp : {60'001, 60'002, 60'003}) reps.on_ack({.vp = vp});
+  for (const uint16_t vp : {60'001, 60'003, 60'001}) EXPECT_EQ(reps.retry(60'002, 0, prng), vp);
+  EXPECT_NE(reps.retry(60'002, 1, prng), reps.retry(60'002, 1, prng)) << "random ones";
 }
 
 TEST(RepsPaths, UsesEachUnmarkedPathOnceTheOldestFirst) {
