@@ -10,7 +10,7 @@
 //    looks at the doorbells afterwards. Both sides are sequentially consistent, so one sees the
 //    other.
 //  - While somebody polls, the port's notification is off and the helper only looks every beat()
-//    whether the last poll is recent. When it is not, the helper takes over: it runs the worker
+//    (helper_beat.hpp) whether the last poll is recent. When it is not, the helper takes over: it runs the worker
 //    until nothing is left, arms the port, looks once more, and sleeps until the port, a kick, or
 //    the next deadline wakes it.
 //  - A poll sleeps on the port where yields take slices of the scheduler's (yield_pace.hpp). The
@@ -34,6 +34,7 @@
 
 #include "base/units.hpp"
 #include "dataplane/engine/core_follower.hpp"
+#include "dataplane/engine/helper_beat.hpp"
 #include "dataplane/engine/link_warning.hpp"
 #include "dataplane/engine/memory_reader.hpp"
 #include "dataplane/engine/poll_sleep.hpp"
@@ -53,7 +54,7 @@ namespace mprdma::dataplane {
 
 class Progress {
  public:
-  static constexpr Duration kBeat = Duration::us(200);
+  static constexpr Duration kBeat = HelperBeat::kMin;
   static constexpr Duration kService = Duration::ms(10);
   // The helper looks after timers so often while it is woken by each message for an application
   // that reads memory: to program a timer for each may cost more than the message.
@@ -198,7 +199,7 @@ class Progress {
   [[nodiscard]] Duration beat() const {
     if (!port_notifies_) return kBeat;
     const Crowd crowd = crowd_.load(std::memory_order_relaxed);
-    return crowd == Crowd::kNone ? kBeat : crowd == Crowd::kShortTurns ? kCrowded : kSlice;
+    return crowd == Crowd::kNone ? beat_.get() : crowd == Crowd::kShortTurns ? kCrowded : kSlice;
   }
   void leave_crowd();
   void leave_crowd_unless_late(Time now);
@@ -236,6 +237,7 @@ class Progress {
   // What yield_pace_ says, for who has no lock.
   enum class Crowd : uint8_t { kNone, kShortTurns, kLosesSlices };
   std::atomic<Crowd> crowd_{Crowd::kNone};
+  HelperBeat beat_;
   alignas(64) std::atomic<uint32_t> commands_waiting_{0};
   std::atomic<uint32_t> idle_requests_{0};
   std::atomic<bool> stopping_{false};

@@ -99,6 +99,7 @@ void Progress::helper_main() {
   thread_class_.emplace(clock_now(), real_time_);
   while (!stopping_.load(std::memory_order_relaxed)) {
     const bool looks = !app_drives();
+    if (!looks) beat_.on_polling();
     const Duration pause = looks && helper_lock() ? helper_turn() : looks ? kBeat : beat();
     wait(pause);
     if (side_job_due_) run_side_job();
@@ -191,6 +192,7 @@ Duration Progress::give_up_for_a_beat(Time now, DeferredWakes& wakes) {
 
 // Runs the worker until it finds nothing for a while. False: the application polls again.
 bool Progress::take_over(Time* now, DeferredWakes& wakes) {
+  beat_.on_silence();
   disarm();
   const bool crowd = port_notifies_ && yield_pace_.loses_slices();
   leave_crowd_unless_late(*now);

@@ -283,10 +283,15 @@ class Worker {
     if (qp.ring != nullptr) return qp.ring->batch;
     return qp.loop ? loop_batch_ : wire_batch_;
   }
-  // Frames that stay in memory have no ICRC.
-  [[nodiscard]] bool with_icrc(const QpContext& qp) const {
-    return port_info_.can_corrupt && !qp.loop && qp.ring == nullptr;
+  // Frames that stay in memory have no ICRC: to ourselves, by a ring, and to another process of the
+  // device, as mprdmad puts nothing on the wire that is for its own address.
+  [[nodiscard]] bool with_icrc(const QpContext& qp, const wire::FrameTemplate& outer) const {
+    return port_info_.can_corrupt && !qp.loop && qp.ring == nullptr &&
+           !(daemon_ != nullptr && is_own(outer.address().dst_ip));
   }
+  // The frame is of this device, and mprdmad has it from one of its processes: from the wire it
+  // takes nothing that says so.
+  [[nodiscard]] bool is_from_within(std::span<const unsigned char> frame) const;
 
   // What the wire to the peer offers (PairNegotiation), and what follows from both sides' offers.
   [[nodiscard]] PairNegotiation::WireOffer wire_offer(const QpContext& qp) const;

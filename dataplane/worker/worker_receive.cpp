@@ -39,10 +39,29 @@ unsigned Worker::receive(const Source& from, TxBatch& answers, Time now) {
   return n;
 }
 
+// Only the sender's own bytes decide; if it changes them meanwhile, it harms its own frames.
+bool Worker::is_from_within(std::span<const unsigned char> frame) const {
+  if (daemon_ == nullptr || frame.size() < wire::Ethernet::kBytes + wire::Ipv6::kBytes)
+    return false;
+  const unsigned char* const ip = frame.data() + wire::Ethernet::kBytes;
+  switch (load_be16(frame.data() + 12)) {
+    case wire::kEtherTypeIpv4:
+      return is_own(wire::map_ipv4(Ipv4(load_be32(ip + 12))));
+    case wire::kEtherTypeIpv6: {
+      wire::IpAddress from;
+      std::memcpy(from.data(), ip + 8, from.size());
+      return is_own(from);
+    }
+    default:
+      return false;
+  }
+}
+
 // A frame as Ethernet carries it. True if the transport holds it. False: the caller gives it back.
 bool Worker::receive_frame(const Source& from, const RxFrame& frame, TxBatch& answers, Time now) {
-  const bool check_icrc = from.port == port_.get() && port_info_.can_corrupt;
   const std::span<const unsigned char> bytes(frame.data, frame.length);
+  const bool check_icrc =
+      from.port == port_.get() && port_info_.can_corrupt && !is_from_within(bytes);
   // Reads a byte that the peer may still change, once: it only selects the branch.
   if (from.ring == nullptr && frame.length >= wire::Ethernet::kBytes &&
       load_be16(frame.data + 12) == wire::kEtherTypeArp) {

@@ -246,7 +246,7 @@ void Worker::write_headers(const QpContext& qp, const wire::FrameTemplate& outer
   const size_t header_bytes = outer.encode(header, frame.payload);
   frame.header_bytes = static_cast<uint32_t>(header_bytes);
   frame.frame_bytes = static_cast<uint32_t>(wire::finish_frame(
-      frame.payload - header_bytes, header_bytes, header.payload_len, with_icrc(qp)));
+      frame.payload - header_bytes, header_bytes, header.payload_len, with_icrc(qp, outer)));
   frame.form = FrameForm::kFrame;
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Breaks the transport, connection management, the NIC's part, mprdmad, the engine's worker and its
-port, the wire formats, the simulator and the provider in small ways and asserts that their tests
-find each breakage.
+"""Breaks the transport, connection management, the NIC's part, mprdmad and its clients, the
+engine's worker and its port, the wire formats, the fabric, the simulator and the provider in small
+ways and asserts that their tests find each breakage.
 
 The swarm has to find what breaks a promise of the mode `mp`. What only slows a connection down, or
 chooses a worse path, breaks no promise that the swarm knows: that is for the transport's unit
@@ -29,12 +29,14 @@ from mutants_cc import MUTANTS as CC_MUTANTS
 from mutants_cm import MUTANTS as CM_MUTANTS
 from mutants_daemon import MUTANTS as DAEMON_MUTANTS
 from mutants_explore import MUTANTS as EXPLORE_MUTANTS
+from mutants_fast import MUTANTS as FAST_MUTANTS
 from mutants_irn import MUTANTS as IRN_MUTANTS
 from mutants_map import MUTANTS as MAP_MUTANTS
 from mutants_mgmt import MUTANTS as MGMT_MUTANTS
 from mutants_mp import MUTANTS as MP_MUTANTS
 from mutants_pace import MUTANTS as PACE_MUTANTS
 from mutants_paper import MUTANTS as PAPER_MUTANTS
+from mutants_pfc import MUTANTS as PFC_MUTANTS
 from mutants_port import MUTANTS as PORT_MUTANTS
 from mutants_provider import MUTANTS as PROVIDER_MUTANTS
 from mutants_receive import MUTANTS as RECEIVE_MUTANTS
@@ -50,7 +52,7 @@ MUTANTS = RECEIVE_MUTANTS + SENDER_MUTANTS + MAP_MUTANTS + MP_MUTANTS + PAPER_MU
 MUTANTS += ROCE_MUTANTS + RULE_MUTANTS + WINDOW_MUTANTS + CM_MUTANTS + DAEMON_MUTANTS
 MUTANTS += MGMT_MUTANTS + WORKER_MUTANTS + PORT_MUTANTS + EXPLORE_MUTANTS + CC_MUTANTS
 MUTANTS += WIRE_MUTANTS + SIM_MUTANTS + PROVIDER_MUTANTS + PACE_MUTANTS + SPACING_MUTANTS
-MUTANTS += IRN_MUTANTS
+MUTANTS += IRN_MUTANTS + PFC_MUTANTS + FAST_MUTANTS
 
 SECONDS_MAX = 240
 
@@ -73,11 +75,13 @@ SOURCES = {
     "cc": "cc",
     "cm": "dataplane/cm",
     "daemon": "dataplane/daemon",
+    "fabric": "switchsim/fabric",
     "facts": "providers/mprdma",
     "mgmt": "dataplane/mgmt",
     "model": "switchsim/model",
     "port": "dataplane/port",
     "provider": "providers/mprdma",
+    "rings": "dataplane/client",
     "sim": "switchsim/sim",
     "wire": "wire",
     "worker": "dataplane/worker",
@@ -88,9 +92,11 @@ UNIT_TESTS = {
     "unit": "the transport",
     "cm": "the CM agent",
     "daemon": "mprdmad's switch",
+    "fabric": "the fabric",
     "mgmt": "dataplane/mgmt",
     "model": "the network model",
     "port": "LocalPort",
+    "rings": "the processes of mprdmad",
     "sim": "the simulator",
     "wire": "wire",
     "worker": "the worker",

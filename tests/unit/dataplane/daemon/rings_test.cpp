@@ -1,8 +1,11 @@
 // Direct rings: what the daemon makes and refuses, and what a process does with them.
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
+#include <filesystem>
 #include <vector>
 
 #include "dataplane/client/direct_rings.hpp"
@@ -295,6 +298,31 @@ TEST_F(DirectRingsTest, NumberIsBoundedAndWhatIsRefusedIsClosed) {
     close(fd);
   }
   EXPECT_EQ(open, DirectRings::kRingsMax);
+}
+
+TEST_F(DirectRingsTest, AChildOfAForkKeepsNoneOfThem) {
+  const auto of_rings = [] {
+    int count = 0;
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+      const std::string target = std::filesystem::read_symlink(entry.path(), error).string();
+      count += target.starts_with("/memfd:") || target.starts_with("socket:") ? 1 : 0;
+    }
+    return count;
+  };
+  const int before = of_rings();
+  connect();
+  ASSERT_GT(of_rings(), before);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    a.rings.close_after_fork();
+    b.rings.close_after_fork();
+    _exit(of_rings() - before);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(pid, &status, 0), pid);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 // Memory of another user must be there before it is mapped.

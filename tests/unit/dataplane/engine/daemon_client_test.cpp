@@ -2,6 +2,7 @@
 // mprdmad is away, and its communication ids over a restart.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <optional>
 #include <set>
@@ -87,11 +88,11 @@ TEST(QpBlock, FirstAndLastBlockLeaveTheReservedNumbersOut) {
 
 // Two processes of one device. Each takes the other's numbers for peers on the wire.
 struct SharedDevice {
-  SharedDevice() : wire(std::make_shared<MemoryWire>()) {
+  explicit SharedDevice(bool can_corrupt = false) : wire(std::make_shared<MemoryWire>()) {
     daemon_b.its_block = {64, 8};
     wire->daemon[0] = &daemon_a;
     wire->daemon[1] = &daemon_b;
-    wire->can_corrupt = false;
+    wire->can_corrupt = can_corrupt;
     const auto same = [](WorkerConfig& config) {
       config.ipv4 = Host::ip(0);
       config.mac = derived_mac(Host::ip(0));
@@ -153,6 +154,51 @@ TEST(SharedDevice, ProcessesOfOneAddressReachEachOtherAndThemselves) {
   write(*self, *mr, 32);
   EXPECT_EQ(mr->bytes[47], 9);
   EXPECT_EQ(a.port().stats().tx_frames, on_the_wire) << "our own numbers need no wire";
+}
+
+// mprdmad owns a NIC, but nothing of these two leaves the host.
+TEST(SharedDevice, FramesBetweenItsProcessesNeedNoIcrcAndThoseOfOthersDo) {
+  SharedDevice device(true);
+  Host& a = *device.a;
+  Host& b = *device.b;
+  const auto cq = a.make_cq();
+  const auto cq_b = b.make_cq();
+  const auto mr = a.make_mr(64);
+  const auto mr_b = b.make_mr(64);
+  const auto out = a.make_qp(*cq);
+  const auto in = b.make_qp(*cq_b);
+  std::vector<testing::Bytes> frames;
+  device.wire->on_frame = [&](int, const testing::Bytes& frame) {
+    frames.push_back(frame);
+    return true;
+  };
+  const auto without_icrc = [](const testing::Bytes& frame) {
+    return std::all_of(frame.end() - wire::kIcrcBytes, frame.end(),
+                       [](unsigned char byte) { return byte == 0; });
+  };
+  a.connect(*out, Host::ip(0), in->qpn);
+  b.connect(*in, Host::ip(0), out->qpn);
+  const auto post = [&](testing::HostQp& qp) {
+    auto& wqe = a.begin_send(qp, MPRDMA_ABI_WRITE, 1, {{mr->addr(), 16, mr->key}});
+    wqe.remote_addr = mr_b->addr();
+    wqe.rkey = mr_b->key;
+    a.end_send(qp);
+  };
+  mr->bytes.assign(64, 7);
+  post(*out);
+  mprdma_abi_cqe cqe{};
+  ASSERT_TRUE(device.completes(*cq, &cqe));
+  EXPECT_EQ(cqe.status, MPRDMA_ABI_WC_SUCCESS);
+  EXPECT_EQ(mr_b->bytes[15], 7);
+  ASSERT_GE(frames.size(), 2u);
+  for (const testing::Bytes& frame : frames) EXPECT_TRUE(without_icrc(frame));
+  // The same from another host: halves of the address in turn, so that the header's sum stays.
+  testing::Bytes foreign = frames[0];
+  std::swap_ranges(foreign.begin() + 26, foreign.begin() + 28, foreign.begin() + 28);
+  const uint64_t before = b.worker->wire_drops()[wire::DropReason::kBadIcrc];
+  device.wire->inject(1, foreign);
+  device.step();
+  EXPECT_EQ(b.worker->wire_drops()[wire::DropReason::kBadIcrc], before + 1);
 }
 
 TEST(SharedDevice, AnotherBlockEndsTheQueuePairsOfBefore) {
