@@ -10,9 +10,9 @@
 //    looks at the doorbells afterwards. Both sides are sequentially consistent, so one sees the
 //    other.
 //  - While somebody polls, the port's notification is off and the helper only looks every beat()
-//    (helper_beat.hpp) whether the last poll is recent. When it is not, the helper takes over: it runs the worker
-//    until nothing is left, arms the port, looks once more, and sleeps until the port, a kick, or
-//    the next deadline wakes it.
+//    whether the last poll is recent (helper_beat.hpp). When it is not, the helper takes over: it
+//    runs the worker until nothing is left, arms the port, looks once more, and sleeps until the
+//    port, a kick, or the next deadline wakes it.
 //  - A poll sleeps on the port where yields take slices of the scheduler's (yield_pace.hpp). The
 //    helper's watch of the port is muted then, until the port is armed for the helper, or yields
 //    are short again.
