@@ -4,8 +4,8 @@
 usage: tests/integration/run.py [--build DIR] [--wire NAME]... [--only REGEX] [--list]
 
   --build DIR   a build directory in which everything is built (default: build-test)
-  --wire NAME   local, virtio, af_packet, fabric, fabric-vhost, fabric-pfc, daemon, daemon-virtio,
-                beside or beside-xdp; may be repeated (default: all)
+  --wire NAME   local, virtio, af_packet, fabric, fabric-vhost, fabric-pfc, fabric-pfc-vhost,
+                daemon, daemon-virtio, beside or beside-xdp; may be repeated (default: all)
   --only REGEX  only cases whose name matches, as in --only 'local: ib_write_bw'
   --list        prints the names of the cases and runs none
 
