@@ -109,8 +109,8 @@ def stopped_peer(wire):
 
 
 def continued(*options, ready=None):
-    """The client of a pair is stopped and continued under traffic, which both ends verify. It is
-    first stopped once `ready` says so."""
+    """Each end of a pair in turn is stopped and continued under traffic, which both ends verify;
+    the client first, once `ready` says so."""
 
     def run(wire):
         deadline = time.monotonic() + 60
@@ -121,12 +121,13 @@ def continued(*options, ready=None):
                    "an engine in each")  # fmt: skip
         if ready is not None:
             wait_until(ready, deadline, "a ring")
-        for _ in range(STOPS):
+        for turn in range(STOPS):
+            end = pair[1 - turn % 2]
             time.sleep(RUNS_S)
-            expect(pair[1].status is None, "it ended before it was stopped")
-            pair[1].signal(signal.SIGSTOP)
+            expect(end.status is None, "it ended before it was stopped")
+            end.signal(signal.SIGSTOP)
             time.sleep(STOPPED_S)
-            pair[1].signal(signal.SIGCONT)
+            end.signal(signal.SIGCONT)
         for process in pair:
             process.wait(deadline)
 
@@ -204,8 +205,8 @@ def other_user(policy, *, used):
 # (title, options of verbs_check). With --last-byte the client has eight WRITEs of up to 64 KiB in
 # flight, nearly always; the server reads the payloads in its memory, be it stopped or not.
 CONTINUED = (
-    ("the client stopped and continued", ("--qps", "2")),
-    ("the client stopped and continued, WRITEs of 64 KiB",
+    ("each end stopped and continued", ("--qps", "2")),
+    ("each end stopped and continued, WRITEs of 64 KiB",
      ("--last-byte", "--size-max", "65536")),
 )  # fmt: skip
 
