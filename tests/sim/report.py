@@ -138,6 +138,19 @@ def an_interrupted_report_keeps_whole_figures(here):
     expect("mp/4 is there" in done.stderr and "mp/20 ..." in done.stderr, done.stderr)
 
 
+def a_page_of_its_own_has_the_figures_that_are_named(here):
+    (here / "results.ci.md").write_text("before\n")
+    done = run("report", "table1", "--page", "part", "--size", "ci", "--out", here)
+    expect("part.ci.md has all figures" in done.stderr, done.stderr)
+    page = (here / "part.ci.md").read_text()
+    expect("## mp/table1" in page and "Not complete" not in page, page)
+    expect((here / "figures.ci/mp-table1.svg").exists(), "no picture")
+    expect((here / "results.ci.md").read_text() == "before\n", "the page of all was replaced")
+    expect("table1 is there" in run("report", "table1", "--size", "ci", "--out", here).stderr,
+           "run again for the other page")  # fmt: skip
+    run("report", "--page", "part", "--size", "ci", "--out", here, code=2)
+
+
 def without_gnuplot_nothing_is_begun(here):
     done = run("report", "--size", "ci", "--out", here, code=1, env={"PATH": str(here)})
     expect("gnuplot" in done.stderr and "mp/1 ..." not in done.stderr, done.stderr)
@@ -152,6 +165,7 @@ CASES = [
     a_figure_that_is_there_is_not_run_again,
     a_page_with_all_figures_replaces_the_one_before,
     an_interrupted_report_keeps_whole_figures,
+    a_page_of_its_own_has_the_figures_that_are_named,
     without_gnuplot_nothing_is_begun,
 ]
 

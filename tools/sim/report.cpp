@@ -1,6 +1,6 @@
-// mprdma sim report: docs/results.md. It takes hours at full size, so each finished figure is kept
-// in a directory beside the page, and the same command resumes from there. The page and its
-// pictures are replaced only when all figures exist.
+// mprdma sim report: docs/results.md, or a page of some figures. It takes hours at full size, so
+// each finished figure is kept in a directory beside the page, and the same command resumes from
+// there. The page and its pictures are replaced only when all its figures exist.
 #include "tools/sim/report.hpp"
 
 #include <fmt/format.h>
@@ -34,6 +34,7 @@ using sweep::write_whole;
 
 struct Arguments : FigureOptions {
   std::vector<std::string> only;
+  std::string page;  // of the figures in `only`, and no others; empty: results, of all
   bool redo = false;
 };
 
@@ -50,9 +51,9 @@ std::string contents_of(const std::string& path) {
 // The small report has names of its own, so that it never replaces the full one.
 struct Names {
   explicit Names(const Arguments& arguments)
-      : stem(arguments.size == "ci" ? "results.ci" : "results"),
-        pictures(arguments.size == "ci" ? "figures.ci" : "figures"),
-        kept("." + stem),
+      : stem((arguments.page.empty() ? "results" : arguments.page) + suffix(arguments)),
+        pictures("figures" + suffix(arguments)),
+        kept(".results" + suffix(arguments)),
         out(arguments.out) {}
   [[nodiscard]] std::string in_out(const std::string& name) const { return out + "/" + name; }
   [[nodiscard]] std::string in_kept(const std::string& name) const {
@@ -63,6 +64,11 @@ struct Names {
   std::string pictures;
   std::string kept;
   std::string out;
+
+ private:
+  static std::string suffix(const Arguments& arguments) {
+    return arguments.size == "ci" ? ".ci" : "";
+  }
 };
 
 // A build of uncommitted changes has no revision of its own; the time of the program tells such
@@ -120,9 +126,17 @@ struct Report {
   std::vector<std::string> missing;  // ids
 };
 
-Report collect(const Kept& kept) {
+bool is_named(const Arguments& arguments, const Figure& figure) {
+  return std::any_of(
+      arguments.only.begin(), arguments.only.end(),
+      [&figure](const std::string& id) { return figures::find_figure(id) == &figure; });
+}
+
+// Of the figures of the page.
+Report collect(const Arguments& arguments, const Kept& kept) {
   Report out;
   for (const Figure& figure : figures::all_figures()) {
+    if (!arguments.page.empty() && !is_named(arguments, figure)) continue;
     if (std::optional<json> part = kept.look(figure)) {
       out.parts.emplace_back(&figure, std::move(*part));
     } else {
@@ -177,7 +191,7 @@ Status write_page(const Names& names, const Report& report, const std::string& h
 
 int finish(const Arguments& arguments, const Names& names, const Kept& kept,
            const figures::RunOptions& options) {
-  const Report report = collect(kept);
+  const Report report = collect(arguments, kept);
   const Status status = write_page(names, report, figures::markdown_head(options));
   if (!status.ok()) return print_message(status.text, kExitFailed);
   const std::string page = names.in_out(names.stem);
@@ -209,11 +223,7 @@ int finish(const Arguments& arguments, const Names& names, const Kept& kept,
 bool run_figures(const Arguments& arguments, const Kept& kept, const figures::RunOptions& options,
                  const Interruptible& interruptible, bool* good) {
   for (const Figure& figure : figures::all_figures()) {
-    const auto& only = arguments.only;
-    const bool asked = std::any_of(only.begin(), only.end(), [&figure](const std::string& id) {
-      return figures::find_figure(id) == &figure;
-    });
-    if (!only.empty() && !asked) continue;
+    if (!arguments.only.empty() && !is_named(arguments, figure)) continue;
     if (!arguments.redo && kept.look(figure)) {
       fmt::print(stderr, "{} is there\n", figure.id);
       continue;
@@ -234,6 +244,9 @@ int write_report(const Arguments& arguments) {
   for (const std::string& id : arguments.only) {
     if (figures::find_figure(id) != nullptr) continue;
     return print_message(figures::no_figure(id), kExitUsage);
+  }
+  if (!arguments.page.empty() && arguments.only.empty()) {
+    return print_message("--page needs the figures of that page", kExitUsage);
   }
   const Names names(arguments);
   const Status status = figures::can_draw();
@@ -262,6 +275,8 @@ void add_sim_report(CLI::App& sim, int* exit_code) {
   app->add_option("--out", arguments->out, "Directory for results.md and figures/*.svg")
       ->capture_default_str();
   app->add_option("--json", arguments->json, "Claims of all figures to this file ('-': output)");
+  app->add_option("--page", arguments->page,
+                  "Write a page of this name, of the figures that are named, in place of results");
   app->add_flag("--redo", arguments->redo, "Run again what this build has made already");
   add_figure_options(app, arguments);
   app->callback([arguments, exit_code] { *exit_code = write_report(*arguments); });
