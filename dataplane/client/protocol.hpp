@@ -45,7 +45,8 @@
 // device's own MAC, and the daemon delivers. A datagram to a group goes to the wire and to every
 // other client, not back. From queue pair 1 go PairMads only (wire/mad.hpp), whose sender_qpn is
 // one of the client's. Everything else is a counted drop. ICRC: the daemon neither fills nor checks
-// it in the client's frames; Device::can_corrupt tells whether the client has to.
+// it in the client's frames; Device::can_corrupt tells whether the client has to. A frame to the
+// device's own address needs none, and a client checks none in a frame from there.
 //
 // Direct rings. Two processes of the device may have a LocalPort between them, which the daemon
 // makes (and whose end it does not keep): frames of connected queue pairs then do not pass the
@@ -74,7 +75,7 @@ inline constexpr const char* kSocketName = "mprdmad.sock";  // in the runtime di
 inline constexpr const char* kSystemSocket = "/run/mprdma/mprdmad.sock";
 
 inline constexpr uint32_t kMagic = 0x434e444d;  // "MDNC"
-inline constexpr uint16_t kVersion = 2;
+inline constexpr uint16_t kVersion = 3;
 
 inline constexpr uint32_t kBlockGenerations = 8;
 inline constexpr uint32_t kBlocks = kGenerations / kBlockGenerations;
@@ -133,7 +134,7 @@ struct Device {
   uint32_t prefix_bits = 32;
   std::array<uint8_t, 6> mac{};
   uint8_t link_up = 0;      // of the wire behind the daemon; 1 where there is none
-  uint8_t can_corrupt = 0;  // of that wire: frames need an ICRC, and it is checked
+  uint8_t can_corrupt = 0;  // of that wire: frames beyond the device need an ICRC
   uint32_t mtu = 0;         // largest path MTU: 1024, 2048 or 4096
   uint32_t reserved = 0;
   uint64_t link_mbps = 0;  // 0: unknown

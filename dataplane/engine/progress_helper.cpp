@@ -99,7 +99,7 @@ void Progress::helper_main() {
   thread_class_.emplace(clock_now(), real_time_);
   while (!stopping_.load(std::memory_order_relaxed)) {
     const bool looks = !app_drives();
-    if (!looks) beat_.on_polling();
+    if (!looks) beat_.on_polling(clock_now());
     const Duration pause = looks && helper_lock() ? helper_turn() : looks ? kBeat : beat();
     wait(pause);
     if (side_job_due_) run_side_job();
@@ -154,6 +154,7 @@ Duration Progress::helper_turn() {
   const bool stale = service_if_due(now) && armed_ && !worker_.port().arm();
   follow_waker();
   const bool polled = app_polls(now);
+  if (!polled) beat_.on_silence(now);
   const bool due = called || (armed_ && (stale || notified_ || needed_by(now) <= now));
   notified_ = false;
   if (polled && !due) {
@@ -192,7 +193,6 @@ Duration Progress::give_up_for_a_beat(Time now, DeferredWakes& wakes) {
 
 // Runs the worker until it finds nothing for a while. False: the application polls again.
 bool Progress::take_over(Time* now, DeferredWakes& wakes) {
-  beat_.on_silence();
   disarm();
   const bool crowd = port_notifies_ && yield_pace_.loses_slices();
   leave_crowd_unless_late(*now);

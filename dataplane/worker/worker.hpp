@@ -283,8 +283,8 @@ class Worker {
     if (qp.ring != nullptr) return qp.ring->batch;
     return qp.loop ? loop_batch_ : wire_batch_;
   }
-  // Frames that stay in memory have no ICRC: to ourselves, by a ring, and to another process of the
-  // device, as mprdmad puts nothing on the wire that is for its own address.
+  // Packets of queue pairs that stay in memory have no ICRC: to ourselves, by a ring, and to
+  // another process of the device, as mprdmad puts nothing on the wire that is for its own address.
   [[nodiscard]] bool with_icrc(const QpContext& qp, const wire::FrameTemplate& outer) const {
     return port_info_.can_corrupt && !qp.loop && qp.ring == nullptr &&
            !(daemon_ != nullptr && is_own(outer.address().dst_ip));

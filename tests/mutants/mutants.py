@@ -400,7 +400,7 @@ MUTANTS = [
     mutant(
         "path-policy-hears-no-loss",
         "stream/stream_sender.cpp",
-        "    paths_.on_loss(vp);\n",
+        "    paths_.on_loss(cause == LossCause::kNack ? vp : path_of(psn));\n",
         "",
         "a policy stays on a path that loses everything",
         killer="unit",

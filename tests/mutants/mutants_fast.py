@@ -146,13 +146,6 @@ MUTANTS = [
     ),
     # ---- The worker
     _worker(
-        "post-before-the-acknowledgement",
-        "worker_transmit.cpp",
-        "(!qp->owing || try_owed_acks(*qp))",
-        "true",
-        "the answer leaves before the acknowledgement that waited for it",
-    ),
-    _worker(
         "ring-changes-under-way",
         "worker_rings.cpp",
         "  const bool must_stay = !waits && !gone && !stranded && qp.qp.busy();\n",
@@ -176,13 +169,6 @@ MUTANTS = [
         rebuild=["../../tests/unit/dataplane/worker/answer_habit_test.cpp"],
     ),
     # ---- Direct rings: mprdmad
-    _daemon(
-        "ring-for-strangers",
-        "server_rings.cpp",
-        "  if (config_.rings == RingPolicy::kSameUser && !same_user) return EPERM;\n",
-        "",
-        "a process of another user gets a memory in common",
-    ),
     _daemon(
         "rings-without-end",
         "server_rings.cpp",

@@ -133,13 +133,6 @@ MUTANTS = [
         "",
         "one host that stands still stops all pairs",
     ),
-    _fabric(
-        "full-host-loses-what-is-lossless",
-        "fabric.cpp",
-        "  if (host.full && !frames_[packet].lossless) {",
-        "  if (host.full) {",
-        "a lossless class with losses",
-    ),
     # ---- The engine is paused
     _worker(
         "end-after-the-begin",

@@ -62,7 +62,7 @@ TEST(Spraying, WaitsForTheSlowestPath) {
 }
 
 // The preset of Ultra Ethernet's algorithms, also with a path that loses everything.
-TEST(SprayNscc, UsesAllPathsAndLosesLittleToADeadOne) {
+TEST(SprayNscc, UsesAllPathsAndGoesOnWithADeadOne) {
   double goodput_bps[2];
   for (const bool dead : {false, true}) {
     Scenario scenario = one_flow_over_four_paths({});

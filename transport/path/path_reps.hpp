@@ -2,8 +2,8 @@
 // Failure Mitigation"): the window alone decides when a packet leaves. Its path is that of an
 // acknowledgement without a mark, which is used once, the oldest first; where there is none, a
 // random one. So packets spread as with spraying, and leave a path that marks them. After a timeout
-// new paths are drawn no more for a while: those that brought acknowledgements last are used again,
-// in turn, because a path that is dead brings none ("freezing").
+// new packets draw no new paths for a while: those that brought acknowledgements last are used
+// again, in turn, because a path that is dead brings none ("freezing").
 //
 // The paper's cache has eight entries. What it leaves to the sender: how long paths are frozen, and
 // the path of a copy.

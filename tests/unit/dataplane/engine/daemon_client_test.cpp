@@ -199,6 +199,15 @@ TEST(SharedDevice, FramesBetweenItsProcessesNeedNoIcrcAndThoseOfOthersDo) {
   device.wire->inject(1, foreign);
   device.step();
   EXPECT_EQ(b.worker->wire_drops()[wire::DropReason::kBadIcrc], before + 1);
+  // Without mprdmad nothing is known of who sends from our address.
+  auto lone_wire = std::make_shared<MemoryWire>();
+  Host lone(lone_wire, 0, [](WorkerConfig& config) {
+    config.ipv4 = Host::ip(0);
+    config.mac = derived_mac(Host::ip(0));
+  });
+  lone_wire->inject(0, frames[0]);
+  lone.worker->run(lone.now);
+  EXPECT_EQ(lone.worker->wire_drops()[wire::DropReason::kBadIcrc], 1u);
 }
 
 TEST(SharedDevice, AnotherBlockEndsTheQueuePairsOfBefore) {
