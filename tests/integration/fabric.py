@@ -112,6 +112,30 @@ def check_sprays(wire):
         expect(all(0.2 < share < 0.3 for share in shares), f"shares of the paths: {shares}")
 
 
+def over_loss(preset):
+    """A case: every path loses 1 % in both directions, and contents are right with this preset."""
+
+    def run(wire):
+        deadline = time.monotonic() + 90
+        wire.extra["MPRDMA_PRESET"] = preset
+        try:
+            for path in PATHS:
+                wire.set(path, "loss=1%")
+            before = directions(wire)
+            for process in start_check(wire, "--ops", "1000", "--qps", "2", "--seed", "36"):
+                process.wait(deadline)
+            after = directions(wire)
+        finally:
+            restore(wire)
+        lost = sum(
+            after[path][tor]["drop_loss"] - before[path][tor]["drop_loss"]
+            for path in PATHS for tor in ("tor1", "tor2")
+        )  # fmt: skip
+        expect(lost > 0, "nothing was lost")
+
+    return run
+
+
 def check_rides_over_changes(wire):
     """Contents and order are right whatever the links do meanwhile."""
     deadline = time.monotonic() + 120
@@ -233,6 +257,8 @@ CASES = {
     "fabric": [
         *BOTH,
         ("verbs_check sprays, over a path that loses packets, too", check_sprays),
+        *((f"verbs_check over lossy paths, preset {preset}", over_loss(preset))
+          for preset in ("irn", "spray-nscc", "swift-plb")),
         ("verbs_check rides over loss, cuts and a slow path", check_rides_over_changes),
         ("a flag after its data, paths of different length", ordering()),
         ("a flag may overtake relaxed data", ordering("--relaxed", "--expect-stale")),
