@@ -2,6 +2,9 @@
 // number of servers, the buffers and the sizes of the messages.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <bit>
+
 #include "evaluation/cases.hpp"
 #include "evaluation/irn/forms.hpp"
 #include "evaluation/list.hpp"
@@ -32,6 +35,7 @@ Point at_rate(uint32_t gbps, bool small) {
           fmt::format("{} Gb/s", gbps),
           {fmt::format("topology.access_gbps={}", gbps),
            fmt::format("transport.initial_window={}", bdp_packets),
+           fmt::format("transport.window_slots={}", std::bit_ceil(std::max(bdp_packets, 128U))),
            fmt::format("topology.queue_bytes={}", buffer)},
           {fmt::format("topology.pause_bytes={}", buffer - buffer / 12)},
           small};
