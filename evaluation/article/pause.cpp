@@ -48,7 +48,7 @@ FigureResult what_is_paused(const Figure& figure, const RunOptions& options) {
       "its link";
   const std::string lost = "packets that switches dropped";
   const std::string paused = "share of the time that the shared ingress was paused";
-  cases.claim("global", "other", other, "<= 0.9", other_class, "", &out);
+  cases.claim("global", "other", other, "<= 0.95", other_class, "", &out);
   cases.claim("global", "drops", lost, "<= 0", drops, "", &out);
   cases.claim("dscp", "other", other, ">= 0.95", other_class, "", &out);
   cases.claim("dscp", "drops", lost, "<= 0", drops, "", &out);

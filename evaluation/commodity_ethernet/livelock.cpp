@@ -77,8 +77,8 @@ FigureResult livelock(const Figure& figure, const RunOptions& options) {
       "that drops each 256th packet of either direction, with PFC",
       "The slides' switch drops by the IP identification of a NIC, which counts packets; "
       "here the switch counts them. With a cap of exactly one bandwidth-delay product of this "
-      "path IRN would stop for a round trip at each loss. The shares that go-back-N and the "
-      "others have to reach are ours.",
+      "path IRN would stop for a round trip at each loss. RoCE's timeout is 0.5 ms. The shares "
+      "that go-back-N and the others have to reach are ours.",
       &out);
   out.seen = "Go-back-0 delivers nothing, go-back-N most, selective retransmission all";
   return out;
