@@ -12,7 +12,7 @@ import perftest
 from hosts import Failure, Process, Wire, describe_status, wait_until
 
 # Constants of the daemon's protocol.
-MAGIC, VERSION, QUERY, INFO = 0x434E444D, 2, 8, 9
+MAGIC, VERSION, QUERY, INFO = 0x434E444D, 3, 8, 9
 
 
 def expect(condition, what):

@@ -23,7 +23,7 @@ import threading
 import time
 
 MAGIC = 0x434E444D
-VERSION = 2
+VERSION = 3
 HELLO, WELCOME, REFUSED, CM_COMMAND, QUERY = 1, 2, 3, 4, 8
 HEAD = struct.Struct("<IHHII")  # magic, version, type, serial, bytes
 NO_BLOCK = 0xFFFFFFFF
