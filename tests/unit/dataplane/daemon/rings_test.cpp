@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <vector>
@@ -317,7 +318,7 @@ TEST_F(DirectRingsTest, AChildOfAForkKeepsNoneOfThem) {
   if (pid == 0) {
     a.rings.close_after_fork();
     b.rings.close_after_fork();
-    _exit(of_rings() - before);
+    _exit(std::max(of_rings() - before, 0));  // those of an earlier test are closed by and by
   }
   int status = 0;
   ASSERT_EQ(waitpid(pid, &status, 0), pid);
