@@ -46,7 +46,8 @@
 // other client, not back. From queue pair 1 go PairMads only (wire/mad.hpp), whose sender_qpn is
 // one of the client's. Everything else is a counted drop. ICRC: the daemon neither fills nor checks
 // it in the client's frames; Device::can_corrupt tells whether the client has to. A frame to the
-// device's own address needs none, and a client checks none in a frame from there.
+// device's own address needs none, and a client checks none in a frame that comes from this
+// address.
 //
 // Direct rings. Two processes of the device may have a LocalPort between them, which the daemon
 // makes (and whose end it does not keep): frames of connected queue pairs then do not pass the

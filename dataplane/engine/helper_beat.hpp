@@ -3,12 +3,15 @@
 //
 // A look takes the core of a thread that polls: on a virtual machine the timer, two switches and
 // the cold caches come to tens of microseconds (AMD EPYC: with one look each 200 us a message of 8
-// bytes took 1.9 us on the average, with one each millisecond 1.2; the median is 0.8). So looks are
-// further and further apart while the application polls, and close to each other again once it has
-// stopped: what it leaves behind waits for about twice as long as it has polled before at most, and
-// kMax at most, and until the next look sees that the last poll is long ago (Progress::kPolling).
+// bytes took 1.9 us on the average, with one each millisecond 1.2; the median is 0.8). So the time
+// until the next look doubles while the application polls, from kMin to kMax. It is kMin again when
+// a look finds that the application has stopped.
 //
-// The helper's own, but for get(): whoever runs the worker reads that.
+// What an application leaves behind waits for the next look that finds its last poll old enough
+// (Progress::kPolling): one beat and 60 us, where a beat is at most twice the time that the
+// application has polled.
+//
+// The helper calls on_polling() and on_silence(); any thread may call get().
 #pragma once
 
 #include <algorithm>
@@ -25,14 +28,14 @@ class HelperBeat {
   static constexpr Duration kMax = Duration::ms(1);
 
   [[nodiscard]] Duration get() const { return Duration::ns(ns_.load(std::memory_order_relaxed)); }
-  // A look: the application has polled a moment ago. Something else than the beat may have woken
-  // the helper, too early.
+  // A look finds that the application polls. A look before the beat is over, because something else
+  // has woken the helper, changes nothing.
   void on_polling(Time now) {
     if (now - since_ < get()) return;
     since_ = now;
     set(std::min(get() * 2, kMax));
   }
-  // A look: it has not.
+  // A look finds that the application does not poll.
   void on_silence(Time now) {
     since_ = now;
     set(kMin);
@@ -44,7 +47,7 @@ class HelperBeat {
   }
 
   std::atomic<int64_t> ns_{kMin.count_ns()};
-  Time since_;  // of the last change, or the last beat that passed
+  Time since_;  // when the beat began
 };
 
 }  // namespace mprdma::dataplane

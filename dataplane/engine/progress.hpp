@@ -272,6 +272,7 @@ class Progress {
   bool app_waits_in_memory_ = false;  // waits_in_memory() at the end of its last turn
   bool notified_ = false;
   bool kicked_ = false;
+  uint32_t looks_ = 0;                // at an application that polls, since the last turn
   uint32_t idle_seen_by_helper_ = 0;  // idle_requests_ at its last turn
   bool side_job_due_ = false;
   std::function<void()> side_job_;

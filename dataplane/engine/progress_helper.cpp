@@ -9,6 +9,7 @@
 #include <csignal>
 #include <span>
 #include <system_error>
+#include <utility>
 
 #include "dataplane/engine/progress.hpp"
 #include "dataplane/sys/stage.hpp"
@@ -99,7 +100,10 @@ void Progress::helper_main() {
   thread_class_.emplace(clock_now(), real_time_);
   while (!stopping_.load(std::memory_order_relaxed)) {
     const bool looks = !app_drives();
-    if (!looks) beat_.on_polling(clock_now());
+    if (!looks) {
+      ++looks_;
+      beat_.on_polling(clock_now());
+    }
     const Duration pause = looks && helper_lock() ? helper_turn() : looks ? kBeat : beat();
     wait(pause);
     if (side_job_due_) run_side_job();
@@ -140,6 +144,7 @@ Duration Progress::helper_turn() {
   kicked_ = false;
   idle_seen_by_helper_ = idle_requests_.load(std::memory_order_relaxed);
   ++worker_.counters().helper_wakeups;
+  worker_.counters().helper_looks += std::exchange(looks_, 0);
   // What came is taken before anything else: somebody may be reading memory.
   const bool called = notified_ && armed_;
   if (called) {

@@ -20,6 +20,7 @@ namespace mprdma::dataplane {
   X(bursts_idle, "bursts that found nothing to do")                                               \
   X(bursts_helper, "bursts that the engine's own thread ran")                                     \
   X(helper_wakeups, "times that the engine's own thread woke up")                                 \
+  X(helper_looks, "times that it looked whether an application still polls, without the lock")    \
   X(poll_sleeps, "polls that slept until a frame came, as other threads wanted the core")         \
   X(poll_sleeps_late, "sleeps of polls that ended by themselves when a frame had come")           \
   X(turns_missed, "times that the worker ran 2 ms or more after a timer of a queue pair was due") \

@@ -289,8 +289,8 @@ class Worker {
     return port_info_.can_corrupt && !qp.loop && qp.ring == nullptr &&
            !(daemon_ != nullptr && is_own(outer.address().dst_ip));
   }
-  // The frame is of this device, and mprdmad has it from one of its processes: from the wire it
-  // takes nothing that says so.
+  // The frame's source is this device. Then it comes from one of the processes of mprdmad, which
+  // drops frames from the wire that claim to.
   [[nodiscard]] bool is_from_within(std::span<const unsigned char> frame) const;
 
   // What the wire to the peer offers (PairNegotiation), and what follows from both sides' offers.
@@ -376,7 +376,7 @@ class Worker {
   void ask_failed_paths(Time now);
   void follow_block(Time now);
   [[nodiscard]] bool is_own(const wire::IpAddress& ip) const {
-    return ip == gids_[0] || ip == gids_[1];
+    return wire::same_ip(ip, gids_[0]) || wire::same_ip(ip, gids_[1]);
   }
 
   WorkerConfig config_;

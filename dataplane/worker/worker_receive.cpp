@@ -39,18 +39,18 @@ unsigned Worker::receive(const Source& from, TxBatch& answers, Time now) {
   return n;
 }
 
-// Only the sender's own bytes decide; if it changes them meanwhile, it harms its own frames.
+// The sender may change these bytes meanwhile: it only spoils its own frame.
 bool Worker::is_from_within(std::span<const unsigned char> frame) const {
-  if (daemon_ == nullptr || frame.size() < wire::Ethernet::kBytes + wire::Ipv6::kBytes)
-    return false;
+  constexpr size_t kHeaders = wire::Ethernet::kBytes + wire::Ipv6::kBytes;
+  if (daemon_ == nullptr || frame.size() < kHeaders) return false;
   const unsigned char* const ip = frame.data() + wire::Ethernet::kBytes;
   switch (load_be16(frame.data() + 12)) {
     case wire::kEtherTypeIpv4:
-      return wire::map_ipv4(Ipv4(load_be32(ip + 12))) == gids_[1];
+      return load_be32(ip + 12) == wire::unmap_ipv4(gids_[1]).value();
     case wire::kEtherTypeIpv6: {
       wire::IpAddress from;
       std::memcpy(from.data(), ip + 8, from.size());
-      return from == gids_[0];  // mprdmad knows no other IPv6 address for ours
+      return wire::same_ip(from, gids_[0]);  // mprdmad drops no other IPv6 source as ours
     }
     default:
       return false;

@@ -26,7 +26,7 @@ double drops(const Result& result) {
   return sum;
 }
 
-// Of the packets of the first burst and all others.
+// The share of the packets that senders sent, copies included.
 double dropped_share(const Result& result) {
   double sent = 0;
   for (const switchsim::FlowResult& flow : result.flows) {
@@ -61,7 +61,7 @@ FigureResult bdp_arithmetic(const Figure& figure, const RunOptions& options) {
   const std::string what =
       ci ? "share of the packets that is dropped (a quarter of senders and buffer)"
          : "share of the packets that is dropped";
-  // At exactly so many the acknowledgements, which the buffer holds, too, take the last room.
+  // 17 packets are 18.8 KB on the wire, more than the product: 640 times that is 33 KB too much.
   cases.claim("640", "drops", what, "<= 0.001", dropped_share, "", &out);
   cases.claim("800", "drops", what, "> 0.01", dropped_share, "", &out);
   cases.claim("unbounded", "drops", what, "> 0.01", dropped_share, "", &out);
@@ -81,7 +81,7 @@ FigureResult bdp_arithmetic(const Figure& figure, const RunOptions& options) {
   cases.finish("bottleneck",
                "Servers of 25 Gb/s send 128 KB each to one, all from within 20 us on, over a "
                "switch with a buffer of 12 MB for all ports; round trip 6 us; IRN with at most 17 "
-               "packets in flight, which are 18.7 KB on the wire",
+               "packets in flight, which are 18.8 KB on the wire",
                "Timers are out of the way: while the buffer drains, which takes 4 ms, IRN's own "
                "timeouts (320 us) would send everything again. The article counts a buffer and no "
                "timers.",

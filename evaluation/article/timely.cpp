@@ -2,7 +2,6 @@
 // correction that lets TIMELY share makes the queue grow with the number of connections.
 #include <fmt/format.h>
 
-#include <cmath>
 #include <vector>
 
 #include "evaluation/cases.hpp"
@@ -91,15 +90,6 @@ FigureResult dcqcn_against_timely(const Figure& figure, const RunOptions& option
       }
       cases.report(id, "queue", "mean queue", queue_us, "us", &out);
     }
-    // Where a control has one fix point only, its queue is the same whoever came first, as far as
-    // it comes to rest.
-    const double of_later = cases.over(fmt::format("{}.later", control.id), queue_us).mean;
-    const double of_all = cases.over(fmt::format("{}.eight", control.id), queue_us).mean;
-    const std::string same = fmt::format("timely.{}.fix-point", control.id);
-    const std::string same_what =
-        fmt::format("{}: queue, four of them later / all from the same time on, difference from 1",
-                    control.name);
-    out.report(same, same_what, "", std::abs(of_later / of_all - 1), 0, "", "");
     const std::string more = fmt::format("{}.eight", control.id);
     const double of_two = cases.over(fmt::format("{}.two", control.id), queue_us).mean;
     const double growth = cases.over(more, queue_us).mean / of_two;

@@ -69,17 +69,22 @@ def start_check(wire, *options):
     return client, server
 
 
+def run_check(wire, *options):
+    """The counters of the links before verbs_check and after it."""
+    deadline = time.monotonic() + 90
+    before = directions(wire)
+    for process in start_check(wire, *options):
+        process.wait(deadline)
+    return before, directions(wire)
+
+
 def restore(wire):
     for path in PATHS:
         wire.set(path, "up", "loss=0", "delay=20us", "rate=200Mbps")
 
 
 def check_uses_all_paths(wire):
-    deadline = time.monotonic() + 90
-    before = directions(wire)
-    for process in start_check(wire, "--ops", "1500", "--qps", "3", "--seed", "31"):
-        process.wait(deadline)
-    after = directions(wire)
+    before, after = run_check(wire, "--ops", "1500", "--qps", "3", "--seed", "31")
 
     def moved(link, start, key):
         return after[link][start][key] - before[link][start][key]
@@ -94,16 +99,12 @@ def check_uses_all_paths(wire):
 
 def check_sprays(wire):
     """`path_policy = "spray"`: each path gets the same share of the packets, a lossy one, too."""
-    deadline = time.monotonic() + 90
     config = wire.directory / "transport.toml"
     config.write_text('[transport]\npath_policy = "spray"\n')
     wire.extra["MPRDMA_CONFIG"] = str(config)
     try:
         wire.set("path4", "loss=1%")
-        before = directions(wire)
-        for process in start_check(wire, "--ops", "1500", "--qps", "2", "--seed", "35"):
-            process.wait(deadline)
-        after = directions(wire)
+        before, after = run_check(wire, "--ops", "1500", "--qps", "2", "--seed", "35")
     finally:
         restore(wire)
     for tor in ("tor1", "tor2"):
@@ -116,15 +117,11 @@ def over_loss(preset):
     """A case: every path loses 1 % in both directions, and contents are right with this preset."""
 
     def run(wire):
-        deadline = time.monotonic() + 90
         wire.extra["MPRDMA_PRESET"] = preset
         try:
             for path in PATHS:
                 wire.set(path, "loss=1%")
-            before = directions(wire)
-            for process in start_check(wire, "--ops", "1000", "--qps", "2", "--seed", "36"):
-                process.wait(deadline)
-            after = directions(wire)
+            before, after = run_check(wire, "--ops", "1000", "--qps", "2", "--seed", "36")
         finally:
             restore(wire)
         lost = sum(

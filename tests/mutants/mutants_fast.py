@@ -6,15 +6,13 @@ Fields: see mutants.py. Files of `_unit` are of transport/, those of `_worker` o
 those of `_daemon` of dataplane/daemon/, those of `_rings` of dataplane/client/.
 """
 
-from mutants import RECEIVER, SENDER, maker
+from mutants import maker
 
 _unit = maker("fast-", "unit")
 _worker = maker("fast-", "worker")
 _daemon = maker("fast-", "daemon")
 _rings = maker("rings-", "rings")
 _cc = maker("fast-", "cc")
-
-_RECEIVER = ("stream/stream_receiver.cpp",)
 
 
 def _path(name, file, old, new, why):
@@ -30,15 +28,13 @@ MUTANTS = [
         "  ext.run = owed_.run;\n",
         "  ext.run = 0;\n",
         "the packets of a run before its last are never acknowledged by themselves",
-        rebuild=_RECEIVER,
     ),
     _unit(
         "bare-run-says-one",
         "stream/stream_receiver.cpp",
         "owed_.last.value() | uint32_t{owed_.run} << 24;",
         "owed_.last.value();",
-        "the same between two processes of a host",
-        rebuild=_RECEIVER,
+        "between two processes of a host a run acknowledges its last packet alone",
     ),
     _unit(
         "wait-is-not-told",
@@ -46,15 +42,13 @@ MUTANTS = [
         "  ext.delay_us = delay_of_owed(now);\n",
         "  ext.delay_us = 0;\n",
         "what the peer's application took counts as the network's round trip",
-        rebuild=_RECEIVER,
     ),
     _unit(
         "wait-is-not-told-in-a-bare-packet",
         "stream/stream_receiver.cpp",
         "msn_ | uint32_t{delay_of_owed(now)} << 24;",
         "msn_;",
-        "the same between two processes of a host",
-        rebuild=_RECEIVER,
+        "between two processes of a host the wait counts as round trip",
     ),
     _unit(
         "run-is-its-last-packet",
@@ -106,7 +100,6 @@ MUTANTS = [
         "paths_.on_loss(cause == LossCause::kNack ? vp : path_of(psn));",
         "paths_.on_loss(vp);",
         "a stream leaves the path that it has just found for losses of the one before",
-        rebuild=SENDER,
     ),
     _unit(
         "idle-streams-stay",

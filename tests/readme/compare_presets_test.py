@@ -1,11 +1,7 @@
 """scripts/compare-presets judges what it measured: claims, table, file, exit code."""
 
-import contextlib
-import io
-import json
 import pathlib
 import sys
-import tempfile
 import unittest
 from unittest import mock
 
@@ -15,6 +11,7 @@ sys.path[:0] = [str(ROOT / "scripts/lib"), str(ROOT / "tests/harness")]
 
 import compare_presets  # noqa: E402
 from hosts import Failure  # noqa: E402
+from judged import run_main  # noqa: E402
 from processors import Use  # noqa: E402
 
 USE = Use(2, own=0.97, others=0.01, stolen=0.0, wanted=2.6)
@@ -38,21 +35,12 @@ def a_round(**changes):
 
 
 class ComparePresetsTest(unittest.TestCase):
+    """Its exit code, its words and its file."""
+
     def compare(self, rounds, *options):
         """(exit code, what it printed, its report) of a run that measured this."""
-        with tempfile.TemporaryDirectory() as directory:
-            file = pathlib.Path(directory) / "compare.json"
-            words = ["compare", "--build", directory, "--json", str(file), *options]
-            said = io.StringIO()
-            with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), \
-                    mock.patch.object(sys, "argv", words), \
-                    mock.patch.object(compare_presets, "FabricWire"), \
-                    mock.patch.object(compare_presets, "run_round", side_effect=rounds):
-                try:
-                    code = compare_presets.main()
-                except SystemExit as end:
-                    code = end.code
-            return code, said.getvalue(), json.loads(file.read_text()) if file.exists() else None
+        run_round = mock.Mock(side_effect=rounds)
+        return run_main(compare_presets, options, run_round=run_round, FabricWire=mock.MagicMock())
 
     def claims(self, report):
         return {claim["id"]: claim for claim in report["claims"]}

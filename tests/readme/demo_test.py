@@ -1,12 +1,9 @@
 """The demo judges what it saw, and says how long it still takes."""
 
-import contextlib
 import io
-import json
 import pathlib
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 from unittest import mock
@@ -19,6 +16,7 @@ import build_progress  # noqa: E402
 import demo_cases  # noqa: E402
 import run_demo  # noqa: E402
 from hosts import Failure  # noqa: E402
+from judged import run_main  # noqa: E402
 from processors import Use, Watch  # noqa: E402
 from screen import LINE_EVERY_S, Screen, left  # noqa: E402
 
@@ -46,19 +44,9 @@ class DemoTest(unittest.TestCase):
 
     def demo(self, found, *options):
         """(exit code, what it printed, its report) of a demo that found this."""
-        with tempfile.TemporaryDirectory() as directory:
-            file = pathlib.Path(directory) / "demo.json"
-            words = ["demo", "--build", directory, "--json", str(file), *options]
-            said = io.StringIO()
-            with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), \
-                    mock.patch.object(sys, "argv", words), \
-                    mock.patch.object(run_demo, "run_cases", side_effect=found), \
-                    mock.patch.object(run_demo.demo_plot, "draw", return_value="not drawn"):
-                try:
-                    code = run_demo.main()
-                except SystemExit as end:
-                    code = end.code
-            return code, said.getvalue(), json.loads(file.read_text())
+        plot = mock.Mock(draw=mock.Mock(return_value="not drawn"))
+        run_cases = mock.Mock(side_effect=found)
+        return run_main(run_demo, options, run_cases=run_cases, demo_plot=plot)
 
     def test_met(self):
         code, said, report = self.demo([(speeds(1.0), OPERATIONS)])

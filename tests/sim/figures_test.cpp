@@ -35,23 +35,26 @@ TEST_P(FigureClaims, HoldAtTheSmallSize) {
   }
 }
 
+// Before they ask they have read all their scenarios, so that those of the full size are good, too.
 // Figures without a simulation never ask.
-TEST_P(FigureClaims, StopWhenTold) {
+TEST_P(FigureClaims, StopWhenToldAtEitherSize) {
   const Figure* figure = find_figure(GetParam());
   ASSERT_NE(figure, nullptr);
-  std::atomic<bool> stop = false;
-  bool asked = false;
-  RunOptions options;
-  options.size = Size::kCi;
-  options.stop = &stop;
-  options.on_progress = [&](const switchsim::Progress&) { asked = stop = true; };
-  if (figure->scenario.empty()) {
-    figure->run(*figure, options);
-    EXPECT_FALSE(asked);
-    return;
+  for (const Size size : {Size::kCi, Size::kFull}) {
+    std::atomic<bool> stop = false;
+    bool asked = false;
+    RunOptions options;
+    options.size = size;
+    options.stop = &stop;
+    options.on_progress = [&](const switchsim::Progress&) { asked = stop = true; };
+    if (figure->scenario.empty()) {
+      figure->run(*figure, options);
+      EXPECT_FALSE(asked);
+      continue;
+    }
+    EXPECT_THROW(figure->run(*figure, options), Interrupted);
+    EXPECT_TRUE(asked);
   }
-  EXPECT_THROW(figure->run(*figure, options), Interrupted);
-  EXPECT_TRUE(asked);
 }
 
 TEST(NoFigure, WhoAsksForTheOneThatIsNotSimulatedLearnsWhatDrawsIt) {

@@ -222,6 +222,7 @@ void StreamSender::report_to_window(const cc::AckSample& sample, bool slow) {
                  .vp = sample.vp,
                  .ece = sample.ece,
                  .slow = slow,
+                 // The window of `mp` knows congestion by marks alone.
                  .congested = plain_kind_ ? sample.ece : window_.congested(sample)});
   if (slow) {
     window_.on_slow_path(sample);

@@ -6,7 +6,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -182,14 +181,6 @@ struct Greeting {
 
 inline Bytes frame_for(const Process& to) {
   return make_frame({.dest_qpn = to.qpn(), .dst_ip = kOurIp, .dst_mac = kOurMac});
-}
-
-inline size_t open_descriptors() {
-  size_t count = 0;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    count += entry.path().empty() ? 0 : 1;
-  }
-  return count;
 }
 
 class DaemonServerTest : public ::testing::Test {

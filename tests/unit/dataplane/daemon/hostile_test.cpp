@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "dataplane/daemon/server.hpp"
+#include "tests/support/descriptors.hpp"
 #include "tests/unit/dataplane/daemon/daemon_support.hpp"
 
 namespace mprdma::dataplane::mprdmad {

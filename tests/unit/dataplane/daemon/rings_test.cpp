@@ -6,10 +6,10 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <vector>
 
 #include "dataplane/client/direct_rings.hpp"
+#include "tests/support/descriptors.hpp"
 #include "tests/support/eventually.hpp"
 #include "tests/unit/dataplane/daemon/daemon_support.hpp"
 
@@ -303,13 +303,7 @@ TEST_F(DirectRingsTest, NumberIsBoundedAndWhatIsRefusedIsClosed) {
 
 TEST_F(DirectRingsTest, AChildOfAForkKeepsNoneOfThem) {
   const auto of_rings = [] {
-    int count = 0;
-    std::error_code error;
-    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-      const std::string target = std::filesystem::read_symlink(entry.path(), error).string();
-      count += target.starts_with("/memfd:") || target.starts_with("socket:") ? 1 : 0;
-    }
-    return count;
+    return static_cast<int>(open_descriptors("/memfd:") + open_descriptors("socket:"));
   };
   const int before = of_rings();
   connect();

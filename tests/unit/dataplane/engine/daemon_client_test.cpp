@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <memory>
 #include <optional>
 #include <set>
 #include <vector>
@@ -120,78 +121,69 @@ struct SharedDevice {
   std::optional<Host> b;
 };
 
-TEST(SharedDevice, ProcessesOfOneAddressReachEachOtherAndThemselves) {
-  SharedDevice device;
-  Host& a = *device.a;
-  Host& b = *device.b;
-  const auto cq = a.make_cq();
-  const auto cq_b = b.make_cq();
-  const auto mr = a.make_mr(64);
-  const auto mr_b = b.make_mr(64);
-  const auto out = a.make_qp(*cq);
-  const auto in = b.make_qp(*cq_b);
-  const auto self = a.make_qp(*cq);
-  const auto self_peer = a.make_qp(*cq);
-  a.connect(*out, Host::ip(0), in->qpn);
-  b.connect(*in, Host::ip(0), out->qpn);
-  a.connect(*self, Host::ip(0), self_peer->qpn);
-  a.connect(*self_peer, Host::ip(0), self->qpn);
-  mr->bytes.assign(64, 7);
-  const auto write = [&](testing::HostQp& qp, const testing::HostMr& to, uint64_t offset) {
-    auto& wqe = a.begin_send(qp, MPRDMA_ABI_WRITE, 1, {{mr->addr(), 16, mr->key}});
+// A queue pair of each process, connected to that of the other, and memory.
+struct ConnectedProcesses : SharedDevice {
+  explicit ConnectedProcesses(bool can_corrupt = false)
+      : SharedDevice(can_corrupt),
+        cq(a->make_cq()),
+        cq_b(b->make_cq()),
+        mr(a->make_mr(64)),
+        mr_b(b->make_mr(64)),
+        out(a->make_qp(*cq)),
+        in(b->make_qp(*cq_b)) {
+    a->connect(*out, Host::ip(0), in->qpn);
+    b->connect(*in, Host::ip(0), out->qpn);
+    mr->bytes.assign(64, 7);
+  }
+  // A WRITE of 16 bytes of `mr` comes to its end.
+  void write(testing::HostQp& qp, const testing::HostMr& to, uint64_t offset) {
+    auto& wqe = a->begin_send(qp, MPRDMA_ABI_WRITE, 1, {{mr->addr(), 16, mr->key}});
     wqe.remote_addr = to.addr() + offset;
     wqe.rkey = to.key;
-    a.end_send(qp);
+    a->end_send(qp);
     mprdma_abi_cqe cqe{};
-    EXPECT_TRUE(device.completes(*cq, &cqe));
+    EXPECT_TRUE(completes(*cq, &cqe));
     EXPECT_EQ(cqe.status, MPRDMA_ABI_WC_SUCCESS);
-  };
-  write(*out, *mr_b, 0);
-  EXPECT_EQ(mr_b->bytes[15], 7);
+  }
+
+  std::unique_ptr<testing::HostCq> cq, cq_b;
+  std::unique_ptr<testing::HostMr> mr, mr_b;
+  std::unique_ptr<testing::HostQp> out, in;
+};
+
+TEST(SharedDevice, ProcessesOfOneAddressReachEachOtherAndThemselves) {
+  ConnectedProcesses device;
+  Host& a = *device.a;
+  const auto self = a.make_qp(*device.cq);
+  const auto self_peer = a.make_qp(*device.cq);
+  a.connect(*self, Host::ip(0), self_peer->qpn);
+  a.connect(*self_peer, Host::ip(0), self->qpn);
+  device.write(*device.out, *device.mr_b, 0);
+  EXPECT_EQ(device.mr_b->bytes[15], 7);
   const uint64_t on_the_wire = a.port().stats().tx_frames;
-  mr->bytes.assign(16, 9);
-  mr->bytes.resize(64);
-  write(*self, *mr, 32);
-  EXPECT_EQ(mr->bytes[47], 9);
+  device.mr->bytes.assign(16, 9);
+  device.mr->bytes.resize(64);
+  device.write(*self, *device.mr, 32);
+  EXPECT_EQ(device.mr->bytes[47], 9);
   EXPECT_EQ(a.port().stats().tx_frames, on_the_wire) << "our own numbers need no wire";
 }
 
 // mprdmad owns a NIC, but nothing of these two leaves the host.
 TEST(SharedDevice, FramesBetweenItsProcessesNeedNoIcrcAndThoseOfOthersDo) {
-  SharedDevice device(true);
-  Host& a = *device.a;
+  ConnectedProcesses device(true);
   Host& b = *device.b;
-  const auto cq = a.make_cq();
-  const auto cq_b = b.make_cq();
-  const auto mr = a.make_mr(64);
-  const auto mr_b = b.make_mr(64);
-  const auto out = a.make_qp(*cq);
-  const auto in = b.make_qp(*cq_b);
   std::vector<testing::Bytes> frames;
   device.wire->on_frame = [&](int, const testing::Bytes& frame) {
     frames.push_back(frame);
     return true;
   };
-  const auto without_icrc = [](const testing::Bytes& frame) {
-    return std::all_of(frame.end() - wire::kIcrcBytes, frame.end(),
-                       [](unsigned char byte) { return byte == 0; });
-  };
-  a.connect(*out, Host::ip(0), in->qpn);
-  b.connect(*in, Host::ip(0), out->qpn);
-  const auto post = [&](testing::HostQp& qp) {
-    auto& wqe = a.begin_send(qp, MPRDMA_ABI_WRITE, 1, {{mr->addr(), 16, mr->key}});
-    wqe.remote_addr = mr_b->addr();
-    wqe.rkey = mr_b->key;
-    a.end_send(qp);
-  };
-  mr->bytes.assign(64, 7);
-  post(*out);
-  mprdma_abi_cqe cqe{};
-  ASSERT_TRUE(device.completes(*cq, &cqe));
-  EXPECT_EQ(cqe.status, MPRDMA_ABI_WC_SUCCESS);
-  EXPECT_EQ(mr_b->bytes[15], 7);
+  device.write(*device.out, *device.mr_b, 0);
+  EXPECT_EQ(device.mr_b->bytes[15], 7);
   ASSERT_GE(frames.size(), 2u);
-  for (const testing::Bytes& frame : frames) EXPECT_TRUE(without_icrc(frame));
+  for (const testing::Bytes& frame : frames) {
+    EXPECT_TRUE(std::all_of(frame.end() - wire::kIcrcBytes, frame.end(),
+                            [](unsigned char byte) { return byte == 0; }));
+  }
   // The same from another host: halves of the address in turn, so that the header's sum stays.
   testing::Bytes foreign = frames[0];
   std::swap_ranges(foreign.begin() + 26, foreign.begin() + 28, foreign.begin() + 28);

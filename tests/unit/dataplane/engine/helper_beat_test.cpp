@@ -3,6 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
+#include "dataplane/sys/clock.hpp"
+#include "tests/unit/dataplane/engine/program.hpp"
+#include "tests/unit/dataplane/port/port_test_support.hpp"
+
 namespace mprdma::dataplane {
 namespace {
 
@@ -23,6 +29,34 @@ TEST(HelperBeat, GrowsWithTheTimeThatTheApplicationPollsAndNotWithTheLooks) {
   EXPECT_EQ(beat.get(), HelperBeat::kMin);
   for (int looks = 0; looks < 20; ++looks) beat.on_polling(now += Duration::us(1));
   EXPECT_EQ(beat.get(), HelperBeat::kMin) << "woken by something else";
+}
+
+// The most looks that there can be follow from the time that has passed and from the helper's
+// turns: each turn may have found the application between two polls, and begun with short beats
+// again. The polls find something to do, as those that find nothing for long have pauses.
+TEST(HelperBeat, AThreadThatPollsIsLookedAtLessAndLessOften) {
+  testing::LinkedPorts ports;
+  testing::Program a(std::move(ports.a), 0, Duration::s(1));
+  testing::Program b(std::move(ports.b), 1, Duration::s(1));
+  ASSERT_TRUE(testing::connect(a, b));
+  ASSERT_EQ(a.progress.start(), 0);
+  const auto counters = [&] {
+    return a.progress.command([&](Time) { return a.host.worker->counters(); });
+  };
+  const EngineCounters before = counters();
+  const Time start = clock_now();
+  while (clock_now() - start < Duration::ms(200)) {
+    a.post(b);
+    while (a.completions() == 0 && clock_now() - start < Duration::s(20)) {
+      a.progress.poll();
+      b.progress.poll();
+    }
+  }
+  const EngineCounters after = counters();
+  a.progress.stop();
+  const int64_t beats = (clock_now() - start).count_ns() / HelperBeat::kMax.count_ns();
+  const uint64_t turns = after.helper_wakeups - before.helper_wakeups + 1;
+  EXPECT_LE(after.helper_looks - before.helper_looks, 2 * static_cast<uint64_t>(beats) + 4 * turns);
 }
 
 }  // namespace

@@ -7,8 +7,6 @@
 #include <unistd.h>
 
 #include <cstring>
-#include <filesystem>
-#include <iterator>
 #include <memory>
 #include <new>
 #include <set>
@@ -17,6 +15,7 @@
 
 #include "base/prng.hpp"
 #include "dataplane/port/local_port_message.hpp"
+#include "tests/support/descriptors.hpp"
 #include "tests/unit/dataplane/port/hostile_peer.hpp"
 
 namespace mprdma::dataplane {
@@ -136,10 +135,7 @@ TEST_F(HostilePeerTest, ADescriptorThatMayBlockOrIsNoEventfdWakesNobody) {
 }
 
 TEST_F(HostilePeerTest, NoDescriptorOfAHelloStaysOpen) {
-  const auto open_descriptors = [] {
-    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
-  };
-  const auto before = open_descriptors();
+  const size_t before = open_descriptors();
   const int waker = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   attach({}, waker);
   peer_->send_hello(waker, waker);  // out of turn: the link goes down

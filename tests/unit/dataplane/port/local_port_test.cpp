@@ -12,7 +12,6 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <filesystem>
 #include <future>
 #include <memory>
 #include <string>
@@ -21,6 +20,7 @@
 #include <vector>
 
 #include "dataplane/open_port.hpp"
+#include "tests/support/descriptors.hpp"
 #include "tests/unit/dataplane/port/peer_process.hpp"
 #include "tests/unit/dataplane/port/port_test_support.hpp"
 
@@ -374,15 +374,7 @@ TEST(LocalPortKill, ADiallerSurvivesAHundredKilledListeners) {
 }
 
 TEST(LocalPortFork, AChildKeepsNoMemoryOfThePort) {
-  const auto memories = [] {
-    int count = 0;
-    std::error_code error;
-    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-      const std::string target = std::filesystem::read_symlink(entry.path(), error).string();
-      count += target.starts_with("/memfd:") ? 1 : 0;
-    }
-    return count;
-  };
+  const auto memories = [] { return static_cast<int>(open_descriptors("/memfd:")); };
   const int before = memories();
   WireDirectory directory;
   auto port = open_end(directory);
