@@ -16,8 +16,11 @@
 #include "dataplane/engine/config.hpp"
 #include "dataplane/worker/worker.hpp"
 #include "tests/unit/dataplane/port/memory_port.hpp"
+#include "wire/constants.hpp"
 
 namespace mprdma::dataplane::testing {
+
+inline constexpr uint32_t kSegment = wire::kMaxSegment;
 
 // Rings of one queue pair, and of its completion queue, as a provider lays them out.
 struct HostCq {

@@ -11,7 +11,7 @@ namespace {
 
 using testing::Program;
 
-constexpr int kMessages = 1000;
+constexpr int kRounds = 1000;
 
 class Regime : public ::testing::Test {
  protected:
@@ -47,7 +47,7 @@ class Regime : public ::testing::Test {
 
 TEST_F(Regime, APolledPingPongWakesNobody) {
   const uint64_t before = a.wakes() + b.wakes();
-  ping_pong(kMessages);
+  ping_pong(kRounds);
   EXPECT_EQ(a.wakes() + b.wakes() - before, 0u);
 }
 

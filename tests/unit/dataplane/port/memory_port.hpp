@@ -22,8 +22,12 @@ using Bytes = std::vector<unsigned char>;
 
 // What the two ports and the test share.
 struct MemoryWire {
+  struct Arrival : Bytes {
+    Arrival(Bytes bytes, FrameForm its_form) : Bytes(std::move(bytes)), form(its_form) {}
+    FrameForm form;
+  };
   struct Side {
-    std::deque<Bytes> incoming;
+    std::deque<Arrival> incoming;
     bool armed = false;
     int event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     ~Side() { close(event_fd); }
@@ -35,7 +39,8 @@ struct MemoryWire {
   std::function<void(int)> on_await;  // Port::await_rx() of that side
   // Port::pull() of either side; none: it fails.
   std::function<bool(std::span<const iovec> to, std::span<const iovec> from)> on_pull;
-  FrameForm form = FrameForm::kFrame;  // of the frames that arrive
+  FrameForm form = FrameForm::kFrame;  // of the frames that are injected
+  bool bare = false;                   // the ports take bare packets of each other
   uint32_t room = 1024;                // frames that may lie in one direction
   bool can_corrupt = true;             // so that ICRC is filled and checked
   uint64_t notifications = 0;
@@ -45,11 +50,11 @@ struct MemoryWire {
 
   void inject(int to, Bytes frame) {
     const std::lock_guard<std::mutex> guard(mutex);
-    deliver(to, std::move(frame));
+    deliver(to, std::move(frame), form);
   }
-  void deliver(int to, Bytes frame) {
+  void deliver(int to, Bytes frame, FrameForm its_form = FrameForm::kFrame) {
     Side& receiver = side[to];
-    receiver.incoming.push_back(std::move(frame));
+    receiver.incoming.emplace_back(std::move(frame), its_form);
     if (!receiver.armed) return;
     receiver.armed = false;
     ++notifications;
@@ -81,6 +86,7 @@ class MemoryPort final : public Port {
   }
   [[nodiscard]] bool link_up() const override { return up.load(std::memory_order_relaxed); }
   [[nodiscard]] const char* link_text() const override { return "test"; }
+  [[nodiscard]] bool takes_bare() const override { return wire_->bare; }
 
   unsigned tx_reserve(TxFrame* frames, unsigned n) override {
     const std::lock_guard<std::mutex> guard(wire_->mutex);
@@ -100,7 +106,7 @@ class MemoryPort final : public Port {
       Bytes frame(start, start + frames[i].frame_bytes);
       const bool kept = !wire_->on_frame || wire_->on_frame(side_, frame);
       const std::lock_guard<std::mutex> guard(wire_->mutex);
-      if (kept) wire_->deliver(1 - side_, std::move(frame));
+      if (kept) wire_->deliver(1 - side_, std::move(frame), frames[i].form);
       ++stats_.tx_frames;
     }
     tx_abandon(frames, n);
@@ -120,11 +126,12 @@ class MemoryPort final : public Port {
     auto& incoming = wire_->side[side_].incoming;
     unsigned got = 0;
     while (got < n && !incoming.empty()) {
+      const FrameForm form = incoming.front().form;
       auto frame = std::make_unique<Bytes>(std::move(incoming.front()));
       incoming.pop_front();
       Bytes* raw = frame.release();
       frames[got++] = {raw->data(), static_cast<uint32_t>(raw->size()),
-                       reinterpret_cast<uint64_t>(raw), wire_->form};
+                       reinterpret_cast<uint64_t>(raw), form};
       ++borrowed;
     }
     return got;

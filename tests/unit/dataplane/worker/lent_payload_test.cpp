@@ -11,8 +11,7 @@ namespace mprdma::dataplane {
 namespace {
 
 using testing::Host;
-
-constexpr uint32_t kSegment = wire::kMaxSegment;
+using testing::kSegment;
 
 using LentPayloads = testing::EnginesOnMemory;
 

@@ -11,9 +11,9 @@ namespace {
 using testing::EnginesOnMemory;
 using testing::Host;
 using testing::HostQp;
+using testing::kSegment;
 
 constexpr uint32_t kPathMtu = 1024;
-constexpr uint32_t kSegment = wire::kMaxSegment;
 
 class MemoryModes : public EnginesOnMemory {
  protected:

@@ -14,8 +14,7 @@ namespace mprdma::dataplane {
 namespace {
 
 using testing::EnginesOnMemory;
-
-constexpr uint32_t kSegment = wire::kMaxSegment;
+using testing::kSegment;
 
 // An application's thread. It waits for values, 1 first, at the end of a range of bytes, and counts
 // those in front of it that have not come with them.

@@ -23,11 +23,10 @@ namespace {
 using testing::Bytes;
 using testing::Host;
 using testing::HostQp;
+using testing::kSegment;
 using testing::MemoryPort;
 using testing::MemoryWire;
 using testing::ScriptedDaemon;
-
-constexpr uint32_t kSegment = wire::kMaxSegment;
 
 // One process of a device: its port, and a direct ring to another one.
 class BarePackets : public ::testing::Test {

@@ -74,7 +74,7 @@ struct TwoHosts {
     for (; now < end; now += Duration::us(5)) fabric->turn(now);
   }
   // What the host has been handed.
-  std::deque<Bytes>& inbox(size_t host) { return wires[host]->side[0].incoming; }
+  std::deque<MemoryWire::Arrival>& inbox(size_t host) { return wires[host]->side[0].incoming; }
 
   FabricConfig config;
   std::vector<std::shared_ptr<MemoryWire>> wires;
