@@ -2,6 +2,7 @@
 """The steps of scripts/test, which sets the machine up and then runs this."""
 
 import argparse
+import fnmatch
 import functools
 import json
 import os
@@ -28,6 +29,14 @@ NAMED_STEPS = ("sanitize-gcc", "tsan-gcc")
 RECENT = "HEAD~30"
 QUICK = ("tidy", "unit", "conformance", "swarm")
 SANITIZED = ("unit", "conformance", "swarm", "fuzz")
+# Their builds take as long as all else. Unless a step is named, one part of them has its turn,
+# which the commit's name says: suites and tests of the step `sanitize`, and whether `tsan` runs.
+TURNS = (
+    (("swarm", "conformance", "unit_base", "unit_wire", "unit_cc", "unit_transport",
+      "unit_conformance", "unit_provider"), False),
+    (("fuzz", "unit_dataplane*"), False),
+    (("unit_switchsim*", "unit_sim*", "unit_fluid", "unit_fabric"), True),
+)  # fmt: skip
 
 
 def is_family(command, compiler):
@@ -61,13 +70,14 @@ class Build:
         """Builds everything; warnings are errors."""
         return run(["ninja", "-C", str(self.directory)], quiet=True)
 
-    def test(self, tally, suites):
-        """Runs the suites (all of them if none is named) and adds up what they say."""
+    def test(self, tally, suites, names=()):
+        """Runs tests, or suites (all of them if none is named), and adds up what they say."""
         command = ["meson", "test", "-C", str(self.directory), "--print-errorlogs"]
         # The limits are those of an idle machine; a test that hangs may take longer to be told.
         command += ["--timeout-multiplier", "3"]
-        for suite in suites:
+        for suite in suites if not names else ():
             command += ["--suite", suite]
+        command += names
         log = self.directory / "meson-logs" / "testlog.json"
         log.unlink(missing_ok=True)
         started = run(command)
@@ -76,14 +86,14 @@ class Build:
         elif not started:
             tally.fail(f"{self.directory.name}: meson test")
 
-    def suites(self):
-        """The names of all suites that hold a test."""
+    def tests(self):
+        """{name: its suites} of all tests."""
         listed = subprocess.run(
             ["meson", "introspect", "--tests", str(self.directory)],
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         tests = json.loads(listed.stdout) if listed.returncode == 0 else []
-        return {name.split(":", 1)[-1] for test in tests for name in test["suite"]}
+        return {test["name"]: {s.split(":", 1)[-1] for s in test["suite"]} for test in tests}
 
 
 def run(command, environment=None, quiet=False):
@@ -124,26 +134,49 @@ TSAN_PROVIDER = Build(
 )  # fmt: skip
 
 
-def build_and_test(tally, build, suites, whole=True, asked_for=False):
-    """A step: configure, build (all of it, or what the suites need) and test."""
+def chosen(tests, suites, patterns):
+    """The tests of these suites whose name or suite is like one of the patterns."""
+    return sorted(
+        name
+        for name, of in tests.items()
+        if of.intersection(suites)
+        and any(fnmatch.fnmatch(word, p) for p in patterns for word in (name, *of))
+    )
+
+
+def build_and_test(tally, build, suites, whole=True, asked_for=False, patterns=None):
+    """A step: configure, build (all of it, or what the tests need) and test: suites, or those of
+    their tests that patterns name."""
     name = build.directory.name
     if not build.setup():
         tally.fail(f"{name}: configure")
         return
     if whole and not tally.check(f"{name}: build", build.compile()):
         return
-    present = build.suites()
+    tests = build.tests()
+    present = set().union(*tests.values())
     wanted = [s for s in suites if s in present]
     for suite in sorted(set(suites) - present):
         if asked_for:
             tally.fail(f"{name}: no test in suite {suite}")
         else:
             print(f"{name}: no test in suite {suite}")
-    if wanted or not suites:
-        build.test(tally, wanted)
+    names = [] if patterns is None else chosen(tests, suites, patterns)
+    if patterns is not None and not names:
+        tally.fail(f"{name}: no test is like {' '.join(patterns)}")
+    elif wanted or not suites:
+        build.test(tally, wanted, names)
 
 
-def steps(only, quick):
+def turn_of_commit():
+    """Which of the TURNS it is."""
+    named = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return int(named.stdout, 16) % len(TURNS) if named.returncode == 0 else 0
+
+
+def steps(only, quick, turn):
     """What is to be done: (name, function of the tally)."""
     suites = [s for s in only if s not in STEPS + NAMED_STEPS]
     if quick and not only:
@@ -152,40 +185,44 @@ def steps(only, quick):
         yield "gcc", lambda tally: build_and_test(tally, GCC, suites, asked_for=bool(only))
     wanted = [s for s in STEPS if s in only or not (only or quick)]
     wanted += [s for s in NAMED_STEPS if s in only]
+    patterns, with_threads = TURNS[turn]
+    if "tsan" in wanted and "tsan" not in only and not with_threads:
+        wanted.remove("tsan")
     for name, build, tested in (
         ("sanitize", SANITIZE, SANITIZED),
         ("sanitize-gcc", SANITIZE_PROVIDER, ["provider"]),
         ("tsan", TSAN, ["tsan"]),
         ("tsan-gcc", TSAN_PROVIDER, ["tsan-provider"]),
     ):
+        some = patterns if name == "sanitize" and name not in only else None
         if name in wanted:
-            yield name, functools.partial(sanitized, build, tested, name in only)
+            yield name, functools.partial(sanitized, build, tested, name in only, some)
     if "clang-tidy" in wanted:
         options = [] if "clang-tidy" in only else ["--since", RECENT]
         yield "clang-tidy", functools.partial(clang_tidy, options)
 
 
-def sanitized(build, suites, asked_for, tally):
-    """A step under a sanitizer: builds only what its suites need."""
-    build_and_test(tally, build, suites, False, asked_for)
+def sanitized(build, suites, asked_for, patterns, tally):
+    """A step under a sanitizer: builds only what its tests need."""
+    build_and_test(tally, build, suites, False, asked_for, patterns)
 
 
 def clang_tidy(options, tally):
-    """Static analysis, over the compile database of the gcc build."""
-    if GCC.setup():
-        tidy = [str(ROOT / "scripts/clang-tidy"), "--build", str(GCC.directory)]
-        tally.check("clang-tidy", run([*tidy, *options]))
-    else:
-        tally.fail(f"{GCC.directory.name}: configure")
+    """Static analysis."""
+    tally.check("clang-tidy", run([str(ROOT / "scripts/clang-tidy"), *options]))
 
 
 def main():
     parser = argparse.ArgumentParser(prog="scripts/test")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", action="append", default=[], metavar="SUITE")
+    parser.add_argument("--turn", type=int, choices=range(len(TURNS)))
     arguments = parser.parse_args()
     tally = Tally()
-    for name, step in steps(arguments.only, arguments.quick):
+    turn = turn_of_commit() if arguments.turn is None else arguments.turn
+    if not arguments.only and not arguments.quick:
+        print(f"== turn {turn} of {len(TURNS)} of the sanitizers (--turn)")
+    for name, step in steps(arguments.only, arguments.quick, turn):
         print(f"== {name}", flush=True)
         start = time.monotonic()
         step(tally)
