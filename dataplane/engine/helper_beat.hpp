@@ -3,7 +3,7 @@
 //
 // A look takes the core of a thread that polls: on a virtual machine the timer, two switches and
 // the cold caches come to tens of microseconds (AMD EPYC: with one look each 200 us a message of 8
-// bytes took 1.9 us on the average, with one each millisecond 1.2; the median is 0.8). So the time
+// bytes took 2.1 us on the average, with one each millisecond 1.25; the median is 0.8). So the time
 // until the next look doubles while the application polls, from kMin to kMax. It is kMin again when
 // a look finds that the application has stopped.
 //
