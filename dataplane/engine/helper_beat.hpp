@@ -7,6 +7,9 @@
 // until the next look doubles while the application polls, from kMin to kMax. It is kMin again when
 // a look finds that the application has stopped.
 //
+// Polls put off a look that is kMax away (Progress::put_off_look), so an application that polls for
+// long is hardly looked at.
+//
 // What an application leaves behind waits for the next look that finds its last poll old enough
 // (Progress::kPolling): one beat and 60 us, where a beat is at most twice the time that the
 // application has polled.

@@ -290,6 +290,9 @@ void Progress::note_poll(Time now, bool posts) {
   taken_seen_ = taken;
   last_poll_ = now;
   last_poll_ns_.store(now.ns(), std::memory_order_relaxed);
+  if (now.ns() > looks_at_ns_.load(std::memory_order_relaxed) - kPutsOff.count_ns()) [[unlikely]] {
+    put_off_look(now);
+  }
 }
 
 void Progress::idle() {

@@ -61,6 +61,8 @@ class Progress {
   static constexpr Duration kReaderBeat = Duration::ms(1);
   // An application that polled less than this ago is expected to poll again.
   static constexpr Duration kPolling = Duration::us(60);
+  // A poll puts the helper's look off that comes sooner than this.
+  static constexpr Duration kPutsOff = Duration::us(500);
   // One whose poll has given its core to a crowd (yield_pace.hpp) is expected to do so once it has
   // it back, and so is one that loses slices, whatever it does. The helper leaves it so long, and
   // looks as seldom: the helpers of forty pollers, each of them every kBeat, would need a core.
@@ -210,6 +212,8 @@ class Progress {
   // The helper, progress_helper.cpp.
   void helper_main();
   [[nodiscard]] bool app_drives() const;
+  void sleep_until_next_look();
+  void put_off_look(Time now);
   bool helper_lock();
   void helper_lock_again();
   Duration helper_turn();
@@ -238,6 +242,9 @@ class Progress {
   enum class Crowd : uint8_t { kNone, kShortTurns, kLosesSlices };
   std::atomic<Crowd> crowd_{Crowd::kNone};
   HelperBeat beat_;
+  // When the helper looks next at an application that has polled for long, for its polls to put
+  // off; never: it does not sleep for such a look.
+  std::atomic<int64_t> looks_at_ns_{Time::never().ns()};
   alignas(64) std::atomic<uint32_t> commands_waiting_{0};
   std::atomic<uint32_t> idle_requests_{0};
   std::atomic<bool> stopping_{false};

@@ -99,13 +99,13 @@ void Progress::helper_main() {
   pthread_setname_np(pthread_self(), "mprdma-helper");
   thread_class_.emplace(clock_now(), real_time_);
   while (!stopping_.load(std::memory_order_relaxed)) {
-    const bool looks = !app_drives();
-    if (!looks) {
+    if (app_drives()) {
       ++looks_;
       beat_.on_polling(clock_now());
+      sleep_until_next_look();
+    } else {
+      wait(helper_lock() ? helper_turn() : kBeat);
     }
-    const Duration pause = looks && helper_lock() ? helper_turn() : looks ? kBeat : beat();
-    wait(pause);
     if (side_job_due_) run_side_job();
   }
 }
@@ -118,6 +118,30 @@ bool Progress::app_drives() const {
   const Time last_poll = Time::from_ns(last_poll_ns_.load(std::memory_order_relaxed));
   return is_recent_poll(now, last_poll) && now - last_service_ < kService &&
          idle_requests_.load(std::memory_order_relaxed) == idle_seen_by_helper_;
+}
+
+// The polls of an application that has polled for long put the look off.
+void Progress::sleep_until_next_look() {
+  const Duration pause = beat();
+  if (pause == HelperBeat::kMax) {
+    looks_at_ns_.store((clock_now() + pause).ns(), std::memory_order_relaxed);
+  }
+  wait(pause);
+  looks_at_ns_.store(Time::never().ns(), std::memory_order_relaxed);
+}
+
+// A poll, at half of the time until the helper's look. To move its timer takes some microseconds,
+// and its look the core. It comes a beat after the last poll that has put it off, and once in
+// kService in any case. The helper may have woken up in the meantime, and have set its timer for
+// something else: then that is a beat late at most, and the application polls now.
+void Progress::put_off_look(Time now) {
+  int64_t at = looks_at_ns_.load(std::memory_order_relaxed);
+  const Time next = std::min(now + HelperBeat::kMax, last_service_ + kService);
+  const bool worth_it = next.ns() > at && !waits_in_memory();
+  const int64_t to = worth_it ? next.ns() : Time::never().ns();  // never: no more until the look
+  if (looks_at_ns_.compare_exchange_strong(at, to, std::memory_order_relaxed) && worth_it) {
+    alarm_->move(next);
+  }
 }
 
 // False: somebody else keeps the worker running, look again in a beat.

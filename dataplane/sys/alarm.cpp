@@ -15,8 +15,12 @@ Alarm::~Alarm() {
 }
 
 void Alarm::ring_by(Time now, Time at) {
-  if (set_for_ > now && set_for_ <= at) return;
-  set_for_ = at;
+  const Time set_for = Time::from_ns(set_for_ns_.load(std::memory_order_relaxed));
+  if (set_for <= now || set_for > at) move(at);
+}
+
+void Alarm::move(Time at) {
+  set_for_ns_.store(at.ns(), std::memory_order_relaxed);
   const int64_t ns = std::max<int64_t>(at.ns(), 1);  // 0 would disarm it
   itimerspec when{};
   when.it_value.tv_sec = ns / 1'000'000'000;
@@ -27,7 +31,7 @@ void Alarm::ring_by(Time now, Time at) {
 void Alarm::quit() {
   uint64_t rings = 0;
   (void)!read(fd_, &rings, sizeof(rings));
-  set_for_ = Time::never();
+  set_for_ns_.store(Time::never().ns(), std::memory_order_relaxed);
 }
 
 }  // namespace mprdma::dataplane

@@ -6,6 +6,8 @@
 // on a virtual machine).
 #pragma once
 
+#include <atomic>
+
 #include "base/units.hpp"
 
 namespace mprdma::dataplane {
@@ -21,12 +23,15 @@ class Alarm {
   [[nodiscard]] int fd() const { return fd_; }
   // Rings at `at` (CLOCK_MONOTONIC), or before.
   void ring_by(Time now, Time at);
+  // Rings at `at`, whatever it was set for. Any thread may call this while another one sleeps on
+  // the alarm; what that one sets afterwards holds.
+  void move(Time at);
   // Makes the descriptor silent after it has rung.
   void quit();
 
  private:
   int fd_;
-  Time set_for_ = Time::never();
+  std::atomic<int64_t> set_for_ns_{Time::never().ns()};
 };
 
 }  // namespace mprdma::dataplane

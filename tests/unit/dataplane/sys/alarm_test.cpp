@@ -52,5 +52,17 @@ TEST(Alarm, ThatShouldHaveRungIsSetAnew) {
   EXPECT_GT(time_left(alarm), Duration::s(50));
 }
 
+TEST(Alarm, MovesToALaterTimeWhereItIsToldToAndStaysThere) {
+  Alarm alarm;
+  const Time now = clock_now();
+  alarm.ring_by(now, now + Duration::s(100));
+  alarm.move(now + Duration::s(200));
+  EXPECT_GT(time_left(alarm), Duration::s(150));
+  alarm.ring_by(now, now + Duration::s(300));
+  EXPECT_LE(time_left(alarm), Duration::s(200)) << "it may ring before";
+  alarm.ring_by(now, now + Duration::s(50));
+  EXPECT_LE(time_left(alarm), Duration::s(50));
+}
+
 }  // namespace
 }  // namespace mprdma::dataplane
