@@ -62,7 +62,7 @@ class Progress {
   // An application that polled less than this ago is expected to poll again.
   static constexpr Duration kPolling = Duration::us(60);
   // A poll puts the helper's look off that comes sooner than this.
-  static constexpr Duration kPutsOff = Duration::us(500);
+  static constexpr Duration kPutsOff = HelperBeat::kMax / 2;
   // One whose poll has given its core to a crowd (yield_pace.hpp) is expected to do so once it has
   // it back, and so is one that loses slices, whatever it does. The helper leaves it so long, and
   // looks as seldom: the helpers of forty pollers, each of them every kBeat, would need a core.
@@ -284,7 +284,7 @@ class Progress {
   bool side_job_due_ = false;
   std::function<void()> side_job_;
   std::atomic<bool> has_side_job_{false};
-  Time last_service_;
+  Time last_service_;  // written under the lock, for polls that put its look off
   LinkWarning link_warning_;
   Duration poll_pause_ = kPollPauseMin;
   std::thread thread_;

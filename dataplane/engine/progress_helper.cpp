@@ -88,6 +88,7 @@ void Progress::stop() {
 
 void Progress::abandon_in_child() {
   worker_.port().close_after_fork();
+  looks_at_ns_.store(Time::never().ns(), std::memory_order_relaxed);
   poll_sleep_.close();
   events_.reset();
   alarm_.reset();
@@ -120,7 +121,7 @@ bool Progress::app_drives() const {
          idle_requests_.load(std::memory_order_relaxed) == idle_seen_by_helper_;
 }
 
-// The polls of an application that has polled for long put the look off.
+// Polls put off a look that is kMax away.
 void Progress::sleep_until_next_look() {
   const Duration pause = beat();
   if (pause == HelperBeat::kMax) {
@@ -130,10 +131,10 @@ void Progress::sleep_until_next_look() {
   looks_at_ns_.store(Time::never().ns(), std::memory_order_relaxed);
 }
 
-// A poll, at half of the time until the helper's look. To move its timer takes some microseconds,
-// and its look the core. It comes a beat after the last poll that has put it off, and once in
-// kService in any case. The helper may have woken up in the meantime, and have set its timer for
-// something else: then that is a beat late at most, and the application polls now.
+// A poll, with the lock held, moves the helper's timer, which takes some microseconds; the look
+// would take the core of the poll. The look comes a beat after the last poll that has put it off,
+// and once in kService in any case. The helper may have woken up in the meantime, and have set its
+// timer for something else. The timer is a beat late then at most, while the application polls.
 void Progress::put_off_look(Time now) {
   int64_t at = looks_at_ns_.load(std::memory_order_relaxed);
   const Time next = std::min(now + HelperBeat::kMax, last_service_ + kService);

@@ -29,14 +29,14 @@ NAMED_STEPS = ("sanitize-gcc", "tsan-gcc")
 RECENT = "HEAD~30"
 QUICK = ("tidy", "unit", "conformance", "swarm")
 SANITIZED = ("unit", "conformance", "swarm", "fuzz")
-# Their builds take as long as all else. Unless a step is named, one part of them has its turn,
-# which the commit's name says: suites and tests of the step `sanitize`, and whether `tsan` runs.
+# The builds of `sanitize` and `tsan` take as long as all else. Unless they are named, a commit runs
+# a part of them, whose turn the commit's name says: the suites and tests of one line here, or all
+# that stand in none.
 TURNS = (
-    (("swarm", "conformance", "unit_base", "unit_wire", "unit_cc", "unit_transport",
-      "unit_conformance", "unit_provider"), False),
-    (("fuzz", "unit_dataplane*"), False),
-    (("unit_switchsim*", "unit_sim*", "unit_fluid", "unit_fabric"), True),
-)  # fmt: skip
+    ("swarm", "conformance", "unit_base", "unit_wire", "unit_cc", "unit_transport"),
+    ("fuzz", "unit_dataplane*"),
+)
+TURN_OF_TSAN = 0  # the part that takes the least time
 
 
 def is_family(command, compiler):
@@ -134,19 +134,17 @@ TSAN_PROVIDER = Build(
 )  # fmt: skip
 
 
-def chosen(tests, suites, patterns):
-    """The tests of these suites whose name or suite is like one of the patterns."""
-    return sorted(
-        name
-        for name, of in tests.items()
-        if of.intersection(suites)
-        and any(fnmatch.fnmatch(word, p) for p in patterns for word in (name, *of))
-    )
+def turn_of(name, suites):
+    """The turn of a test."""
+    for turn, patterns in enumerate(TURNS):
+        if any(fnmatch.fnmatch(word, p) for p in patterns for word in (name, *suites)):
+            return turn
+    return len(TURNS)
 
 
-def build_and_test(tally, build, suites, whole=True, asked_for=False, patterns=None):
+def build_and_test(tally, build, suites, whole=True, asked_for=False, turn=None):
     """A step: configure, build (all of it, or what the tests need) and test: suites, or those of
-    their tests that patterns name."""
+    their tests that have their turn."""
     name = build.directory.name
     if not build.setup():
         tally.fail(f"{name}: configure")
@@ -161,19 +159,20 @@ def build_and_test(tally, build, suites, whole=True, asked_for=False, patterns=N
             tally.fail(f"{name}: no test in suite {suite}")
         else:
             print(f"{name}: no test in suite {suite}")
-    names = [] if patterns is None else chosen(tests, suites, patterns)
-    if patterns is not None and not names:
-        tally.fail(f"{name}: no test is like {' '.join(patterns)}")
-    elif wanted or not suites:
+    names = []
+    if turn is not None:
+        chosen = {n: of for n, of in tests.items() if of.intersection(suites)}
+        names = sorted(n for n, of in chosen.items() if turn_of(n, of) == turn)
+    if wanted or not suites:
         build.test(tally, wanted, names)
 
 
 def turn_of_commit():
-    """Which of the TURNS it is."""
+    """Whose turn it is."""
     named = subprocess.run(
         ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    return int(named.stdout, 16) % len(TURNS) if named.returncode == 0 else 0
+    return int(named.stdout, 16) % (len(TURNS) + 1) if named.returncode == 0 else 0
 
 
 def steps(only, quick, turn):
@@ -185,8 +184,7 @@ def steps(only, quick, turn):
         yield "gcc", lambda tally: build_and_test(tally, GCC, suites, asked_for=bool(only))
     wanted = [s for s in STEPS if s in only or not (only or quick)]
     wanted += [s for s in NAMED_STEPS if s in only]
-    patterns, with_threads = TURNS[turn]
-    if "tsan" in wanted and "tsan" not in only and not with_threads:
+    if "tsan" in wanted and "tsan" not in only and turn != TURN_OF_TSAN:
         wanted.remove("tsan")
     for name, build, tested in (
         ("sanitize", SANITIZE, SANITIZED),
@@ -194,17 +192,17 @@ def steps(only, quick, turn):
         ("tsan", TSAN, ["tsan"]),
         ("tsan-gcc", TSAN_PROVIDER, ["tsan-provider"]),
     ):
-        some = patterns if name == "sanitize" and name not in only else None
+        part = turn if name == "sanitize" and name not in only else None
         if name in wanted:
-            yield name, functools.partial(sanitized, build, tested, name in only, some)
+            yield name, functools.partial(sanitized, build, tested, name in only, part)
     if "clang-tidy" in wanted:
         options = [] if "clang-tidy" in only else ["--since", RECENT]
         yield "clang-tidy", functools.partial(clang_tidy, options)
 
 
-def sanitized(build, suites, asked_for, patterns, tally):
+def sanitized(build, suites, asked_for, turn, tally):
     """A step under a sanitizer: builds only what its tests need."""
-    build_and_test(tally, build, suites, False, asked_for, patterns)
+    build_and_test(tally, build, suites, False, asked_for, turn)
 
 
 def clang_tidy(options, tally):
@@ -216,12 +214,12 @@ def main():
     parser = argparse.ArgumentParser(prog="scripts/test")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", action="append", default=[], metavar="SUITE")
-    parser.add_argument("--turn", type=int, choices=range(len(TURNS)))
+    parser.add_argument("--turn", type=int, choices=range(len(TURNS) + 1))
     arguments = parser.parse_args()
     tally = Tally()
     turn = turn_of_commit() if arguments.turn is None else arguments.turn
     if not arguments.only and not arguments.quick:
-        print(f"== turn {turn} of {len(TURNS)} of the sanitizers (--turn)")
+        print(f"== the sanitizers' turn: --turn {turn}")
     for name, step in steps(arguments.only, arguments.quick, turn):
         print(f"== {name}", flush=True)
         start = time.monotonic()

@@ -161,6 +161,21 @@ MUTANTS = [
         "one slow answer of many costs each of the next a packet",
         rebuild=["../../tests/unit/dataplane/worker/answer_habit_test.cpp"],
     ),
+    # ---- Posts that send at once
+    _worker(
+        "post-forgets-what-changed",
+        "worker_transmit.cpp",
+        "      if (taken) note_changes(*qp);\n",
+        "",
+        "a packet that a post sends has no timer",
+    ),
+    _worker(
+        "post-takes-a-request-twice",
+        "worker_transmit.cpp",
+        "    if (done != transport::PlainSend::kNothing) ++sq.next;\n",
+        "    if (done == transport::PlainSend::kSent) ++sq.next;\n",
+        "one that the window lets not go yet is posted again",
+    ),
     # ---- Direct rings: mprdmad
     _daemon(
         "rings-without-end",
@@ -211,21 +226,6 @@ MUTANTS = [
         "  if (peer.ring != nullptr || now - peer.asked_at < kRetryAfter) return false;\n",
         "  if (peer.ring != nullptr) return false;\n",
         "each packet asks mprdmad for a ring",
-    ),
-    # ---- Posts that send at once
-    _worker(
-        "post-forgets-what-changed",
-        "worker_transmit.cpp",
-        "      if (taken) note_changes(*qp);\n",
-        "",
-        "a packet that a post sends has no timer",
-    ),
-    _worker(
-        "post-takes-a-request-twice",
-        "worker_transmit.cpp",
-        "    if (done != transport::PlainSend::kNothing) ++sq.next;\n",
-        "    if (done == transport::PlainSend::kSent) ++sq.next;\n",
-        "one that the window lets not go yet is posted again",
     ),
     _rings(
         "armed-though-a-frame-waits",

@@ -105,6 +105,10 @@ UNIT_TESTS = {
 # Killers that are unit tests of headers alone.
 HEADERS_ONLY = ("base", "cc", "facts")
 
+# The libraries are full of debug information, which nobody reads here: without it, and by the other
+# linker of binutils, a killer is linked in a fifth of the time.
+LINKER = ["-fuse-ld=gold", "-Wl,--strip-all"]
+
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__)
@@ -199,11 +203,6 @@ def compile_all(arguments, mutant, directory, sources):
         except subprocess.CalledProcessError:
             pass  # two files have a name in common
     return [compile_one(arguments, directory, file, file.with_suffix(".o")) for file in files]
-
-
-# The libraries are full of debug information, which nobody reads here: without it, and by the other
-# linker of binutils, a killer is linked in a fifth of the time.
-LINKER = ["-fuse-ld=gold", "-Wl,--strip-all"]
 
 
 def link_of(arguments, mutant):

@@ -20,6 +20,7 @@
 
 namespace mprdma::dataplane::testing {
 
+// The longest payload of a packet between processes of a host.
 inline constexpr uint32_t kSegment = wire::kMaxSegment;
 
 // Rings of one queue pair, and of its completion queue, as a provider lays them out.

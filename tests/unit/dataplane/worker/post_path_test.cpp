@@ -4,6 +4,7 @@
 // every completion and the peer's memory are the same.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
