@@ -122,7 +122,7 @@ Time Fabric::next_event() const {
 }
 
 bool Fabric::turn(Time now) {
-  moved_ = false;
+  frames_moved_ = 0;
   network_->run_until(sim_time(now));
   bool more = false;
   for (uint32_t host = 0; host < hosts_.size(); ++host) more |= receive(host, now);
@@ -165,7 +165,7 @@ bool Fabric::receive(uint32_t index, Time now) {
   host.port->rx_release(cookies.data(), count);
   host.counters.frames_in += count;
   host.sent = true;  // returned frames need a flush, too
-  moved_ = true;
+  frames_moved_ += count;
   return count == kBurst;
 }
 
@@ -287,7 +287,7 @@ void Fabric::deliver_control(Time now) {
 
 void Fabric::on_packet(NodeId index, PacketId packet) {
   Host& host = hosts_[index];
-  moved_ = true;
+  ++frames_moved_;
   if (host.full && !frames_[packet].lossless) {
     return drop(&FabricCounters::drop_host_slow, index, packet);
   }

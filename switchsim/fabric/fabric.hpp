@@ -73,8 +73,8 @@ class Fabric {
 
   // Takes frames in, advances the network to `now`, hands frames out. True: more frames wait.
   bool turn(Time now);
-  // Anything moved in the last turn.
-  [[nodiscard]] bool moved() const { return moved_; }
+  // Frames that the last turn took in and had to hand out.
+  [[nodiscard]] uint32_t frames_moved() const { return frames_moved_; }
   // When the network has something to do by itself; never() when it has not.
   [[nodiscard]] Time next_event() const;
   void service(Time now);
@@ -200,7 +200,7 @@ class Fabric {
   std::unique_ptr<unsigned char[]> buffers_;
   std::vector<FrameInfo> frames_;
   std::deque<ControlFrame> control_;
-  bool moved_ = false;
+  uint32_t frames_moved_ = 0;
 };
 
 }  // namespace mprdma::switchsim

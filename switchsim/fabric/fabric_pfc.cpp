@@ -48,7 +48,7 @@ bool Fabric::receive_past_pauses(uint32_t index, Time now) {
   if (done_count > 0) host.port->rx_release(done.data(), done_count);
   host.sent |= done_count > 0;  // returned frames need a flush, too
   host.counters.frames_in += count;
-  moved_ |= count > 0;
+  frames_moved_ += count;
   if (host.blocked) return count == kBurst;
   done_count = 0;
   while (backlog.count > 0 && done_count < kBurst) {
@@ -60,7 +60,8 @@ bool Fabric::receive_past_pauses(uint32_t index, Time now) {
   }
   if (done_count == 0) return false;
   host.port->rx_release(done.data(), done_count);
-  host.sent = moved_ = true;
+  host.sent = true;
+  if (count == 0) frames_moved_ += done_count;
   return count == kBurst || backlog.count > 0;
 }
 

@@ -31,6 +31,20 @@ TEST(Fabric, AFrameArrivesUnchangedAfterTheDelayOfItsPath) {
   EXPECT_EQ(net.fabric->frames_in_use(), 0u);
 }
 
+TEST(Fabric, ATurnCountsTheFramesThatItTakesInAndHandsOut) {
+  TwoHosts net;
+  net.fabric->turn(net.now);
+  EXPECT_EQ(net.fabric->frames_moved(), 0u);
+  for (int i = 0; i < 3; ++i) net.send(0, net.frame(0, 50000));
+  net.fabric->turn(net.now);
+  EXPECT_EQ(net.fabric->frames_moved(), 3u);
+  net.fabric->turn(net.now + Duration::us(100));
+  EXPECT_EQ(net.inbox(1).size(), 3u);
+  EXPECT_EQ(net.fabric->frames_moved(), 3u);
+  net.fabric->turn(net.now + Duration::us(200));
+  EXPECT_EQ(net.fabric->frames_moved(), 0u);
+}
+
 TEST(Fabric, VirtualPathsSpreadOverAllLinksAndEachKeepsItsOwn) {
   TwoHosts net;
   for (uint16_t vp = 0; vp < 64; ++vp) {

@@ -413,6 +413,36 @@ TEST(Interruption, IsNoticedWithinSomeEventsHoweverLongTheRunIs) {
   EXPECT_LT(seen[1], 1'000'000U);
 }
 
+// One path of four loses packets; hosts that sleep make the round trip long. With an L of
+// 128 packets twice as much is sent again as is lost, and more later.
+TEST(Retransmission, TheReceiveWindowHoldsWhatLeavesBehindALoss) {
+  Scenario scenario;
+  make_testbed({.servers = 1,
+                .access = LinkRate::gbps(10),
+                .path_rate = LinkRate::gbps(1),
+                .base_rtt = SimSpan::us(300),
+                .path_mtu = 4096,
+                .red = {.kmin_bytes = 60'000, .kmax_bytes = 120'000}},
+               &scenario);
+  FlowSpec flow = flow_between(scenario, "a1", "b1");
+  flow.path_mtu = 4096;
+  scenario.flows.push_back(flow);
+  PortConfig& lossy = scenario.topology.links[scenario.paths[2]].ab;
+  lossy.loss_ppm = 10'000;
+  scenario.duration = SimSpan::ms(500);
+  const auto run = [&] {
+    const Result result = simulate(scenario);
+    expect_sound(result);
+    return std::pair(result.retransmitted(), result.port_named("path3.ab")->counters.drop_loss);
+  };
+  const auto [again, lost] = run();
+  EXPECT_GT(lost, 100U);
+  EXPECT_LT(again, lost + lost / 5);
+  scenario.flows[0].params.window_rtt = Duration::zero();
+  const auto [narrow_again, narrow_lost] = run();
+  EXPECT_GT(narrow_again, 2 * narrow_lost) << "L = 128";
+}
+
 TEST(Interruption, HowOftenARunIsLookedAtChangesNoByte) {
   Scenario scenario = mixed_messages(transport::Params::mp());
   for (const bool end_when_idle : {false, true}) {
