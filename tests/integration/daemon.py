@@ -145,6 +145,44 @@ def mapped_ports(pid):
     return pathlib.Path(f"/proc/{pid}/maps").read_text().count("memfd:mprdma-local-port")
 
 
+def processor_ns(pid):
+    """Processor time of all threads of a process so far."""
+    threads = pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int((read_bytes(path).split() or [0])[0]) for path in threads)
+
+
+def idle_costs_nothing(*options):
+    """Programs that sleep with connected queue pairs, and the daemon, use less than 1 % of a
+    processor: each in one quarter of a second at least, as what begins or ends costs more."""
+
+    def run(wire):
+        deadline = time.monotonic() + 120
+        daemon = wire.start_daemon(deadline, *options)
+        program, path = wire.build / "tests/integration/verbs_check", wire.new_path("idle")
+        what = [path, "--idle", "--qps", "16", "--idle-ms", "4000"]
+        pair = [wire.start(host, [program, side, *what]) for host, side in
+                ((0, "--server"), (1, "--client"))]  # fmt: skip
+        least = {process: 1.0 for process in (daemon, *pair)}
+        while pair[1].status is None:
+            expect(time.monotonic() < deadline, "it does not end")
+            before = {process: processor_ns(process.pid) for process in least}
+            start = time.monotonic_ns()
+            time.sleep(0.25)
+            if pair[0].status is not None or pair[1].status is not None:
+                break
+            span = time.monotonic_ns() - start
+            for process in least:
+                share = (processor_ns(process.pid) - before[process]) / span
+                least[process] = min(least[process], share)
+        for process in pair:
+            process.wait(deadline)
+        used = {process.name: f"{100 * share:.2f} %" for process, share in least.items()}
+        wire.note(f"of a processor: {used}")
+        expect(max(least.values()) < 0.01, f"idle, and {used} of a processor")
+
+    return run
+
+
 def stays_for_its_program(wire):
     """A private daemon that has nobody on it stays for a program that has not opened the device."""
     deadline = time.monotonic() + 120
@@ -176,6 +214,8 @@ CASES = [
     ("ib_send_bw -c UD", no_configuration("ib_send_bw", "-c", "UD", "-s", "1024", "-n", "500")),
     ("ib_read_bw -q 16", no_configuration("ib_read_bw", "-q", "16", "-n", "100")),
     ("8 programs at once start one daemon", two_start_one),
+    ("idle queue pairs cost nothing", idle_costs_nothing()),
+    ("idle queue pairs cost nothing, no direct rings", idle_costs_nothing("--direct-rings", "off")),
     ("a private daemon stays for its program", stays_for_its_program),
     ("another address", other_address),
 ]  # fmt: skip
