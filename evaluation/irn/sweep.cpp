@@ -103,7 +103,8 @@ constexpr Measure kMeasures[] = {
 const char* why_reported(const Point& point, const Measure& measure, bool ci) {
   if (ci && std::string_view(measure.id) == "tail") return irn::kFew;
   if (point.id != "buffer-60" || std::string_view(measure.id) == "slowdown") return nullptr;
-  return "a port holds half of a bandwidth-delay product; the cause has not been traced";
+  return "a port holds half of a bandwidth-delay product: IRN, which has no congestion control "
+         "here, loses 18 % of its packets (6.5 % at 240 KB), for which messages above 100 KB pay";
 }
 
 }  // namespace
