@@ -1,5 +1,5 @@
 // WindowBitmap: one bit for each position of a sliding window. Its size, the most positions that
-// the window may have, is a power of two and fixed when the map is made; up to 256 positions need
+// the window may have, is a power of two and fixed when the map is made; up to 512 positions need
 // no memory beside the object.
 //
 // Positions are serial: they are taken modulo the size, so a PSN indexes the map directly (2^24 is
@@ -103,7 +103,7 @@ class WindowBitmap {
 
  private:
   static constexpr uint32_t kWordBits = 64;
-  static constexpr uint32_t kInline = 4;  // words
+  static constexpr uint32_t kInline = 8;  // words
 
   // The lowest n bits.
   static constexpr uint64_t low_mask(uint32_t n) {

@@ -25,13 +25,7 @@ Params preset_on(const Params& configured, Preset which) {
     if (param.scope != transport::ParamScope::kMode) out.*member = configured.*member;
   });
   // As the device follows its network, or not.
-  if (configured.window_rtt == Duration::zero()) {
-    const uint32_t slots = std::min(transport::slots_for_loss(out), configured.window_slots);
-    if (out.window_rtt != Duration::zero() && slots > out.window_slots) {
-      transport::set_slots(slots, &out);
-    }
-    out.window_rtt = Duration::zero();
-  }
+  if (configured.window_rtt == Duration::zero()) out.window_rtt = Duration::zero();
   if (out.protocol != transport::Protocol::kRoce) {
     transport::set_slots(transport::slots_for_link(out), &out);
   }
@@ -201,14 +195,8 @@ bool answers_marks(const QpContext& qp) {
 
 void settle_link(const PortInfo& port, Params* params) {
   if (params->link_mbps == 0) {
-    // Of a rate that nobody knows no window follows, but a network that is none in memory loses
-    // packets.
-    if (port.link_mbps == 0) {
-      if (port.can_corrupt && params->window_rtt != Duration::zero()) {
-        transport::set_slots(transport::slots_for_loss(*params), params);
-      }
-      params->window_rtt = Duration::zero();
-    }
+    // Of a rate that nobody knows no window follows.
+    if (port.link_mbps == 0) params->window_rtt = Duration::zero();
     const uint64_t most = transport::param_range(&Params::link_mbps).high;
     const uint64_t mbps = port.link_mbps == 0 ? kUnknownLinkMbps : port.link_mbps;
     params->link_mbps = static_cast<uint32_t>(std::min(mbps, most));

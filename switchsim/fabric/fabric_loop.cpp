@@ -11,6 +11,7 @@
 
 #include "dataplane/sys/clock.hpp"
 #include "dataplane/sys/thread_class.hpp"
+#include "switchsim/fabric/turn_pause.hpp"
 
 namespace mprdma::switchsim {
 
@@ -19,15 +20,6 @@ namespace {
 using dataplane::clock_now;
 using dataplane::EventLoop;
 
-// Shortest time between two looks at the ports while frames move.
-constexpr Duration kTurn = Duration::us(25);
-// The same after a turn that moved many frames. A turn costs a wake-up of the fabric and of each
-// host that gets frames, some 50 us of processors together on a virtual machine; where frames
-// stream, they wait behind each other in the network's queues anyway.
-constexpr Duration kStreamTurn = Duration::us(50);
-// Frames taken in and handed out that make a stream: more than messages of 8 KB that are answered
-// one by one, with their acknowledgements.
-constexpr uint32_t kStreamFrames = 12;
 // Time without a frame after which the fabric arms the ports and sleeps.
 constexpr Duration kQuiet = Duration::ms(20);
 constexpr Duration kService = Duration::ms(10);
@@ -104,9 +96,7 @@ Duration FabricLoop::pause(Time now, bool more) {
   if (more && busy_turns_ % kBusyTurnsMax != 0) return Duration::zero();
   if (now - last_moved_ < kQuiet) {
     const Duration until_event = fabric_->next_event() - now;
-    const Duration turn = fabric_->frames_moved() < kStreamFrames ? kTurn : kStreamTurn;
-    // The sleep may end up to a turn after the event, so that one wake-up serves several events.
-    return std::clamp(until_event, turn, turn * 2);
+    return turn_pause(fabric_->frames_moved(), until_event);
   }
   armed_ = fabric_->arm();
   if (!armed_) return Duration::zero();

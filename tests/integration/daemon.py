@@ -153,32 +153,34 @@ def processor_ns(pid):
 
 def idle_costs_nothing(*options):
     """Programs that sleep with connected queue pairs, and the daemon, use less than 1 % of a
-    processor: each in one quarter of a second at least, as what begins or ends costs more."""
+    processor. On a busy machine the same work takes longer, and in a build for tests: asserted is
+    twice as much, for the least of four half seconds."""
 
     def run(wire):
         deadline = time.monotonic() + 120
         daemon = wire.start_daemon(deadline, *options)
         program, path = wire.build / "tests/integration/verbs_check", wire.new_path("idle")
-        what = [path, "--idle", "--qps", "16", "--idle-ms", "4000"]
+        what = [path, "--idle", "--qps", "16", "--idle-ms", "5000"]
         pair = [wire.start(host, [program, side, *what]) for host, side in
                 ((0, "--server"), (1, "--client"))]  # fmt: skip
-        least = {process: 1.0 for process in (daemon, *pair)}
-        while pair[1].status is None:
-            expect(time.monotonic() < deadline, "it does not end")
-            before = {process: processor_ns(process.pid) for process in least}
+        wait_until(lambda: all("connected" in process.output() for process in pair), deadline,
+                   "queue pairs that are connected")  # fmt: skip
+        shares = {process: [] for process in (daemon, *pair)}
+        for _ in range(4):
+            before = {process: processor_ns(process.pid) for process in shares}
+            expect(min(before.values()) > 0, "the kernel tells no processor times")
             start = time.monotonic_ns()
-            time.sleep(0.25)
-            if pair[0].status is not None or pair[1].status is not None:
-                break
+            time.sleep(0.5)
             span = time.monotonic_ns() - start
-            for process in least:
-                share = (processor_ns(process.pid) - before[process]) / span
-                least[process] = min(least[process], share)
+            for process in shares:
+                used = processor_ns(process.pid) - before[process]
+                shares[process].append(used / span)
+        expect(pair[1].status is None, "the programs ended while they were looked at")
         for process in pair:
             process.wait(deadline)
-        used = {process.name: f"{100 * share:.2f} %" for process, share in least.items()}
+        used = {process.name: [f"{share:.2%}" for share in of] for process, of in shares.items()}
         wire.note(f"of a processor: {used}")
-        expect(max(least.values()) < 0.01, f"idle, and {used} of a processor")
+        expect(max(min(of) for of in shares.values()) < 0.02, f"idle, and {used} of a processor")
 
     return run
 

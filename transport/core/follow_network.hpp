@@ -22,22 +22,12 @@ constexpr uint64_t bandwidth_delay(uint32_t link_mbps, Duration rtt, uint32_t mt
   return bits / (8 * (uint64_t{mtu} + kPacketOverheadBytes));
 }
 
-// L on a network that loses packets: what leaves behind a lost one, until its copy comes, is not
-// dropped. That is a window and the trigger before the loss is seen, and a bandwidth-delay product
-// beside the copy.
-constexpr uint32_t slots_for_loss(const Params& params) {
-  if (params.loss_trigger == 0) return params.window_slots;
-  const uint32_t packets = params.window_max + params.loss_trigger + params.initial_window;
-  return std::max(params.window_slots, std::bit_ceil(std::min(packets, kWindowSlotsMax)));
-}
-
-// L, where `params` know the rate of the link: the window that the network may ask for fits, too.
+// L, where `params` know the rate of the link: the window that the network may ask for fits.
 constexpr uint32_t slots_for_link(const Params& params) {
-  if (params.window_rtt == Duration::zero()) return params.window_slots;
   const uint64_t packets = 2 * bandwidth_delay(params.link_mbps, params.window_rtt, kReferenceMtu);
   const auto slots =
       std::bit_ceil(static_cast<uint32_t>(std::min<uint64_t>(packets, kWindowSlotsMax)));
-  return std::max(slots_for_loss(params), slots);
+  return std::max(params.window_slots, slots);
 }
 
 // Sets L, and what stays as long as L: with that delta no path is slow.

@@ -36,8 +36,8 @@ inline constexpr uint32_t kRoceSpanMax = 65'536;
 #define MPRDMA_PARAMS(X)                                                                           \
   X(Protocol, protocol, "mode", Protocol::kMp, kMode, Range::choice(),                             \
     "`mp`: paper; `roce`: IBTA 9.7; `irn`: IRN", "the protocol of a reliable connection")          \
-  X(uint32_t, window_slots, "window_slots", 128, kMode,                                            \
-    Range::packets(8, kWindowSlotsMax).power_of_two(), "paper 3.3; 128: D6",                       \
+  X(uint32_t, window_slots, "window_slots", 256, kMode,                                            \
+    Range::packets(8, kWindowSlotsMax).power_of_two(), "paper 3.3; 256: D6",                       \
     "L: slots of the receive window, the same at both ends; 64 in the paper; at least so many "    \
     "where windows follow the network")                                                            \
   X(Duration, window_rtt, "window_rtt_us", Duration::us(50), kMode,                                \

@@ -53,6 +53,7 @@ void run_idle(const Args& args, const Device& device, Oob& oob) {
   }
   cq.arm();
   oob.barrier();
+  say("connected");
   const double cpu_before_s = cpu_s();
   const double start_s = now_s();
   if (args.server)

@@ -116,7 +116,7 @@ TEST_F(QpTransport, NumbersOutOfRangeOrAtOddsAreInvalid) {
   EXPECT_EQ(attempt(ask(0, 10, 20, 16)), 0);
   EXPECT_EQ(attempt(ask(0, 30, 20)), EINVAL);
   EXPECT_EQ(attempt(ask(0, 0, 4097)), EINVAL);
-  EXPECT_EQ(attempt(ask(0, 129)), EINVAL);
+  EXPECT_EQ(attempt(ask(0, 257)), EINVAL);
   EXPECT_EQ(attempt(ask(0, 0, 0, 7)), EINVAL);
   EXPECT_EQ(attempt(ask(0, 0, 0, 0, 48)), EINVAL);
   EXPECT_EQ(attempt(ask(0, 0, 0, 0, 4096)), EINVAL);

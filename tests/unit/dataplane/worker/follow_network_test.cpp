@@ -34,8 +34,7 @@ TEST_F(WorkerFollowsNetworkTest, TheWindowIsThatOfTheSlowerLink) {
   EXPECT_EQ(slots(*b), 512U);
 }
 
-TEST_F(WorkerFollowsNetworkTest, MemoryBetweenTwoProcessesHasTheConfiguredOne) {
-  wire->can_corrupt = false;
+TEST_F(WorkerFollowsNetworkTest, ALinkOfUnknownRateHasTheConfiguredOne) {
   make();
   write();
   EXPECT_EQ(slots(*a), Params().window_slots);
@@ -61,28 +60,11 @@ TEST(ChooseParams, AModeThatIsAskedForFollowsTheNetworkAsTheDeviceDoes) {
   EXPECT_EQ(chosen.window_slots, 64U);
   ASSERT_EQ(choose_params(wanted(MPRDMA_ABI_MODE_DEFAULT, 2, 4), configured, &chosen), 0);
   EXPECT_EQ(chosen.window_rtt, Duration::zero()) << "a window that is named stays";
-}
-
-// The rate of a virtio-user port is not known.
-TEST(ChooseParams, OnANetworkOfUnknownRateTheWindowHoldsWhatLeavesBehindALoss) {
   Params unknown;
   settle_link({}, &unknown);
-  EXPECT_EQ(unknown.window_slots, 256U);
-  EXPECT_EQ(unknown.window_rtt, Duration::zero());
-  Params chosen;
   ASSERT_EQ(choose_params(wanted(MPRDMA_ABI_MODE_MP_SINGLE), unknown, &chosen), 0);
   EXPECT_EQ(chosen.window_slots, 256U);
   EXPECT_EQ(chosen.window_rtt, Duration::zero());
-  ASSERT_EQ(choose_params(wanted(MPRDMA_ABI_MODE_MP_PAPER), unknown, &chosen), 0);
-  EXPECT_EQ(chosen.window_slots, 64U);
-  Params memory;
-  settle_link({.can_corrupt = false}, &memory);
-  ASSERT_EQ(choose_params(wanted(MPRDMA_ABI_MODE_MP_SINGLE), memory, &chosen), 0);
-  EXPECT_EQ(chosen.window_slots, 128U);
-  Params fixed;
-  fixed.window_rtt = Duration::zero();
-  settle_link({}, &fixed);
-  EXPECT_EQ(fixed.window_slots, 128U) << "switched off";
 }
 
 TEST(SettleLink, WithADeltaOfLNoPathIsSlow) {

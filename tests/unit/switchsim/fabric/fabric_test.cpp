@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/prng.hpp"
+#include "switchsim/fabric/turn_pause.hpp"
 #include "tests/unit/switchsim/fabric/fabric_support.hpp"
 
 namespace mprdma::switchsim {
@@ -43,6 +44,16 @@ TEST(Fabric, ATurnCountsTheFramesThatItTakesInAndHandsOut) {
   EXPECT_EQ(net.fabric->frames_moved(), 3u);
   net.fabric->turn(net.now + Duration::us(200));
   EXPECT_EQ(net.fabric->frames_moved(), 0u);
+}
+
+TEST(TurnPause, IsLongerWhileFramesStream) {
+  const auto us = [](int64_t n) { return Duration::us(n); };
+  EXPECT_EQ(turn_pause(kStreamFrames - 1, us(0)), us(25)) << "an event that is due";
+  EXPECT_EQ(turn_pause(kStreamFrames - 1, us(40)), us(40));
+  EXPECT_EQ(turn_pause(kStreamFrames - 1, Duration::infinite()), us(50));
+  EXPECT_EQ(turn_pause(kStreamFrames, us(40)), us(50));
+  EXPECT_EQ(turn_pause(kStreamFrames, us(70)), us(70));
+  EXPECT_EQ(turn_pause(kStreamFrames, Duration::infinite()), us(100));
 }
 
 TEST(Fabric, VirtualPathsSpreadOverAllLinksAndEachKeepsItsOwn) {
