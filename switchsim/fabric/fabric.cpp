@@ -17,8 +17,9 @@ using dataplane::RxFrame;
 using dataplane::TxFrame;
 
 constexpr uint32_t kNoHost = UINT32_MAX;
-// Bytes in a host's queue above which the host is not read: with the burst that is read below it
-// enough to keep a fast link busy between two turns, little enough that a sender notices.
+// Bytes in a host's queue above which the host is not read: little enough that a sender notices.
+// With the burst that a turn still reads at this level, the queue keeps a fast link busy until the
+// next turn.
 constexpr uint64_t kHostQueueBytes = 64 * 1024;
 // ARP and group frames that may be on their way at once.
 constexpr uint32_t kControlMax = 1024;

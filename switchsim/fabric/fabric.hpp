@@ -73,7 +73,7 @@ class Fabric {
 
   // Takes frames in, advances the network to `now`, hands frames out. True: more frames wait.
   bool turn(Time now);
-  // Frames that the last turn took in and had to hand out.
+  // Frames that the last turn took from hosts, and those that reached the port of a host.
   [[nodiscard]] uint32_t frames_moved() const { return frames_moved_; }
   // When the network has something to do by itself; never() when it has not.
   [[nodiscard]] Time next_event() const;

@@ -3,8 +3,8 @@
 //
 // It never spins. While frames move it looks at all ports, then sleeps for a fraction of the
 // network's own delays, so that one wake-up serves several frames (turn_pause.hpp); the ports need
-// not wake it. When nothing has moved for a while
-// (kQuiet) it asks the ports for a wake-up and sleeps until one comes, or the next event.
+// not wake it. When nothing has moved for a while (kQuiet) it asks the ports for a wake-up and
+// sleeps until one comes, or the next event.
 #pragma once
 
 #include <string>

@@ -61,8 +61,7 @@ bool Fabric::receive_past_pauses(uint32_t index, Time now) {
   if (done_count == 0) return false;
   host.port->rx_release(done.data(), done_count);
   host.sent = true;
-  frames_moved_ +=
-      std::max(count, done_count) - count;  // a frame that came in this turn counts once
+  if (done_count > count) frames_moved_ += done_count - count;  // those of this turn count once
   return count == kBurst || backlog.count > 0;
 }
 
