@@ -143,6 +143,11 @@ constexpr Duration pause_time(uint16_t quanta, uint64_t bits_per_second) {
       static_cast<int64_t>((bits * 1'000'000'000 + bits_per_second - 1) / bits_per_second));
 }
 
+// The priority of a packet with this DSCP, as switches and network cards have it by default.
+constexpr uint8_t priority_of(uint8_t dscp) {
+  return dscp >> 3;
+}
+
 std::string_view to_string(const PauseFrame& pause, std::span<char> out);
 
 }  // namespace mprdma::wire

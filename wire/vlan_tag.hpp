@@ -11,6 +11,7 @@
 
 #include "base/byte_order.hpp"
 #include "wire/ethernet.hpp"
+#include "wire/pause_frame.hpp"
 
 namespace mprdma::wire {
 
@@ -30,6 +31,12 @@ struct VlanTag {
   // The VLAN of a frame with a tag.
   static uint16_t vid_of(const unsigned char* frame) {
     return load_be16(frame + kTypeOffset + 2) & 0x0fff;
+  }
+  // True if a port of the VLAN `vid` takes the frame. VID 0 is none, with a tag or without (802.1Q,
+  // 6.9). Frames of MAC Control speak of the link, and have no tag.
+  static bool admits(uint16_t vid, const unsigned char* frame, uint32_t length) {
+    if (is_on(frame, length)) return vid_of(frame) == vid;
+    return vid == 0 || PauseFrame::is_on(frame, length);
   }
   // Puts the tag in: the frame begins kBytes before `frame` then.
   void push(unsigned char* frame) const {

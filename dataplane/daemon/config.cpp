@@ -19,6 +19,7 @@ namespace mprdma::dataplane::mprdmad {
 namespace {
 
 constexpr size_t kUidsMax = 1024;
+constexpr uint32_t kLinkMbpsMax = 1'000'000;
 
 using config::read_flag;
 using config::read_integer;
@@ -26,6 +27,18 @@ using config::read_string;
 
 bool set_spec(const toml::node& node, DaemonConfig& config) {
   return read_string(node, &config.port_spec) && !config.port_spec.empty();
+}
+
+bool set_link_mbps(const toml::node& node, DaemonConfig& config) {
+  return read_integer(node, 1, kLinkMbpsMax, &config.link_mbps);
+}
+
+bool set_pfc(const toml::node& node, DaemonConfig& config) {
+  return read_flag(node, &config.pfc);
+}
+
+bool set_pfc_priority(const toml::node& node, DaemonConfig& config) {
+  return read_integer(node, 0, 7, &config.pfc_priority.emplace());
 }
 
 bool set_socket(const toml::node& node, DaemonConfig& config) {
@@ -72,6 +85,9 @@ bool set_shared_address(const toml::node& node, DaemonConfig& config) {
 
 constexpr config::TomlKey<DaemonConfig> kKeys[] = {
     {"port", "spec", "\"ethdev:DEVARGS\", \"local:PATH\" or \"none\"", set_spec},
+    {"port", "link_mbps", "a whole number in 1..1000000", set_link_mbps},
+    {"port", "pfc", "true or false", set_pfc},
+    {"port", "pfc_priority", "a whole number in 0..7", set_pfc_priority},
     {"daemon", "socket", "an absolute path", set_socket},
     {"daemon", "gateway", "an IPv4 address, like \"10.73.0.254\"", set_gateway},
     {"daemon", "allowed_uids", "a list of user ids, like [1000, 1001]", set_uids},

@@ -3,6 +3,7 @@
 //
 //   [device]  name, address, mac, mtu       as everywhere (dataplane/engine/config.hpp)
 //   [port]    spec                          the wire: "ethdev:...", "local:..." or "none"
+//             link_mbps, pfc, pfc_priority  of the wire
 //   [daemon]  socket, gateway, allowed_uids, slots, direct_rings
 //   [metrics] listen                        ADDRESS:PORT for Prometheus
 //   [kernel]  tap, shared_address           the host beside us on the port
@@ -11,6 +12,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,6 +38,10 @@ struct DaemonConfig {
   bool mac_set = false;  // else 02:4d:52 and the low three bytes of the address
   uint32_t mtu = 4096;
   std::string port_spec = kNoWire;
+  uint32_t link_mbps = 0;  // of the wire; 0: as its port knows it
+  // The wire's peer pauses what the processes send (PFC), each priority, or all by this one.
+  bool pfc = false;
+  std::optional<uint8_t> pfc_priority;
   std::string socket;  // empty: mprdmad.sock in the runtime directory
   Ipv4 gateway{};      // unspecified: none
   std::vector<uid_t> uids;

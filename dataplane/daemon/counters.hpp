@@ -28,6 +28,8 @@ namespace mprdma::dataplane::mprdmad {
   X(nic_probes_refused, "path probes of peers beyond the rate that is answered")              \
   X(nic_probes_sent, "path probes sent for clients")                                          \
   X(nic_probe_answers, "answers to path probes sent for clients")                             \
+  X(nic_pauses, "pauses of the link, and their ends, passed on to the clients")               \
+  X(nic_pauses_ignored, "pauses that were not: pfc is off, or they are of other priorities")  \
   X(nic_kernel_in, "frames that the kernel sent through the tap")                             \
   X(nic_kernel_out, "frames handed to the kernel through the tap")                            \
   X(nic_back_pressure, "turns in which the client was not read, because the wire was full")   \

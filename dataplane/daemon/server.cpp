@@ -365,7 +365,7 @@ client::Device DaemonServer::device() const {
   if (Port* wire = switch_->wire()) {
     const PortInfo info = wire->info();
     device.can_corrupt = info.can_corrupt ? 1 : 0;
-    device.link_mbps = info.link_mbps;
+    device.link_mbps = config_.link_mbps != 0 ? config_.link_mbps : info.link_mbps;
   }
   return device;
 }

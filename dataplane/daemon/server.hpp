@@ -38,6 +38,7 @@ struct ServerConfig {
   std::vector<uid_t> uids;  // served besides the daemon's own
   uint32_t slots = 512;     // frames of each client's port, of the daemon's side
   uint32_t mtu = 4096;
+  uint64_t link_mbps = 0;  // of the wire; 0: as its port knows it
   RingPolicy rings = RingPolicy::kSameUser;
   uint64_t instance = 0;  // random
   bool verbose = false;

@@ -7,8 +7,9 @@
 // Frames from the wire are steered by destination queue pair number. Datagrams of connection
 // management go to the host's agent (Management), those of our own class (wire/mad.hpp) to the
 // client whose queue pair they name, those to a group to every client. ARP and neighbour discovery
-// are answered by mgmt/neighbours, path probes by mgmt/qp1, ping here. Other frames go to the
-// kernel of the host, if there is a tap (kernel_tap.hpp).
+// are answered by mgmt/neighbours, path probes by mgmt/qp1, ping here. Pauses of the link (PFC) are
+// passed on to the clients, whose engines obey. Other frames go to the kernel of the host, if there
+// is a tap (kernel_tap.hpp).
 //
 // No port waits for another: a client that does not read loses frames (nic_drop_full), and only its
 // own. A full wire holds back the clients that send to it, for kWireFullMax at most. A quiet port
@@ -22,6 +23,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/ipv4.hpp"
@@ -60,6 +62,9 @@ struct SwitchConfig {
   wire::MacAddress mac{};
   // The kernel has the address, too, on the tap: it answers ping, and gets what else comes for it.
   bool shared_address = false;
+  // The wire's peer pauses the clients' data, of each priority; or all, as this one.
+  bool pfc = false;
+  std::optional<uint8_t> pfc_priority = std::nullopt;
   uint64_t seed = 0;
 };
 
@@ -195,6 +200,7 @@ class Switch {
   void roce_from_wire(const HeaderCopy& copy, const FrameClass& found, const RxFrame& frame,
                       Time now);
   void answer_ping(const HeaderCopy& copy, const FrameClass& found, const RxFrame& frame);
+  void pause_from_wire(const HeaderCopy& copy);
 
   // switch_management.cpp
   void management_from_wire(const RxFrame& frame, Time now);

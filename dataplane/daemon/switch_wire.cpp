@@ -5,6 +5,7 @@
 #include "wire/ipv4.hpp"
 #include "wire/ipv6.hpp"
 #include "wire/neighbour.hpp"
+#include "wire/pause_frame.hpp"
 
 namespace mprdma::dataplane::mprdmad {
 
@@ -41,6 +42,7 @@ void Switch::from_wire(const RxFrame& frame, Time now) {
     case FrameKind::kEcho:
       return answer_ping(copy, found, frame);
     case FrameKind::kOther:
+      if (wire::PauseFrame::is_on(copy.bytes.data(), copy.copied)) return pause_from_wire(copy);
       return leave_to_kernel(copy, found, frame);
     case FrameKind::kMalformed:
       return drop(*wire_, &StationCounters::nic_drop_malformed);
@@ -70,6 +72,28 @@ void Switch::roce_from_wire(const HeaderCopy& copy, const FrameClass& found, con
       qpn > wire::kGeneralServicesQpn && qpn != wire::kMulticastQpn ? station_of(qpn) : nullptr;
   if (to == nullptr) return drop(*wire_, &StationCounters::nic_drop_unknown_qp);
   put(*to, copy, header_bytes, frame);
+}
+
+// A client's engine stops its data by itself, as one that owns its port does (worker_pause.cpp); by
+// the priorities of its packets, of which the link has one only if the configuration says so. A
+// pause that finds no room at a client is lost, and the next one is not.
+void Switch::pause_from_wire(const HeaderCopy& copy) {
+  wire::PauseFrame pause;
+  const auto ours = static_cast<uint8_t>(config_.pfc_priority ? 1U << *config_.pfc_priority : 0xff);
+  if (wire::PauseFrame::parse({copy.bytes.data(), copy.copied}, pause) != wire::PauseDrop::kNone) {
+    return drop(*wire_, &StationCounters::nic_drop_malformed);
+  }
+  if (!config_.pfc || !pause.concerns(ours)) {
+    ++wire_->counters.nic_pauses_ignored;
+    return;
+  }
+  ++wire_->counters.nic_pauses;
+  if (config_.pfc_priority) pause = wire::PauseFrame::of_link(pause.quanta_of(ours));
+  std::array<unsigned char, wire::kMinFrameBytes> bytes;
+  const auto length = static_cast<uint32_t>(pause.store(config_.mac, bytes.data()));
+  for (const auto& client : clients_) {
+    if (client != nullptr) put_whole(*client, bytes.data(), length);
+  }
 }
 
 // The frame is copied into the answer, and turned round there.

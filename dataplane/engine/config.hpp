@@ -50,9 +50,10 @@ struct Config {
   // The engine's thread may be in a real-time class (sys/thread_class.hpp).
   bool real_time = true;
   uint32_t held_frames = 1024;  // most frames that wait for their turn, all queue pairs together
-  // Data waits while the port's peer pauses this priority (PFC). Off: what it says is counted.
+  // Data waits while the port's peer pauses its priority (PFC). Off: what it says is counted. Of a
+  // port of mprdmad, what the daemon passes on counts, and not these.
   bool pfc = false;
-  uint8_t pfc_priority = 0;
+  std::optional<uint8_t> pfc_priority;  // of all data; none: by the traffic class
   transport::Params params;
   // Mode mp: a queue pair speaks roce with a peer that is not an mprdma device. Any other mode is
   // pinned.

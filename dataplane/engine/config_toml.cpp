@@ -64,7 +64,9 @@ constexpr Key kKeys[] = {
     {"port", "pfc", "true or false",
      [](const toml::node& n, Config& c) { return config::read_flag(n, &c.pfc); }},
     {"port", "pfc_priority", "a whole number in 0..7",
-     [](const toml::node& n, Config& c) { return read_integer(n, 0, 7, &c.pfc_priority); }},
+     [](const toml::node& n, Config& c) {
+       return read_integer(n, 0, 7, &c.pfc_priority.emplace());
+     }},
     // Besides the list of parameters.
     {"transport", "mode", "\"mp\", \"mp-single\", \"mp-paper\", \"irn\" or \"roce\"", check_mode},
     {"transport", "preset",

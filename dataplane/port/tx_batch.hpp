@@ -66,16 +66,6 @@ class TxBatch {
   [[nodiscard]] bool bare() const { return bare_; }
   [[nodiscard]] Port& port() { return *port_; }
 
-  // While data is held, next(kData) finds the wire full; answers leave as ever. Requires a batch
-  // that keeps frames, and that the one that was given last is filled.
-  void hold_data(bool held) {
-    DCHECK(keeps_);
-    held_ = held;
-    // Data takes frames that are kept without asking, therefore none is.
-    chunk_ = held ? 1 : kKeptChunk;
-    if (held) give_up_kept();
-  }
-
   // The port itself publishes what was committed.
   void flush() { port_->flush(); }
   // Commits the frames that were filled; false if there is nothing to publish.
@@ -114,7 +104,7 @@ class TxBatch {
     hand_over();
     committed_ = used_ = reserved_ = 0;
     // Answers have frames of their own, and do not stop where data does.
-    if (use == TxUse::kData && (held_ || port_->tx_tight())) {
+    if (use == TxUse::kData && port_->tx_tight()) {
       full_for_data_ = true;
       return nullptr;
     }
@@ -135,7 +125,6 @@ class TxBatch {
   bool keeps_;
   bool full_ = false;
   bool full_for_data_ = false;
-  bool held_ = false;
   bool unpublished_ = false;  // frames were committed since the last commit()
   bool bare_ = false;
   Large large_ = Large::kNone;

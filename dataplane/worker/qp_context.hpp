@@ -146,8 +146,9 @@ struct QpContext {
   // True if this queue pair is included in the worker's number of busy ones.
   bool busy = false;
 
-  // What keeps its requests from leaving at once: it waits for room in its direct ring; it takes no
-  // requests, so that it has nothing outstanding and can change its way, or rests after it has.
+  // What keeps its requests from leaving at once: it waits for room in its direct ring, or for the
+  // end of a pause; it takes no requests, so that it has nothing outstanding and can change its
+  // way, or rests after it has.
   static constexpr uint8_t kParked = 1 << 0;
   static constexpr uint8_t kDrains = 1 << 1;
   uint8_t held = 0;

@@ -70,6 +70,10 @@ Worker::Worker(const WorkerConfig& config, std::unique_ptr<Port> port, Time now)
   link_up_ = link_seen_ = port_->link_up();
   limit_held(port_info_, held_);
   settle_link(port_info_, &config_.params);
+  if (daemon_ == nullptr) return;
+  // mprdmad passes on the pauses that are to be obeyed, and puts no other into its ports.
+  config_.pfc = true;
+  config_.pfc_priority.reset();
 }
 
 Worker::~Worker() = default;
@@ -339,7 +343,7 @@ void Worker::ask_failed_paths(Time now) {
 
 void Worker::set_link(bool up, Time now) {
   link_up_ = up;
-  end_pause(now);  // of a peer that has gone
+  end_pauses(0xff, now);  // of a peer that has gone
   if (up) {
     link_seen_ = true;
     link_up_since_ = now;

@@ -36,7 +36,7 @@ bool Worker::run(Time now) {
   });
   cq_wheel_.advance(now, [this, &worked](TimerNode& node) {
     worked = true;
-    if (&node == &pause_timer_) return end_pause(now_);
+    if (&node == &pause_timer_) return end_pauses_due(now_);
     static_cast<Cq*>(node.owner)->expire(counters_);
   });
   if (release_count_ > 0) flush_released();

@@ -24,6 +24,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -53,6 +54,7 @@
 #include "transport/qp.hpp"
 #include "wire/frame.hpp"
 #include "wire/frame_reader.hpp"
+#include "wire/pause_frame.hpp"
 
 namespace mprdma::dataplane {
 
@@ -67,9 +69,9 @@ struct WorkerConfig {
   // True: an RC queue pair that names no mode agrees one with its peer; false: it uses that of
   // params.
   bool agree_modes = false;
-  // Data waits while the port's peer pauses this priority (wire/pause_frame.hpp).
+  // Data waits while the port's peer pauses its priority (wire/pause_frame.hpp).
   bool pfc = false;
-  uint8_t pfc_priority = 0;
+  std::optional<uint8_t> pfc_priority;  // of all data; none: by its DSCP
   transport::Params params;
   transport::TraceSink* trace = nullptr;  // transport/core/trace.hpp; outlives the worker
 };
@@ -106,7 +108,7 @@ class Worker {
   [[nodiscard]] Time next_deadline() const;
   // True if an answer of the peer, room on the wire or a neighbour's address is outstanding.
   [[nodiscard]] bool busy() const { return busy_qps_ > 0 || wants_wire(); }
-  // True if queue pairs wait for room on the wire, or in a direct ring.
+  // True if queue pairs wait for room on the wire, or in a direct ring, or for the end of a pause.
   [[nodiscard]] bool wants_wire() const { return !scheduler_.empty() || !parked_.empty(); }
   // True if run() would find work at once, in the rings or the loopback, or has more to send than
   // one burst takes.
@@ -226,20 +228,24 @@ class Worker {
 
   // worker_pause.cpp
   bool receive_pause(const RxFrame& frame, Time now);
-  void obey_pause(uint16_t quanta, Time now);
-  void end_pause(Time now);
+  void obey_pause(const wire::PauseFrame& pause, Time now);
+  void end_pauses(uint8_t priorities, Time now);
+  void end_pauses_due(Time now);
+  [[nodiscard]] bool is_paused(const wire::FrameTemplate& outer) const;
+  [[nodiscard]] bool waits_for_pause(const QpContext& qp) const;
 
   // worker_transmit.cpp
   // How a queue pair's turn ended.
   enum class Turn : uint8_t {
     kDone,     // it has nothing to send now
     kMore,     // its share is used up
-    kRefused,  // the wire is full
+    kRefused,  // the wire is full, or paused
   };
   bool transmit(Time now);
   bool transmit_turn(QpContext& qp, unsigned* budget, Time now);
   void note_changes(QpContext& qp);
   bool send_at_once(QpContext& qp, TxBatch& batch, Time now);
+  static Turn refuse(QpContext& qp);
   Turn transmit_connected(QpContext& qp, TxBatch& batch, unsigned* budget, Time now);
   static void write_bare(const wire::BarePacket& header, TxFrame& frame);
   void fill_plain_frame(QpContext& qp, TxFrame& frame);
@@ -407,7 +413,7 @@ class Worker {
   TimingWheel wheel_;     // of queue pairs
   TimingWheel cq_wheel_;  // of completion queues whose event waits; and pause_timer_
   Scheduler<QpContext> scheduler_;
-  Scheduler<QpContext> parked_;  // those that met a full ring
+  Scheduler<QpContext> parked_;  // those that met a full ring, or a pause
   transport::TransportCounters transport_counters_;
   transport::Device device_;
   EngineCounters counters_;
@@ -427,8 +433,11 @@ class Worker {
 
   Time listening_since_;  // the last turn that came late
 
-  TimerNode pause_timer_;              // without an owner; data goes on when it fires
-  Time paused_since_ = Time::never();  // counted up to here; never: data is not paused
+  // Bit p: data of priority p waits, until then at most.
+  uint8_t paused_ = 0;
+  std::array<Time, wire::PauseFrame::kPriorities> paused_until_{};
+  TimerNode pause_timer_;  // without an owner; of the first of them
+  Time paused_since_;      // of paused_ as a whole
 
   // State of one burst.
   Time now_;

@@ -48,6 +48,7 @@ Worker::Turn Worker::transmit_datagrams(QpContext& qp, unsigned* budget, Time no
       continue;
     }
     if (ah->path != PathState::kReady) return Turn::kDone;
+    if (paused_ != 0 && waits_for_pause(qp)) return Turn::kRefused;
     TxBatch& batch = ah->loop ? loop_batch_ : wire_batch_;
     TxFrame* frame = batch.next(TxUse::kData);
     if (frame == nullptr) return Turn::kRefused;

@@ -1,19 +1,28 @@
-// Pauses of the port's peer (wire/pause_frame.hpp): data waits until the pause ends.
+// Pauses of the port's peer (wire/pause_frame.hpp): data of a priority waits until its pause ends.
+//
+// A packet has the priority of its DSCP, unless the configuration names one for all, as for a port
+// whose VLAN tag says it. A queue pair that meets a pause is parked, so that those of other
+// priorities go on; a packet costs no instruction for it, and a queue pair's turn two.
 //
 // Acknowledgements and what else answers leave all the same. The engine has no queue in which they
 // could wait, as a network card has; dropped ones would cost their sender what PFC is to save; and
 // they are a fiftieth of the bytes that they answer, which the headroom of a switch takes.
-//
-// Data is stopped where it meets a full wire: wire_batch_ gives it no frame, so a packet costs no
-// instruction more than without pauses. Direct rings and the loopback are no part of the link.
+// Direct rings, the loopback and other processes of the device are no part of the link.
 #include <algorithm>
 #include <array>
 #include <cstring>
 
 #include "dataplane/worker/worker.hpp"
-#include "wire/pause_frame.hpp"
 
 namespace mprdma::dataplane {
+
+namespace {
+
+constexpr uint8_t bit(unsigned priority) {
+  return static_cast<uint8_t>(1U << priority);
+}
+
+}  // namespace
 
 // False: the frame is not of MAC Control.
 bool Worker::receive_pause(const RxFrame& frame, Time now) {
@@ -23,33 +32,74 @@ bool Worker::receive_pause(const RxFrame& frame, Time now) {
   std::memcpy(bytes.data(), frame.data, copied);
   if (!wire::PauseFrame::is_on(bytes.data(), copied)) return false;
   wire::PauseFrame pause;
-  const auto ours = static_cast<uint8_t>(1U << config_.pfc_priority);
+  const uint8_t ours = config_.pfc_priority ? bit(*config_.pfc_priority) : 0xff;
   if (wire::PauseFrame::parse({bytes.data(), copied}, pause) != wire::PauseDrop::kNone) {
     ++counters_.drop_bad_pause;
   } else if (!config_.pfc || !pause.concerns(ours)) {
     ++counters_.pfc_ignored;
   } else {
-    obey_pause(pause.quanta_of(ours), now);
+    pause.priorities &= ours;
+    obey_pause(pause, now);
   }
   return true;
 }
 
-void Worker::obey_pause(uint16_t quanta, Time now) {
+void Worker::obey_pause(const wire::PauseFrame& pause, Time now) {
   ++counters_.pfc_received;
-  end_pause(now);
-  if (quanta == 0) return;
-  paused_since_ = now;
-  wire_batch_.hold_data(true);
+  end_pauses(pause.priorities, now);
   const uint64_t rate = uint64_t{config_.params.link_mbps} * 1'000'000;
-  cq_wheel_.schedule(pause_timer_, now + wire::pause_time(quanta, rate));
+  uint8_t begun = 0;
+  for (unsigned p = 0; p < pause.quanta.size(); ++p) {
+    if (!pause.concerns(bit(p)) || pause.quanta[p] == 0) continue;
+    begun |= bit(p);
+    paused_until_[p] = now + wire::pause_time(pause.quanta[p], rate);
+  }
+  if (paused_ == 0) paused_since_ = now;
+  paused_ |= begun;
+  end_pauses_due(now);
 }
 
-void Worker::end_pause(Time now) {
-  if (paused_since_.is_never()) return;
-  counters_.pfc_paused_us += static_cast<uint64_t>((now - paused_since_).count_ns()) / 1000;
-  paused_since_ = Time::never();
-  cq_wheel_.cancel(pause_timer_);
-  wire_batch_.hold_data(false);
+// Ends the pauses whose time is over, and sets the timer for the next one.
+void Worker::end_pauses_due(Time now) {
+  uint8_t over = 0;
+  Time next = Time::never();
+  for (unsigned p = 0; p < paused_until_.size(); ++p) {
+    if ((paused_ & bit(p)) == 0) continue;
+    if (paused_until_[p] <= now) {
+      over |= bit(p);
+    } else {
+      next = std::min(next, paused_until_[p]);
+    }
+  }
+  end_pauses(over, now);
+  if (!next.is_never()) cq_wheel_.schedule(pause_timer_, next);
+}
+
+void Worker::end_pauses(uint8_t priorities, Time now) {
+  if (paused_ == 0) return;
+  // Two threads that take turns may read the clock in the other order.
+  const Duration lasted = std::max(now - paused_since_, Duration::zero());
+  counters_.pfc_paused_us += static_cast<uint64_t>(lasted.count_ns()) / 1000;
+  paused_since_ = now;
+  paused_ &= static_cast<uint8_t>(~priorities);
+  if (paused_ == 0) cq_wheel_.cancel(pause_timer_);
+}
+
+bool Worker::is_paused(const wire::FrameTemplate& outer) const {
+  const wire::FrameAddress& to = outer.address();
+  const unsigned priority = config_.pfc_priority.value_or(wire::priority_of(to.dscp));
+  return (paused_ & bit(priority)) != 0 && !is_own(to.dst_ip);
+}
+
+// What the queue pair sends next waits for the end of a pause.
+bool Worker::waits_for_pause(const QpContext& qp) const {
+  if (paused_ == 0) return false;
+  if (qp.qp.service() != transport::QpService::kUd) {
+    return qp.ring == nullptr && !qp.loop && is_paused(qp.outer);
+  }
+  if (!qp.qp.wants_to_send()) return false;
+  const AddressHandle* ah = ahs_.find(qp.qp.next_ah());
+  return ah != nullptr && !ah->loop && is_paused(ah->outer);
 }
 
 }  // namespace mprdma::dataplane

@@ -68,7 +68,7 @@ bool Worker::transmit_turn(QpContext& qp, unsigned* budget, Time now) {
   const bool datagrams = qp.qp.service() == transport::QpService::kUd;
   const Turn turn = datagrams ? transmit_datagrams(qp, budget, now)
                               : transmit_connected(qp, batch_of(qp), budget, now);
-  if (turn == Turn::kRefused && qp.ring != nullptr) park(qp);
+  if (turn == Turn::kRefused && (qp.ring != nullptr || waits_for_pause(qp))) park(qp);
   if (turn != Turn::kDone && !qp.parked() && can_send(qp)) scheduler_.push(qp);
   note_changes(qp);
   return turn != Turn::kRefused || *budget != before || qp.parked();
@@ -112,7 +112,8 @@ bool Worker::run_sends(uint32_t doorbell, Time now) {
   ++counters_.bursts_posts;
   qp->answers.on_post(now);
   TxBatch& batch = batch_of(*qp);
-  const bool alone = qp->qp.decided() && scheduler_.empty() && qp->held == 0 && qp->changes == 0;
+  const bool alone =
+      qp->qp.decided() && scheduler_.empty() && paused_ == 0 && qp->held == 0 && qp->changes == 0;
   bool taken = false;
   if (alone && qp->path == PathState::kReady && can_send_connected(*qp) &&
       (!qp->owing || try_owed_acks(*qp))) {
@@ -146,16 +147,19 @@ bool Worker::run_sends(uint32_t doorbell, Time now) {
   return true;
 }
 
+Worker::Turn Worker::refuse(QpContext& qp) {
+  if (!qp.qp.wants_to_send()) return Turn::kDone;
+  qp.qp.on_back_pressure();
+  return Turn::kRefused;
+}
+
 Worker::Turn Worker::transmit_connected(QpContext& qp, TxBatch& batch, unsigned* budget, Time now) {
   if (qp.path != PathState::kReady) return drop_pathless(qp, budget, now);
+  if (paused_ != 0 && waits_for_pause(qp)) return refuse(qp);
   const bool large = qp.qp.sends_long() && batch.has_large();
   for (unsigned left = kQuantum; left > 0 && *budget != 0; --left) {
     TxFrame* frame = large && !batch.hold_large() ? nullptr : batch.next(TxUse::kData);
-    if (frame == nullptr) {
-      if (!qp.qp.wants_to_send()) return Turn::kDone;
-      qp.qp.on_back_pressure();
-      return Turn::kRefused;
-    }
+    if (frame == nullptr) return refuse(qp);
     if (batch.bare() && qp.qp.poll_plain(now, tx_plain_)) {
       if (may_lend(tx_plain_.header) && batch.port().takes_lent()) {
         fill_lent_frame(qp, batch.port(), *frame);

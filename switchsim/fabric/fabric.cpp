@@ -77,7 +77,7 @@ Fabric::Fabric(const FabricConfig& config, std::vector<std::unique_ptr<dataplane
       control_delay_(control_delay(config.topology)),
       hosts_(config.hosts.size()),
       network_(std::make_unique<Network<Fabric>>(network_config(config), *this)),
-      watchdogs_({.nic = {}, .at_switch = config.switch_watchdog}, *network_),
+      watchdogs_({.nic = config.nic_watchdog, .at_switch = config.switch_watchdog}, *network_),
       share_(frames_of_hosts(config) / static_cast<uint32_t>(config.hosts.size())),
       buffers_(std::make_unique_for_overwrite<unsigned char[]>(
           size_t{frames_of_hosts(config) + kControlMax} * kFrameBytesMax)),
@@ -142,10 +142,16 @@ bool Fabric::turn(Time now) {
 // ---- From the hosts
 
 // What is lossless must not be dropped for want of a buffer either. Each host has a share of them,
-// so that one whose frames wait for a host that stands still stops nobody else.
+// so that one whose frames wait for a host that stands still stops nobody else. What is paused has
+// a queue of its own, as on a network card: its sender is told, and the rest goes on.
 bool Fabric::is_blocked(uint32_t index) const {
-  if (has_pfc() && hosts_[index].frames_in_use + kBurst > share_) return true;
-  return network_->queue_bytes(2 * index) > kHostQueueBytes;
+  const PortId own = 2 * index;
+  uint64_t waiting = network_->queue_bytes(own);
+  if (!has_pfc()) return waiting > kHostQueueBytes;
+  if (hosts_[index].frames_in_use + kBurst > share_) return true;
+  const bool only_lossless = !config_.topology.pfc.global && network_->pause_state(own).paused;
+  if (only_lossless) waiting -= network_->lossless_bytes(own);
+  return waiting > kHostQueueBytes;
 }
 
 // Reads a burst of frames from a host. True: more may wait.
@@ -192,7 +198,7 @@ void Fabric::receive_from_host(uint32_t host, const RxFrame& frame, Time now) {
   info.marked = found.ecn == wire::Ecn::kCe;
   info.lossless = has_pfc() && found.kind == FrameKind::kFlow &&
                   (config_.topology.pfc.global ||
-                   (config_.lossless_priorities >> priority_of(found.dscp) & 1) != 0);
+                   (config_.lossless_priorities >> wire::priority_of(found.dscp) & 1) != 0);
   switch (found.kind) {
     case FrameKind::kFlow:
       return send_flow(host, packet, found);
@@ -313,7 +319,7 @@ void Fabric::hand_out(uint32_t index) {
     std::array<TxFrame, kBurst> frames;
     const unsigned wanted = std::min(host.outbox.count, kBurst);
     const bool up = host.port->link_up();
-    const bool waits = up && !host.given_up;
+    const bool waits = up && host.keeps_lossless();
     const unsigned reserved = up ? host.port->tx_reserve(frames.data(), wanted) : 0;
     for (unsigned i = 0; i < reserved; ++i) {
       const PacketId packet = take_from(&host.outbox);
@@ -332,12 +338,12 @@ void Fabric::hand_out(uint32_t index) {
 }
 
 // The port has no room, or nobody reads there. Frames that are lossless wait for room, as in the
-// memory of a network card, unless the watchdog has given the host up.
+// memory of a network card, unless a watchdog has given the host up, or its NIC.
 void Fabric::drop_waiting(Host* host, bool up) {
   FrameQueue kept;
   while (host->outbox.count > 0) {
     const PacketId packet = take_from(&host->outbox);
-    if (up && frames_[packet].lossless && !host->given_up) {
+    if (up && frames_[packet].lossless && host->keeps_lossless()) {
       frames_[packet].next = kNoPacket;
       (kept.count++ == 0 ? kept.head : frames_[kept.tail].next) = packet;
       kept.tail = packet;

@@ -59,7 +59,8 @@ namespace mprdma::switchsim {
   X(drop_bad_pause, "frames of MAC Control that are no pause")                                  \
   X(pause_full, "times that the host was taken to pause because its port had no room")          \
   X(pause_sent, "pauses sent to the host, refreshed ones and ends of pauses, too")              \
-  X(watchdog_trips, "times that the watchdog gave the host up because it paused without end")
+  X(watchdog_trips, "times that the switch gave the host up because it paused without end")     \
+  X(nic_watchdog_trips, "times that the NIC's watchdog forbade it to pause, for the same reason")
 MPRDMA_DEFINE_COUNTERS(FabricCounters, MPRDMA_FABRIC_COUNTERS);
 
 class Fabric {
@@ -139,7 +140,12 @@ class Fabric {
     Time pauses_until;                                               // the latest of them
     bool told = false;                                               // that it is paused
     Time tell_at;                                                    // when it is told so again
-    bool given_up = false;                                           // by the watchdog
+    bool given_up = false;       // by the watchdog of the switch
+    bool may_not_pause = false;  // as that of its NIC says, until its program leaves
+    uint64_t nic_trips = 0;      // of that one, as of the last turn
+
+    // What is lossless waits until its port has room.
+    [[nodiscard]] bool keeps_lossless() const { return !given_up && !may_not_pause; }
   };
 
   // What is known of the frame in a buffer.

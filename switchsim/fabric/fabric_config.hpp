@@ -53,7 +53,9 @@ struct FabricConfig {
   SimSpan reroute_after;
   // With topology.pfc: bit p, packets of priority p (by DSCP) are paused and not dropped.
   uint8_t lossless_priorities = 0xff;
-  SimSpan switch_watchdog;  // patience with a host that pauses without end; 0: endless
+  // Patience with a host that pauses without end, of its NIC and of its switch; 0: endless.
+  SimSpan nic_watchdog;
+  SimSpan switch_watchdog;
 };
 
 // Letters, digits, '-' and '_', up to 32: it becomes part of a path.

@@ -76,7 +76,7 @@ bool Fabric::take_pause(uint32_t index, const RxFrame& frame, Time now) {
   PauseFrame pause;
   if (PauseFrame::parse({bytes.data(), copied}, pause) != wire::PauseDrop::kNone) {
     ++host.counters.drop_bad_pause;
-  } else if (!has_pfc() || !pause.concerns(config_.lossless_priorities)) {
+  } else if (!has_pfc() || !pause.concerns(config_.lossless_priorities) || host.may_not_pause) {
     ++host.counters.pause_ignored;
   } else {
     const uint64_t rate = now_.links[index].ba.rate.bits_per_second();
@@ -147,8 +147,11 @@ bool Fabric::tell_pause(uint32_t index, bool paused, Time now) {
 void Fabric::follow_pauses(Time now) {
   for (uint32_t i = 0; i < hosts_.size(); ++i) {
     Host& host = hosts_[i];
-    if (!host.port->link_up()) host.paused_until.fill(host.pauses_until = Time());  // it is gone
-    host.pauses = host.pauses && now < host.pauses_until;
+    if (!host.port->link_up()) {  // it is gone
+      host.paused_until.fill(host.pauses_until = Time());
+      host.may_not_pause = false;
+    }
+    host.pauses = host.pauses && now < host.pauses_until && !host.may_not_pause;
     const bool was_pausing = network_->pausing(2 * i + 1);
     network_->set_host_pausing(i, host.pauses || host.full);
     if (host.full && !was_pausing) ++host.counters.pause_full;
@@ -159,6 +162,12 @@ void Fabric::follow_pauses(Time now) {
     const bool given_up = watchdogs_.given_up(i);
     if (given_up && !host.given_up) ++host.counters.watchdog_trips;
     host.given_up = given_up;
+    if (watchdogs_.nic_trips_of(i) == host.nic_trips) continue;
+    // A NIC whose pipeline stands still does not recover by itself ("RDMA over Commodity Ethernet
+    // at Scale", 4.3): it loses what it has no room for from now on.
+    host.nic_trips = watchdogs_.nic_trips_of(i);
+    host.may_not_pause = true;
+    ++host.counters.nic_watchdog_trips;
   }
 }
 

@@ -112,8 +112,9 @@ class Parser {
     if (topology.pfc.pcp) top_.refuse("priority", "\"dscp\", by which a fabric knows priorities");
     top_.value("lossless_priorities", "with pfc: a list of whole numbers in 0..7, not empty", false,
                [&](const toml::node& node) { return topology.pfc.on && read_lossless(node); });
-    if (top_.span_us("switch_watchdog_us", &out_->switch_watchdog) && !topology.pfc.on) {
-      top_.refuse("switch_watchdog_us", "pfc = true with it");
+    for (const auto& [key, span] : {std::pair("nic_watchdog_us", &out_->nic_watchdog),
+                                    std::pair("switch_watchdog_us", &out_->switch_watchdog)}) {
+      if (top_.span_us(key, span) && !topology.pfc.on) top_.refuse(key, "pfc = true with it");
     }
   }
 

@@ -53,11 +53,6 @@ void mark_congestion(std::span<unsigned char> frame, bool is_ipv6);
 // leaves it out and goes to one which checks it.
 void fill_icrc(std::span<unsigned char> frame, bool is_ipv6);
 
-// The priority of a packet with this DSCP, as switches and network cards have it by default.
-constexpr uint8_t priority_of(uint8_t dscp) {
-  return dscp >> 3;
-}
-
 // Largest frame: headers, 4096 bytes of payload, pad, ICRC; as LocalPort's.
 inline constexpr uint32_t kFrameBytesMax = 4352;
 

@@ -39,6 +39,7 @@ class PauseWatchdogs {
     for (NodeId host = 0; host < hosts_.size(); ++host) look_at(host, &hosts_[host]);
   }
   [[nodiscard]] uint64_t nic_trips() const { return nic_trips_; }
+  [[nodiscard]] uint64_t nic_trips_of(NodeId host) const { return hosts_[host].nic_trips; }
   [[nodiscard]] uint64_t switch_trips() const { return switch_trips_; }
   // The switch drops what is for this host.
   [[nodiscard]] bool given_up(NodeId host) const { return hosts_[host].given_up; }
@@ -51,6 +52,7 @@ class PauseWatchdogs {
     SimTime since;        // the host has not changed between pausing and not since
     bool pausing = false;
     bool given_up = false;
+    uint64_t nic_trips = 0;
   };
 
   void look_at(NodeId host, Watched* watched) {
@@ -59,13 +61,15 @@ class PauseWatchdogs {
     const bool pausing = network_.pausing(port);
     const uint64_t pauses = network_.pause_state(port).pause_sent;
     if (pausing != watched->pausing || pauses != watched->pauses) {
-      *watched = {
-          .pauses = pauses, .since = now, .pausing = pausing, .given_up = watched->given_up};
+      watched->pauses = pauses;
+      watched->since = now;
+      watched->pausing = pausing;
       return;
     }
     const SimSpan lasted = now - watched->since;
     if (pausing && patience_.nic > SimSpan() && lasted >= patience_.nic) {
       ++nic_trips_;
+      ++watched->nic_trips;
       network_.set_host_pausing(host, false);
       return;
     }

@@ -1,12 +1,14 @@
-"""Cases of PFC on a network of `mprdma fabric`, with real programs: a pause storm, and a slow
-receiver. UC has neither window nor acknowledgement, so that nothing but PFC stops its senders."""
+"""Cases of PFC on a network of `mprdma fabric`, with real programs: a pause storm, a slow receiver,
+and two priorities. UC has neither window nor acknowledgement, so that nothing but PFC stops its
+senders."""
 
 import signal
 import time
 
 import perftest
+from doctor_path import daemons, end_of
 from fabric_wire import FabricWire
-from hosts import Failure, wait_until
+from hosts import Failure, Process, wait_until
 
 # h0 and h1 are at one switch, h2 and h3 at the other; one path, faster than any host.
 TOPOLOGY = """
@@ -25,6 +27,7 @@ PFC = "pfc = true\npause_bytes = 200_000\n"
 WATCHED = PFC + "switch_watchdog_us = 500_000\n"
 # The engines obey, at the rate of their links.
 ENGINE = "[port]\npfc = true\n[transport]\nlink_mbps = 200\n"
+WATCHED_AT_THE_NIC = PFC + "nic_watchdog_us = 500_000\n"
 WATCHED_FOR = 1.0  # seconds
 
 
@@ -174,7 +177,7 @@ def is_paused(wire, name, direction=0):
 
 
 def pause_storm(wire):
-    """One mad NIC blocks its neighbours, and a watchdog frees them."""
+    """One mad NIC blocks its neighbours, and a watchdog frees them, at the switch or at the NIC."""
     before, after = storm(wire, PFC, lambda wire: is_paused(wire, "h0"),
                           lambda before, after: after < before / 20)  # fmt: skip
     expect(before > 1000, f"only {before} frames of the neighbour before the storm")
@@ -188,10 +191,82 @@ def pause_storm(wire):
     links = {link["name"]: link["directions"] for link in wire.show()["links"]}
     expect(links["h3"][1]["drop_paused"] > 0, "nothing was dropped that was for h3")
     wire.notes.append(f"with one: {before} before, {after} in the storm")
+    before, after = storm(wire, WATCHED_AT_THE_NIC,
+                          lambda wire: wire.host(3)["nic_watchdog_trips"] > 0,
+                          lambda before, after: after > before / 4)  # fmt: skip
+    expect(after > before / 4, f"the NIC's watchdog freed nobody: {after}, {before} before")
+    expect(wire.host(3)["pause_ignored"] > 100, "the card's pauses are obeyed still")
+    wire.notes.append(f"with one at the NIC: {before} before, {after} in the storm")
+
+
+# The engines obey it with what the daemon passes on, and have no configuration of their own.
+DAEMON = "[port]\npfc = true\nlink_mbps = 200\n"
+PRIORITY = 3
+# 48 Mb/s: what a program sends until it hears of a pause has room in the fabric, and what it sends
+# in two seconds has not.
+PACED = ["--rate_limit=6", "--rate_units=M", "--rate_limit_type=SW", "--burst_size=4"]
+
+
+def start_beside(wire, socket, sink, priority, deadline):
+    """As start_stream(), from the mprdmad of this socket, at a priority."""
+    port = perftest.free_tcp_port()
+    command = ["ib_write_bw", "-F", "-c", "UC", "-m", "4096", "-s", "4096", *perftest.UNTIL_ENDED,
+               "-p", port, f"--tclass={priority << 5}", *PACED]  # fmt: skip
+    server = wire.start(sink, command)
+    wait_until(
+        lambda: server.status is not None or server.listens_on(port), deadline, "a server"
+    )
+    client = Process(
+        [wire.build / "tools/mprdma", "run", "--port", f"daemon:{socket}", "--", *command,
+         wire.tcp_address],
+        {**wire.environment(0), "MPRDMA_COUNTERS": "1"}, f"a program of priority {priority}",
+    )  # fmt: skip
+    wire.processes.append(client)
+    wait_for_traffic(wire, client, sink, deadline)
+    return client, server
+
+
+def counter_of(process, name):
+    words = [line.split() for line in process.output().splitlines()]
+    return sum(int(line[-1]) for line in words if name in line)
+
+
+def one_priority(wire):
+    """Two programs of one mprdmad: the receiver of one stands still, and its sender is paused,
+    which loses nothing; the other, at a priority that is not lossless, goes on."""
+    wire.set_up_with(PFC + f"lossless_priorities = [{PRIORITY}]\n")
+    deadline = time.monotonic() + 90
+    config = wire.directory / "daemon.toml"
+    config.write_text(DAEMON)
+    with daemons(wire, [["-c", config, *end_of(wire, 0)]]) as (socket,):
+        paused, receiver = start_beside(wire, socket, 2, PRIORITY, deadline)
+        other, _ = start_beside(wire, socket, 3, 0, deadline)
+        before = frames_in_a_while(wire, 3)
+        receiver.signal(signal.SIGSTOP)
+        wait_until(lambda: is_paused(wire, "h0"), deadline, "a paused host")
+        # Whoever does not obey has filled the host's share of the fabric after two of them.
+        after = [frames_in_a_while(wire, 3) for _ in range(4)]
+        stands = wire.host(2)["frames_out"]
+        time.sleep(WATCHED_FOR)
+        expect(wire.host(2)["frames_out"] == stands, "the receiver takes frames")
+        lost = wire.drops().get("host h2", {})
+        receiver.signal(signal.SIGCONT)
+        wait_for_traffic(wire, paused, 2, deadline)
+        for client in (paused, other):
+            perftest.end(client, deadline)
+            client.wait(deadline)
+    expect(max(after[2:]) > before / 4, f"the other priority stood still: {after}, {before} before")
+    flooded = sum(host["frames_flooded"] for host in wire.show()["hosts"])
+    expect(lost.pop("drop_host_slow", 0) <= flooded and lost == {}, f"frames were lost: {lost}")
+    for client in (paused, other):
+        expect(counter_of(client, "pfc_received") > 0, "a program was not told of the pause")
+    wire.notes.append(f"frames of the other priority in a second: {before} before the pause, "
+                      f"{after} in it")  # fmt: skip
 
 
 CASES = {
     "fabric-pfc": [
+        ("a pause stops one priority of an mprdmad, and no other", one_priority),
         ("a slow receiver loses nothing", slow_receiver),
         ("a watchdog ends a pause storm", pause_storm),
     ],

@@ -1,9 +1,9 @@
-"""Small breakages of priority flow control on the dataplane (`mprdma fabric`, the engine's worker
-and its transmit batches, the frame itself) and of the simulator's sessions of RPCs, each of which
+"""Small breakages of priority flow control on the dataplane (`mprdma fabric`, the engine's worker,
+the frame itself) and of the simulator's sessions of RPCs, each of which
 unit tests must find.
 
 Fields: see mutants.py. Files of `_fabric` are of switchsim/fabric/, those of `_worker` of
-dataplane/worker/, those of `_port` of dataplane/port/, those of `_wire` of wire/, those of `_rpc`
+dataplane/worker/, those of `_wire` of wire/, those of `_rpc`
 of switchsim/sim/.
 """
 
@@ -11,14 +11,8 @@ from mutants import maker
 
 _fabric = maker("fabric-", "fabric")
 _worker = maker("pause-", "worker")
-_port_mutant = maker("pause-", "port")
 _wire_mutant = maker("pause-", "wire")
 _rpc_mutant = maker("rpc-", "sim")
-
-
-def _port(name, old, new, why):
-    tests = ["../../tests/unit/dataplane/port/tx_batch_test.cpp"]
-    return _port_mutant(name, "tx_batch.hpp", old, new, why, rebuild=tests)
 
 
 def _wire(name, old, new, why):
@@ -80,8 +74,8 @@ MUTANTS = [
     _fabric(
         "dead-program-pauses-on",
         "fabric_pfc.cpp",
-        "    if (!host.port->link_up()) host.paused_until.fill(host.pauses_until = Time());",
-        "    if (false) host.paused_until.fill(host.pauses_until = Time());",
+        "      host.paused_until.fill(host.pauses_until = Time());\n",
+        "",
         "the next program of the host begins behind the pause of the last",
     ),
     _fabric(
@@ -101,8 +95,8 @@ MUTANTS = [
     _fabric(
         "obeys-for-every-priority",
         "fabric_pfc.cpp",
-        "!pause.concerns(config_.lossless_priorities)",
-        "!pause.concerns(0xff)",
+        "!pause.concerns(config_.lossless_priorities) ||",
+        "!pause.concerns(0xff) ||",
         "a pause of traffic that may be lost stops the lossless one",
     ),
     _fabric(
@@ -122,23 +116,58 @@ MUTANTS = [
     _fabric(
         "given-up-host-keeps-its-frames",
         "fabric.cpp",
-        "    if (up && frames_[packet].lossless && !host->given_up) {",
+        "    if (up && frames_[packet].lossless && host->keeps_lossless()) {",
         "    if (up && frames_[packet].lossless) {",
         "the frames of a host that stands still fill the switch",
     ),
     _fabric(
         "no-share-of-the-buffers",
         "fabric.cpp",
-        "  if (has_pfc() && hosts_[index].frames_in_use + kBurst > share_) return true;\n",
+        "  if (hosts_[index].frames_in_use + kBurst > share_) return true;\n",
         "",
         "one host that stands still stops all pairs",
+    ),
+    _fabric(
+        "nic-watchdog-bites-no-frames",
+        "fabric_pfc.cpp",
+        "!pause.concerns(config_.lossless_priorities) || host.may_not_pause",
+        "!pause.concerns(config_.lossless_priorities)",
+        "a broken card goes on to pause, by frames, though its watchdog has ended that",
+    ),
+    _fabric(
+        "nic-watchdog-bites-for-ever",
+        "fabric_pfc.cpp",
+        "      host.may_not_pause = false;\n",
+        "",
+        "the next program of the host has a broken card, too",
+    ),
+    _fabric(
+        "full-host-waits-for-a-dead-nic",
+        "fabric.cpp",
+        "const bool waits = up && host.keeps_lossless();",
+        "const bool waits = up && !host.given_up;",
+        "a host that stands still stops the network, though its NIC may not pause",
+    ),
+    _fabric(
+        "paused-priority-blocks-its-host",
+        "fabric.cpp",
+        "  if (only_lossless) waiting -= network_->lossless_bytes(own);\n",
+        "",
+        "what may be lost waits behind what is paused",
+    ),
+    _fabric(
+        "global-pause-of-one-priority",
+        "fabric.cpp",
+        "!config_.topology.pfc.global && network_",
+        "network_",
+        "a pause of the link makes the fabric take what it cannot send",
     ),
     # ---- The engine is paused
     _worker(
         "end-after-the-begin",
         "worker_pause.cpp",
-        "  end_pause(now);\n  if (quanta == 0) return;\n",
-        "  if (quanta == 0) return;\n  end_pause(now);\n",
+        "  end_pauses(pause.priorities, now);\n",
+        "",
         "quanta of zero do not end a pause",
     ),
     _worker(
@@ -158,34 +187,58 @@ MUTANTS = [
     _worker(
         "for-ever",
         "worker_pause.cpp",
-        "  wire_batch_.hold_data(false);\n",
+        "      over |= bit(p);\n",
         "",
         "one pause stops a host for good",
     ),
     _worker(
         "of-one-quantum",
         "worker_pause.cpp",
-        "wire::pause_time(quanta, rate)",
+        "wire::pause_time(pause.quanta[p], rate)",
         "wire::pause_time(1, rate)",
         "a pause ends before there is room",
     ),
-    _port(
-        "acknowledgements-are-held-too",
-        "use == TxUse::kData && (held_ || port_->tx_tight())",
-        "(held_ || port_->tx_tight())",
-        "two hosts that pause each other wait for each other's acknowledgements",
+    _worker(
+        "one-for-all",
+        "worker_pause.cpp",
+        "return (paused_ & bit(priority)) != 0",
+        "return paused_ != 0",
+        "a pause of one priority stops all",
     ),
-    _port(
-        "an-answer-leaves-frames-to-data",
-        "    chunk_ = held ? 1 : kKeptChunk;\n",
-        "    chunk_ = kKeptChunk;\n",
-        "data leaves in a pause, behind each acknowledgement",
-    ),
-    _port(
-        "frames-that-were-kept-are-sent",
-        "    if (held) give_up_kept();\n",
+    _worker(
+        "the-first-end-is-of-all",
+        "worker_pause.cpp",
+        "  if (!next.is_never()) cq_wheel_.schedule(pause_timer_, next);\n",
         "",
-        "data leaves in a pause: what was reserved before",
+        "of several pauses one has an end",
+    ),
+    _worker(
+        "stops-the-burst",
+        "worker_transmit.cpp",
+        "(qp.ring != nullptr || waits_for_pause(qp))) park(qp);",
+        "(qp.ring != nullptr)) park(qp);",
+        "paused queue pairs take the turns of the others",
+    ),
+    _worker(
+        "is-parked-for-ever",
+        "worker_rings.cpp",
+        "    if (full || (paused_ != 0 && waits_for_pause(qp))) {",
+        "    if (full || qp.ring == nullptr) {",
+        "who has met a pause sends nothing more",
+    ),
+    _worker(
+        "datagrams-go-on",
+        "worker_datagrams.cpp",
+        "    if (paused_ != 0 && waits_for_pause(qp)) return Turn::kRefused;\n",
+        "",
+        "a pause stops connections only",
+    ),
+    _worker(
+        "a-lone-post-goes-on",
+        "worker_transmit.cpp",
+        "scheduler_.empty() && paused_ == 0 &&",
+        "scheduler_.empty() &&",
+        "a post by the short way leaves in a pause",
     ),
     # ---- The frame
     _wire(

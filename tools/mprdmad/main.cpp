@@ -117,6 +117,8 @@ mprdmad::SwitchConfig switch_config(const mprdmad::DaemonConfig& config, uint64_
           .gateway = config.gateway,
           .mac = config.mac,
           .shared_address = config.shared_address,
+          .pfc = config.pfc,
+          .pfc_priority = config.pfc_priority,
           .seed = seed};
 }
 
@@ -198,14 +200,17 @@ bool reload(const Options& options, const mprdmad::DaemonConfig& running,
   if (config.mac != running.mac || config.mtu != running.mtu || config.socket != running.socket ||
       config.port_spec != running.port_spec || config.slots != running.slots ||
       config.metrics != running.metrics || config.device_name != running.device_name ||
-      config.tap != running.tap || config.rings != running.rings) {
+      config.tap != running.tap || config.rings != running.rings ||
+      config.link_mbps != running.link_mbps) {
     fail(
-        "name, mac, mtu, port, socket, slots, direct_rings, metrics and tap change with a restart "
-        "only");
+        "name, mac, mtu, port, link_mbps, socket, slots, direct_rings, metrics and tap change with "
+        "a restart only");
   }
   device->ipv4 = config.ipv4;
   device->prefix_bits = config.prefix_bits;
   device->gateway = config.gateway;
+  device->pfc = config.pfc;
+  device->pfc_priority = config.pfc_priority;
   device->shared_address = config.shared_address && !running.tap.empty();
   *uids = config.uids;
   return true;
@@ -265,6 +270,7 @@ int serve(const Options& options) {
                          .uids = config.uids,
                          .slots = config.slots,
                          .mtu = config.mtu,
+                         .link_mbps = config.link_mbps,
                          .rings = config.rings,
                          .instance = random_number(),
                          .verbose = options.verbose};

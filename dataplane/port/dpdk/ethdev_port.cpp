@@ -362,11 +362,11 @@ bool EthdevPort::to_frame(rte_mbuf* mbuf, RxFrame* frame) {
   return true;
 }
 
-// False: the frame is not of our VLAN. VID 0 is none, with a tag or without (802.1Q, 6.9).
+// False: the frame is not of our VLAN.
 bool EthdevPort::pop_tag(rte_mbuf* mbuf) const {
   auto* frame = rte_pktmbuf_mtod(mbuf, unsigned char*);
-  if (!wire::VlanTag::is_on(frame, mbuf->data_len)) return spec_.vlan->vid == 0;
-  if (wire::VlanTag::vid_of(frame) != spec_.vlan->vid) return false;
+  if (!wire::VlanTag::admits(spec_.vlan->vid, frame, mbuf->data_len)) return false;
+  if (!wire::VlanTag::is_on(frame, mbuf->data_len)) return true;
   wire::VlanTag::pop(frame);
   rte_pktmbuf_adj(mbuf, wire::VlanTag::kBytes);
   return true;

@@ -29,5 +29,19 @@ TEST(VlanTag, StandsBetweenTheAddressesAndTheType) {
   EXPECT_FALSE(VlanTag::is_on(frame, 60));
 }
 
+TEST(VlanTag, APortTakesItsVlanAndWhatSpeaksOfTheLink) {
+  std::array<unsigned char, 64> room{};
+  unsigned char* const frame = room.data() + 4;
+  EXPECT_TRUE(VlanTag::admits(0, frame, 60));
+  EXPECT_FALSE(VlanTag::admits(100, frame, 60));
+  PauseFrame::pfc(1, 1).store({}, frame);
+  EXPECT_TRUE(VlanTag::admits(100, frame, 60));
+  for (const uint16_t vid : {0, 100}) {
+    VlanTag{.vid = vid, .pcp = 5}.push(frame);
+    EXPECT_EQ(VlanTag::admits(0, room.data(), 64), vid == 0);
+    EXPECT_EQ(VlanTag::admits(100, room.data(), 64), vid == 100);
+  }
+}
+
 }  // namespace
 }  // namespace mprdma::wire

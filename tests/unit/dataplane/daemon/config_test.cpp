@@ -17,7 +17,8 @@ std::string apply(const std::string& text, DaemonConfig* config) {
 TEST(DaemonConfig, TakesEveryKey) {
   DaemonConfig config;
   EXPECT_EQ(apply("[device]\nname='r0'\naddress='192.168.7.1/24'\nmac='02:00:00:00:00:07'\n"
-                  "mtu=2048\n[port]\nspec='local:/tmp/w'\n[daemon]\nsocket='/tmp/s'\n"
+                  "mtu=2048\n[port]\nspec='local:/tmp/w'\nlink_mbps=25000\npfc=true\n"
+                  "pfc_priority=3\n[daemon]\nsocket='/tmp/s'\n"
                   "gateway='192.168.7.254'\nallowed_uids=[1000, 7]\nslots=1024\n"
                   "[metrics]\nlisten='127.0.0.1:9473'\n"
                   "[kernel]\ntap='rdma-tap'\nshared_address=true\n",
@@ -30,6 +31,9 @@ TEST(DaemonConfig, TakesEveryKey) {
   EXPECT_EQ(config.mac, (wire::MacAddress{2, 0, 0, 0, 0, 7}));
   EXPECT_EQ(config.mtu, 2048u);
   EXPECT_EQ(config.port_spec, "local:/tmp/w");
+  EXPECT_EQ(config.link_mbps, 25000u);
+  EXPECT_TRUE(config.pfc);
+  EXPECT_EQ(config.pfc_priority, std::optional<uint8_t>(3));
   EXPECT_EQ(config.socket, "/tmp/s");
   EXPECT_EQ(config.gateway, Ipv4(0xc0a807fe));
   EXPECT_EQ(config.uids, (std::vector<uid_t>{1000, 7}));

@@ -1,4 +1,4 @@
-// Neighbours, ping and management datagrams.
+// Pauses of the link, neighbours, ping and management datagrams.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include "base/ipv4.hpp"
 #include "tests/unit/dataplane/daemon/switch_bed.hpp"
 #include "wire/cm_mad.hpp"
+#include "wire/pause_frame.hpp"
 
 namespace mprdma::dataplane::mprdmad {
 namespace {
@@ -22,6 +23,69 @@ wire::Arp arp_of(const Bytes& frame) {
 
 Bytes question(Ipv4 ip) {
   return arp_frame(ArpOperation::kRequest, kOurMac, kOurIp, ip);
+}
+
+Bytes pause_bytes(const wire::PauseFrame& pause) {
+  Bytes bytes(wire::kMinFrameBytes);
+  pause.store(kPeerMac, bytes.data());
+  return bytes;
+}
+
+TEST(SwitchPauses, EachClientIsToldWhatTheConfigurationObeys) {
+  using wire::PauseFrame;
+  PauseFrame three = PauseFrame::pfc(1 << 0 | 1 << 3, 7);
+  three.quanta[3] = 9;
+  const struct {
+    SwitchConfig config;
+    Bytes sent;
+    std::vector<PauseFrame> told;
+  } cases[] = {
+      {{.pfc = false}, pause_bytes(three), {}},
+      {{.pfc = true}, pause_bytes(three), {three}},
+      {{.pfc = true}, pause_bytes(PauseFrame::of_link(0)), {PauseFrame::of_link(0)}},
+      {{.pfc = true, .pfc_priority = 3}, pause_bytes(three), {PauseFrame::of_link(9)}},
+      {{.pfc = true, .pfc_priority = 4}, pause_bytes(three), {}},
+  };
+  for (const auto& [change, sent, told] : cases) {
+    SwitchBed bed;
+    SwitchConfig config = change;
+    config.ipv4 = kOurIp;
+    config.prefix_bits = 24;
+    bed.sw.configure(config, bed.now);
+    bed.add(1);
+    bed.add(5);
+    bed.wire_gets();
+    bed.wire_sends(sent);
+    bed.run();
+    for (const uint32_t block : {1U, 5U}) {
+      std::vector<PauseFrame> heard;
+      for (const Bytes& frame : bed.client_gets(block)) {
+        ASSERT_EQ(PauseFrame::parse(frame, heard.emplace_back()), wire::PauseDrop::kNone);
+      }
+      EXPECT_EQ(heard, told);
+    }
+    const StationCounters counters = bed.sw.wire_counters();
+    EXPECT_EQ(counters.nic_pauses, told.size());
+    EXPECT_EQ(counters.nic_pauses_ignored, 1 - told.size());
+    EXPECT_TRUE(bed.wire_gets().empty());
+  }
+}
+
+TEST(SwitchPauses, AClientCannotPauseAnybody) {
+  SwitchBed bed;
+  bed.sw.configure({.ipv4 = kOurIp, .prefix_bits = 24, .pfc = true}, bed.now);
+  bed.add(1);
+  bed.add(5);
+  bed.wire_gets();
+  bed.client_sends(1, pause_bytes(wire::PauseFrame::of_link(9)));
+  Bytes cut = pause_bytes(wire::PauseFrame::pfc(0xff, 9));
+  cut.resize(20);
+  bed.wire_sends(cut);
+  bed.run();
+  EXPECT_TRUE(bed.client_gets(5).empty());
+  EXPECT_TRUE(bed.wire_gets().empty());
+  EXPECT_EQ(bed.sw.client_counters(1)->nic_drop_not_ours, 1u);
+  EXPECT_EQ(bed.sw.wire_counters().nic_drop_malformed, 1u);
 }
 
 TEST(SwitchNeighbours, AClientsQuestionIsAskedOnTheWireAndAnswered) {

@@ -75,7 +75,7 @@ TEST(Config, EveryKeyIsTakenOver) {
   EXPECT_EQ(config.port_spec, "local:/tmp/x");
   EXPECT_EQ(config.held_frames, 7u);
   EXPECT_TRUE(config.pfc);
-  EXPECT_EQ(config.pfc_priority, 3u);
+  EXPECT_EQ(config.pfc_priority, std::optional<uint8_t>(3));
   EXPECT_EQ(config.params.window_slots, 64u);
   EXPECT_EQ(config.params.initial_window, 20u);
   EXPECT_EQ(config.params.window_max, 40u);

@@ -141,26 +141,6 @@ TEST(TxBatch, FramesOfBothKindsLeaveInTheOrderInWhichTheyWereFilled) {
   }
 }
 
-TEST(TxBatch, WhileDataIsHeldOnlyAnswersGetFrames) {
-  MarkPort port;
-  Filler filler(port, true);
-  filler.use = TxUse::kData;
-  filler.run("s");  // and keeps others for later
-  filler.batch.hold_data(true);
-  filler.run("ssc");
-  EXPECT_EQ(filler.refused, 2u);
-  filler.use = TxUse::kAnswers;
-  filler.run("sss");
-  filler.use = TxUse::kData;
-  filler.run("ssc");
-  EXPECT_EQ(filler.refused, 4u) << "an answer leaves no frame to data";
-  EXPECT_EQ(port.sent, marks_to(4));
-  filler.batch.hold_data(false);
-  filler.run("ssc");
-  EXPECT_EQ(filler.refused, 4u);
-  EXPECT_EQ(port.sent, marks_to(6));
-}
-
 TEST(TxBatch, WhatIsFilledLeavesWithTheBatchAtTheLatest) {
   for (const char* script : {"s", "L", "sL", "Ls"}) {
     MarkPort port;

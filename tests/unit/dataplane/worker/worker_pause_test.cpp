@@ -1,6 +1,7 @@
 // Pauses of the port's peer (PFC): data waits, answers do not.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "tests/unit/dataplane/engine/engine_host.hpp"
@@ -11,7 +12,9 @@ namespace {
 
 using testing::Bytes;
 using testing::Host;
+using testing::HostCq;
 using testing::HostPair;
+using testing::HostQp;
 using wire::PauseFrame;
 
 // Links of 1 Gb/s: 1000 quanta are 512 us.
@@ -125,6 +128,198 @@ TEST(WorkerPause, OtherPrioritiesAndPausesThatNobodyWantsAreCounted) {
   EXPECT_EQ(off.a.worker->counters().pfc_ignored, 1u);
   EXPECT_EQ(off.a.worker->counters().pfc_received, 0u);
   EXPECT_EQ(off.a.worker->wire_drops()[wire::DropReason::kUnknownEtherType], 0u);
+}
+
+// By the traffic class of each queue pair.
+void obey_by_class(WorkerConfig& config) {
+  config.pfc = true;
+  config.params.link_mbps = 1000;
+}
+
+// A connected queue pair on each host, which sends at this priority.
+struct Stream {
+  Stream(HostPair& pair, uint8_t priority)
+      : a(pair.a.make_qp(*pair.cq_a)), b(pair.b.make_qp(*pair.cq_b)) {
+    connect(pair.a, *a, Host::attributes(Host::ip(1), b->qpn), priority);
+    connect(pair.b, *b, Host::attributes(Host::ip(0), a->qpn), priority);
+  }
+  static void connect(Host& host, const HostQp& qp, mprdma_abi_qp_attr attr, uint8_t priority) {
+    attr.traffic_class = static_cast<uint8_t>(priority << 5);
+    ASSERT_EQ(host.move_to(qp, MPRDMA_ABI_QPS_INIT), 0);
+    ASSERT_EQ(host.modify(qp, attr), 0);
+    ASSERT_EQ(host.move_to(qp, MPRDMA_ABI_QPS_RTR), 0);
+    ASSERT_EQ(host.move_to(qp, MPRDMA_ABI_QPS_RTS), 0);
+  }
+  void write(HostPair& pair, uint64_t wr_id, uint32_t length = 3000) const {
+    auto& wqe = pair.a.begin_send(*a, MPRDMA_ABI_WRITE, wr_id,
+                                  {{pair.mr_a->addr(), length, pair.mr_a->key}});
+    wqe.remote_addr = pair.mr_b->addr();
+    wqe.rkey = pair.mr_b->key;
+    pair.a.end_send(*a);
+  }
+
+  std::unique_ptr<HostQp> a;
+  std::unique_ptr<HostQp> b;
+};
+
+// The requests that have completed since the last call, in order.
+std::vector<uint64_t> take_completed(HostPair& pair) {
+  std::vector<uint64_t> ids;
+  mprdma_abi_cqe cqe;
+  while (pair.cq_a->poll(&cqe)) {
+    EXPECT_EQ(cqe.status, MPRDMA_ABI_WC_SUCCESS);
+    ids.push_back(cqe.wr_id);
+  }
+  return ids;
+}
+
+// More paused queue pairs than bursts would ask in time, each of which takes the wire to be full
+// after some.
+TEST(WorkerPause, APriorityThatIsPausedStopsNoOther) {
+  HostPair pair(obey_by_class);
+  std::vector<std::unique_ptr<Stream>> paused;
+  for (int i = 0; i < 60; ++i) paused.push_back(std::make_unique<Stream>(pair, 3));
+  const Stream free(pair, 0);
+  const Stream other(pair, 5);
+  pair.settle();
+  pause(pair, 0, PauseFrame::pfc(1 << 3 | 1 << 6, 0xffff));
+  pair.step();
+  for (const auto& stream : paused) stream->write(pair, 3);
+  free.write(pair, 1);
+  other.write(pair, 2);
+  run(pair, Duration::ms(1));
+  EXPECT_EQ(take_completed(pair), (std::vector<uint64_t>{1, 2}));
+  for (uint64_t i = 10; i < 20; ++i) {
+    free.write(pair, i);
+    run(pair, Duration::us(50));
+    EXPECT_EQ(take_completed(pair), std::vector<uint64_t>{i});
+  }
+  EXPECT_TRUE(pair.a.worker->busy());
+  pause(pair, 0, PauseFrame::pfc(1 << 3, 0));
+  run(pair, Duration::ms(1));
+  EXPECT_EQ(take_completed(pair), std::vector<uint64_t>(60, 3));
+}
+
+// As an application's thread posts that has the engine to itself, to another engine.
+TEST(WorkerPause, APostByTheShortWayWaits) {
+  HostPair pair(obey_by_class);
+  pair.wire->bare = true;
+  const Stream stream(pair, 3);
+  pair.settle();
+  stream.write(pair, 1);
+  run(pair, Duration::us(100));
+  EXPECT_EQ(take_completed(pair), std::vector<uint64_t>{1});
+  pause(pair, 0, PauseFrame::pfc(1 << 3, 1000));
+  pair.step();
+  const uint64_t sent = pair.a.worker->counters().frames_out;
+  stream.write(pair, 2, 500);
+  pair.a.worker->run_sends(stream.a->doorbell, pair.a.now);
+  EXPECT_EQ(pair.a.worker->counters().frames_out, sent);
+  run(pair, Duration::ms(1));
+  EXPECT_EQ(take_completed(pair), std::vector<uint64_t>{2});
+}
+
+TEST(WorkerPause, EachPriorityHasAnEndOfItsOwn) {
+  HostPair pair(obey_by_class);
+  const Stream early(pair, 7);
+  const Stream late(pair, 0);
+  pair.settle();
+  PauseFrame both = PauseFrame::pfc(1 << 7 | 1 << 0, 1000);
+  both.quanta[0] = 3000;
+  pause(pair, 0, both);
+  pair.step();
+  const Time begin = pair.a.now;
+  early.write(pair, 7);
+  late.write(pair, 1);
+  std::vector<uint64_t> ids;
+  std::vector<Duration> after;
+  ASSERT_TRUE(pair.run_until([&] {
+    for (const uint64_t id : take_completed(pair)) {
+      ids.push_back(id);
+      after.push_back(pair.a.now - begin);
+    }
+    return ids.size() == 2;
+  }));
+  EXPECT_EQ(ids, (std::vector<uint64_t>{7, 1}));
+  EXPECT_GE(after[0], Duration::us(500));
+  EXPECT_LE(after[0], Duration::us(570));
+  EXPECT_GE(after[1], Duration::us(1520));
+  EXPECT_LE(after[1], Duration::us(1590));
+  EXPECT_GE(pair.a.worker->counters().pfc_paused_us, 1536u);
+  EXPECT_LE(pair.a.worker->counters().pfc_paused_us, 1560u);
+}
+
+// A queue pair that is destroyed while it is parked is asked nothing more.
+TEST(WorkerPause, AQueuePairMayGoInAPause) {
+  HostPair pair(obey_by_class);
+  const Stream gone(pair, 3);
+  const Stream stays(pair, 3);
+  pair.settle();
+  pause(pair, 0, PauseFrame::pfc(1 << 3, 1000));
+  pair.step();
+  gone.write(pair, 1);
+  stays.write(pair, 2);
+  pair.step();
+  mprdma_abi_handle handle{gone.a->handle, 0};
+  ASSERT_EQ(pair.a.execute(MPRDMA_ABI_DESTROY_QP, handle), 0);
+  run(pair, Duration::ms(1));
+  EXPECT_EQ(take_completed(pair), std::vector<uint64_t>{2});
+}
+
+// Datagrams of a queue pair leave in order, each at the priority of its address handle.
+TEST(WorkerPause, ADatagramWaitsForThePriorityOfItsAddress) {
+  HostPair pair(obey_by_class);
+  constexpr uint32_t kQkey = 0x11111111;
+  const auto datagram_qp = [](Host& host, const HostCq& cq) {
+    auto qp = host.make_qp_with(cq, [](mprdma_abi_create_qp& in) { in.type = MPRDMA_ABI_QP_UD; });
+    mprdma_abi_qp_attr attr{};
+    attr.mask = MPRDMA_ABI_QP_STATE | MPRDMA_ABI_QP_QKEY;
+    attr.state = MPRDMA_ABI_QPS_INIT;
+    attr.qkey = kQkey;
+    EXPECT_EQ(host.modify(*qp, attr), 0);
+    EXPECT_EQ(host.move_to(*qp, MPRDMA_ABI_QPS_RTR), 0);
+    attr.mask = MPRDMA_ABI_QP_STATE | MPRDMA_ABI_QP_SQ_PSN;
+    attr.state = MPRDMA_ABI_QPS_RTS;
+    EXPECT_EQ(host.modify(*qp, attr), 0);
+    return qp;
+  };
+  const auto address = [&](uint8_t priority) {
+    mprdma_abi_create_ah in{};
+    const wire::IpAddress gid = wire::map_ipv4(Host::ip(1));
+    std::memcpy(in.dgid, gid.data(), gid.size());
+    in.pd = pair.a.pd;
+    in.sgid_index = 1;
+    in.traffic_class = static_cast<uint8_t>(priority << 5);
+    mprdma_abi_handle out{};
+    EXPECT_EQ(pair.a.execute(MPRDMA_ABI_CREATE_AH, in, &out), 0);
+    return out.handle;
+  };
+  const auto from = datagram_qp(pair.a, *pair.cq_a);
+  const auto beside = datagram_qp(pair.a, *pair.cq_a);
+  const auto to = datagram_qp(pair.b, *pair.cq_b);
+  const uint32_t paused = address(3);
+  const uint32_t free = address(0);
+  const auto send = [&](HostQp& qp, uint32_t ah, uint64_t wr_id) {
+    auto& wqe =
+        pair.a.begin_send(qp, MPRDMA_ABI_SEND, wr_id, {{pair.mr_a->addr(), 100, pair.mr_a->key}});
+    wqe.ah = ah;
+    wqe.remote_qpn = to->qpn;
+    wqe.remote_qkey = kQkey;
+    pair.a.end_send(qp);
+  };
+  pair.settle();
+  pause(pair, 0, PauseFrame::pfc(1 << 3, 1000));
+  pair.step();
+  send(*from, free, 1);
+  send(*from, paused, 2);
+  send(*from, free, 3);
+  send(*beside, free, 4);
+  run(pair, Duration::us(400));
+  std::vector<uint64_t> early = take_completed(pair);
+  std::sort(early.begin(), early.end());
+  EXPECT_EQ(early, (std::vector<uint64_t>{1, 4}));
+  run(pair, Duration::us(300));
+  EXPECT_EQ(take_completed(pair), (std::vector<uint64_t>{2, 3}));
 }
 
 TEST(WorkerPause, WhatIsNoPauseIsACountedDrop) {

@@ -162,6 +162,34 @@ TEST(FabricPfc, AHostThatStandsStillStopsNoOtherPair) {
   EXPECT_EQ(net.inbox(3).size(), 1000u);
 }
 
+// One host sends both, and has no more than one wire to the fabric.
+TEST(FabricPfc, APriorityThatIsPausedStopsNoOtherOfItsHost) {
+  for (const bool global : {false, true}) {
+    std::string text = "pfc = true\npause_bytes = 20000\nlossless_priorities = [3]\n";
+    if (global) text += "global_pause = true\n";
+    text += "paths = 1\n[path]\nrate = \"10Gbps\"\ndelay_us = 10\n";
+    for (const char* number : {"1", "2", "3"}) {
+      text += std::string("[[hosts]]\nname = \"h") + number + "\"\nip = \"10.73.0." + number +
+              "/24\"\n";
+    }
+    TwoHosts net(text);
+    net.wires[1]->room = 0;
+    for (int i = 0; i < 500; ++i) net.send(0, with_dscp(net.frame_to(1, 0, 50000, 1000), 3 << 3));
+    net.run(Duration::ms(10));
+    ASSERT_TRUE(net.fabric->pause_state(0).paused);
+    EXPECT_EQ(net.fabric->queue_bytes(0) > 300'000, !global);
+    for (int i = 0; i < 100; ++i) net.send(0, net.frame_to(2, 0, 50000, 1000));
+    net.run(Duration::ms(10));
+    std::erase_if(net.inbox(2), [](const Bytes& frame) { return pause_in(frame).has_value(); });
+    EXPECT_EQ(net.inbox(2).size(), global ? 0u : 100u);
+    net.wires[1]->room = 10'000;
+    net.run(Duration::ms(10));
+    EXPECT_EQ(net.inbox(2).size(), 100u);
+    std::erase_if(net.inbox(1), [](const Bytes& frame) { return pause_in(frame).has_value(); });
+    EXPECT_EQ(net.inbox(1).size(), 500u);
+  }
+}
+
 TEST(FabricPfc, FramesThatWaitForAHostThatIsGivenUpAreDropped) {
   TwoHosts net(slow_path("pfc = true\nswitch_watchdog_us = 2000\n"));
   net.wires[1]->room = 0;
@@ -228,7 +256,7 @@ TEST(FabricPfc, FramesThatWaitForRoomAreDroppedWhenTheHostLeaves) {
 }
 
 TEST(FabricPfc, APauseDoesNotWaitBehindTheDataOfABlockedHost) {
-  TwoHosts net(slow_path());
+  TwoHosts net(slow_path("pfc = true\npause_bytes = 20000\nglobal_pause = true\n"));
   net.send(1, pause_bytes(PauseFrame::of_link(PauseFrame::kQuantaMax)));
   for (int i = 0; i < 220; ++i) net.send(0, net.frame(0, 50000));
   for (int i = 0; i < 200; ++i) net.send(1, net.frame(1, 50000));
@@ -266,6 +294,33 @@ TEST(FabricPfc, TheWatchdogGivesAHostUpThatPausesWithoutEnd) {
   }
 }
 
+// By frames, and by a port that nobody reads.
+TEST(FabricPfc, TheWatchdogOfANicEndsItsPausesUntilItsProgramLeaves) {
+  for (const bool reads : {true, false}) {
+    TwoHosts net(slow_path("pfc = true\nnic_watchdog_us = 2000\n"));
+    if (!reads) net.wires[1]->room = 0;
+    for (int i = 0; i < 20; ++i) {
+      net.send(0, net.frame(0, 50000));
+      if (reads) net.send(1, pause_bytes(PauseFrame::pfc(0xff, PauseFrame::kQuantaMax)));
+      net.run(Duration::us(500));
+    }
+    EXPECT_EQ(net.fabric->counters(1).nic_watchdog_trips, 1u);
+    EXPECT_FALSE(net.fabric->pause_state(3).paused);
+    EXPECT_EQ(net.fabric->queue_bytes(3), 0u) << "the switch is free";
+    EXPECT_EQ(net.fabric->counters(1).drop_host_slow > 10, !reads);
+    EXPECT_EQ(net.fabric->counters(1).pause_ignored > 10, reads);
+    EXPECT_EQ(net.inbox(1).size(), reads ? 20u : 0u);
+    // Another program, whose NIC is sound.
+    net.fabric_ports[1]->up = false;
+    net.run(Duration::ms(1));
+    net.fabric_ports[1]->up = true;
+    net.run(Duration::ms(1));
+    net.send(1, pause_bytes(PauseFrame::pfc(0xff, 1000)));
+    net.run(Duration::us(100));
+    EXPECT_TRUE(net.fabric->pause_state(3).paused);
+  }
+}
+
 TEST(FabricPfc, WithoutPfcAndWhenMalformedPausesAreCounted) {
   TwoHosts net(slow_path(""));
   net.send(1, pause_bytes(PauseFrame::pfc(0xff, PauseFrame::kQuantaMax)));
@@ -288,7 +343,8 @@ std::string error_of(const std::string& keys) {
 TEST(FabricPfc, KeysAreThoseOfTheSimulatorAndCheckedAsThere) {
   FabricConfig config;
   ASSERT_EQ(parse_fabric(slow_path("pfc = true\nlossless_priorities = [3, 0]\npause_bytes = 9000\n"
-                                   "switch_watchdog_us = 100_000\nswitch_buffer_kb = 5000\n"),
+                                   "switch_watchdog_us = 100_000\nswitch_buffer_kb = 5000\n"
+                                   "nic_watchdog_us = 200_000\n"),
                          "f.toml", &config)
                 .text,
             "");
@@ -296,6 +352,7 @@ TEST(FabricPfc, KeysAreThoseOfTheSimulatorAndCheckedAsThere) {
   EXPECT_EQ(config.lossless_priorities, 0x09);
   EXPECT_EQ(config.topology.pfc.pause_bytes, 9000u);
   EXPECT_EQ(config.topology.switch_buffer_bytes, 5'000'000u);
+  EXPECT_EQ(config.nic_watchdog, SimSpan::ms(200));
   EXPECT_EQ(config.switch_watchdog, SimSpan::ms(100));
   EXPECT_EQ(error_of("buffer_alpha = 0.5\nswitch_buffer_kb = 5000\n"), "") << "without PFC, too";
   for (const char* keys :
