@@ -21,25 +21,15 @@
 //   the same, congestion was long ago         w  = max(w, initial)  [deviation]
 //
 // The owed window does not survive congestion: a decrease that would pass below 1 reduces it. What
-// marks ask for beyond that is the deficit d [deviation], because a packet of each sender is too
-// much where hundreds share a queue. It says how many round trips lie between two packets:
-//
-//   an ACK with ECE, at w = 1   d += 1/8, up to 34
-//   an ACK without ECE, d > 0   d -= max(1/8, d/16), in place of growth
-//   a long rest                 d  = 0
-//   spacing, round trips        max(0, d - 2): what comes and goes spaces nothing
-//
-// A sum up and a share down, so that who sends least comes back fastest: with a spacing that
-// doubles with each mark and halves without one, or with larger steps, shares of 1024 senders
-// differ more.
+// marks ask for beyond that is the deficit (window_deficit.hpp) [deviation].
 #pragma once
 
 #include <algorithm>
-#include <cstdint>
 #include <string_view>
 
 #include "base/fixed_point.hpp"
 #include "cc/algorithm.hpp"
+#include "cc/window_deficit.hpp"
 
 namespace mprdma::cc {
 
@@ -59,19 +49,17 @@ class MpWindow : public AlgorithmDefaults {
   void reset() {
     window_ = initial_;
     owed_ = Fixed16();
-    deficit_ = Fixed16();
+    deficit_.forget();
     guessed_ = true;
   }
   void on_ack(const AckSample& ack) {
     if (ack.ece) {
       ramp_to_ = Fixed16();
       if (guessed_) judge_guess(ack.in_use);
-      if (spaces_ && window_ == kOne && owed_ == Fixed16()) {
-        deficit_ = std::min(deficit_ + kDeficitStep, kDeficitMax);
-      }
+      if (spaces_ && window_ == kOne && owed_ == Fixed16()) deficit_.on_mark();
       shrink(kHalf);
-    } else if (deficit_ != Fixed16()) {
-      deficit_ -= std::max(kDeficitStep, deficit_ / 16);
+    } else if (deficit_.any()) {
+      deficit_.on_ack();
     } else if (ack.may_grow()) {
       const Fixed16 step = window_ < ramp_to_ ? kOne : window_.reciprocal();
       window_ = std::min(window_ + step, max_);
@@ -92,7 +80,7 @@ class MpWindow : public AlgorithmDefaults {
     if (window_ < initial_) window_ = std::min(initial_, window_ + owed_);
     owed_ = Fixed16();
   }
-  void forget_deficit() { deficit_ = Fixed16(); }
+  void forget_deficit() { deficit_.forget(); }
   void recover() {
     if (window_ >= initial_) return;
     window_ = initial_;
@@ -114,23 +102,19 @@ class MpWindow : public AlgorithmDefaults {
   void load(Fixed16 window, Fixed16 owed) {
     window_ = window;
     owed_ = owed;
-    deficit_ = Fixed16();
+    deficit_.forget();
     guessed_ = false;
   }
 
   [[nodiscard]] Fixed16 window() const { return window_; }
   [[nodiscard]] Fixed16 owed() const { return owed_; }
-  [[nodiscard]] Fixed16 deficit() const { return deficit_; }
-  [[nodiscard]] Fixed16 spacing() const { return deficit_ - kDeficitFree; }
+  [[nodiscard]] Fixed16 deficit() const { return deficit_.value(); }
+  [[nodiscard]] Fixed16 spacing() const { return deficit_.spacing(); }
 
  private:
   static constexpr Fixed16 kOne = Fixed16::from_int(1);
   static constexpr Fixed16 kHalf = kLossCost;
   static constexpr Fixed16 kQuarter = Fixed16::from_raw(Fixed16::kOneRaw / 4);
-  static constexpr Fixed16 kDeficitStep = Fixed16::from_raw(Fixed16::kOneRaw / 8);
-  static constexpr Fixed16 kDeficitFree = Fixed16::from_int(2);
-  // For some thousand senders; more would be a trap where a switch marks everything.
-  static constexpr Fixed16 kDeficitMax = Fixed16::from_int(34);
 
   // The network says that what is in use is too much; what is not was never tried. Half as much
   // again stays, for messages that differ: without it, 64 loops of 16 KB that pause for 400 us take
@@ -157,9 +141,9 @@ class MpWindow : public AlgorithmDefaults {
   // Up to here it grows by a packet with each acknowledgement; 0 after the first sign of
   // congestion.
   Fixed16 ramp_to_ = kOne;
-  bool guessed_ = true;  // no mark has come since the window was set to the initial one
-  Fixed16 owed_;         // taken by on_unused_ack() and not given back
-  Fixed16 deficit_;      // grows at a window of one packet only
+  bool guessed_ = true;    // no mark has come since the window was set to the initial one
+  Fixed16 owed_;           // taken by on_unused_ack() and not given back
+  WindowDeficit deficit_;  // grows at a window of one packet only
   bool spaces_;
 };
 

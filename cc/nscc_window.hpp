@@ -1,7 +1,6 @@
 // The congestion window of NSCC, the network signal congestion control of Ultra Ethernet
-// (specification 1.0, with the constants of the consortium's simulator uet-htsim), in
-// packets: mark and delay together choose what an acknowledgement does. Fixed point with 16
-// fraction bits, rounded down. Bounds: 1 <= window <= max.
+// (specification 1.0, with the constants of its simulator uet-htsim), in packets: mark and delay
+// choose what an acknowledgement does. Fixed point, rounded down. Bounds: 1 <= window <= max.
 //
 //               delay below the target                at or above it
 //   no mark     proportional increase                 fair increase
@@ -12,14 +11,12 @@
 //   adjustment      after 8 packets or a base RTT: w += I / w; after a base RTT also w += 0.15 a
 //   fast increase   no mark and no delay (below 1 us) for a window of packets: w += 0.25 a for
 //                   each packet, in place of the proportional increase
-//   a lost packet   w -= 1; quick adapt may follow (quick_adapt.hpp)
-//   timeout         w = 1
+//   a lost packet   w -= 1; quick adapt may follow (quick_adapt.hpp). Timeout: w = 1
 //
-// I sums over packets acknowledged; delay is a round trip less the base RTT, m its mean. a scales
-// the increases with the network: C base / (100 Gb/s 12 us), C the link's rate. The target is as
-// long as the base RTT where none is configured, the rule without trimming. m averages with 1/80;
-// a delay above the target without a mark counts as a quarter of the base RTT, because nothing that
-// marks was full.
+// I sums over packets acknowledged; delay is a round trip less the base RTT, m its mean; a scales
+// with the network (nscc_units.hpp). The target is as long as the base RTT where none is
+// configured, the rule without trimming. A delay above the target without a mark counts as a
+// quarter of the base RTT to m, because nothing that marks was full.
 #pragma once
 
 #include <algorithm>
@@ -30,6 +27,7 @@
 
 #include "cc/algorithm.hpp"
 #include "cc/base_delay.hpp"
+#include "cc/nscc_units.hpp"
 #include "cc/quick_adapt.hpp"
 
 namespace mprdma::cc {
@@ -80,30 +78,19 @@ class NsccWindow : public PlainWindow {
   void on_timeout(Time) {
     set(kOne);
     state_.calm = 0;
-    state_.increase_raw = 0;
+    state_.increase.forget();
   }
 
-  // The mean delay m.
-  [[nodiscard]] Duration mean_delay() const { return Duration::ns(state_.mean >> kMeanBits); }
-  // a, in units of 1/65536; at most 64.
-  [[nodiscard]] uint64_t scale_raw() const {
-    constexpr uint64_t kReference = uint64_t{100'000} * kReferenceRttNs;  // Mb/s ns
-    const Duration base = std::min(base_.rtt(), Duration::ms(100));
-    const uint64_t product = link_bps_ / 1'000'000 * static_cast<uint64_t>(base.count_ns());
-    return std::clamp<uint64_t>(product * kOneRaw / kReference, 1, 64 * kOneRaw);
-  }
+  [[nodiscard]] Duration mean_delay() const { return state_.mean.value(); }  // m
+  [[nodiscard]] uint64_t scale_raw() const { return nscc_scale_raw(link_bps_, base_.rtt()); }
 
  private:
   static constexpr uint64_t kOneRaw = Fixed16::kOneRaw;
-  static constexpr uint64_t kReferenceRttNs = 12'000;
   static constexpr uint32_t kAdjustPackets = 8;
   static constexpr Duration kNoDelay = Duration::us(1);
-  static constexpr int kMeanBits = 8;                          // fraction bits of the mean
-  static constexpr uint64_t kIncreaseMax = uint64_t{1} << 46;  // 2^30 packets
 
   void average(Duration delay, bool marked) {
-    const Duration sample = !marked && delay > base_.target() ? base_.rtt() / 4 : delay;
-    state_.mean += (sample.count_ns() * (1 << kMeanBits) - state_.mean) / 80;
+    state_.mean.add(!marked && delay > base_.target() ? base_.rtt() / 4 : delay);
   }
   // True: the event does nothing else.
   bool adapts(Time now, Duration delay, bool marked) {
@@ -112,15 +99,16 @@ class NsccWindow : public PlainWindow {
       if (!arrived) return false;
       set(Fixed16::from_int(*arrived));
     }
-    state_.increase_raw = state_.since_adjusted = 0;
+    state_.increase.forget();
+    state_.since_adjusted = 0;
     return true;
   }
   void increase(uint32_t packets, Duration delay) {
     state_.calm = delay < kNoDelay ? state_.calm + packets : 0;
-    if (delay >= base_.target()) return add(packets * scale_raw() * 5);
+    if (delay >= base_.target()) return state_.increase.add(packets * scale_raw() * 5);
     if (state_.calm > window().floor()) return raise(packets * scale_raw() / 4);
     const auto room_ns = static_cast<uint64_t>((base_.target() - delay).count_ns());
-    add(packets * (scale_raw() * 4 * room_ns / kReferenceRttNs));
+    state_.increase.add(packets * (scale_raw() * 4 * room_ns / kNsccReferenceRttNs));
   }
   void decrease(Time now) {
     state_.calm = 0;
@@ -133,13 +121,11 @@ class NsccWindow : public PlainWindow {
     set(window() - Fixed16::from_raw(static_cast<uint32_t>(taken)));
   }
   void adjust(const AckSample& ack, bool round) {
-    raise((state_.increase_raw << 16) / window().raw());
+    raise(state_.increase.share_raw(window()));
     if (round && ack.may_grow()) raise(scale_raw() * 15 / 100);
     if (round) state_.adjusted = ack.now;
-    state_.increase_raw = state_.since_adjusted = 0;
-  }
-  void add(uint64_t raw) {
-    state_.increase_raw = std::min(state_.increase_raw + raw, kIncreaseMax);
+    state_.increase.forget();
+    state_.since_adjusted = 0;
   }
   void raise(uint64_t raw) {
     const auto bounded = static_cast<uint32_t>(std::min<uint64_t>(raw, Fixed16::kMaxRaw));
@@ -147,8 +133,8 @@ class NsccWindow : public PlainWindow {
   }
 
   struct State {
-    uint64_t increase_raw = 0;    // I
-    int64_t mean = 0;             // m, ns with 8 fraction bits
+    PendingIncrease increase;     // I
+    MeanDelay mean;               // m
     uint32_t acknowledged = 0;    // packets since the last sample
     uint32_t since_adjusted = 0;  // packets
     uint32_t calm = 0;            // packets in a row without mark and delay

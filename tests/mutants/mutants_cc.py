@@ -34,7 +34,7 @@ def _dcqcn(name, *fields):
 
 
 def _tuned(name, *fields):
-    return _mutant("dcqcn-tuned-" + name, "dcqcn.hpp", "dcqcn_step_test.cpp", *fields)
+    return _mutant("dcqcn-tuned-" + name, "dcqcn_presets.hpp", "dcqcn_step_test.cpp", *fields)
 
 
 def _aimd(name, *fields):
@@ -143,7 +143,7 @@ MUTANTS = [
     ),
     _nscc(
         "increase-outlives-a-timeout",
-        "    set(kOne);\n    state_.calm = 0;\n    state_.increase_raw = 0;\n",
+        "    set(kOne);\n    state_.calm = 0;\n    state_.increase.forget();\n",
         "    set(kOne);\n",
         "a silent network gets many packets at once",
     ),
@@ -210,31 +210,31 @@ MUTANTS = [
     ),
     _mp(
         "deficit-of-a-window-that-pays",
-        "      if (spaces_ && window_ == kOne && owed_ == Fixed16()) {\n",
-        "      if (spaces_) {\n",
+        "      if (spaces_ && window_ == kOne && owed_ == Fixed16()) deficit",
+        "      if (spaces_) deficit",
         "a window of ten packets waits after each",
     ),
     _mp(
         "deficit-is-never-paid-back",
-        "      deficit_ -= std::max(kDeficitStep, deficit_ / 16);\n",
+        "      deficit_.on_ack();\n",
         "",
         "one crowd, and a connection is slow for ever",
     ),
     _mp(
         "deficit-paid-by-who-was-the-limit-alone",
-        "    } else if (deficit_ != Fixed16()) {\n",
-        "    } else if (deficit_ != Fixed16() && ack.may_grow()) {\n",
+        "    } else if (deficit_.any()) {\n",
+        "    } else if (deficit_.any() && ack.may_grow()) {\n",
         "loops of single packets stay slow after one crowd",
     ),
     _mp(
         "first-mark-spaces",
-        "return deficit_ - kDeficitFree;",
-        "return deficit_;",
+        "return deficit_.spacing();",
+        "return deficit_.value();",
         "small messages beside bulk wait for a round trip after each mark",
     ),
     _mp(
         "deficit-outlives-congestion",
-        "  void forget_deficit() { deficit_ = Fixed16(); }\n",
+        "  void forget_deficit() { deficit_.forget(); }\n",
         "  void forget_deficit() {}\n",
         "after an hour of silence a connection remembers a crowd",
     ),

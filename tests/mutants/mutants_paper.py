@@ -5,6 +5,9 @@ Fields: see mutants.py.
 
 from mutants import SENDER, mutant
 
+# Who compiles the hardware receiver's step in.
+RECEIVER_STEP = ("../tests/unit/transport/stream/offload_receiver_test.cpp",)
+
 MUTANTS = [
     # ---- The paper's own recovery
     mutant(
@@ -108,6 +111,50 @@ MUTANTS = [
         "!fits_offload(params_) || ",
         "",
         "a stream with losses by time forgets them on its way",
+        killer="unit",
+    ),
+    mutant(
+        "offload-receiver-map-of-the-slots",
+        "stream/offload_receiver.hpp",
+        "taken << (64 - at)",
+        "taken",
+        "a map in hardware's acknowledgement tells of other packets",
+        RECEIVER_STEP,
+        killer="unit",
+    ),
+    mutant(
+        "offload-receiver-counts-packets",
+        "stream/offload_receiver.hpp",
+        "      if (head != OffloadSlot::kReceived) roce",
+        "      roce",
+        "the message number runs ahead of the messages",
+        RECEIVER_STEP,
+        killer="unit",
+    ),
+    mutant(
+        "offload-receiver-synchronises-on-itself",
+        "stream/offload_receiver.hpp",
+        "    const int64_t first = int64_t{ahead} - packets_before;\n",
+        "    const int64_t first = int64_t{ahead} + (packets_before & 0);\n",
+        "a long synchronise message whose own packets overtake one another is refused",
+        RECEIVER_STEP,
+        killer="unit",
+    ),
+    mutant(
+        "offload-receiver-window-one-wider",
+        "stream/offload_receiver.hpp",
+        "    if (ahead >= static_cast<int32_t>(OffloadContext::kSlots)) {",
+        "    if (ahead > static_cast<int32_t>(OffloadContext::kSlots)) {",
+        "the slot of rcv_nxt is taken for that of a packet far ahead",
+        RECEIVER_STEP,
+        killer="unit",
+    ),
+    mutant(
+        "offload-receiver-loses-completions",
+        "stream/stream_receiver_offload.cpp",
+        "  return completes ? OffloadSlot::kTailWithCompletion : OffloadSlot::kTail;",
+        "  return OffloadSlot::kTail;",
+        "a stream that moves to hardware forgets completions that are due",
         killer="unit",
     ),
 ]

@@ -31,6 +31,7 @@
 #include "transport/core/params.hpp"
 #include "transport/core/qp_config.hpp"
 #include "transport/core/types.hpp"
+#include "transport/stream/offload_context.hpp"
 
 namespace mprdma::transport {
 
@@ -126,6 +127,12 @@ class StreamReceiver {
   // executed: `actions` then has an acknowledgement, which names no packet.
   template <class Owner>
   bool resume(Time now, RxActions& actions, Owner&& owner);
+
+  // Writes the slots into the context of hardware that goes on with the stream. False: it stays in
+  // software, because a frame is held, an acknowledgement is owed, the stream has ended, or has
+  // another window. There is no way back: software executes placed packets in order, by facts of
+  // their headers that the context does not have.
+  bool store(OffloadContext* context) const;
 
   // Gives all held frames back.
   void release_held(RxActions& actions);
