@@ -55,6 +55,14 @@ struct PauseFrame {
 
   constexpr bool operator==(const PauseFrame&) const = default;
 
+  // Makes this frame say what a later one says besides, and of the same priorities instead.
+  constexpr void add(const PauseFrame& later) {
+    for (unsigned p = 0; p < kPriorities; ++p) {
+      if ((later.priorities >> p & 1) != 0) quanta[p] = later.quanta[p];
+    }
+    priorities |= later.priorities;
+    whole_link = later.whole_link;
+  }
   // A frame that says the same of all these priorities.
   static constexpr PauseFrame pfc(uint8_t priorities, uint16_t quanta) {
     PauseFrame out{.priorities = priorities};

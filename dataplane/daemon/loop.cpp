@@ -182,7 +182,7 @@ void DaemonLoop::reload() {
   if (device.ipv4 != options_.device.ipv4 && server_.clients() > 0) {
     std::fprintf(stderr,
                  "mprdmad: the address stays while processes use the device (%zu do): end them, "
-                 "then send SIGHUP again; prefix and gateway stay, too\n",
+                 "then send SIGHUP again; of the rest, only allowed_uids changed\n",
                  server_.clients());
     return;
   }

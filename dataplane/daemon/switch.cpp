@@ -83,6 +83,7 @@ bool Switch::is_ours(const HeaderCopy& copy, const FrameClass& found, bool desti
 
 bool Switch::turn(Time now) {
   bool moved = ask_neighbours(now);
+  if (owes_pauses_) tell_pauses();
   if (wire_ != nullptr && wire_->awake) moved |= receive_wire(now);
   for (const uint32_t block : awake_) moved |= receive_client(block, now);
   flush();

@@ -201,6 +201,7 @@ class Switch {
                       Time now);
   void answer_ping(const HeaderCopy& copy, const FrameClass& found, const RxFrame& frame);
   void pause_from_wire(const HeaderCopy& copy);
+  void tell_pauses();
 
   // switch_management.cpp
   void management_from_wire(const RxFrame& frame, Time now);
@@ -236,6 +237,7 @@ class Switch {
   std::vector<unsigned char> tap_buffer_;
   bool wire_was_up_ = false;
   Time wire_full_since_ = Time::never();
+  bool owes_pauses_ = false;  // to some client
   std::array<std::unique_ptr<Station>, client::kBlocks> clients_;
   std::vector<uint32_t> awake_;  // blocks of the clients that are read in every turn
   Neighbours neighbours_;

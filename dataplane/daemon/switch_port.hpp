@@ -12,6 +12,7 @@
 #include "base/units.hpp"
 #include "dataplane/daemon/counters.hpp"
 #include "dataplane/port/port.hpp"
+#include "wire/pause_frame.hpp"
 
 namespace mprdma::dataplane::mprdmad {
 
@@ -82,6 +83,8 @@ struct Station {
   Time last_moved;
   Time arp_period_end;
   uint32_t arp_questions_left = 0;  // in this period
+  wire::PauseFrame pause;           // of the wire, which a client has to be told
+  bool owes_pause = false;
 };
 
 }  // namespace mprdma::dataplane::mprdmad

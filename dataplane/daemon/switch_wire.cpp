@@ -74,9 +74,8 @@ void Switch::roce_from_wire(const HeaderCopy& copy, const FrameClass& found, con
   put(*to, copy, header_bytes, frame);
 }
 
-// A client's engine stops its data by itself, as one that owns its port does (worker_pause.cpp); by
-// the priorities of its packets, of which the link has one only if the configuration says so. A
-// pause that finds no room at a client is lost, and the next one is not.
+// A client's engine stops its data by itself, as one that owns its port does (worker_pause.cpp), by
+// the priorities of its packets, of which the link has one only if the configuration says so.
 void Switch::pause_from_wire(const HeaderCopy& copy) {
   wire::PauseFrame pause;
   const auto ours = static_cast<uint8_t>(config_.pfc_priority ? 1U << *config_.pfc_priority : 0xff);
@@ -89,10 +88,25 @@ void Switch::pause_from_wire(const HeaderCopy& copy) {
   }
   ++wire_->counters.nic_pauses;
   if (config_.pfc_priority) pause = wire::PauseFrame::of_link(pause.quanta_of(ours));
-  std::array<unsigned char, wire::kMinFrameBytes> bytes;
-  const auto length = static_cast<uint32_t>(pause.store(config_.mac, bytes.data()));
   for (const auto& client : clients_) {
-    if (client != nullptr) put_whole(*client, bytes.data(), length);
+    if (client == nullptr) continue;
+    client->owes_pause ? client->pause.add(pause) : void(client->pause = pause);
+    client->owes_pause = true;
+  }
+  tell_pauses();
+}
+
+// A client that has no room is told later: the end of a pause is said once.
+void Switch::tell_pauses() {
+  owes_pauses_ = false;
+  for (const auto& client : clients_) {
+    if (client == nullptr || !client->owes_pause) continue;
+    std::array<unsigned char, wire::kMinFrameBytes> bytes;
+    const auto length = static_cast<uint32_t>(client->pause.store(config_.mac, bytes.data()));
+    const bool waits = client->port->link_up() && client->outbox.room() == 0;
+    client->owes_pause = waits;
+    owes_pauses_ |= waits;
+    if (!waits) put_whole(*client, bytes.data(), length);
   }
 }
 

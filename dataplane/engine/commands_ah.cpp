@@ -31,11 +31,11 @@ int Commands::destroy_ah(const mprdma_abi_client* client, const Call& call, Time
   const AddressHandle* ah = worker_.ahs().find(in.handle);
   if (ah == nullptr || ah->client != client) return EINVAL;
   --pds_[ah->pd].users;
-  // Whoever waits for its address goes on: datagrams of one with an address wait for nothing else
-  // but the wire, and that walk over all queue pairs is spared.
-  const bool resolving = ah->path == PathState::kResolving;
+  // Whoever waits for its address, or for its priority, goes on: datagrams of one with an address
+  // wait for nothing else but the wire, and that walk over all queue pairs is spared.
+  const bool awaited = ah->path == PathState::kResolving || worker_.is_paused();
   worker_.ahs().remove(in.handle);
-  if (resolving) worker_.mark_datagram_qps_dirty();
+  if (awaited) worker_.mark_datagram_qps_dirty();
   worker_.after_command(now);
   return 0;
 }

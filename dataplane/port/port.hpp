@@ -73,18 +73,18 @@ struct PortInfo {
 };
 
 // One list makes the struct, the printed names and the page in docs/operations.md.
-#define MPRDMA_PORT_COUNTERS(X)                                         \
-  X(tx_frames, "frames handed to the wire")                             \
-  X(tx_bytes, "bytes of those frames")                                  \
-  X(tx_back_pressure, "reservations that found the wire full")          \
-  X(tx_dropped, "frames lost because the link went down")               \
-  X(rx_frames, "frames taken from the wire")                            \
-  X(rx_bytes, "bytes of those frames")                                  \
-  X(rx_malformed, "descriptors that the peer had no right to send")     \
-  X(rx_no_buffer, "frames that the wire dropped for want of a buffer")  \
-  X(rx_other_vlan, "frames of other VLANs than the port's, or of none") \
-  X(wakeups_sent, "system calls made to wake a sleeping peer")          \
-  X(link_ups, "times that a peer attached")                             \
+#define MPRDMA_PORT_COUNTERS(X)                                                    \
+  X(tx_frames, "frames handed to the wire")                                        \
+  X(tx_bytes, "bytes of those frames")                                             \
+  X(tx_back_pressure, "reservations that found the wire full")                     \
+  X(tx_dropped, "frames lost because the link went down")                          \
+  X(rx_frames, "frames taken from the wire")                                       \
+  X(rx_bytes, "bytes of those frames")                                             \
+  X(rx_malformed, "descriptors that the peer had no right to send")                \
+  X(rx_no_buffer, "frames that the wire dropped for want of a buffer")             \
+  X(rx_other_vlan, "frames of other VLANs than the port's, or of none but pauses") \
+  X(wakeups_sent, "system calls made to wake a sleeping peer")                     \
+  X(link_ups, "times that a peer attached")                                        \
   X(link_downs, "times that the peer went away")
 MPRDMA_DEFINE_COUNTERS(PortCounters, MPRDMA_PORT_COUNTERS);
 

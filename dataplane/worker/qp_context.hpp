@@ -151,8 +151,11 @@ struct QpContext {
   // way, or rests after it has.
   static constexpr uint8_t kParked = 1 << 0;
   static constexpr uint8_t kDrains = 1 << 1;
+  static constexpr uint8_t kPaused = 1 << 2;
   uint8_t held = 0;
-  [[nodiscard]] bool parked() const { return (held & kParked) != 0; }
+  // It is in a list of those that wait, and not in the scheduler.
+  [[nodiscard]] bool parked() const { return (held & (kParked | kPaused)) != 0; }
+  [[nodiscard]] bool paused() const { return (held & kPaused) != 0; }
   [[nodiscard]] bool drains() const { return (held & kDrains) != 0; }
 
   // Links of the scheduler, the timer, and the list of queue pairs changed in this burst.

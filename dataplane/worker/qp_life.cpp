@@ -268,6 +268,8 @@ void Worker::reschedule(QpContext& qp) {
   if ((changes & transport::kOthersChanged) != 0) reschedule_others(qp);
   if ((changes & transport::kBusyChanged) != 0) note_busy(qp);
   if ((changes & transport::kSendingChanged) != 0 && qp.qp.wants_to_send() && can_send(qp)) {
+    if (qp.paused()) [[unlikely]]
+      look_at_paused(qp);
     scheduler_.push(qp);
   }
   if ((changes & transport::kDeadlineChanged) != 0) set_timer(qp);
@@ -344,6 +346,8 @@ void Worker::ask_failed_paths(Time now) {
 void Worker::set_link(bool up, Time now) {
   link_up_ = up;
   end_pauses(0xff, now);  // of a peer that has gone
+  // An armed port may have told nobody of the link.
+  if (paused_to_look_ > 0) cq_wheel_.schedule(pause_timer_, now);
   if (up) {
     link_seen_ = true;
     link_up_since_ = now;

@@ -106,10 +106,14 @@ class Worker {
   [[nodiscard]] bool daemon_is_away() const { return daemon_ != nullptr && daemon_->away(); }
   // When run() has to be called though nothing arrives.
   [[nodiscard]] Time next_deadline() const;
-  // True if an answer of the peer, room on the wire or a neighbour's address is outstanding.
-  [[nodiscard]] bool busy() const { return busy_qps_ > 0 || wants_wire(); }
-  // True if queue pairs wait for room on the wire, or in a direct ring, or for the end of a pause.
-  [[nodiscard]] bool wants_wire() const { return !scheduler_.empty() || !parked_.empty(); }
+  // True if an answer of the peer, room on the wire, the end of a pause or a neighbour's address is
+  // outstanding.
+  [[nodiscard]] bool busy() const { return busy_qps_ > 0 || wants_wire() || !paused_qps_.empty(); }
+  // True if queue pairs wait for room on the wire, or in a direct ring. Not for the end of a pause,
+  // which is an event or a deadline.
+  [[nodiscard]] bool wants_wire() const {
+    return !scheduler_.empty() || !parked_.empty() || paused_to_look_ > 0;
+  }
   // True if run() would find work at once, in the rings or the loopback, or has more to send than
   // one burst takes.
   [[nodiscard]] bool has_pending() const {
@@ -123,6 +127,8 @@ class Worker {
     }
     return bits != 0;
   }
+  // Data of some priority waits because the port's peer said so.
+  [[nodiscard]] bool is_paused() const { return paused_ != 0; }
   // Packets of WRITEs and SENDs that have come: what an application may have waited for.
   [[nodiscard]] uint64_t data_arrivals() const { return data_arrivals_; }
   // Completions that answered a send request, for the progress engine's heuristics.
@@ -272,6 +278,9 @@ class Worker {
   [[nodiscard]] static bool may_use_ring(const QpContext& qp);
   void want_ring(QpContext& qp, Time now);
   void park(QpContext& qp);
+  void park_for_pause(QpContext& qp);
+  void unpause_some();
+  void look_at_paused(QpContext& qp);
   void unpark(QpContext& qp);
   void unpark_some();
   void leave_ring(QpContext& qp);
@@ -413,7 +422,9 @@ class Worker {
   TimingWheel wheel_;     // of queue pairs
   TimingWheel cq_wheel_;  // of completion queues whose event waits; and pause_timer_
   Scheduler<QpContext> scheduler_;
-  Scheduler<QpContext> parked_;  // those that met a full ring, or a pause
+  Scheduler<QpContext> parked_;      // those that met a full ring
+  Scheduler<QpContext> paused_qps_;  // those that met a pause
+  uint32_t paused_to_look_ = 0;      // of them, the first: a pause has ended since they met it
   transport::TransportCounters transport_counters_;
   transport::Device device_;
   EngineCounters counters_;

@@ -2,7 +2,8 @@
 //
 // A packet has the priority of its DSCP, unless the configuration names one for all, as for a port
 // whose VLAN tag says it. A queue pair that meets a pause is parked, so that those of other
-// priorities go on; a packet costs no instruction for it, and a queue pair's turn two.
+// priorities go on. That costs a packet no instruction, and a queue pair's turn and a post two;
+// while a priority is paused, posts take the general way.
 //
 // Acknowledgements and what else answers leave all the same. The engine has no queue in which they
 // could wait, as a network card has; dropped ones would cost their sender what PFC is to save; and
@@ -46,7 +47,6 @@ bool Worker::receive_pause(const RxFrame& frame, Time now) {
 
 void Worker::obey_pause(const wire::PauseFrame& pause, Time now) {
   ++counters_.pfc_received;
-  end_pauses(pause.priorities, now);
   const uint64_t rate = uint64_t{config_.params.link_mbps} * 1'000'000;
   uint8_t begun = 0;
   for (unsigned p = 0; p < pause.quanta.size(); ++p) {
@@ -54,6 +54,8 @@ void Worker::obey_pause(const wire::PauseFrame& pause, Time now) {
     begun |= bit(p);
     paused_until_[p] = now + wire::pause_time(pause.quanta[p], rate);
   }
+  const auto ended = static_cast<uint8_t>(pause.priorities & ~begun);
+  end_pauses(ended, now);
   if (paused_ == 0) paused_since_ = now;
   paused_ |= begun;
   end_pauses_due(now);
@@ -81,8 +83,41 @@ void Worker::end_pauses(uint8_t priorities, Time now) {
   const Duration lasted = std::max(now - paused_since_, Duration::zero());
   counters_.pfc_paused_us += static_cast<uint64_t>(lasted.count_ns()) / 1000;
   paused_since_ = now;
+  if ((paused_ & priorities) == 0) return;
   paused_ &= static_cast<uint8_t>(~priorities);
   if (paused_ == 0) cq_wheel_.cancel(pause_timer_);
+  paused_to_look_ = paused_qps_.size();
+}
+
+// Those that wait for the end of a pause are looked at when one ends, or when something else has
+// changed with them, and not before.
+void Worker::park_for_pause(QpContext& qp) {
+  if (qp.active) return;
+  qp.held |= QpContext::kPaused;
+  paused_qps_.push(qp);
+}
+
+void Worker::unpause_some() {
+  paused_to_look_ = std::min(paused_to_look_, paused_qps_.size());  // some may have gone
+  for (unsigned left = kTxPerBurst; left > 0 && paused_to_look_ > 0; --left, --paused_to_look_) {
+    QpContext& qp = *paused_qps_.pop();
+    if (waits_for_pause(qp)) {
+      paused_qps_.push(qp);
+      continue;
+    }
+    qp.held &= static_cast<uint8_t>(~QpContext::kPaused);
+    scheduler_.push(qp);
+  }
+}
+
+// Something has changed with a paused queue pair: it has room in its window, which it does not use,
+// or its peer cannot be reached any more.
+void Worker::look_at_paused(QpContext& qp) {
+  if (waits_for_pause(qp)) {
+    qp.qp.on_back_pressure();
+  } else {
+    unpark(qp);
+  }
 }
 
 bool Worker::is_paused(const wire::FrameTemplate& outer) const {
@@ -95,11 +130,12 @@ bool Worker::is_paused(const wire::FrameTemplate& outer) const {
 bool Worker::waits_for_pause(const QpContext& qp) const {
   if (paused_ == 0) return false;
   if (qp.qp.service() != transport::QpService::kUd) {
-    return qp.ring == nullptr && !qp.loop && is_paused(qp.outer);
+    return qp.path == PathState::kReady && qp.ring == nullptr && !qp.loop && is_paused(qp.outer);
   }
   if (!qp.qp.wants_to_send()) return false;
   const AddressHandle* ah = ahs_.find(qp.qp.next_ah());
-  return ah != nullptr && !ah->loop && is_paused(ah->outer);
+  return ah != nullptr && ah->pd == qp.pd && ah->path == PathState::kReady && !ah->loop &&
+         is_paused(ah->outer);
 }
 
 }  // namespace mprdma::dataplane

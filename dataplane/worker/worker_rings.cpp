@@ -167,8 +167,8 @@ void Worker::apply_offers(QpContext& qp) {
   qp.qp.set_attributes(attributes);
 }
 
-// A process that does not read fills its ring, and a pause may last: the queue pairs that wait for
-// such leave the scheduler, so that they do not take the turns of others.
+// A process that does not read fills its ring: the queue pairs that send there leave the scheduler,
+// so that they do not take the turns of others.
 void Worker::park(QpContext& qp) {
   if (qp.active) return;
   qp.held |= QpContext::kParked;
@@ -177,8 +177,8 @@ void Worker::park(QpContext& qp) {
 
 void Worker::unpark(QpContext& qp) {
   if (!qp.parked()) return;
-  qp.held &= static_cast<uint8_t>(~QpContext::kParked);
-  parked_.remove(qp);
+  (qp.paused() ? paused_qps_ : parked_).remove(qp);
+  qp.held &= static_cast<uint8_t>(~(QpContext::kParked | QpContext::kPaused));
   scheduler_.push(qp);
 }
 
@@ -187,8 +187,7 @@ void Worker::unpark_some() {
   constexpr int kPerBurst = 8;
   for (int i = 0; i < kPerBurst && !parked_.empty(); ++i) {
     QpContext& qp = *parked_.pop();
-    const bool full = qp.ring != nullptr && qp.ring->up && qp.ring->port->tx_tight();
-    if (full || (paused_ != 0 && waits_for_pause(qp))) {
+    if (qp.ring->up && qp.ring->port->tx_tight()) {
       parked_.push(qp);
       continue;
     }

@@ -44,6 +44,8 @@ inline void Worker::write_bare(const wire::BarePacket& header, TxFrame& frame) {
 
 bool Worker::transmit(Time now) {
   if (!parked_.empty()) unpark_some();
+  if (paused_to_look_ > 0) unpause_some();
+  burst_was_full_ = paused_to_look_ > 0;
   if (scheduler_.empty()) return false;
   unsigned budget = kTxPerBurst;
   // Limit of queue pairs that meet a full wire before the burst ends: with ten thousand active ones
@@ -55,7 +57,7 @@ bool Worker::transmit(Time now) {
     if (qp == nullptr) break;
     if (!transmit_turn(*qp, &budget, now)) --refusals_left;
   }
-  burst_was_full_ = budget == 0 && !scheduler_.empty();
+  burst_was_full_ |= budget == 0 && !scheduler_.empty();
   return budget != budget_before;
 }
 
@@ -68,7 +70,14 @@ bool Worker::transmit_turn(QpContext& qp, unsigned* budget, Time now) {
   const bool datagrams = qp.qp.service() == transport::QpService::kUd;
   const Turn turn = datagrams ? transmit_datagrams(qp, budget, now)
                               : transmit_connected(qp, batch_of(qp), budget, now);
-  if (turn == Turn::kRefused && (qp.ring != nullptr || waits_for_pause(qp))) park(qp);
+  if (turn == Turn::kRefused) {
+    if (qp.ring != nullptr) {
+      park(qp);
+    } else if (waits_for_pause(qp)) {
+      park_for_pause(qp);
+      if (*budget > 0) --*budget;  // a burst has an end, however many there are
+    }
+  }
   if (turn != Turn::kDone && !qp.parked() && can_send(qp)) scheduler_.push(qp);
   note_changes(qp);
   return turn != Turn::kRefused || *budget != before || qp.parked();

@@ -134,8 +134,8 @@ MUTANTS = [
     mutant(
         "offload-receiver-synchronises-on-itself",
         "stream/offload_receiver.hpp",
-        "    const int64_t first = int64_t{ahead} - packets_before;\n",
-        "    const int64_t first = int64_t{ahead} + (packets_before & 0);\n",
+        "ahead > static_cast<int32_t>(packet.packets_before)",
+        "ahead > 0",
         "a long synchronise message whose own packets overtake one another is refused",
         RECEIVER_STEP,
         killer="unit",

@@ -166,7 +166,7 @@ MUTANTS = [
     _worker(
         "end-after-the-begin",
         "worker_pause.cpp",
-        "  end_pauses(pause.priorities, now);\n",
+        "  end_pauses(ended, now);\n",
         "",
         "quanta of zero do not end a pause",
     ),
@@ -215,15 +215,15 @@ MUTANTS = [
     _worker(
         "stops-the-burst",
         "worker_transmit.cpp",
-        "(qp.ring != nullptr || waits_for_pause(qp))) park(qp);",
-        "(qp.ring != nullptr)) park(qp);",
+        "    } else if (waits_for_pause(qp)) {\n",
+        "    } else if (false) {\n",
         "paused queue pairs take the turns of the others",
     ),
     _worker(
         "is-parked-for-ever",
-        "worker_rings.cpp",
-        "    if (full || (paused_ != 0 && waits_for_pause(qp))) {",
-        "    if (full || qp.ring == nullptr) {",
+        "worker_pause.cpp",
+        "  paused_to_look_ = paused_qps_.size();\n",
+        "",
         "who has met a pause sends nothing more",
     ),
     _worker(
@@ -239,6 +239,27 @@ MUTANTS = [
         "scheduler_.empty() && paused_ == 0 &&",
         "scheduler_.empty() &&",
         "a post by the short way leaves in a pause",
+    ),
+    _worker(
+        "of-a-connection-to-ourselves",
+        "worker_pause.cpp",
+        "qp.ring == nullptr && !qp.loop && is_paused(qp.outer)",
+        "qp.ring == nullptr && paused_ != 0",
+        "what stays in the host waits for the link",
+    ),
+    _worker(
+        "nobody-is-woken-when-the-link-changes",
+        "qp_life.cpp",
+        "  if (paused_to_look_ > 0) cq_wheel_.schedule(pause_timer_, now);\n",
+        "",
+        "an application that sleeps does so until the next frame comes",
+    ),
+    _worker(
+        "nobody-looks-at-the-paused",
+        "qp_life.cpp",
+        "      look_at_paused(qp);\n",
+        "      (void)qp;\n",
+        "datagrams wait behind one whose address has gone",
     ),
     # ---- The frame
     _wire(

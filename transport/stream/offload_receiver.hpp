@@ -12,6 +12,7 @@
 
 #include <cstdint>
 
+#include "base/check.hpp"
 #include "base/psn.hpp"
 #include "transport/stream/offload_context.hpp"
 #include "wire/mp_ack_ext.hpp"
@@ -31,7 +32,7 @@ enum class OffloadSlot : uint8_t { kEmpty, kReceived, kTail, kTailWithCompletion
 
 struct OffloadPacket {
   Psn psn;
-  OffloadSlot slot = OffloadSlot::kReceived;  // what its slot becomes
+  OffloadSlot slot = OffloadSlot::kReceived;  // what its slot becomes; not kEmpty
   bool synchronise = false;                   // nothing of its message may be placed early
   uint32_t packets_before = 0;                // of its message
 };
@@ -57,11 +58,13 @@ class OffloadReceiver {
       answer.nack = wire::NackCode::kWindowOverflow;
       return answer;
     }
+    DCHECK(packet.slot != OffloadSlot::kEmpty);
     const uint64_t taken = taken_slots(*context);
     answer.behind_hole = ahead > 0;
     if (ahead < 0 || (taken >> ahead & 1) != 0) {
       answer.duplicate = true;
-    } else if (packet.synchronise && is_missing_before(taken, ahead, packet.packets_before)) {
+    } else if (packet.synchronise && ahead > static_cast<int32_t>(packet.packets_before)) {
+      // rcv_nxt itself is missing, which is before the message.
       answer.nack = wire::NackCode::kSyncTooEarly;
       answer.behind_hole = false;
       return answer;
@@ -95,13 +98,6 @@ class OffloadReceiver {
       if (slot(context, i) != OffloadSlot::kEmpty) out |= uint64_t{1} << i;
     }
     return out;
-  }
-  // A packet before the message has not come.
-  static constexpr bool is_missing_before(uint64_t taken, int32_t ahead, uint32_t packets_before) {
-    const int64_t first = int64_t{ahead} - packets_before;
-    if (first <= 0) return false;
-    const uint64_t before = (uint64_t{1} << first) - 1;  // first is below 64
-    return (taken & before) != before;
   }
   // rcv_nxt passes the slots that are contiguous. Gives the completions among them.
   static constexpr uint32_t advance(OffloadContext* context, RoceReceiver* roce) {

@@ -129,9 +129,9 @@ class StreamReceiver {
   bool resume(Time now, RxActions& actions, Owner&& owner);
 
   // Writes the slots into the context of hardware that goes on with the stream. False: it stays in
-  // software, because a frame is held, an acknowledgement is owed, the stream has ended, or has
-  // another window. There is no way back: software executes placed packets in order, by facts of
-  // their headers that the context does not have.
+  // software, because a frame is held, its receiver was not ready, an acknowledgement is owed, the
+  // stream has ended, or has another window. There is no way back: software executes placed packets
+  // in order, by facts of their headers that the context does not have.
   bool store(OffloadContext* context) const;
 
   // Gives all held frames back.

@@ -16,7 +16,8 @@ OffloadSlot slot_of(const PlacedPacket& placed) {
 }  // namespace
 
 bool StreamReceiver::store(OffloadContext* context) const {
-  if (slots_ != OffloadContext::kSlots || held_slots_ > 0 || refused() || owes_ack()) return false;
+  if (slots_ != OffloadContext::kSlots || held_slots_ > 0 || has_head()) return false;
+  if (refused() || owes_ack()) return false;
   context->received_low = context->received_high = 0;
   for (uint32_t i = 0; i < slots_; ++i) {
     const Psn psn = rcv_nxt_ + i;

@@ -71,6 +71,30 @@ TEST(SwitchPauses, EachClientIsToldWhatTheConfigurationObeys) {
   }
 }
 
+// The end of a pause is said once.
+TEST(SwitchPauses, AClientWithoutRoomIsToldLater) {
+  using wire::PauseFrame;
+  SwitchBed bed;
+  bed.sw.configure({.ipv4 = kOurIp, .prefix_bits = 24, .pfc = true}, bed.now);
+  bed.add(1);
+  bed.clients[1]->room = 0;
+  bed.wire_sends(pause_bytes(PauseFrame::pfc(1 << 2 | 1 << 3, 9)));
+  bed.wire_sends(pause_bytes(PauseFrame::pfc(1 << 3, 0)));
+  bed.run();
+  EXPECT_TRUE(bed.client_gets(1).empty());
+  bed.clients[1]->room = 100;
+  bed.run();
+  const std::vector<Bytes> told = bed.client_gets(1);
+  ASSERT_EQ(told.size(), 1u);
+  PauseFrame pause;
+  ASSERT_EQ(PauseFrame::parse(told[0], pause), wire::PauseDrop::kNone);
+  PauseFrame both = PauseFrame::pfc(1 << 2 | 1 << 3, 9);
+  both.quanta[3] = 0;
+  EXPECT_EQ(pause, both);
+  bed.run();
+  EXPECT_TRUE(bed.client_gets(1).empty()) << "once";
+}
+
 TEST(SwitchPauses, AClientCannotPauseAnybody) {
   SwitchBed bed;
   bed.sw.configure({.ipv4 = kOurIp, .prefix_bits = 24, .pfc = true}, bed.now);

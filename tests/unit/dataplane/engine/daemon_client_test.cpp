@@ -16,6 +16,7 @@
 #include "tests/support/print.hpp"
 #include "tests/unit/dataplane/engine/engine_host.hpp"
 #include "tests/unit/dataplane/engine/scripted_daemon.hpp"
+#include "wire/pause_frame.hpp"
 
 namespace mprdma::dataplane {
 namespace {
@@ -97,6 +98,7 @@ struct SharedDevice {
     const auto same = [](WorkerConfig& config) {
       config.ipv4 = Host::ip(0);
       config.mac = derived_mac(Host::ip(0));
+      config.pfc_priority = 5;
     };
     a.emplace(wire, 0, same);
     b.emplace(wire, 1, same);
@@ -166,6 +168,21 @@ TEST(SharedDevice, ProcessesOfOneAddressReachEachOtherAndThemselves) {
   device.write(*self, *device.mr, 32);
   EXPECT_EQ(device.mr->bytes[47], 9);
   EXPECT_EQ(a.port().stats().tx_frames, on_the_wire) << "our own numbers need no wire";
+}
+
+// What mprdmad passes on is obeyed, whatever the process is configured to; and frames between its
+// processes are not on the link.
+TEST(SharedDevice, APauseThatTheDaemonPassesOnIsObeyedTowardsOtherHosts) {
+  ConnectedProcesses device;
+  testing::Bytes pause(wire::kMinFrameBytes);
+  wire::PauseFrame::pfc(1 << 0, 0xffff).store({}, pause.data());
+  device.wire->inject(0, pause);
+  device.step();
+  const EngineCounters& counters = device.a->worker->counters();
+  EXPECT_EQ(counters.pfc_received, 1u);
+  EXPECT_EQ(counters.pfc_ignored, 0u);
+  device.write(*device.out, *device.mr_b, 0);
+  EXPECT_EQ(device.mr_b->bytes[15], 7);
 }
 
 // mprdmad owns a NIC, but nothing of these two leaves the host.

@@ -61,7 +61,8 @@ TEST(WorkerPause, DataWaitsForTheQuantaAndGoesOnByItself) {
   run(pair, Duration::us(490));
   EXPECT_FALSE(begun(pair));
   EXPECT_LE(pair.a.worker->next_deadline(), begin + Duration::us(517)) << "someone wakes it";
-  EXPECT_TRUE(pair.a.worker->wants_wire());
+  EXPECT_TRUE(pair.a.worker->busy());
+  EXPECT_FALSE(pair.a.worker->wants_wire()) << "nobody has to look again and again";
   ASSERT_TRUE(pair.run_until([&] { return begun(pair); }));
   EXPECT_LE(pair.a.now - begin, Duration::us(540));
   EXPECT_TRUE(pair.run_until([&] { return completed(pair); }));
@@ -162,6 +163,51 @@ struct Stream {
   std::unique_ptr<HostQp> b;
 };
 
+// A UD queue pair on each host.
+struct DatagramPair {
+  static constexpr uint32_t kQkey = 0x11111111;
+
+  explicit DatagramPair(HostPair& hosts)
+      : pair(hosts), from(make(pair.a, *pair.cq_a)), to(make(pair.b, *pair.cq_b)) {}
+  static std::unique_ptr<HostQp> make(Host& host, const HostCq& cq) {
+    auto qp = host.make_qp_with(cq, [](mprdma_abi_create_qp& in) { in.type = MPRDMA_ABI_QP_UD; });
+    mprdma_abi_qp_attr attr{};
+    attr.mask = MPRDMA_ABI_QP_STATE | MPRDMA_ABI_QP_QKEY;
+    attr.state = MPRDMA_ABI_QPS_INIT;
+    attr.qkey = kQkey;
+    EXPECT_EQ(host.modify(*qp, attr), 0);
+    EXPECT_EQ(host.move_to(*qp, MPRDMA_ABI_QPS_RTR), 0);
+    attr.mask = MPRDMA_ABI_QP_STATE | MPRDMA_ABI_QP_SQ_PSN;
+    attr.state = MPRDMA_ABI_QPS_RTS;
+    EXPECT_EQ(host.modify(*qp, attr), 0);
+    return qp;
+  }
+  // Of b, for datagrams of this priority.
+  [[nodiscard]] uint32_t address(uint8_t priority) const {
+    mprdma_abi_create_ah in{};
+    const wire::IpAddress gid = wire::map_ipv4(Host::ip(1));
+    std::memcpy(in.dgid, gid.data(), gid.size());
+    in.pd = pair.a.pd;
+    in.sgid_index = 1;
+    in.traffic_class = static_cast<uint8_t>(priority << 5);
+    mprdma_abi_handle out{};
+    EXPECT_EQ(pair.a.execute(MPRDMA_ABI_CREATE_AH, in, &out), 0);
+    return out.handle;
+  }
+  void send(HostQp& qp, uint32_t ah, uint64_t wr_id) const {
+    auto& wqe =
+        pair.a.begin_send(qp, MPRDMA_ABI_SEND, wr_id, {{pair.mr_a->addr(), 100, pair.mr_a->key}});
+    wqe.ah = ah;
+    wqe.remote_qpn = to->qpn;
+    wqe.remote_qkey = kQkey;
+    pair.a.end_send(qp);
+  }
+
+  HostPair& pair;
+  std::unique_ptr<HostQp> from;
+  std::unique_ptr<HostQp> to;
+};
+
 // The requests that have completed since the last call, in order.
 std::vector<uint64_t> take_completed(HostPair& pair) {
   std::vector<uint64_t> ids;
@@ -219,6 +265,59 @@ TEST(WorkerPause, APostByTheShortWayWaits) {
   EXPECT_EQ(take_completed(pair), std::vector<uint64_t>{2});
 }
 
+TEST(WorkerPause, ALinkThatGoesDownEndsAPauseAndSomebodyIsWoken) {
+  HostPair pair(obey_by_class);
+  const Stream stream(pair, 3);
+  pair.settle();
+  pause(pair, 0, PauseFrame::pfc(1 << 3, 0xffff));
+  pair.step();
+  stream.write(pair, 1);
+  run(pair, Duration::us(100));
+  pair.a.port().up = false;
+  pair.a.worker->service(pair.a.now);
+  pair.a.port().up = true;
+  pair.a.worker->service(pair.a.now);
+  EXPECT_LE(pair.a.worker->next_deadline(), pair.a.now + Duration::us(5));
+  run(pair, Duration::ms(1));
+  EXPECT_EQ(take_completed(pair), std::vector<uint64_t>{1});
+}
+
+// A connection to ourselves is not on the link.
+TEST(WorkerPause, WhatStaysInTheHostIsNotPaused) {
+  HostPair pair(obey_by_class);
+  const auto from = pair.a.make_qp(*pair.cq_a);
+  const auto to = pair.a.make_qp(*pair.cq_a);
+  Stream::connect(pair.a, *from, Host::attributes(Host::ip(0), to->qpn), 3);
+  Stream::connect(pair.a, *to, Host::attributes(Host::ip(0), from->qpn), 3);
+  pair.settle();
+  pause(pair, 0, PauseFrame::pfc(0xff, 0xffff));
+  pair.step();
+  auto& wqe =
+      pair.a.begin_send(*from, MPRDMA_ABI_WRITE, 1, {{pair.mr_a->addr(), 3000, pair.mr_a->key}});
+  wqe.remote_addr = pair.mr_a->addr() + 4096;
+  wqe.rkey = pair.mr_a->key;
+  pair.a.end_send(*from);
+  run(pair, Duration::us(200));
+  EXPECT_EQ(take_completed(pair), std::vector<uint64_t>{1});
+}
+
+TEST(WorkerPause, ADatagramWhoseAddressHasGoneDoesNotHoldUpTheNext) {
+  HostPair pair(obey_by_class);
+  DatagramPair datagrams(pair);
+  const uint32_t paused = datagrams.address(3);
+  const uint32_t free = datagrams.address(0);
+  pair.settle();
+  pause(pair, 0, PauseFrame::pfc(1 << 3, 0xffff));
+  pair.step();
+  datagrams.send(*datagrams.from, paused, 1);
+  datagrams.send(*datagrams.from, free, 2);
+  run(pair, Duration::us(100));
+  EXPECT_TRUE(take_completed(pair).empty());
+  ASSERT_EQ(pair.a.execute(MPRDMA_ABI_DESTROY_AH, mprdma_abi_handle{paused, 0}), 0);
+  run(pair, Duration::us(100));
+  EXPECT_EQ(take_completed(pair), (std::vector<uint64_t>{1, 2}));
+}
+
 TEST(WorkerPause, EachPriorityHasAnEndOfItsOwn) {
   HostPair pair(obey_by_class);
   const Stream early(pair, 7);
@@ -269,51 +368,17 @@ TEST(WorkerPause, AQueuePairMayGoInAPause) {
 // Datagrams of a queue pair leave in order, each at the priority of its address handle.
 TEST(WorkerPause, ADatagramWaitsForThePriorityOfItsAddress) {
   HostPair pair(obey_by_class);
-  constexpr uint32_t kQkey = 0x11111111;
-  const auto datagram_qp = [](Host& host, const HostCq& cq) {
-    auto qp = host.make_qp_with(cq, [](mprdma_abi_create_qp& in) { in.type = MPRDMA_ABI_QP_UD; });
-    mprdma_abi_qp_attr attr{};
-    attr.mask = MPRDMA_ABI_QP_STATE | MPRDMA_ABI_QP_QKEY;
-    attr.state = MPRDMA_ABI_QPS_INIT;
-    attr.qkey = kQkey;
-    EXPECT_EQ(host.modify(*qp, attr), 0);
-    EXPECT_EQ(host.move_to(*qp, MPRDMA_ABI_QPS_RTR), 0);
-    attr.mask = MPRDMA_ABI_QP_STATE | MPRDMA_ABI_QP_SQ_PSN;
-    attr.state = MPRDMA_ABI_QPS_RTS;
-    EXPECT_EQ(host.modify(*qp, attr), 0);
-    return qp;
-  };
-  const auto address = [&](uint8_t priority) {
-    mprdma_abi_create_ah in{};
-    const wire::IpAddress gid = wire::map_ipv4(Host::ip(1));
-    std::memcpy(in.dgid, gid.data(), gid.size());
-    in.pd = pair.a.pd;
-    in.sgid_index = 1;
-    in.traffic_class = static_cast<uint8_t>(priority << 5);
-    mprdma_abi_handle out{};
-    EXPECT_EQ(pair.a.execute(MPRDMA_ABI_CREATE_AH, in, &out), 0);
-    return out.handle;
-  };
-  const auto from = datagram_qp(pair.a, *pair.cq_a);
-  const auto beside = datagram_qp(pair.a, *pair.cq_a);
-  const auto to = datagram_qp(pair.b, *pair.cq_b);
-  const uint32_t paused = address(3);
-  const uint32_t free = address(0);
-  const auto send = [&](HostQp& qp, uint32_t ah, uint64_t wr_id) {
-    auto& wqe =
-        pair.a.begin_send(qp, MPRDMA_ABI_SEND, wr_id, {{pair.mr_a->addr(), 100, pair.mr_a->key}});
-    wqe.ah = ah;
-    wqe.remote_qpn = to->qpn;
-    wqe.remote_qkey = kQkey;
-    pair.a.end_send(qp);
-  };
+  DatagramPair datagrams(pair);
+  const auto beside = DatagramPair::make(pair.a, *pair.cq_a);
+  const uint32_t paused = datagrams.address(3);
+  const uint32_t free = datagrams.address(0);
   pair.settle();
   pause(pair, 0, PauseFrame::pfc(1 << 3, 1000));
   pair.step();
-  send(*from, free, 1);
-  send(*from, paused, 2);
-  send(*from, free, 3);
-  send(*beside, free, 4);
+  datagrams.send(*datagrams.from, free, 1);
+  datagrams.send(*datagrams.from, paused, 2);
+  datagrams.send(*datagrams.from, free, 3);
+  datagrams.send(*beside, free, 4);
   run(pair, Duration::us(400));
   std::vector<uint64_t> early = take_completed(pair);
   std::sort(early.begin(), early.end());
