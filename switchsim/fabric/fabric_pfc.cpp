@@ -163,8 +163,8 @@ void Fabric::follow_pauses(Time now) {
     if (given_up && !host.given_up) ++host.counters.watchdog_trips;
     host.given_up = given_up;
     if (watchdogs_.nic_trips_of(i) == host.nic_trips) continue;
-    // A NIC whose pipeline stands still does not recover by itself ("RDMA over Commodity Ethernet
-    // at Scale", 4.3): it loses what it has no room for from now on.
+    // It may not pause again, because a card that is broken would go on as before. From now on it
+    // loses what it has no room for.
     host.nic_trips = watchdogs_.nic_trips_of(i);
     host.may_not_pause = true;
     ++host.counters.nic_watchdog_trips;

@@ -5,9 +5,10 @@
 //
 // Hardware places every packet on arrival (relaxed placement), so a slot needs the paper's two bits
 // only: whether the packet has come, whether a message ends with it, and whether that message
-// completes for the application. Completions leave in order, as rcv_nxt passes their slots; an
-// entry of one that came early is in memory already (paper, 4.3). Rights, receive requests and what
-// else judges a packet are of the RoCE half, before this step.
+// completes for the application (paper, 3.3). Completions leave in order, as rcv_nxt passes their
+// slots. What else an entry of the completion queue needs of a message that came early (immediate
+// data, its length) is not in the context; the paper does not say where hardware keeps it. Rights,
+// receive requests and what else judges a packet are of the RoCE half, before this step.
 #pragma once
 
 #include <cstdint>

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <deque>
 #include <string>
 #include <vector>
@@ -109,8 +110,7 @@ class Lockstep {
   [[nodiscard]] Psn nxt() const { return roce_.nxt; }
 
   // ---- As the owner of the software's receiver
-  ExecuteResult execute(const wire::Packet& packet, FrameHandle, bool was_placed) {
-    (void)was_placed;
+  ExecuteResult execute(const wire::Packet& packet, FrameHandle, bool) {
     const wire::OpcodeInfo& info = packet.info();
     if (info.last || info.only) receiver_.set_msn(receiver_.msn() + 1);
     completions_ += info.has_immdt ? 1 : 0;
@@ -136,6 +136,7 @@ class Lockstep {
     p.placement = PlacementPolicy::kRelaxed;
     return p;
   }
+
   void compare(const Arrival& arrival, const OffloadAnswer& answer, uint32_t completions) const {
     const wire::Packet& ack = actions_.ack;
     ASSERT_TRUE(actions_.has_ack);
