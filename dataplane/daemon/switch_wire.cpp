@@ -90,7 +90,8 @@ void Switch::pause_from_wire(const HeaderCopy& copy) {
   if (config_.pfc_priority) pause = wire::PauseFrame::of_link(pause.quanta_of(ours));
   for (const auto& client : clients_) {
     if (client == nullptr) continue;
-    client->owes_pause ? client->pause.add(pause) : void(client->pause = pause);
+    if (!client->owes_pause) client->pause = {};
+    client->pause.add(pause);
     client->owes_pause = true;
   }
   tell_pauses();

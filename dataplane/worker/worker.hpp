@@ -237,7 +237,11 @@ class Worker {
   void obey_pause(const wire::PauseFrame& pause, Time now);
   void end_pauses(uint8_t priorities, Time now);
   void end_pauses_due(Time now);
-  [[nodiscard]] bool is_paused(const wire::FrameTemplate& outer) const;
+  void park_for_pause(QpContext& qp);
+  void unpause_some();
+  void look_at_paused(QpContext& qp);
+  // The priority of packets with these headers is paused.
+  [[nodiscard]] bool pause_stops(const wire::FrameTemplate& outer) const;
   [[nodiscard]] bool waits_for_pause(const QpContext& qp) const;
 
   // worker_transmit.cpp
@@ -278,9 +282,6 @@ class Worker {
   [[nodiscard]] static bool may_use_ring(const QpContext& qp);
   void want_ring(QpContext& qp, Time now);
   void park(QpContext& qp);
-  void park_for_pause(QpContext& qp);
-  void unpause_some();
-  void look_at_paused(QpContext& qp);
   void unpark(QpContext& qp);
   void unpark_some();
   void leave_ring(QpContext& qp);

@@ -120,7 +120,7 @@ void Worker::look_at_paused(QpContext& qp) {
   }
 }
 
-bool Worker::is_paused(const wire::FrameTemplate& outer) const {
+bool Worker::pause_stops(const wire::FrameTemplate& outer) const {
   const wire::FrameAddress& to = outer.address();
   const unsigned priority = config_.pfc_priority.value_or(wire::priority_of(to.dscp));
   return (paused_ & bit(priority)) != 0 && !is_own(to.dst_ip);
@@ -130,12 +130,12 @@ bool Worker::is_paused(const wire::FrameTemplate& outer) const {
 bool Worker::waits_for_pause(const QpContext& qp) const {
   if (paused_ == 0) return false;
   if (qp.qp.service() != transport::QpService::kUd) {
-    return qp.path == PathState::kReady && qp.ring == nullptr && !qp.loop && is_paused(qp.outer);
+    return qp.path == PathState::kReady && qp.ring == nullptr && !qp.loop && pause_stops(qp.outer);
   }
   if (!qp.qp.wants_to_send()) return false;
   const AddressHandle* ah = ahs_.find(qp.qp.next_ah());
   return ah != nullptr && ah->pd == qp.pd && ah->path == PathState::kReady && !ah->loop &&
-         is_paused(ah->outer);
+         pause_stops(ah->outer);
 }
 
 }  // namespace mprdma::dataplane

@@ -1,12 +1,12 @@
 """`mprdma doctor --path` between two mprdmads: over a wire that harms nothing, and over a network
 that loses a path, delays another, and marks."""
 
-import contextlib
 import json
 import subprocess
 import time
 
-from hosts import Failure, Process, wait_until
+from hosts import Failure
+from mprdmads import daemons, end_of
 
 PORTS = 32  # source ports: some hash to every one of four paths
 CUT, SLOW, MARKING = "path2", "path3", "path4"
@@ -40,27 +40,6 @@ class Asked:
         expect(claim["value"] == value, f"{name} is {claim['value']}, not {value}:\n{self.text}")
         for word in words:
             expect(word in claim["detail"], f"no '{word}' about {name}:\n{self.text}")
-
-
-@contextlib.contextmanager
-def daemons(wire, ends):
-    """An mprdmad for each end, a list of options; gives their sockets."""
-    started = []
-    sockets = [wire.directory / f"path{number}.sock" for number in range(len(ends))]
-    try:
-        for socket, options in zip(sockets, ends):
-            command = [wire.build / "tools/mprdmad", "--socket", socket, *options]
-            started.append(Process(command, name=f"mprdmad {socket.name}"))
-        wire.processes.extend(started)  # so that a failure shows what they said
-        deadline = time.monotonic() + 60
-        for process, socket in zip(started, sockets):
-            wait_until(lambda p=process, s=socket: p.status is not None or s.exists(), deadline,
-                       "a daemon")  # fmt: skip
-            expect(process.status is None, f"a daemon ended: {process.output()}")
-        yield sockets
-    finally:
-        for process in started:
-            process.stop()
 
 
 def ask_until(condition, *asked):
@@ -98,14 +77,6 @@ def sound(wire):
     nowhere = Asked(wire, wire.directory / "none.sock", "10.74.0.2")
     expect(nowhere.status == 1, f"status {nowhere.status} without a daemon")
     nowhere.is_("daemon", "FAIL", "no mprdmad answers")
-
-
-def end_of(wire, host):
-    """The end of the fabric that `mprdma run --fabric` gives a program of this host."""
-    process = wire.start(host, ["printenv", "MPRDMA_ADDRESS", "MPRDMA_MAC", "MPRDMA_PORT"])
-    process.wait(time.monotonic() + 60)
-    address, mac, port = process.output().split("\n")[:3]
-    return ["--address", address, "--mac", mac, "--port", port]
 
 
 def harmed(wire):

@@ -6,9 +6,9 @@ import signal
 import time
 
 import perftest
-from doctor_path import daemons, end_of
 from fabric_wire import FabricWire
 from hosts import Failure, Process, wait_until
+from mprdmads import daemons, end_of
 
 # h0 and h1 are at one switch, h2 and h3 at the other; one path, faster than any host.
 TOPOLOGY = """

@@ -243,7 +243,7 @@ MUTANTS = [
     _worker(
         "of-a-connection-to-ourselves",
         "worker_pause.cpp",
-        "qp.ring == nullptr && !qp.loop && is_paused(qp.outer)",
+        "qp.ring == nullptr && !qp.loop && pause_stops(qp.outer)",
         "qp.ring == nullptr && paused_ != 0",
         "what stays in the host waits for the link",
     ),

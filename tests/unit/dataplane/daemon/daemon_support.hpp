@@ -24,7 +24,8 @@ using dataplane::testing::WireDirectory;
 class RunningDaemon {
  public:
   explicit RunningDaemon(const std::string& socket, uint64_t instance = 42,
-                         RingPolicy rings = RingPolicy::kSameUser) {
+                         RingPolicy rings = RingPolicy::kSameUser, uint64_t link_mbps = 0,
+                         std::unique_ptr<Port> wire = nullptr) {
     DaemonLoop::Options options;
     options.device = {.ipv4 = kOurIp, .prefix_bits = 24, .gateway = {}, .mac = kOurMac, .seed = 1};
     options.cm.ipv4 = kOurIp;
@@ -33,7 +34,8 @@ class RunningDaemon {
     options.server.slots = 256;
     options.server.instance = instance;
     options.server.rings = rings;
-    loop = std::make_unique<DaemonLoop>(options, nullptr);
+    options.server.link_mbps = link_mbps;
+    loop = std::make_unique<DaemonLoop>(options, std::move(wire));
     started = loop->start();
   }
   // Steps until the condition holds.

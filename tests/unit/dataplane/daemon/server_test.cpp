@@ -17,6 +17,18 @@ TEST_F(DaemonServerTest, ServesProcessesWithAPortAndABlockEach) {
   EXPECT_TRUE(daemon.run([&] { return daemon.loop->server().clients() == 1; }));
 }
 
+// In place of what the port says, on which the time of a pause depends.
+TEST(DaemonServer, TellsTheRateThatIsConfigured) {
+  WireDirectory directory;
+  auto wire = std::make_unique<MemoryPort>(std::make_shared<MemoryWire>(), 0, kOurMac);
+  RunningDaemon daemon(directory.wire(), 42, RingPolicy::kSameUser, 25'000, std::move(wire));
+  Process process(directory.wire());
+  ASSERT_TRUE(process.hello(42));
+  client::Welcome welcome;
+  ASSERT_TRUE(process.await(daemon, &welcome));
+  EXPECT_EQ(welcome.device.link_mbps, 25'000u);
+}
+
 TEST_F(DaemonServerTest, IsTheOnlyOneAtItsSocket) {
   RunningDaemon second(directory.wire());
   EXPECT_NE(second.started.text.find("another mprdmad"), std::string::npos) << second.started.text;

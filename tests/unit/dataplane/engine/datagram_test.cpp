@@ -18,7 +18,7 @@ using testing::HostMr;
 using testing::HostQp;
 using testing::MemoryWire;
 
-constexpr uint32_t kQkey = 0x11111111;
+constexpr uint32_t kQkey = Host::kQkey;
 constexpr Ipv4 kGroup{0xe0000107};  // 224.0.1.7
 
 mprdma_abi_create_ah address(uint32_t pd, const wire::IpAddress& gid) {
@@ -36,23 +36,7 @@ struct Node {
     mr = host.make_mr(16384);
     qp = make_qp();
   }
-  std::unique_ptr<HostQp> make_qp(uint32_t flags = 0) {
-    auto made = host.make_qp_with(*cq, [&](mprdma_abi_create_qp& in) {
-      in.type = MPRDMA_ABI_QP_UD;
-      in.flags = flags;
-    });
-    mprdma_abi_qp_attr attr{};
-    attr.mask = MPRDMA_ABI_QP_STATE | MPRDMA_ABI_QP_QKEY;
-    attr.state = MPRDMA_ABI_QPS_INIT;
-    attr.qkey = kQkey;
-    EXPECT_EQ(host.modify(*made, attr), 0);
-    EXPECT_EQ(host.move_to(*made, MPRDMA_ABI_QPS_RTR), 0);
-    attr.mask = MPRDMA_ABI_QP_STATE | MPRDMA_ABI_QP_SQ_PSN;
-    attr.state = MPRDMA_ABI_QPS_RTS;
-    attr.sq_psn = 3;
-    EXPECT_EQ(host.modify(*made, attr), 0);
-    return made;
-  }
+  std::unique_ptr<HostQp> make_qp(uint32_t flags = 0) { return host.make_ud_qp(*cq, flags); }
   uint32_t make_ah(const wire::IpAddress& gid) {
     mprdma_abi_handle out{};
     EXPECT_EQ(host.execute(MPRDMA_ABI_CREATE_AH, address(host.pd, gid), &out), 0);

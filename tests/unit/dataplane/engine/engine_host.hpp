@@ -227,6 +227,25 @@ class Host {
     qp->doorbell = out.doorbell;
     return qp;
   }
+  static constexpr uint32_t kQkey = 0x11111111;
+  // A UD queue pair that is ready to send.
+  std::unique_ptr<HostQp> make_ud_qp(const HostCq& cq, uint32_t flags = 0) {
+    auto made = make_qp_with(cq, [&](mprdma_abi_create_qp& in) {
+      in.type = MPRDMA_ABI_QP_UD;
+      in.flags = flags;
+    });
+    mprdma_abi_qp_attr attr{};
+    attr.mask = MPRDMA_ABI_QP_STATE | MPRDMA_ABI_QP_QKEY;
+    attr.state = MPRDMA_ABI_QPS_INIT;
+    attr.qkey = kQkey;
+    EXPECT_EQ(modify(*made, attr), 0);
+    EXPECT_EQ(move_to(*made, MPRDMA_ABI_QPS_RTR), 0);
+    attr.mask = MPRDMA_ABI_QP_STATE | MPRDMA_ABI_QP_SQ_PSN;
+    attr.state = MPRDMA_ABI_QPS_RTS;
+    attr.sq_psn = 3;
+    EXPECT_EQ(modify(*made, attr), 0);
+    return made;
+  }
   std::unique_ptr<HostQp> make_qp_on_srq(const HostCq& cq, const HostSrq& srq) {
     return make_qp_with(cq, [&](mprdma_abi_create_qp& in) {
       in.srq = srq.handle;

@@ -12,7 +12,6 @@ namespace {
 
 using testing::Bytes;
 using testing::Host;
-using testing::HostCq;
 using testing::HostPair;
 using testing::HostQp;
 using wire::PauseFrame;
@@ -165,23 +164,8 @@ struct Stream {
 
 // A UD queue pair on each host.
 struct DatagramPair {
-  static constexpr uint32_t kQkey = 0x11111111;
-
   explicit DatagramPair(HostPair& hosts)
-      : pair(hosts), from(make(pair.a, *pair.cq_a)), to(make(pair.b, *pair.cq_b)) {}
-  static std::unique_ptr<HostQp> make(Host& host, const HostCq& cq) {
-    auto qp = host.make_qp_with(cq, [](mprdma_abi_create_qp& in) { in.type = MPRDMA_ABI_QP_UD; });
-    mprdma_abi_qp_attr attr{};
-    attr.mask = MPRDMA_ABI_QP_STATE | MPRDMA_ABI_QP_QKEY;
-    attr.state = MPRDMA_ABI_QPS_INIT;
-    attr.qkey = kQkey;
-    EXPECT_EQ(host.modify(*qp, attr), 0);
-    EXPECT_EQ(host.move_to(*qp, MPRDMA_ABI_QPS_RTR), 0);
-    attr.mask = MPRDMA_ABI_QP_STATE | MPRDMA_ABI_QP_SQ_PSN;
-    attr.state = MPRDMA_ABI_QPS_RTS;
-    EXPECT_EQ(host.modify(*qp, attr), 0);
-    return qp;
-  }
+      : pair(hosts), from(pair.a.make_ud_qp(*pair.cq_a)), to(pair.b.make_ud_qp(*pair.cq_b)) {}
   // Of b, for datagrams of this priority.
   [[nodiscard]] uint32_t address(uint8_t priority) const {
     mprdma_abi_create_ah in{};
@@ -199,7 +183,7 @@ struct DatagramPair {
         pair.a.begin_send(qp, MPRDMA_ABI_SEND, wr_id, {{pair.mr_a->addr(), 100, pair.mr_a->key}});
     wqe.ah = ah;
     wqe.remote_qpn = to->qpn;
-    wqe.remote_qkey = kQkey;
+    wqe.remote_qkey = Host::kQkey;
     pair.a.end_send(qp);
   }
 
@@ -369,7 +353,7 @@ TEST(WorkerPause, AQueuePairMayGoInAPause) {
 TEST(WorkerPause, ADatagramWaitsForThePriorityOfItsAddress) {
   HostPair pair(obey_by_class);
   DatagramPair datagrams(pair);
-  const auto beside = DatagramPair::make(pair.a, *pair.cq_a);
+  const auto beside = pair.a.make_ud_qp(*pair.cq_a);
   const uint32_t paused = datagrams.address(3);
   const uint32_t free = datagrams.address(0);
   pair.settle();
