@@ -24,6 +24,7 @@ nlohmann::json claim_json(const Claim& claim) {
                         {"asserted", claim.standing == Standing::kAsserted}};
   if (!claim.target.empty()) out["own_target"] = claim.own_target;
   if (claim.value) out["value"] = *claim.value;
+  if (!claim.paper.empty()) out["paper"] = claim.paper;
   if (!claim.reason().empty()) out["reason"] = claim.reason();
   return out;
 }

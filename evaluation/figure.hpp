@@ -63,6 +63,7 @@ struct Claim {
   Standing standing = Standing::kAsserted;
   std::string note;         // why it is only reported; why there is no value
   bool own_target = false;  // we set the target: the paper states none
+  std::string paper = {};   // the paper's own figure for this row: "60 %"; empty: it has none
   [[nodiscard]] bool ok() const;
   // The note, if it is about this outcome: one that begins with "missed" says why a claim is.
   [[nodiscard]] std::string_view reason() const;
@@ -91,6 +92,8 @@ struct FigureResult {
   // The target of the last claim is ours, or that of every claim so far.
   void own_target();
   void own_targets();
+  // The paper's own figure beside the last claim.
+  void paper(std::string figure) { claims.back().paper = std::move(figure); }
   // Leaves out each row "ID.REST" whose target, standing and value, to the last bit, are those of
   // the row "OF.REST", and says in a row "ID.same" how many there were.
   void fold(const std::string& id, const std::string& of, const std::string& name);

@@ -22,7 +22,9 @@ const char* verdict(const Claim& claim) {
 }
 
 std::string target_text(const Claim& claim) {
-  return claim.own_target ? claim.target + " (ours)" : claim.target;
+  std::string text = claim.own_target ? claim.target + " (ours)" : claim.target;
+  if (claim.paper.empty()) return text;
+  return text + (text.empty() ? "" : "; ") + "paper: " + claim.paper;
 }
 
 // The notes below a table. Each note is listed once and numbered; the rows of its claims refer to
@@ -65,7 +67,7 @@ std::string claim_lines(const FigureResult& result) {
   for (const Claim& claim : result.claims) {
     out += fmt::format("  {:<24} {:<56} {:>14} {:>20} {:<6} {}\n", claim.id, claim.what,
                        target_text(claim), value_text(claim), claim.unit, verdict(claim));
-    if (!claim.reason().empty() && !claim.ok()) {
+    if (!claim.reason().empty() && (!claim.ok() || claim.target.empty())) {
       out += fmt::format("  {:<24} {}\n", "", claim.reason());
     }
   }

@@ -55,9 +55,11 @@ FigureResult bdp_arithmetic(const Figure& figure, const RunOptions& options) {
                       with(senders(640, ci), {"transport.initial_window=64"})}},
                     {});
   FigureResult out;
-  out.report("bdp.bytes", "25 Gb/s x 6 us", "", kBdpBytes, 0, "bytes", "the article: 19 KB");
+  out.report("bdp.bytes", "25 Gb/s x 6 us", "", kBdpBytes, 0, "bytes", "");
+  out.paper("19 KB");
   out.report("bdp.fold", "senders of a bandwidth-delay product each that 12 MB take", "",
-             std::floor(kBufferBytes / kBdpBytes), 0, "", "the article: 640");
+             std::floor(kBufferBytes / kBdpBytes), 0, "", "");
+  out.paper("640");
   const std::string what =
       ci ? "share of the packets that is dropped (a quarter of senders and buffer)"
          : "share of the packets that is dropped";

@@ -53,6 +53,7 @@ FigureResult ecmp_utilisation(const Figure& figure, const RunOptions& options) {
     } else if (one.id == "roce-2") {
       cases.claim(one.id, "utilisation", what, "<= 0.75", share, "", &out);
       out.own_target();
+      out.paper("60 %");
       cases.claim(one.id, "progress", what, ">= 0.45", share, "", &out);
       out.own_target();
     } else {

@@ -56,6 +56,7 @@ FigureResult livelock(const Figure& figure, const RunOptions& options) {
     const std::string what = "goodput of whole messages / ceiling";
     if (one.id.starts_with("go-back-0")) {
       cases.claim(one.id, "messages", "messages that ever completed", "<= 0", completed, "", &out);
+      out.paper("0");
     } else if (one.id.starts_with("go-back-n")) {
       cases.claim(one.id, "goodput", what, "> 0.5", share, "", &out);
       out.own_target();
@@ -75,8 +76,8 @@ FigureResult livelock(const Figure& figure, const RunOptions& options) {
       "bottleneck",
       "One connection, SEND, WRITE or READ of 4 MB, over links of 40 Gb/s and a switch "
       "that drops each 256th packet of either direction, with PFC",
-      "The slides' switch drops by the IP identification of a NIC, which counts packets; "
-      "here the switch counts them. With a cap of exactly one bandwidth-delay product of this "
+      "The slides' switch drops one packet of 256, by no rule that they name; here it counts "
+      "them. With a cap of exactly one bandwidth-delay product of this "
       "path IRN would stop for a round trip at each loss. RoCE's timeout is 0.5 ms. The shares "
       "that go-back-N and the others have to reach are ours.",
       &out);

@@ -81,9 +81,8 @@ FigureResult slow_receiver(const Figure& figure, const RunOptions& options) {
       "keeps; it has a buffer of 256 KB. Three other connections cross the same ToR; links "
       "of 40 Gb/s. 128 messages are under way. The ToR has 12 MB, and pauses an ingress at "
       "100 KB, or at alpha times what is free",
-      "The slides give no numbers but the links' rates and alpha, 1/16, and 1/64 in an "
-      "incident. The messages under way, half a megabyte, are so many as alpha 1/16 takes. The "
-      "cache is direct-mapped.",
+      "The slides give no numbers but the links' rates. The messages under way, half a megabyte, "
+      "are so many as alpha 1/16 takes. The cache is direct-mapped.",
       &out);
   out.seen =
       "Larger pages end the NIC's pauses, a buffer shared widely enough keeps them at the ToR";
