@@ -24,6 +24,21 @@ double paused_share(const Result& result) {
   return result.port_named("ingress2.ab")->paused_share;
 }
 
+Panel panel_of(const Cases& cases) {
+  Panel panel{"Goodput of two classes that share an ingress", "", "Gb/s", {}};
+  for (const auto& [name, flow, colour] : {std::tuple("lossless class, to the busy port", 2, 0),
+                                           std::tuple("other class, to a free port", 1, 1)}) {
+    Curve curve{name, {}, {}, {}, Stroke::kBars, colour};
+    for (const Case& one : cases.all()) {
+      curve.x.push_back(static_cast<double>(curve.x.size()));
+      curve.y.push_back(cases.first(one.id).flows[static_cast<size_t>(flow)].goodput_bps / 1e9);
+    }
+    panel.curves.push_back(curve);
+  }
+  for (const Case& one : cases.all()) panel.categories.push_back(one.name);
+  return panel;
+}
+
 }  // namespace
 
 FigureResult what_is_paused(const Figure& figure, const RunOptions& options) {
@@ -63,18 +78,7 @@ FigureResult what_is_paused(const Figure& figure, const RunOptions& options) {
   cases.report("none", "other", other, other_class, "", &out);
   out.claims.back().note = "where nothing pauses, the shared ingress drops packets of both classes";
   cases.claim("none", "drops", lost, "> 0", drops, "", &out);
-  Panel panel{"Goodput of two classes that share an ingress", "", "Gb/s", {}};
-  for (const auto& [name, flow, colour] : {std::tuple("lossless class, to the busy port", 2, 0),
-                                           std::tuple("other class, to a free port", 1, 1)}) {
-    Curve curve{name, {}, {}, {}, Stroke::kBars, colour};
-    for (const Case& one : cases.all()) {
-      curve.x.push_back(static_cast<double>(curve.x.size()));
-      curve.y.push_back(cases.first(one.id).flows[static_cast<size_t>(flow)].goodput_bps / 1e9);
-    }
-    panel.curves.push_back(curve);
-  }
-  for (const Case& one : cases.all()) panel.categories.push_back(one.name);
-  out.panels.push_back(panel);
+  out.panels.push_back(panel_of(cases));
   out.own_targets();
   cases.finish("egress1",
                "Three flows of the lossless class crowd one port; a flow of another class shares "
