@@ -1,8 +1,5 @@
 // Figure rocescale/deadlock: flooded packets close a circle of pauses; where lossless packets are
 // dropped instead, or nothing is paused, there is none.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "evaluation/cases.hpp"
 #include "evaluation/list.hpp"
 
@@ -59,9 +56,7 @@ FigureResult pfc_deadlock(const Figure& figure, const RunOptions& options) {
       },
       "", &out);
   if (stuck.deadlock) {
-    out.claims.back().note = fmt::format("seen at {:.0f} us: {} waits for the first",
-                                         static_cast<double>(stuck.deadlock->seen.ps()) / 1e6,
-                                         fmt::join(stuck.deadlock->cycle, " -> "));
+    out.claims.back().note = stuck.deadlock->text();
   }
   Panel panel{"Between two live servers", "time, ms", "goodput, Gb/s", {}};
   for (const Case& one : cases.all()) panel.curves.push_back(rate_of(cases, one));

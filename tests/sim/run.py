@@ -8,11 +8,14 @@ usage: tests/sim/run.py MPRDMA
 
 import json
 import pathlib
+import re
 import sys
 
 sys.dont_write_bytecode = True
 import outside  # noqa: E402
 from outside import SCENARIO, expect  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def run(here, *arguments, code=0, scenario=None):
@@ -72,12 +75,24 @@ def what_is_no_file_is_refused(here):
     expect("large.toml: cannot be read: larger than" in done.stderr, done.stderr)
 
 
+def a_deadlock_is_named(here):
+    scenario = ROOT / "evaluation/commodity_ethernet/deadlock.toml"
+    done = run(here, "--set", "duration_us=3_000", scenario=scenario)
+    named = re.search(r"^deadlock, seen at \d+ us: (\S+)( -> \S+)+ waits for the first$",
+                      done.stdout, re.M)  # fmt: skip
+    expect(named is not None, done.stdout)
+    cured = run(here, "--set", "topology.flood=false", "--set", "duration_us=3_000",
+                scenario=scenario)  # fmt: skip
+    expect("deadlock," not in cured.stdout, cured.stdout)
+
+
 CASES = [
     a_failing_capture_costs_no_result,
     what_cannot_be_written_is_said_before_the_run,
     the_check_leaves_an_older_result_alone,
     a_name_does_not_lead_out_of_the_directory,
     what_is_no_file_is_refused,
+    a_deadlock_is_named,
 ]
 
 

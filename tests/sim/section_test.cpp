@@ -67,6 +67,31 @@ TEST(Section, MarksTargetsOfOursAndStatesDeviations) {
   EXPECT_EQ(json["figure"]["deviations"], "Shorter.");
 }
 
+TEST(Section, PutsThePapersOwnFigureBesideTheTarget) {
+  FigureResult result;
+  result.claim("a", "first", ">= 1", 2, 0, "");
+  result.own_target();
+  result.paper("60 %");
+  result.report("b", "second", "", 2, 0, "", "");
+  result.paper("19 KB");
+  const std::string text = markdown_section({}, {}, result, "pictures");
+  EXPECT_NE(text.find("| first | >= 1 (ours); paper: 60 % | 2  | met |"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("| second | paper: 19 KB | 2  |  |"), std::string::npos) << text;
+  const nlohmann::json json = to_json({}, {}, result);
+  EXPECT_EQ(json["claims"][0]["paper"], "60 %");
+  EXPECT_EQ(json["claims"][1]["paper"], "19 KB");
+}
+
+TEST(Section, OnTheTerminalARowWithoutATargetHasItsNote) {
+  FigureResult result;
+  result.report("a", "first", "", 2, 0, "", "seen twice");
+  result.report("b", "second", ">= 1", 2, 0, "", "to compare");
+  const std::string text = claim_lines(result);
+  EXPECT_NE(text.find("seen twice"), std::string::npos) << text;
+  EXPECT_EQ(text.find("to compare"), std::string::npos) << text;
+}
+
 TEST(Section, LeavesOutRowsThatAreThoseOfAnotherForm) {
   FigureResult result;
   result.claim("1.mp.a", "", ">= 1", 2, 0.5, "");

@@ -1,6 +1,5 @@
 // mprdma sim run: one scenario in the event simulator.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -113,12 +112,6 @@ void print_pauses(const Result& result) {
   if (ports.size() > kRowsMax) fmt::print(".. and {} more\n", ports.size() - kRowsMax);
 }
 
-void print_deadlock(const switchsim::Deadlock& deadlock) {
-  fmt::print("\ndeadlock, seen at {:.0f} us: {} -> {}\n",
-             static_cast<double>(deadlock.seen.ps()) / 1e6, fmt::join(deadlock.cycle, " -> "),
-             deadlock.cycle.front());
-}
-
 void print_fct(const switchsim::FctSummary& fct) {
   if (fct.all().messages == 0) return;
   fmt::print("\n{:<16} {:>10} {:>12} {:>12} {:>12} {:>10} {:>10}\n", "messages", "complete",
@@ -136,7 +129,7 @@ void print_result(const Result& result) {
   print_fct(result.fct);
   print_ports(result);
   if (result.pfc) print_pauses(result);
-  if (result.deadlock) print_deadlock(*result.deadlock);
+  if (result.deadlock) fmt::print("\ndeadlock, {}\n", result.deadlock->text());
   fmt::print(
       "\ntotal {:.3f} Gb/s, Jain {:.4f}; a link of the fastest rate carries {:.3f} Gb/s of "
       "payload ({:.4f} of its rate)\n",

@@ -1,9 +1,17 @@
 #include "switchsim/sim/result/result.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 
 namespace mprdma::switchsim {
+
+std::string Deadlock::text() const {
+  return fmt::format("seen at {:.0f} us: {} waits for the first",
+                     static_cast<double>(seen.ps()) / 1e6, fmt::join(cycle, " -> "));
+}
 
 uint64_t OooHistogram::total() const {
   uint64_t sum = 0;

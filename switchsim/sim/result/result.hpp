@@ -107,6 +107,8 @@ struct Deadlock {
   SimTime seen;  // the first point of the series at which it stood
   std::vector<std::string>
       cycle;  // "tor1-leaf2.ab": each waits for the next, the last for the first
+  // "seen at 1100 us: a.ab -> b.ab waits for the first".
+  [[nodiscard]] std::string text() const;
 };
 
 struct Result {
