@@ -81,7 +81,9 @@ FigureResult what_is_paused(const Figure& figure, const RunOptions& options) {
                "that of the other flow's host 15. With PCP the class ends with the VLAN, at the "
                "first switch, which routes",
                "The article describes it, without numbers. The busy port holds 200 KB of what is "
-               "not lossless.",
+               "not lossless. Without pauses the shared ingress drops packets of both classes in "
+               "some runs, so that the other class loses goodput there, too: the rows of what "
+               "switches dropped tell that from Global Pause.",
                &out);
   out.seen = "Global Pause stops every class, PFC one, and PCP protects none beyond a router";
   return out;
