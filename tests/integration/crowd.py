@@ -65,9 +65,8 @@ class Crowd:
 
     def done(self):
         left = [n for n in self.members if not self._mark(n).exists()]
-        for number in left:
-            status = self.members[number].status
-            expect(status is None, f"{number} ended in step {self.step_number}: status {status}")
+        ended = [self.members[n] for n in left if self.members[n].status is not None]
+        expect(not ended, f"step {self.step_number}: {len(ended)} ended, {first_words(ended)}")
         return not left
 
     def _mark(self, number):
@@ -96,6 +95,13 @@ class Crowd:
         found = re.findall(r"^taken: (\S+)$", process.output(), re.MULTILINE)
         expect(f"claimed {len(ports) - len(found)}\n" in process.output(), "no ports were asked of")
         return found
+
+
+def first_words(processes):
+    """What the one said that failed first: those that lost it as a peer fail, too."""
+    said = [(float(at), line) for process in processes for line, at in
+            re.findall(r"^(crowd \d+, at ([\d.]+) s: .*)$", process.output(), re.MULTILINE)]
+    return f"first {min(said)[1]}" if said else f"statuses {[p.status for p in processes]}"
 
 
 def drawn(generator, processes, peers):

@@ -3,6 +3,7 @@
 #include <getopt.h>
 #include <rdma/rdma_cma.h>
 
+#include <chrono>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -22,6 +23,11 @@ uint32_t own_number = 0;
       "       crowd --address IP --claim tcp:P,udp:P,..\n",
       stderr);
   std::exit(2);
+}
+
+double seconds() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(now).count();
 }
 
 std::vector<std::string> split(const std::string& text) {
@@ -54,7 +60,7 @@ void set_number(uint32_t number) {
 void fail(const char* format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  std::fprintf(stderr, "crowd %u: ", own_number);
+  std::fprintf(stderr, "crowd %u, at %.3f s: ", own_number, seconds());
   std::vfprintf(stderr, format, arguments);
   std::fputc('\n', stderr);
   va_end(arguments);

@@ -25,7 +25,8 @@ struct Args {
 // Exits with status 2 and the usage when the command line is wrong.
 Args parse_args(int argc, char** argv);
 
-// Prints "crowd NUMBER: ..." and exits with status 1.
+// Prints "crowd NUMBER, at TIME s: ..." and exits with status 1. TIME is that of the steady clock,
+// the same in all processes: who failed first is the cause, the others lost a peer.
 [[noreturn]] __attribute__((format(printf, 1, 2))) void fail(const char* format, ...);
 void set_number(uint32_t number);
 
