@@ -207,7 +207,9 @@ nlohmann::json report_json(const RunOptions& options, const std::vector<nlohmann
   nlohmann::json shown = nlohmann::json::array();
   for (const nlohmann::json& figure : figures) {
     for (const nlohmann::json& claim : figure["claims"]) claims.push_back(claim);
-    shown.push_back({{"figure", figure["figure"]}, {"constants", figure["constants"]}});
+    shown.push_back({{"figure", figure["figure"]},
+                     {"constants", figure["constants"]},
+                     {"processor_s", figure["processor_s"]}});
   }
   return {{"schema", 1},
           {"command", "mprdma sim report"},

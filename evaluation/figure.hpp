@@ -128,8 +128,8 @@ nlohmann::json to_json(const Figure& figure, const RunOptions& options, const Fi
 // The results of a figure that was stopped: its complete runs, no claims.
 nlohmann::json partial_json(const Figure& figure, const RunOptions& options,
                             const Interrupted& interrupted);
-// The JSON of a whole report, from the to_json() of its figures: all claims in one list, and the
-// constants of each figure.
+// The JSON of a whole report, from the to_json() of its figures with their `processor_s`: all
+// claims in one list, and the constants and the processor time of each figure.
 nlohmann::json report_json(const RunOptions& options, const std::vector<nlohmann::json>& figures);
 
 }  // namespace mprdma::figures

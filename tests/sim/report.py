@@ -120,6 +120,7 @@ def a_page_with_all_figures_replaces_the_one_before(here):
     expect("results.ci.md has all figures" in done.stderr, done.stderr)
     everything = json.loads(done.stdout)
     expect(len(everything["figures"]) == len(ids) and not everything["missing"], done.stdout)
+    expect(all(one["processor_s"] > 0 for one in everything["figures"]), "one without its cost")
     page = (here / "results.ci.md").read_text()
     stems = [name.replace("/", "-") for name in ids]
     expect(all(f"(figures.ci/{stem}.svg)" in page for stem in stems), page)

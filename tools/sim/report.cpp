@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -90,8 +91,8 @@ class Kept {
               {"size", options.ci() ? "ci" : "full"},
               {"seed", options.seed}}) {}
 
-  // Reads {"made_by": key, "section": text, "figure": as to_json() writes it}; nothing unless this
-  // build made it with this size and seed.
+  // Reads {"made_by": key, "section": text, "figure": as to_json() writes it, and what it cost};
+  // nothing unless this build made it with this size and seed.
   [[nodiscard]] std::optional<json> look(const Figure& figure) const {
     const std::string base = names_.in_kept(figure.stem());
     json part = json::parse(contents_of(base + ".json"), nullptr, false);
@@ -101,7 +102,7 @@ class Kept {
   }
   // Keeps a finished figure. The file that look() reads is written last.
   [[nodiscard]] Status put(const Figure& figure, const figures::RunOptions& options,
-                           const FigureResult& result) const {
+                           const FigureResult& result, double processor_s) const {
     const std::string base = names_.in_kept(figure.stem());
     std::error_code error;
     std::filesystem::remove(base + ".json", error);
@@ -109,10 +110,12 @@ class Kept {
     if (!status.ok()) return status;
     std::filesystem::remove(base + ".png", error);
     std::filesystem::remove(base + ".csv", error);
+    json with_cost = figures::to_json(figure, options, result);
+    with_cost["processor_s"] = processor_s;
     const json part = {
         {"made_by", key_},
         {"section", figures::markdown_section(figure, options, result, names_.pictures)},
-        {"figure", figures::to_json(figure, options, result)}};
+        {"figure", std::move(with_cost)}};
     return write_whole(base + ".json", part.dump(1) + "\n");
   }
 
@@ -219,6 +222,11 @@ int finish(const Arguments& arguments, const Names& names, const Kept& kept,
   return good ? 0 : kExitFailed;
 }
 
+// Processor time of all threads of this process so far.
+double processor_seconds() {
+  return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
+}
+
 // Runs the figures that are asked for and not kept. False: interrupted. *good: nothing failed.
 bool run_figures(const Arguments& arguments, const Kept& kept, const figures::RunOptions& options,
                  const Interruptible& interruptible, bool* good) {
@@ -229,9 +237,12 @@ bool run_figures(const Arguments& arguments, const Kept& kept, const figures::Ru
       continue;
     }
     fmt::print(stderr, "{} ...\n", figure.id);
+    const double before = processor_seconds();
     const std::optional<FigureResult> result = run_visibly(figure, options, interruptible);
     if (!result) return false;
-    const Status status = kept.put(figure, options, *result);
+    const double cost = processor_seconds() - before;
+    fmt::print(stderr, "{}: {:.1f} s of processor time\n", figure.id, cost);
+    const Status status = kept.put(figure, options, *result, cost);
     if (interruptible.stopped()) return false;  // Ctrl-C ended gnuplot, too
     if (status.ok()) continue;
     print_message(fmt::format("figure {}: {}; it will be run again", figure.id, status.text), 0);
