@@ -182,6 +182,14 @@ Curve rate_curve(const std::string& name, const std::vector<double>& time_us,
   return out;
 }
 
+double drops_of_switches(const switchsim::Result& result) {
+  double sum = 0;
+  for (const switchsim::PortResult& port : result.ports) {
+    sum += static_cast<double>(port.total.drop_queue + port.total.drop_buffer);
+  }
+  return sum;
+}
+
 double rate_between(const Result& result, const std::vector<uint64_t>& bytes, SimTime from,
                     SimTime to) {
   const auto at = [&](SimTime t) {

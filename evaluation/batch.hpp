@@ -96,6 +96,9 @@ Curve rate_curve(const std::string& name, const std::vector<double>& time_us,
 double rate_between(const switchsim::Result& result, const std::vector<uint64_t>& bytes,
                     switchsim::SimTime from, switchsim::SimTime to);
 
+// Packets that found no room at the switches' ports.
+double drops_of_switches(const switchsim::Result& result);
+
 // "40 Gb/s paths, 1024 B payload, RED (1, 20 KB, 20 KB) marked on dequeue, IW 54, delta 32, ..."
 std::string describe(const switchsim::Scenario& scenario, switchsim::LinkId marked_link);
 JsonBox constants_of(const switchsim::Scenario& scenario, switchsim::LinkId marked_link,

@@ -45,6 +45,14 @@ size_t Cases::at(std::string_view id) const {
   throw std::logic_error(fmt::format("no case {}", id));
 }
 
+Summary Cases::between(std::string_view id, std::string_view other, const PairValue& value) const {
+  const std::span<const switchsim::Result> runs = batch_.group(at(id));
+  const std::span<const switchsim::Result> others = batch_.group(at(other));
+  std::vector<double> values;
+  for (size_t i = 0; i < runs.size(); ++i) values.push_back(value(runs[i], others[i]));
+  return summarise(values);
+}
+
 void Cases::claim(std::string_view id, const std::string& key, const std::string& what,
                   const char* target, const Value& value, const std::string& unit,
                   FigureResult* out) const {

@@ -27,6 +27,10 @@ class Cases {
   [[nodiscard]] Summary over(std::string_view id, const Value& value) const {
     return batch_.over(at(id), value);
   }
+  // value(run of `id`, run of `other` with the same seed).
+  using PairValue = std::function<double(const switchsim::Result&, const switchsim::Result&)>;
+  [[nodiscard]] Summary between(std::string_view id, std::string_view other,
+                                const PairValue& value) const;
   [[nodiscard]] const switchsim::Result& first(std::string_view id) const {
     return batch_.group(at(id))[0];
   }

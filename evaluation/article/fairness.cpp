@@ -15,8 +15,11 @@ using switchsim::Result;
 
 const Overrides kPfc = {"topology.pfc=true", "topology.pause_bytes=100_000"};
 
-std::vector<Case> four_transports() {
+constexpr const char* kDrops = "packets that switches dropped";
+
+std::vector<Case> transports() {
   return {{"pfc", "RoCE with PFC", kPfc},
+          {"none", "RoCE without PFC", {}},
           {"dcqcn", "RoCE, DCQCN with PFC", with(kPfc, {"transport.preset=dcqcn-paper"})},
           {"irn", "IRN without PFC", {"transport.preset=irn"}},
           {"mp", "mp without PFC", {"transport.preset=mp"}}};
@@ -29,7 +32,7 @@ Overrides marking(const std::string& red) {
 }
 
 std::vector<Case> cases_with_marks() {
-  std::vector<Case> list = four_transports();
+  std::vector<Case> list = transports();
   for (Case& one : list) {
     if (one.id == "dcqcn") one.changes = with(one.changes, marking("[0.01, 5_000, 200_000]"));
     if (one.id == "mp") one.changes = with(one.changes, marking("[1.0, 20_000, 40_000]"));
@@ -41,6 +44,10 @@ double share(const Result& result, size_t flow) {
   double sum = 0;
   for (const switchsim::FlowResult& one : result.flows) sum += one.goodput_bps;
   return sum == 0 ? 0 : result.flows[flow].goodput_bps / sum;
+}
+
+double largest_share(const Result& result) {
+  return std::max({share(result, 0), share(result, 1), share(result, 2)});
 }
 
 // Bars of each flow's goodput, by case; the first `flows` of them.
@@ -75,8 +82,15 @@ FigureResult pfc_fairness(const Figure& figure, const RunOptions& options) {
   const auto advantage = [](const Result& r) { return 2 * share(r, 0) / (1 - share(r, 0)); };
   const std::string what = "goodput of flow 1 / mean of flows 2 and 3";
   cases.claim("pfc", "advantage", what, ">= 1.8", advantage, "x", &out);
-  cases.report("dcqcn", "advantage", what, advantage, "x", &out);
-  cases.report("irn", "advantage", what, advantage, "x", &out);
+  for (const char* id : {"dcqcn", "irn"}) {
+    cases.report(id, "advantage", what, advantage, "x", &out);
+  }
+  // Without a pause go-back-N may leave a flow nothing, and no ratio to it means anything.
+  for (const Case& one : cases.all()) {
+    cases.report(one.id, "largest", "largest flow's share of the goodput of all three",
+                 largest_share, "", &out);
+  }
+  cases.claim("none", "drops", kDrops, "> 0", drops_of_switches, "", &out);
   cases.claim(
       "mp", "imbalance", "the larger of flow 1 and the mean of 2 and 3 / the smaller", "<= 1.1",
       [&](const Result& r) { return std::max(advantage(r), 1 / advantage(r)); }, "x", &out);
@@ -104,7 +118,9 @@ FigureResult head_of_line(const Figure& figure, const RunOptions& options) {
   const auto of_free = [&](const Result& r) { return r.flows[1].goodput_bps / ceiling; };
   const std::string what = "goodput of flow 2, which meets no congestion / ceiling of its link";
   cases.claim("pfc", "victim", what, "<= 0.9", of_free, "", &out);
-  for (const char* id : {"dcqcn", "irn"}) cases.report(id, "victim", what, of_free, "", &out);
+  for (const char* id : {"none", "dcqcn", "irn"})
+    cases.report(id, "victim", what, of_free, "", &out);
+  cases.claim("none", "drops", kDrops, "> 0", drops_of_switches, "", &out);
   cases.claim("mp", "victim", what, ">= 0.95", of_free, "", &out);
   out.panels.push_back(bars(cases, 4, "Flow 2 leaves by a free port, flow 3 by a busy one"));
   out.own_targets();

@@ -2,6 +2,8 @@
 // correction that lets TIMELY share makes the queue grow with the number of connections.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "evaluation/cases.hpp"
@@ -22,6 +24,7 @@ struct Control {
   const char* jain;    // Jain's index of more than two connections
   const char* queue;   // mean queue, us
   const char* growth;  // queue of sixteen connections / of two
+  const char* moved;   // what two beginnings change of a connection's rate
 };
 // A queue of Kmax, 200 KB, at 10 Gb/s takes 160 us.
 const Control kControls[] = {
@@ -30,9 +33,16 @@ const Control kControls[] = {
      {"transport.congestion=dcqcn-paper", "topology.red=[0.01, 5_000, 200_000]"},
      ">= 0.9",
      "<= 160",
-     "<= 2"},
-    {"timely", "TIMELY", {"transport.congestion=timely"}, "<= 0.8", "", ""},
-    {"patched", "TIMELY, patched", {"transport.congestion=timely-patched"}, ">= 0.99", "", ">= 10"},
+     "<= 2",
+     "<= 0.2"},
+    {"timely", "TIMELY", {"transport.congestion=timely"}, "<= 0.8", "", "", ">= 0.5"},
+    {"patched",
+     "TIMELY, patched",
+     {"transport.congestion=timely-patched"},
+     ">= 0.99",
+     "",
+     ">= 10",
+     "<= 0.1"},
 };
 
 // Hosts of one side of the dumbbell, as an override has them.
@@ -69,6 +79,18 @@ double queue_us(const Result& result) {
 
 double jain(const Result& result) {
   return result.jain;
+}
+
+// Where there is one fix point, a connection comes to its rate however all began. The largest
+// difference of a connection's rate, / the mean rate.
+double moved(const Result& result, const Result& other) {
+  double most = 0;
+  double sum = 0;
+  for (size_t i = 0; i < result.flows.size(); ++i) {
+    most = std::max(most, std::abs(result.flows[i].goodput_bps - other.flows[i].goodput_bps));
+    sum += result.flows[i].goodput_bps;
+  }
+  return most * static_cast<double>(result.flows.size()) / sum;
 }
 
 struct Measure {
@@ -133,6 +155,13 @@ FigureResult dcqcn_against_timely(const Figure& figure, const RunOptions& option
     } else {
       out.report(name, what, "", growth, 0, "x", "");
     }
+    const Summary change = cases.between(fmt::format("{}.eight", control.id),
+                                         fmt::format("{}.later", control.id), moved);
+    out.claim(fmt::format("timely.{}.moved", control.id),
+              fmt::format("{}: what the beginning changes of a connection's rate, of eight, at "
+                          "most / mean rate",
+                          control.name),
+              control.moved, change.mean, change.deviation, "");
   }
   out.panels.push_back(panel_of(cases, "Jain's index", jain));
   out.panels.push_back(panel_of(cases, "mean queue, us", queue_us));

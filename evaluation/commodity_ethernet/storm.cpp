@@ -13,26 +13,33 @@ using switchsim::Result;
 using switchsim::SimSpan;
 using switchsim::SimTime;
 
+constexpr SimTime kCalm = SimTime() + SimSpan::us(4'000);
 constexpr SimTime kStorm = SimTime() + SimSpan::us(8'000);
 
 bool of_the_nic(const FlowResult& flow) {
   return flow.from == "h1" || flow.to == "h1";
 }
 
-// Of the connections between other servers, those that move less than a tenth of what they did
-// before: from the second half of the time after the storm began on.
-double blocked_share(const Result& result) {
-  const SimTime late = kStorm + SimSpan::ps((result.end - kStorm).count_ps() / 2);
+// Of the connections between other servers, those that move less than a tenth of what they did from
+// 1 ms to `until`: from there to `end`, the second half of that time.
+double blocked_between(const Result& result, SimTime until, SimTime end) {
+  const SimTime late = until + SimSpan::ps((end - until).count_ps() / 2);
   double blocked = 0;
   double all = 0;
   for (size_t i = 0; i < result.flows.size(); ++i) {
     if (of_the_nic(result.flows[i])) continue;
     ++all;
-    const double before = result.goodput_bps_between(i, SimTime() + SimSpan::us(1'000), kStorm);
-    const double after = result.goodput_bps_between(i, late, result.end);
+    const double before = result.goodput_bps_between(i, SimTime() + SimSpan::us(1'000), until);
+    const double after = result.goodput_bps_between(i, late, end);
     blocked += after < before / 10 ? 1 : 0;
   }
   return blocked / all;
+}
+double blocked_before(const Result& result) {
+  return blocked_between(result, kCalm, kStorm);
+}
+double blocked_share(const Result& result) {
+  return blocked_between(result, kStorm, result.end);
 }
 
 Curve total_rate(const Cases& cases, const Case& one) {
@@ -55,6 +62,7 @@ FigureResult pause_storm(const Figure& figure, const RunOptions& options) {
                     {"duration_us=24_000", "topology.leaves=3"});
   FigureResult out;
   const std::string what = "connections between other servers that are blocked / all";
+  cases.claim("none", "before", what + ", before the storm", "<= 0", blocked_before, "", &out);
   cases.claim("none", "blocked", what, ">= 0.9", blocked_share, "", &out);
   cases.claim("nic", "blocked", what, "<= 0", blocked_share, "", &out);
   cases.claim("switch", "blocked", what, "<= 0", blocked_share, "", &out);

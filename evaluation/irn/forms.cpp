@@ -12,7 +12,6 @@ namespace {
 using switchsim::Overrides;
 using switchsim::Scenario;
 
-constexpr uint32_t kSeedsCi = 1;
 constexpr uint32_t kSeeds = 3;
 // A pause leaves room for what is under way on the link, a bandwidth-delay product of its own.
 constexpr const char* kPauseBytes = "topology.pause_bytes=220_000";
@@ -91,8 +90,9 @@ Overrides changes_of(const Form& form) {
   return overrides;
 }
 
-Runs::Runs(const Figure& figure, const RunOptions& options, std::vector<Form> forms)
-    : forms_(std::move(forms)), seeds_(options.ci() ? kSeedsCi : kSeeds), batch_(options) {
+Runs::Runs(const Figure& figure, const RunOptions& options, std::vector<Form> forms,
+           uint32_t seeds_ci)
+    : forms_(std::move(forms)), seeds_(options.ci() ? seeds_ci : kSeeds), batch_(options) {
   for (const Form& form : forms_) {
     std::vector<size_t>& groups = groups_.emplace_back();
     for (uint64_t seed = options.seed; seed < options.seed + seeds_; ++seed) {

@@ -16,7 +16,7 @@ enum class Transport : uint8_t { kIrn, kRoce, kMp };
 enum class Control : uint8_t { kNone, kTimely, kDcqcn };
 inline constexpr Control kControls[] = {Control::kNone, Control::kTimely, Control::kDcqcn};
 
-// Why a 99th percentile is only reported at the small size.
+// Why a 99th percentile of one seed is only reported at the small size.
 inline constexpr const char* kFew = "few messages make the percentile at this size";
 
 struct Form {
@@ -39,7 +39,8 @@ switchsim::Overrides changes_of(const Form& form);
 // forms.
 class Runs {
  public:
-  Runs(const Figure& figure, const RunOptions& options, std::vector<Form> forms);
+  // `seeds_ci`: of a form at the small size.
+  Runs(const Figure& figure, const RunOptions& options, std::vector<Form> forms, uint32_t seeds_ci);
 
   using Value = double (*)(const switchsim::FctSummary&);
   // Over the seeds.

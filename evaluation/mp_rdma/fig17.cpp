@@ -77,22 +77,13 @@ Scenario scenario_for(const Figure& figure, const Form& form, uint32_t degree, u
   return scenario;
 }
 
-// Counts the drops of all switch ports.
-double drops(const Result& result) {
-  double sum = 0;
-  for (const auto& port : result.ports) {
-    sum += static_cast<double>(port.total.drop_queue + port.total.drop_buffer);
-  }
-  return sum;
-}
-
 void add_totals(const std::vector<Result>& results, const Form& form, FigureResult* out) {
   double lost = 0;
   double timeouts = 0;
   double copies = 0;
   double open = 0;
   for (const Result& result : results) {
-    lost += drops(result);
+    lost += drops_of_switches(result);
     timeouts += static_cast<double>(result.timeouts());
     copies += static_cast<double>(result.retransmitted());
     open += unfinished(result) ? 1 : 0;
