@@ -157,7 +157,8 @@ Time Worker::waits_until(const QpContext& qp) const {
 }
 
 // Notes whether requests wait for something that they need to be sent; the transport learns how
-// long they waited.
+// long they waited. A process that had no processor meanwhile looks again long after waits_until():
+// what is beyond it is not taken from the transport's part.
 void Worker::note_waiting(QpContext& qp) {
   const bool sends = qp.qp.state() == QpState::kRts;
   bool waits = false;
@@ -169,7 +170,8 @@ void Worker::note_waiting(QpContext& qp) {
   }
   if (waits == !qp.waiting_since.is_never()) return;
   if (!waits && sends) {
-    qp.qp.note_waited(now_ - std::max(qp.waiting_since, link_up_since_));
+    const Time end = std::min(now_, waits_until(qp));
+    qp.qp.note_waited(end - std::min(end, std::max(qp.waiting_since, link_up_since_)));
   }
   qp.waiting_since = waits ? now_ : Time::never();
 }

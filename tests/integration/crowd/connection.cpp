@@ -10,9 +10,10 @@ namespace mprdma::crowd {
 
 namespace {
 
-// Timeout code: 4.096 us * 2^16 = 268 ms. With eight tries it takes about two seconds to notice a
-// dead peer.
-constexpr uint8_t kAckTimeout = 16;
+// Timeout code: 4.096 us * 2^17 = 537 ms. With seven retries it takes 7.5 s to notice a dead peer
+// (transport::retry_patience()). A process among 64 may be without a core for seconds, where the
+// machine has others to serve, too.
+constexpr uint8_t kAckTimeout = 17;
 
 // Length and contents of a message follow from the seed, which both sides know.
 uint32_t length_of(uint64_t number, uint32_t most) {

@@ -115,6 +115,34 @@ TEST_F(WorkerNegotiationTest, WorkWaitsForASilentPeersModeForHalfOfItsPatience) 
   EXPECT_EQ(a->counters().pair_peers_silent, 1u) << "the next queue pair does not wait";
 }
 
+// A process that had no processor while its work waited: the transport keeps its half of what the
+// verbs allow (8 times 67 ms), whichever mode the wait ends in. Nobody answers its data.
+TEST_F(WorkerNegotiationTest, TimeWithoutAProcessorIsNotTakenFromTheTransportsPart) {
+  for (const bool answered : {false, true}) {
+    make();
+    Bytes answer;
+    wire->on_frame = [&](int from, const Bytes& frame) {
+      if (from == 0 || !is_mad(frame)) return true;
+      answer = frame;
+      return false;
+    };
+    connect_a();
+    a->write(*b);
+    run(Duration::ms(1));
+    ASSERT_FALSE(answer.empty());
+    a->host.now = b->host.now = a->host.now + Duration::s(2);
+    if (answered) wire->inject(0, answer);
+    run(Duration::ms(200));
+    EXPECT_EQ(a->mode(), answered ? MPRDMA_ABI_MODE_MP : MPRDMA_ABI_MODE_ROCE);
+    mprdma_abi_cqe cqe;
+    EXPECT_FALSE(a->cq->poll(&cqe)) << "given up early, " << (answered ? "mp" : "roce");
+    run(Duration::s(2));
+    ASSERT_TRUE(a->cq->poll(&cqe));
+    EXPECT_EQ(cqe.status, MPRDMA_ABI_WC_RETRY_EXC_ERR);
+    wire->on_frame = nullptr;
+  }
+}
+
 TEST_F(WorkerNegotiationTest, WhoDoesNotKnowTheQuestionIsOfTheStandard) {
   make();
   // Answers as a kernel does: the question comes back with response bit and status.
