@@ -113,11 +113,15 @@ def check_sprays(wire):
         expect(all(0.2 < share < 0.3 for share in shares), f"shares of the paths: {shares}")
 
 
-def over_loss(preset):
+def over_loss(preset, congestion=None):
     """A case: every path loses 1 % in both directions, and contents are right with this preset."""
 
     def run(wire):
         wire.extra["MPRDMA_PRESET"] = preset
+        if congestion is not None:
+            config = wire.directory / "congestion.toml"
+            config.write_text(f'[transport]\ncongestion = "{congestion}"\n')
+            wire.extra["MPRDMA_CONFIG"] = str(config)
         try:
             for path in PATHS:
                 wire.set(path, "loss=1%")
@@ -256,6 +260,8 @@ CASES = {
         ("verbs_check sprays, over a path that loses packets, too", check_sprays),
         *((f"verbs_check over lossy paths, preset {preset}", over_loss(preset))
           for preset in ("irn", "spray-nscc", "swift-plb")),
+        *((f"verbs_check over lossy paths, preset irn with {congestion}",
+           over_loss("irn", congestion)) for congestion in ("dcqcn-paper", "timely")),
         ("verbs_check rides over loss, cuts and a slow path", check_rides_over_changes),
         ("a flag after its data, paths of different length", ordering()),
         ("a flag may overtake relaxed data", ordering("--relaxed", "--expect-stale")),

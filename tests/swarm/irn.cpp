@@ -41,6 +41,22 @@ Params draw_irn(Prng prng, const Params& drawn) {
   return p;
 }
 
+// A rate controller for all connections of one run in four: a receiver without one sends no CNPs.
+// The least rate of TIMELY, a thousandth of the link, is that of a slow network here.
+void draw_congestion(Scenario& s, Prng prng) {
+  using transport::Congestion;
+  if (!prng.chance(1, 4)) return;
+  const auto congestion = pick(prng, {Congestion::kDcqcnPaper, Congestion::kDcqcnTuned,
+                                      Congestion::kTimely, Congestion::kTimelyPatched});
+  const auto link_mbps = static_cast<uint32_t>(log_uniform(prng, 100'000, 1'000'000));
+  for (auto& sides : s.sides) {
+    for (SideKnobs& side : sides) {
+      side.params.congestion = congestion;
+      side.params.link_mbps = link_mbps;
+    }
+  }
+}
+
 }  // namespace
 
 // Both ends place in order, whatever the memory allows.
@@ -52,6 +68,7 @@ void make_irn(Scenario& s, Prng prng) {
       side.relaxed_target = side.relaxed_sink = false;
     }
   }
+  draw_congestion(s, prng.split("congestion"));
 }
 
 // The packet of mp that says the same as this one, which the queue pair sends.

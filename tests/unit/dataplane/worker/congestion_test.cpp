@@ -1,5 +1,5 @@
-// Congestion control of the mode roce in the engine: it begins at the link's rate, says on the wire
-// that it answers to marks, and slows down when it hears of one.
+// Congestion control of the modes roce and irn in the engine: it begins at the link's rate, says on
+// the wire that it answers to marks, and slows down when it hears of one.
 #include <gtest/gtest.h>
 
 #include "dataplane/worker/qp_params.hpp"
@@ -49,14 +49,17 @@ class WorkerCongestionTest : public WorkerNegotiationTest {
   }
   void write_with(Preset preset) { write_with(preset, preset); }
   void write_with(Preset sender, Preset receiver) {
-    make(pin(Params::of(sender)), pin(Params::of(receiver)));
+    write_with(Params::of(sender), Params::of(receiver), MPRDMA_ABI_MODE_ROCE);
+  }
+  void write_with(const Params& sender, const Params& receiver, uint32_t mode) {
+    make(pin(sender), pin(receiver));
     connect_a();
     connect_b();
     a->write(*b);
     run(Duration::us(100));
     ASSERT_TRUE(completed(*a));
     ASSERT_TRUE(arrived());
-    EXPECT_EQ(a->mode(), MPRDMA_ABI_MODE_ROCE);
+    EXPECT_EQ(a->mode(), mode);
   }
   // The rate that congestion control allows a; 0: no limit.
   double rate_gbps() {
@@ -74,6 +77,17 @@ TEST_F(WorkerCongestionTest, DcqcnHalvesTheRateOfTheLinkWhenAMarkComes) {
   write_with(Preset::kDcqcnTuned);
   EXPECT_EQ(ecn, wire::Ecn::kEct0) << "else no switch marks it";
   EXPECT_GE(b->host.worker->transport_counters().cnps_sent, 1u);
+  EXPECT_GE(cnps_received(), 1u);
+  EXPECT_GE(rate_gbps(), 20);
+  EXPECT_LT(rate_gbps(), 40);
+}
+
+TEST_F(WorkerCongestionTest, DcqcnOfIrnDoesThatToo) {
+  wire->link_mbps = 40'000;
+  Params irn = Params::irn();
+  irn.congestion = transport::Congestion::kDcqcnTuned;
+  write_with(irn, irn, MPRDMA_ABI_MODE_IRN);
+  EXPECT_EQ(ecn, wire::Ecn::kEct0);
   EXPECT_GE(cnps_received(), 1u);
   EXPECT_GE(rate_gbps(), 20);
   EXPECT_LT(rate_gbps(), 40);
