@@ -17,6 +17,7 @@ constexpr uint32_t kSeeds = 5;
 }  // namespace
 
 const switchsim::Overrides kRoce = {"transport.preset=roce", "transport.window_max=1024"};
+const switchsim::Overrides kPfc = {"topology.pfc=true", "topology.pause_bytes=100_000"};
 
 switchsim::Overrides with(switchsim::Overrides changes, const switchsim::Overrides& more) {
   changes.insert(changes.end(), more.begin(), more.end());

@@ -64,6 +64,10 @@ double goodput_from(const switchsim::Result& result, std::string_view flow,
                     switchsim::SimTime from);
 // The settings of a RoCE NIC that only PFC or its rate limits.
 extern const switchsim::Overrides kRoce;
+// PFC with a pause at 100 KB.
+extern const switchsim::Overrides kPfc;
+// What drops_of_switches() counts, for people.
+inline constexpr const char* kSwitchDrops = "packets that switches dropped";
 // Puts two lists of changes together.
 switchsim::Overrides with(switchsim::Overrides changes, const switchsim::Overrides& more);
 

@@ -39,8 +39,7 @@ FigureResult what_is_paused(const Figure& figure, const RunOptions& options) {
   const switchsim::Overrides classes = {
       "flow[flow2].to=out2", "flow[flow2].lossless=false", "link[h2].rate_gbps=15",
       "link[egress1].queue_bytes=200_000", "flow[flow4].stop_us=1e9"};
-  const switchsim::Overrides pfc =
-      with(classes, {"topology.pfc=true", "topology.pause_bytes=100_000"});
+  const switchsim::Overrides pfc = with(classes, kPfc);
   const Cases cases(figure, options,
                     {{"global", "Global Pause", with(pfc, {"topology.global_pause=true"})},
                      {"dscp", "PFC, class in the IP header", pfc},
@@ -51,7 +50,7 @@ FigureResult what_is_paused(const Figure& figure, const RunOptions& options) {
   const double ceiling = ceiling_bps(cases.scenario("dscp"), cases.scenario("dscp").link("h2"));
   const auto other_class = [&](const Result& r) { return r.flows[1].goodput_bps / ceiling; };
   const std::string other = "goodput of the other class / ceiling of its host's link";
-  const std::string lost = "packets that switches dropped";
+  const std::string lost = kSwitchDrops;
   const std::string paused = "share of the time that the shared ingress was paused";
   cases.claim("global", "other", other, "<= 0.8", other_class, "", &out);
   cases.claim("global", "paused", paused, "> 0", paused_share, "", &out);

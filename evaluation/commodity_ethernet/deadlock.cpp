@@ -1,5 +1,5 @@
 // Figure rocescale/deadlock: flooded packets close a circle of pauses; where lossless packets are
-// dropped instead, or nothing is paused, there is none.
+// dropped instead there is none.
 #include "evaluation/cases.hpp"
 #include "evaluation/list.hpp"
 

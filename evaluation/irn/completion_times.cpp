@@ -61,6 +61,13 @@ void claim_ratio(const Runs& runs, const Measure& measure, const std::string& id
   }
 }
 
+void report_beside(const Runs& runs, const Measure& measure, const std::string& id,
+                   FigureResult* out) {
+  const Summary beside = runs.ratio(kMpForm, irn_form(Control::kNone), measure.value);
+  out->report(id, fmt::format("{}: mp / IRN without PFC", measure.name), "", beside.mean,
+              beside.deviation, "", "one connection uses all paths");
+}
+
 void report_values(const Runs& runs, const Measure& measure, std::string_view figure,
                    FigureResult* out) {
   for (const Form& form : runs.forms()) {
@@ -137,9 +144,7 @@ FigureResult compare(const Figure& figure, const RunOptions& options, const Meas
                 "IRN without PFC is faster than RoCE with PFC", "< 1", irn_form(control),
                 roce_form(control), false, &out);
   }
-  const Summary beside = runs.ratio(kMpForm, irn_form(Control::kNone), measure.value);
-  out.report(number + ".mp.ratio", fmt::format("{}: mp / IRN without PFC", measure.name), "",
-             beside.mean, beside.deviation, "", "one connection uses all paths");
+  report_beside(runs, measure, number + ".mp.ratio", &out);
   report_values(runs, measure, number, &out);
   out.panels.push_back(panel_of(runs, measure, forms));
   finish(runs, number, &out);
@@ -188,6 +193,7 @@ FigureResult irn_pfc(const Figure& figure, const RunOptions& options) {
                   "RoCE needs PFC", bare ? ">= 2" : "> 1", roce_form(control, false),
                   roce_form(control), !bare && few, &out);
     }
+    report_beside(runs, measure, fmt::format("{}.mp.{}.ratio", number, measure.id), &out);
     report_values(runs, measure, number, &out);
   }
   for (const Control control : kControls) {

@@ -107,10 +107,8 @@ const char* why_reported(const Point& point, const Measure& measure, bool ci) {
          "here, loses 18 % of its packets (6.5 % at 240 KB), for which messages above 100 KB pay";
 }
 
-}  // namespace
-
-FigureResult irn_sweep(const Figure& figure, const RunOptions& options) {
-  const std::vector<Point> all = points(options.ci());
+// All three transports at each point.
+std::vector<Case> cases_of(const std::vector<Point>& all) {
   const Form irn{Transport::kIrn};
   const Form roce{Transport::kRoce, irn::Control::kNone, true};
   const Form mp{Transport::kMp};
@@ -125,7 +123,29 @@ FigureResult irn_sweep(const Figure& figure, const RunOptions& options) {
                                                         ? Overrides{"transport.initial_window=54"}
                                                         : Overrides{}))});
   }
-  const Cases cases(figure, options, list, {"topology.k=4", "traffic[0].stop_us=5_000"});
+  return list;
+}
+
+// mp at a point; `base`: the mean of RoCE.
+void report_mp(const Cases& cases, const Point& point, const Measure& measure, const Summary& mp,
+               double base, FigureResult* out) {
+  out->report(fmt::format("sweep.{}.{}.mp", point.id, measure.id),
+              fmt::format("{}: {}: mp / RoCE with PFC", point.name, measure.name), "",
+              mp.mean / base, mp.deviation / base, "", "");
+  const auto to_irn = [&](const Result& of_mp, const Result& of_irn) {
+    return measure.value(of_mp) / measure.value(of_irn);
+  };
+  const Summary ratio = cases.between(point.id + ".mp", point.id + ".irn", to_irn);
+  out->report(fmt::format("sweep.{}.{}.mp-irn", point.id, measure.id),
+              fmt::format("{}: {}: mp / IRN without PFC", point.name, measure.name), "", ratio.mean,
+              ratio.deviation, "", "");
+}
+
+}  // namespace
+
+FigureResult irn_sweep(const Figure& figure, const RunOptions& options) {
+  const std::vector<Point> all = points(options.ci());
+  const Cases cases(figure, options, cases_of(all), {"topology.k=4", "traffic[0].stop_us=5_000"});
   FigureResult out;
   for (const Measure& measure : kMeasures) {
     Panel panel{fmt::format("{}, IRN without PFC / RoCE with PFC", measure.name), "", "ratio", {}};
@@ -143,9 +163,7 @@ FigureResult irn_sweep(const Figure& figure, const RunOptions& options) {
       } else {
         out.claim(id, what, "< 1", ours.mean / base, ours.deviation / base, "");
       }
-      out.report(fmt::format("sweep.{}.{}.mp", point.id, measure.id),
-                 fmt::format("{}: {}: mp / RoCE with PFC", point.name, measure.name), "",
-                 theirs.mean / base, theirs.deviation / base, "", "");
+      report_mp(cases, point, measure, theirs, base, &out);
       panel.categories.push_back(point.name);
       for (const auto& [bars, value] : {std::pair(&curve, &ours), std::pair(&beside, &theirs)}) {
         bars->x.push_back(static_cast<double>(bars->x.size()));

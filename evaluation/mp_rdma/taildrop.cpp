@@ -108,9 +108,17 @@ void add_clockwork(const Batch& batch, size_t group, FigureResult* out) {
     out->report(fmt::format("taildrop.clockwork.n{}.{}kb.jain", kSenders.back(), buffer_kb),
                 fmt::format("{}: {} senders, {} KB, no jitter, Jain's index", kShipped.name,
                             kSenders.back(), buffer_kb),
-                "", fair.mean, fair.deviation, "",
+                kFair, fair.mean, fair.deviation, "",
                 "without any chance phases decide whose packets the full queue drops");
   }
+}
+
+std::string setup_of(const Scenario& first, switchsim::LinkId bottleneck, uint32_t seeds) {
+  return fmt::format(
+      "Senders of their own hosts share one link that drops what does not fit; "
+      "acknowledgements leave up to {} us late, at random, but in rows without jitter; {}; {}",
+      first.ack_jitter.count_ps() / 1'000'000, describe(first, bottleneck),
+      describe_times(first, seeds));
 }
 
 }  // namespace
@@ -165,12 +173,11 @@ FigureResult tail_drop(const Figure& figure, const RunOptions& options) {
   out.constants = constants_of(first, bottleneck, seeds);
   out.deviations =
       describe_deviations("The paper has no such network: every target is ours.", first);
-  out.setup =
-      fmt::format("Senders of their own hosts share one link that drops what does not fit; {}; {}",
-                  describe(first, bottleneck), describe_times(first, seeds));
+  out.setup = setup_of(first, bottleneck, seeds);
   out.seen =
-      "Without ECN loss is signal enough for goodput at any buffer of one BDP or more, and shares "
-      "the link fairly where hosts are no clocks";
+      "Without ECN loss is signal enough at a buffer of a BDP or more; hosts that are no clocks "
+      "share "
+      "fairly";
   return out;
 }
 

@@ -76,6 +76,15 @@ def is_of(result, settings):
     )
 
 
+def expect_column_of_gnuplot(table, column, values):
+    """As docs/simulator.md reads the table: a column by its name."""
+    script = ("set datafile separator comma; set datafile columnheaders; set print '-'; "
+              f"stats '{table}' using '{column}' nooutput; print STATS_records, STATS_sum")
+    ran = subprocess.run(["gnuplot", "-e", script], check=True, capture_output=True, text=True)
+    count, total = map(float, ran.stdout.split())
+    expect(count == len(values) and abs(total - sum(values)) < 1e-6 * total, ran.stdout)
+
+
 def every_run_and_a_table(here):
     done = here.run()
     expect("4 points, 8 runs; 0 are there, 8 to do" in done.stderr, done.stderr)
@@ -94,6 +103,8 @@ def every_run_and_a_table(here):
         expect(is_of(result, run) and result["seed"] == int(run["seed"]), run)
         rate = result["totals"]["goodput_bps"] / 1e9
         expect(abs(float(run["goodput_gbps"]) - rate) < 1e-4 * rate, f"{run}: {rate}")
+    expect_column_of_gnuplot(here.root / "out/runs.csv", "goodput_gbps",
+                             [float(run["goodput_gbps"]) for run in runs])  # fmt: skip
     table = json.loads((here.root / "out/summary.json").read_text())
     expect(table["complete"] and len(table["points"]) == 4, table)
     for point in table["points"]:
