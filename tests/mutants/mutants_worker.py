@@ -1,6 +1,6 @@
 """Small breakages of the engine's worker, each of which its unit tests must find: who may send to
-whom in shared memory, payloads that are read in the sender's memory, what is offered to a peer, and
-acknowledgements that wait.
+whom in shared memory, payloads that are read in the sender's memory, what is offered to a peer,
+acknowledgements that wait, and what a wait takes from a peer's time to answer.
 
 Fields: see mutants.py; files are of dataplane/worker/.
 """
@@ -138,6 +138,13 @@ MUTANTS = [
         "\n  update_offer(*qp);\n",
         "\n  apply_offers(*qp);\n",
         "the peer is told that segments are taken which are not, and so is who reads the datagram",
+    ),
+    _mutant(
+        "time-without-a-processor-counts-as-a-wait",
+        "worker_negotiation.cpp",
+        "    const Time end = std::min(now_, waits_until(qp));\n",
+        "    const Time end = now_;\n",
+        "a program that was stopped gives up a peer that it has hardly asked",
     ),
     _mutant(
         "sends-what-the-peer-does-not-take",
