@@ -177,9 +177,10 @@ FigureResult irn_sweep(const Figure& figure, const RunOptions& options) {
   }
   out.own_targets();
   cases.finish("h1",
-               "The set-up of irn/fct with 10 ms of arrivals, one thing changed at a time: 54 "
-               "servers, links of 40 Gb/s, load 70 %, buffers of 240 KB for each port, IRN-like "
-               "heavy-tailed sizes",
+               fmt::format("The set-up of irn/fct with {} ms of arrivals, one thing changed at a "
+                           "time: {} servers, links of 40 Gb/s, load 70 %, buffers of 240 KB for "
+                           "each port, IRN-like heavy-tailed sizes",
+                           options.ci() ? 5 : 10, cases.scenario("load-90.irn").topology.hosts),
                "The slides say that the result holds over rates, loads, scales, buffers and "
                "workloads, and show no values. Timeouts stay at 100 and 320 us.",
                &out);

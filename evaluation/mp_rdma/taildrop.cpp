@@ -176,8 +176,7 @@ FigureResult tail_drop(const Figure& figure, const RunOptions& options) {
   out.setup = setup_of(first, bottleneck, seeds);
   out.seen =
       "Without ECN loss is signal enough at a buffer of a BDP or more; hosts that are no clocks "
-      "share "
-      "fairly";
+      "share the link fairly";
   return out;
 }
 

@@ -42,7 +42,7 @@ Params draw_irn(Prng prng, const Params& drawn) {
 }
 
 // A rate controller for all connections of one run in four: a receiver without one sends no CNPs.
-// The least rate of TIMELY, a thousandth of the link, is that of a slow network here.
+// The least rate of TIMELY, a thousandth of the link, is 100 Mb/s to 1 Gb/s then.
 void draw_congestion(Scenario& s, Prng prng) {
   using transport::Congestion;
   if (!prng.chance(1, 4)) return;
