@@ -13,6 +13,7 @@ using switchsim::Result;
 using switchsim::SimSpan;
 using switchsim::SimTime;
 
+// The storm begins at kStorm; from kCalm on the time before it is compared, too.
 constexpr SimTime kCalm = SimTime() + SimSpan::us(4'000);
 constexpr SimTime kStorm = SimTime() + SimSpan::us(8'000);
 
