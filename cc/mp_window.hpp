@@ -61,7 +61,7 @@ class MpWindow : public AlgorithmDefaults {
     } else if (deficit_.any()) {
       deficit_.on_ack();
     } else if (ack.may_grow()) {
-      const Fixed16 step = window_ < ramp_to_ ? kOne : window_.reciprocal();
+      const Fixed16 step = ramps() ? kOne : window_.reciprocal();
       window_ = std::min(window_ + step, max_);
     }
   }
@@ -92,6 +92,7 @@ class MpWindow : public AlgorithmDefaults {
     window_ = std::min(window_, max_);
     if (!congested()) ramp_to_ = initial_;
   }
+  [[nodiscard]] bool ramps() const { return window_ < ramp_to_; }
   void on_timeout(Time) {
     ramp_to_ = Fixed16();
     window_ = std::max(kOne, std::min(window_.half(), initial_));

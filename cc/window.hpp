@@ -75,6 +75,11 @@ class Window {
       }
     });
   }
+  // The window is below what the link and the round trip need, and there was no congestion yet.
+  [[nodiscard]] bool ramps() const {
+    const auto* const mp = std::get_if<MpWindow>(&control_);
+    return mp != nullptr && mp->ramps();
+  }
   void recover() {
     dispatch([](auto& control) {
       if constexpr (Recovers<std::decay_t<decltype(control)>>) control.recover();

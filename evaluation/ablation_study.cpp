@@ -26,7 +26,7 @@ struct Deviation {
 };
 
 // Every deviation that has a switch (docs/algorithms.md).
-constexpr std::array<Deviation, 20> kDeviations = {{
+constexpr std::array<Deviation, 21> kDeviations = {{
     {"all", "all\non", "all on", [](Params*) {}},
     {"growth", "growth\nlimit", "growth limit", [](Params* p) { p->limit_growth = false; }},
     {"cap", "win.\ncap", "window cap", [](Params* p) { p->window_max = transport::kSendSpanMin; }},
@@ -37,6 +37,7 @@ constexpr std::array<Deviation, 20> kDeviations = {{
     {"trigger", "trig-\nger", "sender's trigger", [](Params* p) { p->loss_trigger = 0; }},
     {"late", "loss\nby time", "loss by time", [](Params* p) { p->loss_by_time = false; }},
     {"probe", "tail\nprobe", "tail probe", [](Params* p) { p->tail_probe = false; }},
+    {"tries", "time-\nout tries", "tries at a timeout", [](Params* p) { p->timeout_tries = 1; }},
     {"give-back", "give-\nback", "give-back", [](Params* p) { p->window_give_back = false; }},
     {"spacing", "spac-\ning", "spacing", [](Params* p) { p->window_spacing = false; }},
     {"sync-wait", "sync\nwait", "wait is backlog",

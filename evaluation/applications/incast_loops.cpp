@@ -6,6 +6,7 @@
 #include "evaluation/applications/crowd.hpp"
 #include "evaluation/applications/longest.hpp"
 #include "evaluation/batch.hpp"
+#include "evaluation/cases.hpp"
 #include "evaluation/list.hpp"
 
 namespace mprdma::figures {
@@ -38,6 +39,25 @@ void add_crowd(const Batch& batch, size_t group, FigureResult* out) {
              "Gb/s");
   out->report("incast.crowd.jain", what + "Jain's index over 10 ms", "", jain.mean, jain.deviation,
               "", "");
+}
+
+// Packets that find the buffer full. All fall in the first burst, in which nobody knows of the
+// others yet: later the queue is a twentieth of the buffer.
+void add_drops(const Batch& batch, FigureResult* out) {
+  struct Case {
+    size_t group;
+    uint32_t kb;
+  };
+  constexpr std::array<Case, 3> kCases = {{{1, 4}, {0, 16}, {2, 32}}};
+  for (const auto& [group, kb] : kCases) {
+    const Summary drops = batch.over(group, drops_of_switches);
+    out->explain(fmt::format("incast.{}k.drops", kb), fmt::format("{} KB: {}", kb, kSwitchDrops),
+                 "<= 0", drops.mean, drops.deviation, "",
+                 fmt::format("the first burst is {:.1f} MB with its headers and the buffer 1 MB; a "
+                             "message is shorter than the initial window, so that each sender has "
+                             "sent all of it before it hears of the others",
+                             64 * kb * 1024 * 1.1 / 1e6));
+  }
 }
 
 // The loops that pause between messages: groups 3 and on of the batch.
@@ -107,6 +127,7 @@ FigureResult incast_loops(const Figure& figure, const RunOptions& options) {
     out.report(fmt::format("incast.{}.longest", id), what + "longest time of a message", "",
                batch.over(group, longest_us).most, 0, "us", "");
   }
+  add_drops(batch, &out);
   out.panels.push_back(add_thinking(batch, queue, &out));
   const Summary beside_dead = batch.over(6, goodput_gbps);
   out.claim("incast.dead-spine", "16 KB, one spine of four dead: goodput", ">= 34",

@@ -27,9 +27,10 @@ struct Case {
   uint32_t depth;
   uint32_t gbps;
   uint32_t longer_us;
+  double target_gbps = 0;  // of all loops together; 0: none
 };
 constexpr std::array<Case, 7> kCases = {{
-    {"8k", "8 KB, one path at 1 Gb/s", 5, 8192, 1, 1, 0},
+    {"8k", "8 KB, one path at 1 Gb/s", 5, 8192, 1, 1, 0, 25},
     {"1k", "1 KB, one path at 1 Gb/s", 5, 1024, 1, 1, 0},
     {"8k-lone", "8 KB, one loop, one path at 1 Gb/s", 1, 8192, 1, 1, 0},
     {"8k-x4", "8 KB, 4 posted, one path at 1 Gb/s", 5, 8192, 4, 1, 0},
@@ -46,6 +47,20 @@ Scenario scenario_of(const std::string& file, const Case& c, bool healthy) {
   if (c.gbps > 0) slow_down(&scenario, kBadPath, c.gbps);
   if (c.longer_us > 0) lengthen(&scenario, kBadPath, c.longer_us);
   return scenario;
+}
+
+void add_rate(const std::string& id, const std::string& what, const Summary& healthy,
+              const Summary& beside, double target_gbps, FigureResult* out) {
+  const double gbps = beside.mean / 1e9;
+  const double deviation = beside.deviation / 1e9;
+  if (target_gbps == 0) {
+    out->report(id + ".gbps", what + "goodput", "", gbps, deviation, "Gb/s", "");
+    return;
+  }
+  out->explain(id + ".gbps", what + "goodput", fmt::format(">= {}", target_gbps), gbps, deviation,
+               "Gb/s",
+               fmt::format("on healthy paths the loops have {:.1f} Gb/s: they wait for round trips",
+                           healthy.mean / 1e9));
 }
 
 }  // namespace
@@ -71,8 +86,7 @@ FigureResult slow_path(const Figure& figure, const RunOptions& options) {
     const double ratio = beside.mean / healthy.mean;
     const double deviation = beside.deviation / healthy.mean;
     out.claim(id, what + "goodput / on healthy paths", ">= 0.9", ratio, deviation, "x");
-    out.report(id + ".gbps", what + "goodput", "", beside.mean / 1e9, beside.deviation / 1e9,
-               "Gb/s", "");
+    add_rate(id, what, healthy, beside, kCases[i].target_gbps, &out);
     out.report(id + ".p99", what + "99th percentile of the time / on healthy paths", "",
                batch.over(2 * i + 1, p99_us).mean / batch.over(2 * i, p99_us).mean, 0, "x", "");
     bars.add(kCases[i].id, beside, healthy.mean);

@@ -73,6 +73,8 @@ struct Options {
   uint32_t delays = 0;
   uint32_t window_slots = 4;
   uint32_t held_budget = 8;
+  // Many copies of a packet in flight are many states that do not differ in what they show.
+  uint32_t timeout_tries = 1;
   bool one_path = false;
   bool late_posts = false;
   bool late_receives = false;
@@ -103,6 +105,8 @@ void add_options(CLI::App& app, Options& o) {
   app.add_option("--window-slots", o.window_slots, "L, in the modes mp, mp-paper and irn")
       ->check(CLI::IsMember({"4", "8"}));
   app.add_option("--held", o.held_budget, "frames that a side may hold")->check(CLI::Range(0, 8));
+  app.add_option("--timeout-tries", o.timeout_tries, "packets that leave at a timeout, at least")
+      ->check(CLI::Range(1, 4));
   app.add_flag("--one-path", o.one_path, "path policy single, which has fewer states");
   app.add_flag("--late-posts", o.late_posts, "requests are posted at any time");
   app.add_flag("--late-receives", o.late_receives, "receives are posted at any time");
@@ -123,6 +127,7 @@ Params make_params(const Options& o) {
                      : o.placement == "relaxed" ? PlacementPolicy::kRelaxed
                                                 : PlacementPolicy::kStandard;
   if (o.mode == "roce" || o.mode == "roce-gb0") return params;
+  params.timeout_tries = o.timeout_tries;
   params.window_slots = params.initial_window = o.window_slots;
   params.window_max = 2 * o.window_slots;
   params.reorder_delta = o.window_slots / 2;

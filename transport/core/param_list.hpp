@@ -80,6 +80,10 @@ inline constexpr uint32_t kRoceSpanMax = 65'536;
     "again because its acknowledgement was lost; not with `recovery` = `paper`")                   \
   X(bool, tail_probe, "tail_probe", true, kMode, Range::flag(), "D7: RFC 8985",                    \
     "packets are retransmitted to ask for an acknowledgement when none comes, on other paths")     \
+  X(uint32_t, timeout_tries, "timeout_tries", 16, kMode, Range::packets(1, 64), "D19",             \
+    "tries of a timeout while nothing has ever come back: a message of fewer packets is sent "     \
+    "again so often, each copy on a path of its own, with `tail_probe` and a `path_policy` that "  \
+    "looks for paths that work")                                                                   \
   X(Recovery, recovery, "recovery", Recovery::kMp, kMode, Range::choice(),                         \
     "`mp`: D1; `paper`: paper 3.2, 3.4; `irn`: IRN",                                               \
     "the loss detector: which packets are lost, in flight, retransmitted; `paper` counts with "    \

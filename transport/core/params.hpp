@@ -112,6 +112,7 @@ constexpr Params Params::mp_paper() {
   p.loss_by_time = false;
   p.path_policy = PathPolicy::kAckClocked;
   p.tail_probe = false;
+  p.timeout_tries = 1;
   p.recovery = Recovery::kPaper;
   p.path_probe_interval = Duration::zero();
   p.own_ack_credit = false;

@@ -170,6 +170,7 @@ ExecuteResult Requester::execute_response(const wire::Packet& packet, FrameHandl
   if (!open) return end_response(index, WcStatus::kLocalProtectionError);
   work.response_offset += packet.payload_len;
   if (info.ends_message()) {
+    sender_.on_peer_path(packet.vp);
     work.response_done = true;
     pop_read();
   }
@@ -188,6 +189,7 @@ ExecuteResult Requester::execute_atomic_response(const wire::Packet& packet, RxA
   if (!sends_.scatter_result(index, packet.atomic_original, actions)) {
     return end_response(index, WcStatus::kLocalProtectionError);
   }
+  sender_.on_peer_path(packet.vp);
   work.response_offset = work.length;
   work.response_done = true;
   pop_read();

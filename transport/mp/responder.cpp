@@ -369,6 +369,7 @@ ExecuteResult Responder::add_context(const wire::Packet& packet, uint32_t packet
                   .reth = packet.reth,
                   .message_number = read_number_++ & kPsnMask});
   response_end_ += packets;
+  response_sender_.on_peer_path(packet.vp);
   if (segment > attributes_.path_mtu && packets > 0) {
     has_long_ = true;
     long_end_ = response_end_;

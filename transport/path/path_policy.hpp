@@ -48,6 +48,10 @@ concept HearsSpares = requires(P p, const PathSample& sample, Duration usual) {
   p.on_spare(sample, usual);
 };
 template <class P>
+concept HearsPeer = requires(P p, uint16_t vp) {
+  p.on_peer(vp);
+};
+template <class P>
 concept Retries = requires(P p, uint16_t avoid, uint32_t attempt, Prng& prng) {
   { p.retry(avoid, attempt, prng) } -> std::same_as<uint16_t>;
 };
@@ -72,6 +76,7 @@ inline constexpr bool kHearsAsNamed = (HearsAcks<P> || !requires { &P::on_ack; }
                                       (HearsRounds<P> || !requires { &P::on_round; }) &&
                                       (HearsIdle<P> || !requires { &P::on_idle; }) &&
                                       (HearsSpares<P> || !requires { &P::on_spare; }) &&
+                                      (HearsPeer<P> || !requires { &P::on_peer; }) &&
                                       (Retries<P> || !requires { &P::retry; }) &&
                                       (HoldsPaths<P> || !requires { &P::hold; }) &&
                                       (Explores<P> || !requires { &P::explore; }) &&
@@ -103,6 +108,8 @@ inline constexpr bool kHearsAsNamed = (HearsAcks<P> || !requires { &P::on_ack; }
 //                        an acknowledgement of something new, on a path that is not too slow, finds
 //                        nothing to send, or credits without a path that wait. In the second case
 //                        its own credit has no path, either. `usual`: SRTT
+//   on_peer(vp)          a packet of the peer's has come on this path: the answer to a READ or an
+//                        atomic operation, or, for the stream of answers, the request
 //   retry(avoid, n, prng)
 //                        in place of next(): the path of a packet that was lost on `avoid` (0: not
 //                        known), or is asked for the n-th time in a silence, from 0

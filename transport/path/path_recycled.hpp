@@ -8,6 +8,12 @@
 // it would be the newest. Packets that explore then bring more paths than a message needs, and it
 // is not used again.
 //
+// An answer to a READ says that its request has arrived, and not on which path: the request's own
+// acknowledgement may have been lost, on a path that is dead on its way back. Requests would then
+// take random paths for ever. The path of the answer stands in for a random one: the peer sends on
+// paths that work in both directions, once it has found some. For an answer so does the path of its
+// request, on which at least acknowledgements of the answer come through.
+//
 // The policy has to hold a window's worth: what a message of that size used, the next one finds
 // again. Of paths with a mark it holds few: where all are full, random ones spread the load. (Five
 // flows of 1 MB messages over four paths of 100 Gb/s and 100 us: 161 Gb/s; with a window's worth of
@@ -17,6 +23,7 @@
 #include <array>
 #include <cstdint>
 #include <string_view>
+#include <utility>
 
 #include "base/prng.hpp"
 #include "base/units.hpp"
@@ -35,13 +42,15 @@ class RecycledPaths {
   void hold(uint32_t packets) { unmarked_ = PathStack(packets); }
   void reset(uint16_t /*fixed_vp*/) {
     good_ = {};
+    peer_ = 0;
     stragglers_ = {};
     unmarked_.clear();
     marked_.clear();
   }
   uint16_t next(Time, Prng& prng) {
     if (!unmarked_.empty()) return unmarked_.pop();
-    return marked_.empty() ? random_path(prng) : marked_.pop();
+    if (!marked_.empty()) return marked_.pop();
+    return peer_ != 0 ? std::exchange(peer_, 0) : random_path(prng);
   }
   uint16_t explore(Prng& prng) {
     const uint16_t vp = random_path(prng);
@@ -71,6 +80,7 @@ class RecycledPaths {
     if (straggles) return unmarked_.push_oldest(sample.vp);
     unmarked_.push(sample.vp);
   }
+  void on_peer(uint16_t vp) { peer_ = vp; }
   void on_round(bool /*congested*/) { stragglers_.on_round(); }
   void on_timeout(Time) { reset(0); }
 
@@ -79,6 +89,7 @@ class RecycledPaths {
   static constexpr uint32_t kMarkedMax = 16;
   std::array<uint16_t, kGoodMax> good_{};  // of the last acknowledgements; 0: none
   uint32_t newest_ = 0;                    // in good_, modulo its size
+  uint16_t peer_ = 0;                      // of the newest packet of the peer; 0: none, or taken
   uint32_t turn_ = 0;                      // taken since the last acknowledgement
   Stragglers stragglers_;
   PathStack unmarked_{1};  // until hold() says how many packets the stream may have

@@ -24,7 +24,7 @@ class BasicPathSelector {
         hears_(visit([](const auto& p) {
           using P = std::decay_t<decltype(p)>;
           return HearsAcks<P> || HearsLosses<P> || HearsTimeouts<P> || HearsRounds<P> ||
-                 HearsSpares<P>;
+                 HearsSpares<P> || HearsPeer<P>;
         })),
         retries_(visit([](const auto& p) { return Retries<std::decay_t<decltype(p)>>; })),
         keeps_spares_(visit([](const auto& p) { return HearsSpares<std::decay_t<decltype(p)>>; })) {
@@ -100,6 +100,12 @@ class BasicPathSelector {
     if (!hears_) return;
     visit([&](auto& p) {
       if constexpr (HearsSpares<std::decay_t<decltype(p)>>) p.on_spare(sample, usual);
+    });
+  }
+  void on_peer(uint16_t vp) {
+    if (!hears_) return;
+    visit([=](auto& p) {
+      if constexpr (HearsPeer<std::decay_t<decltype(p)>>) p.on_peer(vp);
     });
   }
   void on_loss(uint16_t vp) {

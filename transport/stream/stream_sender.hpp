@@ -96,6 +96,8 @@ class StreamSender {
   // Everything before `aack` has arrived, which a packet other than an acknowledgement (a READ
   // response) shows.
   void on_implied_ack(Time now, Psn aack);
+  // The peer's answer to a packet of this stream, or the request for one, has come on this path.
+  void on_peer_path(uint16_t vp);
   void on_deadline(Time now);
   // The owner has new packets to send, and had none before.
   void on_backlog(Time now) {
@@ -367,6 +369,7 @@ class StreamSender {
   void report_to_window(const cc::AckSample& sample, bool slow);
   [[nodiscard]] bool has_due() const { return recovery_.next(board_).has_value(); }
   [[nodiscard]] Choice early_candidate() const;
+  [[nodiscard]] uint8_t more_tries() const;
   [[nodiscard]] Psn probe_psn() const;
   // snd_una is sent again at once, whatever the window says.
   void ask_head() {

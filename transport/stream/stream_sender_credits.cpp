@@ -2,6 +2,7 @@
 // on which path a packet leaves. A stream whose gate is the window alone has no credits.
 #include <algorithm>
 
+#include "transport/path/echoed_path.hpp"
 #include "transport/stream/stream_sender.hpp"
 
 namespace mprdma::transport {
@@ -79,7 +80,11 @@ cc::LimitedBy StreamSender::limited_by(bool has_new, Lag lag) const {
   if (lag != Lag::kSmall) return cc::LimitedBy::kPath;
   if (!params_.limit_growth) return cc::LimitedBy::kWindow;
   const bool clocked = gate_.clocked();
-  if (clocked ? use_.wire_waits : use_.wire_limited) return cc::LimitedBy::kWire;
+  // While a window ramps, acknowledgements come as fast as the wire sends: each one lets two
+  // packets leave, and the wire takes one in that time. Then it is not the wire that limits the
+  // round trip.
+  const bool wire = clocked ? use_.wire_waits : use_.wire_limited;
+  if (wire && !window_.ramps()) return cc::LimitedBy::kWire;
   const bool backlog = clocked ? has_new || board_.due_count() > 0 : use_.window_limited;
   return backlog ? cc::LimitedBy::kWindow : cc::LimitedBy::kApplication;
 }
@@ -117,6 +122,10 @@ void StreamSender::grant_clocked(const PathSample& ack, bool progress, bool has_
 // The path of an acknowledgement that finds nothing to send, or whose credit does not take it.
 void StreamSender::note_spare(const PathSample& ack) {
   if (ack.vp != 0) paths_.on_spare(ack, srtt());
+}
+
+void StreamSender::on_peer_path(uint16_t vp) {
+  if (const uint16_t path = echoed_path(vp); path != 0) paths_.on_peer(path);
 }
 
 void StreamSender::on_clocked_backlog(Time now) {

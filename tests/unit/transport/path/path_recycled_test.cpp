@@ -55,6 +55,23 @@ TEST(RecycledPaths, ItHoldsTheNewestOfAWindowAndFewThatAreFull) {
   EXPECT_EQ(paths.next(kNow, prng), random_path(same)) << "older ones are gone";
 }
 
+TEST(RecycledPaths, ThePathOfAnAnswerStandsInForARandomOneOnce) {
+  RecycledPaths paths;
+  paths.hold(8);
+  paths.reset(0);
+  Prng prng(1);
+  paths.on_peer(60'007);
+  paths.on_spare(spare(60'000), kUsual);
+  EXPECT_EQ(paths.next(kNow, prng), 60'000) << "an acknowledgement says more";
+  EXPECT_EQ(paths.next(kNow, prng), 60'007);
+  Prng same = prng;
+  EXPECT_EQ(paths.next(kNow, prng), random_path(same));
+  paths.on_peer(60'007);
+  paths.on_timeout(kNow);
+  same = prng;
+  EXPECT_EQ(paths.next(kNow, prng), random_path(same)) << "silence says that it does not work";
+}
+
 TEST(RecycledPaths, AStragglerIsTheOldest) {
   RecycledPaths paths;
   paths.hold(3);

@@ -54,6 +54,28 @@ TEST(FollowNetwork, TheWindowDoublesToTheBandwidthDelayProductThatWasMeasured) {
   EXPECT_EQ(s.sender.window().packets(), 1112U) << "two of them are the most";
 }
 
+// Acknowledgements come as fast as the wire sends, so that each one finds more credits that wait.
+TEST(FollowNetwork, TheWireDoesNotEndTheDoubling) {
+  Params p = on_link(100'000);
+  p.limit_growth = true;
+  p.path_policy = PathPolicy::kAckClocked;
+  Sender s(p);
+  s.rtt = Duration::us(50);
+  int done = 0;
+  int flight = s.send();
+  for (int round = 0; round < 6; ++round) {
+    s.now += s.rtt;
+    int sent = 0;
+    for (int i = 0; i < flight; ++i, ++done) {
+      s.ack(done + 1, done);
+      s.now += Duration::ns(90);
+      sent += s.send(1);
+    }
+    flight = sent + s.send();  // the wire takes the rest, until the next acknowledgement comes
+  }
+  EXPECT_GE(s.sender.window().packets(), 550U);
+}
+
 TEST(FollowNetwork, TheFirstMarkEndsTheDoubling) {
   Sender s(on_link(100'000));
   s.rtt = Duration::us(50);

@@ -135,6 +135,45 @@ TEST(AckClocking, ATimeoutLeavesOldPathsAndTriesRandomOnes) {
   EXPECT_EQ(s.last.kind, Kind::kRetransmit);
 }
 
+// Where few pairs of ways work, a message of one packet has as many tries as a longer one.
+TEST(AckClocking, ATimeoutTriesSixteenPathsIfNothingHasEverComeBack) {
+  Params p = params_with(8);
+  p.path_policy = PathPolicy::kRecycled;
+  p.tail_probe = true;
+  Stream s(p);
+  s.backlog = false;
+  EXPECT_EQ(s.sends(1), 1);
+  while (s.sender.timeouts_in_a_row() == 0) {
+    s.time_out();
+    if (s.sender.timeouts_in_a_row() > 0) break;
+    EXPECT_LE(s.sends(1000, false), 2) << "tail probes";
+  }
+  Paths paths = s.send(1000, false);
+  EXPECT_EQ(paths.size(), 16u);
+  std::sort(paths.begin(), paths.end());
+  EXPECT_EQ(std::unique(paths.begin(), paths.end()), paths.end());
+}
+
+TEST(AckClocking, ATimeoutSendsOneCopyToAPeerThatHasAnswered) {
+  Params p = params_with(8);
+  p.path_policy = PathPolicy::kRecycled;
+  p.tail_probe = true;
+  Stream s(p);
+  s.backlog = false;
+  EXPECT_EQ(s.sends(1), 1);
+  s.ack(1, 0);
+  EXPECT_EQ(s.sends(1), 1);
+  const auto at_timeout = [&](uint32_t number) {
+    while (s.sender.timeouts_in_a_row() < number) {
+      s.time_out();
+      if (s.sender.timeouts_in_a_row() < number) s.sends(1000, false);
+    }
+    return s.sends(1000, false);
+  };
+  EXPECT_EQ(at_timeout(1), 1) << "its host may have stopped";
+  EXPECT_EQ(at_timeout(2), 1) << "or a crowd waits";
+}
+
 TEST(AckClocking, ATailProbeTakesAPathThatWorksAndNoCredit) {
   Params p = params_with(4);
   p.path_policy = PathPolicy::kRecycled;

@@ -1,0 +1,49 @@
+// What a sender keeps for a connection, by its parts: docs/algorithms.md has the table.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "transport/stream/stream_sender.hpp"
+
+namespace mprdma::transport {
+namespace {
+
+// The parts that have an owner of their own; the rest are the sender's single members.
+#define MPRDMA_SENDER_PARTS(X)                                                                \
+  X(Params, "parameters")                                                                     \
+  X(cc::Window, "congestion window, of whatever control")                                     \
+  X(PathSelector, "paths: the bank of D15, stragglers, paths of other policies")              \
+  X(StreamGate, "unused credits with their paths, or what the window lets through")           \
+  X(Scoreboard, "eight maps of the packets in flight, and the packets that are held back")    \
+  X(LossRecovery, "loss detection: send times, and what other detectors keep in their place") \
+  X(RttEstimator, "smoothed round trip, its variance, the largest ones of late")              \
+  X(RetransmissionTimer, "retransmission timer")                                              \
+  X(TimeoutUndo, "what a timeout that was none takes back")                                   \
+  X(LateAcks, "credit of the own acknowledgement (D14)")                                      \
+  X(StreamStats, "statistics")
+
+// A failure prints the rows that the page should hold.
+TEST(StreamSender, ItsStateIsItemisedInTheDocument) {
+  std::ifstream file(MPRDMA_SOURCE_ROOT "/docs/algorithms.md");
+  const std::string page{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  std::string missing;
+  const auto want = [&](const std::string& row) {
+    if (page.find(row) == std::string::npos) missing += row;
+  };
+  size_t sum = 0;
+#define ROW(type, what)                                                        \
+  want("| `" #type "` | " + std::to_string(sizeof(type)) + " | " what " |\n"); \
+  sum += sizeof(type);
+  MPRDMA_SENDER_PARTS(ROW)
+#undef ROW
+  ASSERT_LT(sum, sizeof(StreamSender));
+  want("| single members | " + std::to_string(sizeof(StreamSender) - sum) +
+       " | among them the paths of the 64 newest packets (128) |\n");
+  want("| **all of `StreamSender`** | **" + std::to_string(sizeof(StreamSender)) + "** | |\n");
+  EXPECT_EQ(missing, "");
+}
+
+}  // namespace
+}  // namespace mprdma::transport
