@@ -92,6 +92,10 @@ concept Follows = requires(A a, uint32_t packets) {
   a.follow(packets, packets);
 };
 template <class A>
+concept Ramps = requires(const A& c) {
+  { c.ramps() } -> std::same_as<bool>;
+};
+template <class A>
 concept JudgesAcks = requires(const A& c, const AckSample& sample) {
   { c.congested(sample) } -> std::same_as<bool>;
 };
@@ -109,6 +113,7 @@ inline constexpr bool kHearsAsNamed = (HearsSlowPaths<A> || !requires { &A::on_s
                                       (UndoesLosses<A> || !requires { &A::on_loss_undone; }) &&
                                       (Recovers<A> || !requires { &A::recover; }) &&
                                       (Follows<A> || !requires { &A::follow; }) &&
+                                      (Ramps<A> || !requires { &A::ramps; }) &&
                                       (JudgesAcks<A> || !requires { &A::congested; }) &&
                                       (GivesBack<A> || !NamesGiveBack<A>);
 
@@ -152,6 +157,8 @@ inline constexpr bool kHearsAsNamed = (HearsSlowPaths<A> || !requires { &A::on_s
 //                         without it a mark does
 //   follow(initial, max)  one and two bandwidth-delay products of the network as it proves to be,
 //                         packets, in place of those of Setup
+//   ramps()               the window grows by a packet with each acknowledgement now; meanwhile the
+//                         wire is no limit
 template <class A>
 concept Algorithm = std::constructible_from<A, const Setup&> && kHearsAsNamed<A> &&
     requires(A a, const A& c, const AckSample& ack, const LossSample& loss, Time now,

@@ -77,8 +77,12 @@ class Window {
   }
   // The window is below what the link and the round trip need, and there was no congestion yet.
   [[nodiscard]] bool ramps() const {
-    const auto* const mp = std::get_if<MpWindow>(&control_);
-    return mp != nullptr && mp->ramps();
+    return std::visit(
+        [](const auto& control) {
+          if constexpr (Ramps<std::decay_t<decltype(control)>>) return control.ramps();
+          return false;
+        },
+        control_);
   }
   void recover() {
     dispatch([](auto& control) {

@@ -41,8 +41,7 @@ void add_crowd(const Batch& batch, size_t group, FigureResult* out) {
               "", "");
 }
 
-// Packets that find the buffer full. All fall in the first burst, in which nobody knows of the
-// others yet: later the queue is a twentieth of the buffer.
+// Packets that find the buffer full, from the first burst on.
 void add_drops(const Batch& batch, FigureResult* out) {
   struct Case {
     size_t group;

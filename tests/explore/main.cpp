@@ -105,7 +105,7 @@ void add_options(CLI::App& app, Options& o) {
   app.add_option("--window-slots", o.window_slots, "L, in the modes mp, mp-paper and irn")
       ->check(CLI::IsMember({"4", "8"}));
   app.add_option("--held", o.held_budget, "frames that a side may hold")->check(CLI::Range(0, 8));
-  app.add_option("--timeout-tries", o.timeout_tries, "packets that leave at a timeout, at least")
+  app.add_option("--timeout-tries", o.timeout_tries, "Params::timeout_tries")
       ->check(CLI::Range(1, 4));
   app.add_flag("--one-path", o.one_path, "path policy single, which has fewer states");
   app.add_flag("--late-posts", o.late_posts, "requests are posted at any time");

@@ -146,8 +146,8 @@ transport::Params draw_params(Prng prng, uint32_t window_slots) {
   p.probe_floor = log_duration(prng, least(&Params::probe_floor), Duration::ms(5));
   p.initial_rtt = log_duration(prng, least(&Params::initial_rtt), Duration::ms(2));
   p.ack_map = prng.split("ack map").chance(3, 4);
-  p.timeout_tries = static_cast<uint32_t>(
-      prng.split("timeout tries").range(1, param_range(&Params::timeout_tries).high));
+  p.timeout_tries =
+      static_cast<uint32_t>(prng.split("timeout tries").range(low(&Params::timeout_tries), 64));
   if (prng.split("window control").chance(1, 8)) p.window_control = cc::WindowControl::kDctcp;
   draw_delay_window(prng.split("delay window"), p);
   draw_paths(prng.split("paths"), p);

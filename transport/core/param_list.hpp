@@ -10,7 +10,7 @@
 //   scope    ParamScope: mode, device or link decides the value when a queue pair asks for another
 //            mode
 //   range    ParamRange (param_visit.hpp): unit, bounds, and other demands on the value
-//   source   of the value or the rule: paper, RFC; D1..D18: a deviation from the MP-RDMA paper
+//   source   of the value or the rule: paper, RFC; D1..D19: a deviation from the MP-RDMA paper
 //            (docs/algorithms.md), switched off in the preset mp-paper; "own value": no source
 #pragma once
 
@@ -81,9 +81,9 @@ inline constexpr uint32_t kRoceSpanMax = 65'536;
   X(bool, tail_probe, "tail_probe", true, kMode, Range::flag(), "D7: RFC 8985",                    \
     "packets are retransmitted to ask for an acknowledgement when none comes, on other paths")     \
   X(uint32_t, timeout_tries, "timeout_tries", 16, kMode, Range::packets(1, 64), "D19",             \
-    "tries of a timeout while nothing has ever come back: a message of fewer packets is sent "     \
-    "again so often, each copy on a path of its own, with `tail_probe` and a `path_policy` that "  \
-    "looks for paths that work")                                                                   \
+    "packets that leave at a timeout, at least, while nothing has ever come back to the stream: "  \
+    "what is lost, and copies of the last one, on random paths; with `tail_probe` and "            \
+    "`path_policy` = `recycled` or `reps`")                                                        \
   X(Recovery, recovery, "recovery", Recovery::kMp, kMode, Range::choice(),                         \
     "`mp`: D1; `paper`: paper 3.2, 3.4; `irn`: IRN",                                               \
     "the loss detector: which packets are lost, in flight, retransmitted; `paper` counts with "    \

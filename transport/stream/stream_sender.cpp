@@ -99,6 +99,7 @@ StreamSender::AckResult StreamSender::take_ack(Time now, const wire::Packet& ack
   const bool sack_valid = (ext.flags & wire::kMpAckSackValid) != 0;
   if (ack.psn.after(nxt()) || (sack_valid && ext.sack.at_or_after(nxt()))) return AckResult::kGhost;
 
+  heard_ = true;
   begin_instant(now);
   const uint16_t echoed_vp = echoed_path(ack.vp);
   const bool received = sack_valid && ext.nack == wire::NackCode::kNone;
@@ -192,6 +193,7 @@ void StreamSender::take_no_room(const wire::MpAckExt& ext) {
 
 void StreamSender::on_implied_ack(Time now, Psn aack) {
   if (!una().before(aack) || aack.after(nxt())) return;
+  heard_ = true;
   advance(now, aack);
   on_progress_unsampled(now);
   gate_.note_ack(now);
@@ -437,6 +439,7 @@ StreamStats StreamSender::stats() const {
 
 void StreamSender::pause(Time now, Time until) {
   if (idle()) return;
+  heard_ = true;
   paused_until_ = until;
   spaced_until_ = Time::never();
   set_asking(false);
@@ -458,15 +461,14 @@ void StreamSender::repeat_head() {
 }
 
 // Where three of four paths are dead in both directions, one of sixteen works there and back. Many
-// lost packets are as many tries, as the window lets them leave; a short message has few. Once
-// something has come back a silence may be a crowd's, which as many copies would hurt: 32 loops of
-// 64 KB over one link that fails for 8 ms wait up to 60 ms in place of 13.
+// lost packets are as many tries, as the window lets them leave. Of few, the last one leaves again
+// until they are enough, and the first one once. A stream that was heard may be one of a crowd,
+// which the copies would hurt.
 uint8_t StreamSender::more_tries() const {
-  if (!params_.tail_probe || !paths_.retries() || rtt_.measured() || rto_.silent()) return 0;
-  if (params_.timeout_tries == 1) return 0;  // the copy itself
+  if (!params_.tail_probe || !paths_.retries() || was_heard() || rto_.silent()) return 0;
   const uint32_t lost = board_.due_count();
-  const uint32_t others = lost - std::min(lost, 1U);  // one of them is a try, too
-  return static_cast<uint8_t>(params_.timeout_tries - std::min(others, params_.timeout_tries));
+  if (params_.timeout_tries == 1 || lost >= params_.timeout_tries) return 0;
+  return static_cast<uint8_t>(params_.timeout_tries + 2 - std::max(lost, 2U));
 }
 
 // The last resort: every un-SACKed packet is lost. The accounting of packets in flight is

@@ -46,7 +46,10 @@ void StreamSender::follow(uint32_t most) {
     const uint64_t distance = uint64_t{configured} * most / params_.window_max;
     return static_cast<uint32_t>(std::min<uint64_t>(distance, params_.window_slots));
   };
-  const uint32_t product = std::min(most / 2, params_.window_slots);
+  // Half of `most` is less where L is what bounds the window.
+  const uint64_t needed = bandwidth_delay(params_.link_mbps, rtt_.least(), path_mtu_);
+  const auto product = static_cast<uint32_t>(
+      std::min<uint64_t>({needed, uint64_t{most}, uint64_t{params_.window_slots}}));
   window_.follow(std::max(params_.initial_window, product), most);
   reorder_delta_ = scaled(params_.reorder_delta);
   if (MpRecovery* const detector = recovery_.mp()) {
@@ -211,7 +214,12 @@ uint16_t StreamSender::path_of_copy(Time now, const Choice& choice,
   const uint16_t lost_on = path_of(choice.psn);
   if (granted && *granted != lost_on) return *granted;
   stats_.random_paths += gate_.clocked() ? 1 : 0;
-  if (choice.kind == Choice::Kind::kProbe) return paths_.retry(now, lost_on, probe_.tries++);
+  if (choice.kind == Choice::Kind::kProbe) {
+    // Only whether it is the first one matters.
+    const uint32_t attempt = probe_.tries;
+    probe_.tries = std::max<uint8_t>(probe_.tries, static_cast<uint8_t>(probe_.tries + 1));
+    return paths_.retry(now, lost_on, attempt);
+  }
   return paths_.retry(now, lost_on, 0);
 }
 

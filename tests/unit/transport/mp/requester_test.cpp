@@ -101,23 +101,36 @@ TEST(Requester, NoMoreReadsAreOpenThanNegotiated) {
 }
 
 // The acknowledgement of a request is lost where its path is dead on the way back; the answer says
-// only that the request has come. Answer and next request take each other's paths.
-TEST(Requester, WithoutAcknowledgementsReadsAndTheirAnswersTakeEachOthersPaths) {
-  EndpointPair pair;
-  uint16_t last = 0;
-  for (int i = 0; i < 5; ++i) {
-    pair.a.post(WorkOpcode::kRead, kLocal, 64, kRemote);
-    const auto request = pair.a.send();
-    ASSERT_EQ(request.size(), 1u);
-    EXPECT_TRUE(i == 0 || request[0].header.vp == last) << i;
-    pair.b.receive(request[0]);  // the acknowledgement is lost
-    const auto answer = pair.b.send();
-    ASSERT_EQ(answer.size(), 1u);
-    EXPECT_TRUE(i > 0 || answer[0].header.vp == request[0].header.vp);
-    last = answer[0].header.vp;
-    pair.a.receive(answer[0]);  // and so is this one
-    ASSERT_EQ(pair.a.take_completions().size(), 1u);
+// only that the request has come.
+TEST(Requester, WithoutAcknowledgementsAnswersAndRequestsTakeEachOthersPaths) {
+  for (const WorkOpcode opcode : {WorkOpcode::kRead, WorkOpcode::kFetchAdd}) {
+    EndpointPair pair;
+    uint16_t expected = 0;
+    for (uint16_t i = 0; i < 5; ++i) {
+      pair.a.post(opcode, kLocal, 8, kRemote);
+      auto request = pair.a.send();
+      ASSERT_EQ(request.size(), 1u);
+      EXPECT_TRUE(i == 0 || request[0].header.vp == expected) << i;
+      const auto came_by = static_cast<uint16_t>(60'000 + i);
+      request[0].header.vp = came_by;
+      pair.b.receive(request[0]);  // the acknowledgement is lost
+      auto answer = pair.b.send();
+      ASSERT_EQ(answer.size(), 1u);
+      EXPECT_EQ(answer[0].header.vp, came_by);
+      expected = answer[0].header.vp = static_cast<uint16_t>(61'000 + i);
+      pair.a.receive(answer[0]);  // and so is this one
+      ASSERT_EQ(pair.a.take_completions().size(), 1u);
+    }
   }
+}
+
+TEST(Requester, APortThatIsNoPathIsNotTaken) {
+  EndpointPair pair;
+  pair.a.post(WorkOpcode::kRead, kLocal, 64, kRemote);
+  auto request = pair.a.send();
+  request[0].header.vp = 4791;
+  pair.b.receive(request[0]);
+  EXPECT_GE(pair.b.send()[0].header.vp, wire::kVirtualPathMin);
 }
 
 TEST(Requester, ASilentPeerEndsInRetryExceededAfterTimeoutTimesRetries) {

@@ -54,6 +54,15 @@ TEST(FollowNetwork, TheWindowDoublesToTheBandwidthDelayProductThatWasMeasured) {
   EXPECT_EQ(s.sender.window().packets(), 1112U) << "two of them are the most";
 }
 
+// Two products do not fit the largest L there, and one does.
+TEST(FollowNetwork, TheWindowDoublesToOneProductWhereTwoAreAboveTheLargest) {
+  Sender s(on_link(100'000));
+  s.rtt = Duration::us(100);  // 1112 packets
+  exchange(s, 8);
+  EXPECT_GE(s.sender.window().packets(), 1112U);
+  EXPECT_LE(s.sender.window().packets(), 1120U);
+}
+
 // Acknowledgements come as fast as the wire sends, so that each one finds more credits that wait.
 TEST(FollowNetwork, TheWireDoesNotEndTheDoubling) {
   Params p = on_link(100'000);

@@ -135,43 +135,63 @@ TEST(AckClocking, ATimeoutLeavesOldPathsAndTriesRandomOnes) {
   EXPECT_EQ(s.last.kind, Kind::kRetransmit);
 }
 
-// Where few pairs of ways work, a message of one packet has as many tries as a longer one.
-TEST(AckClocking, ATimeoutTriesSixteenPathsIfNothingHasEverComeBack) {
-  Params p = params_with(8);
+Params with_tries() {
+  Params p = params_with(40);  // half of it is left after a timeout
   p.path_policy = PathPolicy::kRecycled;
   p.tail_probe = true;
-  Stream s(p);
-  s.backlog = false;
-  EXPECT_EQ(s.sends(1), 1);
-  while (s.sender.timeouts_in_a_row() == 0) {
-    s.time_out();
-    if (s.sender.timeouts_in_a_row() > 0) break;
-    EXPECT_LE(s.sends(1000, false), 2) << "tail probes";
-  }
-  Paths paths = s.send(1000, false);
-  EXPECT_EQ(paths.size(), 16u);
-  std::sort(paths.begin(), paths.end());
-  EXPECT_EQ(std::unique(paths.begin(), paths.end()), paths.end());
+  return p;
 }
 
-TEST(AckClocking, ATimeoutSendsOneCopyToAPeerThatHasAnswered) {
-  Params p = params_with(8);
-  p.path_policy = PathPolicy::kRecycled;
-  p.tail_probe = true;
-  Stream s(p);
+// What leaves at the n-th timeout of a silence.
+size_t packets_at_timeout(Stream& s, uint32_t n) {
+  while (s.sender.timeouts_in_a_row() < n) {
+    s.time_out();
+    if (s.sender.timeouts_in_a_row() < n) s.sends(1000, false);
+  }
+  return s.send(1000, false).size();
+}
+
+// Where few pairs of ways work, a short message has as many tries as a long one.
+TEST(AckClocking, ATimeoutTriesSixteenPathsIfNothingHasEverComeBack) {
+  for (const int length : {1, 2, 3, 9, 15, 16, 17}) {
+    Stream s(with_tries());
+    s.backlog = false;
+    EXPECT_EQ(s.sends(length), length);
+    EXPECT_EQ(packets_at_timeout(s, 1), std::max(16U, static_cast<uint32_t>(length))) << length;
+  }
+  Stream s(with_tries());
   s.backlog = false;
-  EXPECT_EQ(s.sends(1), 1);
-  s.ack(1, 0);
-  EXPECT_EQ(s.sends(1), 1);
-  const auto at_timeout = [&](uint32_t number) {
-    while (s.sender.timeouts_in_a_row() < number) {
-      s.time_out();
-      if (s.sender.timeouts_in_a_row() < number) s.sends(1000, false);
-    }
-    return s.sends(1000, false);
+  s.sends(1);
+  EXPECT_EQ(packets_at_timeout(s, 7), 16U);
+  EXPECT_EQ(packets_at_timeout(s, 8), 1U) << "the peer seems gone";
+}
+
+TEST(AckClocking, ATimeoutSendsWhatIsLostToAPeerThatWasHeard) {
+  const auto after = [](auto hears) {
+    Stream s(with_tries());
+    s.backlog = false;
+    s.sends(2);
+    hears(s);
+    return packets_at_timeout(s, 2);
   };
-  EXPECT_EQ(at_timeout(1), 1) << "its host may have stopped";
-  EXPECT_EQ(at_timeout(2), 1) << "or a crowd waits";
+  EXPECT_EQ(after([](Stream& s) { s.ack(1, 0); }), 1U);
+  EXPECT_EQ(after([](Stream& s) { s.sender.on_implied_ack(s.now, s.psn(1)); }), 1U);
+  EXPECT_LE(after([](Stream& s) { s.sender.pause(s.now, s.now + Duration::us(1)); }), 2U);
+}
+
+TEST(AckClocking, ATimeoutHasNoTriesWherePathsAreNotLookedFor) {
+  Params without = with_tries();
+  without.tail_probe = false;
+  Params clocked = with_tries();
+  clocked.path_policy = PathPolicy::kAckClocked;
+  Params one = with_tries();
+  one.timeout_tries = 1;
+  for (const Params& p : {without, clocked, one}) {
+    Stream s(p);
+    s.backlog = false;
+    s.sends(1);
+    EXPECT_EQ(packets_at_timeout(s, 1), 1U);
+  }
 }
 
 TEST(AckClocking, ATailProbeTakesAPathThatWorksAndNoCredit) {
