@@ -193,7 +193,6 @@ void StreamSender::take_no_room(const wire::MpAckExt& ext) {
 
 void StreamSender::on_implied_ack(Time now, Psn aack) {
   if (!una().before(aack) || aack.after(nxt())) return;
-  heard_ = true;
   advance(now, aack);
   on_progress_unsampled(now);
   gate_.note_ack(now);
@@ -439,7 +438,6 @@ StreamStats StreamSender::stats() const {
 
 void StreamSender::pause(Time now, Time until) {
   if (idle()) return;
-  heard_ = true;
   paused_until_ = until;
   spaced_until_ = Time::never();
   set_asking(false);
@@ -465,10 +463,10 @@ void StreamSender::repeat_head() {
 // until they are enough, and the first one once. A stream that was heard may be one of a crowd,
 // which the copies would hurt.
 uint8_t StreamSender::more_tries() const {
-  if (!params_.tail_probe || !paths_.retries() || was_heard() || rto_.silent()) return 0;
-  const uint32_t lost = board_.due_count();
-  if (params_.timeout_tries == 1 || lost >= params_.timeout_tries) return 0;
-  return static_cast<uint8_t>(params_.timeout_tries + 2 - std::max(lost, 2U));
+  if (!params_.tail_probe || !paths_.retries() || heard_ || rto_.silent()) return 0;
+  const uint32_t copies = std::min(board_.due_count(), window_.packets());
+  if (params_.timeout_tries == 1 || copies >= params_.timeout_tries) return 0;
+  return static_cast<uint8_t>(params_.timeout_tries + 2 - std::max(copies, 2U));
 }
 
 // The last resort: every un-SACKed packet is lost. The accounting of packets in flight is

@@ -369,8 +369,6 @@ class StreamSender {
   void report_to_window(const cc::AckSample& sample, bool slow);
   [[nodiscard]] bool has_due() const { return recovery_.next(board_).has_value(); }
   [[nodiscard]] Choice early_candidate() const;
-  // Something has come back since the stream began. An acknowledgement in order gives a sample.
-  [[nodiscard]] bool was_heard() const { return heard_ || rtt_.measured(); }
   [[nodiscard]] uint8_t more_tries() const;
   [[nodiscard]] Psn probe_psn() const;
   // snd_una is sent again at once, whatever the window says.
@@ -440,7 +438,7 @@ class StreamSender {
   Time last_progress_;
   Time paused_until_ = Time::never();
   Time spaced_until_ = Time::never();
-  bool heard_ = false;       // was_heard(), where that gave no sample
+  bool heard_ = false;       // something has come back since the stream began
   bool samples_rtt_ = true;  // the acknowledgement that is being taken gives one
   bool plain_kind_;          // all parts are those of the mode mp, and there is no trace
   bool plain_;               // settle_plain()

@@ -35,7 +35,8 @@ void StreamSender::follow_network() {
   const uint64_t wanted = 2 * bandwidth_delay(params_.link_mbps, rtt_.least(), path_mtu_);
   const uint32_t room = std::max(params_.window_max, params_.window_slots);
   const auto most = static_cast<uint32_t>(std::clamp<uint64_t>(wanted, params_.window_max, room));
-  if (most != window_max_) follow(most);
+  // Where L bounds the window, the product may change and `most` does not.
+  if (most != window_max_ || wanted > most) follow(most);
 }
 
 // `most`: the largest window.

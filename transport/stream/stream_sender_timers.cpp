@@ -63,6 +63,7 @@ Time StreamSender::expiry(bool has_new) const {
 void StreamSender::on_progress(Time now) {
   rto_.restart(now);
   last_progress_ = now;
+  heard_ = true;
   rto_.end_backoff();
   probe_.rounds = probe_.tries = 0;
   if (!probe_.head) probe_.due = 0;

@@ -63,6 +63,16 @@ TEST(FollowNetwork, TheWindowDoublesToOneProductWhereTwoAreAboveTheLargest) {
   EXPECT_LE(s.sender.window().packets(), 1120U);
 }
 
+TEST(FollowNetwork, AShorterRoundTripCountsWhereTheWindowStaysTheLargest) {
+  Sender s(on_link(100'000));
+  s.rtt = Duration::us(150);  // 1668 packets
+  exchange(s, 1);
+  s.rtt = Duration::us(100);  // 1112
+  exchange(s, 12);
+  EXPECT_GE(s.sender.window().packets(), 1112U);
+  EXPECT_LE(s.sender.window().packets(), 1130U);
+}
+
 // Acknowledgements come as fast as the wire sends, so that each one finds more credits that wait.
 TEST(FollowNetwork, TheWireDoesNotEndTheDoubling) {
   Params p = on_link(100'000);

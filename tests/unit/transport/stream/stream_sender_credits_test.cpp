@@ -135,35 +135,51 @@ TEST(AckClocking, ATimeoutLeavesOldPathsAndTriesRandomOnes) {
   EXPECT_EQ(s.last.kind, Kind::kRetransmit);
 }
 
-Params with_tries() {
-  Params p = params_with(40);  // half of it is left after a timeout
+Params with_tries(uint32_t window = 40) {
+  Params p = params_with(window);  // half of it is left after a timeout
   p.path_policy = PathPolicy::kRecycled;
   p.tail_probe = true;
   return p;
 }
 
 // What leaves at the n-th timeout of a silence.
-size_t packets_at_timeout(Stream& s, uint32_t n) {
+Paths at_timeout(Stream& s, uint32_t n) {
   while (s.sender.timeouts_in_a_row() < n) {
     s.time_out();
     if (s.sender.timeouts_in_a_row() < n) s.sends(1000, false);
   }
-  return s.send(1000, false).size();
+  return s.send(1000, false);
 }
 
-// Where few pairs of ways work, a short message has as many tries as a long one.
+// Where few pairs of ways work, a short message has as many tries as a long one, and so has one
+// that the window does not let leave.
 TEST(AckClocking, ATimeoutTriesSixteenPathsIfNothingHasEverComeBack) {
-  for (const int length : {1, 2, 3, 9, 15, 16, 17}) {
-    Stream s(with_tries());
-    s.backlog = false;
-    EXPECT_EQ(s.sends(length), length);
-    EXPECT_EQ(packets_at_timeout(s, 1), std::max(16U, static_cast<uint32_t>(length))) << length;
+  for (const uint32_t window : {4U, 16U, 40U}) {
+    for (const int length : {1, 2, 3, 9, 15, 16}) {
+      Stream s(with_tries(window));
+      s.backlog = false;
+      s.sends(length);
+      EXPECT_EQ(at_timeout(s, 1).size(), 16U) << window << " " << length;
+    }
   }
   Stream s(with_tries());
   s.backlog = false;
-  s.sends(1);
-  EXPECT_EQ(packets_at_timeout(s, 7), 16U);
-  EXPECT_EQ(packets_at_timeout(s, 8), 1U) << "the peer seems gone";
+  s.sends(17);
+  EXPECT_EQ(at_timeout(s, 1).size(), 17U);
+}
+
+TEST(AckClocking, TheTriesOfATimeoutTakeRandomPathsUntilThePeerSeemsGone) {
+  for (const PathPolicy policy : {PathPolicy::kRecycled, PathPolicy::kReps}) {
+    Params p = with_tries();
+    p.path_policy = policy;
+    Stream s(p);
+    s.backlog = false;
+    s.sends(1);
+    Paths paths = at_timeout(s, 7);
+    std::sort(paths.begin(), paths.end());
+    EXPECT_GE(std::unique(paths.begin(), paths.end()) - paths.begin(), 14);
+    EXPECT_EQ(at_timeout(s, 8).size(), 1U);
+  }
 }
 
 TEST(AckClocking, ATimeoutSendsWhatIsLostToAPeerThatWasHeard) {
@@ -172,11 +188,16 @@ TEST(AckClocking, ATimeoutSendsWhatIsLostToAPeerThatWasHeard) {
     s.backlog = false;
     s.sends(2);
     hears(s);
-    return packets_at_timeout(s, 2);
+    return at_timeout(s, 2).size();
   };
   EXPECT_EQ(after([](Stream& s) { s.ack(1, 0); }), 1U);
   EXPECT_EQ(after([](Stream& s) { s.sender.on_implied_ack(s.now, s.psn(1)); }), 1U);
-  EXPECT_LE(after([](Stream& s) { s.sender.pause(s.now, s.now + Duration::us(1)); }), 2U);
+  EXPECT_EQ(after([](Stream& s) { s.ack(0, 0, 60'000, 0, wire::NackCode::kRnr); }), 2U);
+  EXPECT_EQ(after([](Stream& s) {
+              s.echo_age = Duration::s(100);  // of another clock: no sample
+              s.ack(1, 0);
+            }),
+            1U);
 }
 
 TEST(AckClocking, ATimeoutHasNoTriesWherePathsAreNotLookedFor) {
@@ -190,7 +211,7 @@ TEST(AckClocking, ATimeoutHasNoTriesWherePathsAreNotLookedFor) {
     Stream s(p);
     s.backlog = false;
     s.sends(1);
-    EXPECT_EQ(packets_at_timeout(s, 1), 1U);
+    EXPECT_EQ(at_timeout(s, 1).size(), 1U);
   }
 }
 

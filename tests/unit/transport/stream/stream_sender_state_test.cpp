@@ -14,7 +14,7 @@ namespace {
 #define MPRDMA_SENDER_PARTS(X)                                                                \
   X(Params, "parameters")                                                                     \
   X(cc::Window, "congestion window, of whatever control")                                     \
-  X(PathSelector, "paths: the ends of the bank, stragglers, paths of other policies")              \
+  X(PathSelector, "paths: the ends of the bank, stragglers, paths of other policies")         \
   X(StreamGate, "unused credits with their paths, or what the window lets through")           \
   X(Scoreboard, "eight maps of the packets in flight, and the packets that are held back")    \
   X(LossRecovery, "loss detection: send times, and what other detectors keep in their place") \
