@@ -146,8 +146,7 @@ transport::Params draw_params(Prng prng, uint32_t window_slots) {
   p.probe_floor = log_duration(prng, least(&Params::probe_floor), Duration::ms(5));
   p.initial_rtt = log_duration(prng, least(&Params::initial_rtt), Duration::ms(2));
   p.ack_map = prng.split("ack map").chance(3, 4);
-  p.timeout_tries =
-      static_cast<uint32_t>(prng.split("timeout tries").range(low(&Params::timeout_tries), 64));
+  p.timeout_tries = static_cast<uint32_t>(prng.split("timeout tries").range(1, 64));
   if (prng.split("window control").chance(1, 8)) p.window_control = cc::WindowControl::kDctcp;
   draw_delay_window(prng.split("delay window"), p);
   draw_paths(prng.split("paths"), p);
@@ -477,14 +476,12 @@ std::string to_string(const Scenario& s) {
           p.probe_floor.count_ns() / 1000, p.initial_rtt.count_ns() / 1000);
       text += fmt::format(
           "  control {} paths {} probing {} or {} us own {} grow {} loss {} rto {} adapt {} late "
-          "{} probe {} "
-          "map {} reduce "
-          "{} back {} space {} "
+          "{} probe {} tries {} map {} reduce {} back {} space {} "
           "restart {} sync wait {}\n",
           static_cast<int>(p.window_control), static_cast<int>(p.path_policy),
           p.path_probe_per_mille, p.path_probe_interval.count_ns() / 1000, p.own_ack_credit,
           p.limit_growth, p.loss_shrinks_window, p.timeout_shrinks_window, p.adapt_timeout,
-          p.loss_by_time, p.tail_probe, p.recovery == transport::Recovery::kMp,
+          p.loss_by_time, p.tail_probe, p.timeout_tries, p.recovery == transport::Recovery::kMp,
           p.path_window_reduction, p.window_give_back, p.window_spacing,
           static_cast<int>(p.restart), p.sync_wait_is_backlog);
       text += fmt::format(

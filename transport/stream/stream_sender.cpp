@@ -99,7 +99,6 @@ StreamSender::AckResult StreamSender::take_ack(Time now, const wire::Packet& ack
   const bool sack_valid = (ext.flags & wire::kMpAckSackValid) != 0;
   if (ack.psn.after(nxt()) || (sack_valid && ext.sack.at_or_after(nxt()))) return AckResult::kGhost;
 
-  heard_ = true;
   begin_instant(now);
   const uint16_t echoed_vp = echoed_path(ack.vp);
   const bool received = sack_valid && ext.nack == wire::NackCode::kNone;
@@ -193,6 +192,7 @@ void StreamSender::take_no_room(const wire::MpAckExt& ext) {
 
 void StreamSender::on_implied_ack(Time now, Psn aack) {
   if (!una().before(aack) || aack.after(nxt())) return;
+  heard_ = true;
   advance(now, aack);
   on_progress_unsampled(now);
   gate_.note_ack(now);
@@ -456,17 +456,6 @@ void StreamSender::wake(Time now) {
 
 void StreamSender::repeat_head() {
   if (!idle() && !paused()) ask_head();
-}
-
-// Where three of four paths are dead in both directions, one of sixteen works there and back. Many
-// lost packets are as many tries, as the window lets them leave. Of few, the last one leaves again
-// until they are enough, and the first one once. A stream that was heard may be one of a crowd,
-// which the copies would hurt.
-uint8_t StreamSender::more_tries() const {
-  if (!params_.tail_probe || !paths_.retries() || heard_ || rto_.silent()) return 0;
-  const uint32_t copies = std::min(board_.due_count(), window_.packets());
-  if (params_.timeout_tries == 1 || copies >= params_.timeout_tries) return 0;
-  return static_cast<uint8_t>(params_.timeout_tries + 2 - std::max(copies, 2U));
 }
 
 // The last resort: every un-SACKed packet is lost. The accounting of packets in flight is

@@ -10,6 +10,7 @@ namespace mprdma::transport {
 // Judges once for each point in time whether the wire is the limit, by the backlog before it: a
 // host that handles acknowledgements in bursts sends only after the burst.
 void StreamSender::begin_instant(Time now) {
+  heard_ = true;
   if (now != use_.instant) {
     use_.instant = now;
     use_.wire_waits = use_.wire_limited || gate_.credits() > kWireBacklogMax;

@@ -63,7 +63,6 @@ Time StreamSender::expiry(bool has_new) const {
 void StreamSender::on_progress(Time now) {
   rto_.restart(now);
   last_progress_ = now;
-  heard_ = true;
   rto_.end_backoff();
   probe_.rounds = probe_.tries = 0;
   if (!probe_.head) probe_.due = 0;
@@ -124,6 +123,17 @@ void StreamSender::begin_probe(Time now) {
   }
   const uint32_t doublings = probe_.rounds < same ? 0 : probe_.rounds - same;
   probe_.next = now + interval * (int64_t{1} << doublings);
+}
+
+// Where three of four paths are dead in both directions, one of sixteen works there and back. Many
+// lost packets are as many tries, as the window lets them leave. Of few, the last one leaves again
+// until they are enough, and the first one once. A stream that was heard may be one of a crowd,
+// which the copies would hurt.
+uint8_t StreamSender::more_tries() const {
+  if (!params_.tail_probe || !paths_.retries() || heard_ || rto_.silent()) return 0;
+  const uint32_t copies = std::min(board_.due_count(), window_.packets());
+  if (params_.timeout_tries == 1 || copies >= params_.timeout_tries) return 0;
+  return static_cast<uint8_t>(params_.timeout_tries + 2 - std::max(copies, 2U));
 }
 
 Time StreamSender::next_deadline(bool has_new) const {
