@@ -41,10 +41,7 @@ void add_bad_paths(std::vector<AblationCase>* out) {
   Scenario sparse =
       load("loops.toml",
            loops_of(32, {"flow[0].message_bytes=1024", "duration_us=40_000", "warm_up_us=6_000"}));
-  for (const char* path : {"path2", "path3", "path4"}) {
-    switchsim::LinkConfig& link = sparse.topology.links[sparse.link(path)];
-    link.ab.loss_ppm = link.ba.loss_ppm = kAllLost;
-  }
+  for (const char* path : {"path2", "path3", "path4"}) lose(&sparse, path, kAllLost);
   out->push_back({"sparse",
                   "32 loops of 1 KB that begin with 3 of 4 paths dead: goodput",
                   sparse,

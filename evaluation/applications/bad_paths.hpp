@@ -23,6 +23,13 @@ struct Loop {
   const char* operation = "write";
 };
 
+// A link loses this share of its packets, in both directions.
+inline void lose(switchsim::Scenario* scenario, const std::string& name, uint32_t loss_ppm) {
+  switchsim::LinkConfig& link = scenario->topology.links[scenario->link(name)];
+  link.ab.loss_ppm = link.ba.loss_ppm = loss_ppm;
+}
+inline constexpr uint32_t kAllLost = 1'000'000;
+
 // The loop where the last paths lose this share of their packets, in both directions.
 inline switchsim::Scenario with_loss(const std::string& file, const Loop& loop, uint32_t loss_ppm) {
   switchsim::Scenario scenario =
@@ -35,9 +42,7 @@ inline switchsim::Scenario with_loss(const std::string& file, const Loop& loop, 
                   "duration_us=" + std::to_string(1000 * loop.rtt_us),
                   "warm_up_us=" + std::to_string(160 * loop.rtt_us)});
   for (uint32_t i = 0; i < loop.bad_paths; ++i) {
-    const std::string name = "path" + std::to_string(loop.paths - i);
-    switchsim::LinkConfig& link = scenario.topology.links[scenario.link(name)];
-    link.ab.loss_ppm = link.ba.loss_ppm = loss_ppm;
+    lose(&scenario, "path" + std::to_string(loop.paths - i), loss_ppm);
   }
   return scenario;
 }
@@ -64,7 +69,5 @@ inline void lengthen(switchsim::Scenario* scenario, const char* path, uint32_t l
     direction->delay = direction->delay + switchsim::SimSpan::ns(longer_us * 500);
   }
 }
-
-inline constexpr uint32_t kAllLost = 1'000'000;
 
 }  // namespace mprdma::figures

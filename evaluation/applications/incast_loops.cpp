@@ -3,11 +3,13 @@
 
 #include <array>
 
+#include "evaluation/applications/bad_paths.hpp"
 #include "evaluation/applications/crowd.hpp"
 #include "evaluation/applications/longest.hpp"
 #include "evaluation/batch.hpp"
 #include "evaluation/cases.hpp"
 #include "evaluation/list.hpp"
+#include "transport/core/follow_network.hpp"
 
 namespace mprdma::figures {
 
@@ -55,7 +57,7 @@ void add_drops(const Batch& batch, FigureResult* out) {
                  fmt::format("the first burst is {:.1f} MB with its headers and the buffer 1 MB; a "
                              "message is shorter than the initial window, so that each sender has "
                              "sent all of it before it hears of the others",
-                             64 * kb * 1024 * 1.1 / 1e6));
+                             64.0 * kb * (1024 + transport::kPacketOverheadBytes) / 1e6));
   }
 }
 
@@ -106,9 +108,7 @@ FigureResult incast_loops(const Figure& figure, const RunOptions& options) {
   }
   Scenario dead = sized(16'384);
   for (uint32_t leaf = 1; leaf <= 5; ++leaf) {
-    switchsim::LinkConfig& link =
-        dead.topology.links[dead.link(fmt::format("leaf{}-spine4", leaf))];
-    link.ab.loss_ppm = link.ba.loss_ppm = 1'000'000;
+    lose(&dead, fmt::format("leaf{}-spine4", leaf), kAllLost);
   }
   batch.add(dead, seeds);
   batch.add(load(figure.scenario, crowd_of(kCrowd)), seeds);

@@ -15,7 +15,7 @@ namespace mprdma::transport {
   X(retransmitted_early, "PSNs marked lost by time; mp-paper: sent again for want of new data")  \
   X(retransmitted_rto, "PSNs marked lost by a retransmission timeout")                           \
   X(retransmitted_sync, "PSNs whose synchronise operation came too early")                       \
-  X(tail_probes, "tail probes sent")                                                             \
+  X(tail_probes, "tail probes sent, and copies of a timeout before anything came back")          \
   X(rto_expired, "retransmission timeouts")                                                      \
   X(timeouts_undone, "timeouts that an acknowledgement of the original proved too early")        \
   X(losses_undone, "packets held for lost that arrived, and gave back what that took")           \

@@ -29,8 +29,9 @@ struct StreamStats {
   uint64_t retransmitted_trigger = 0;
   uint64_t retransmitted_early = 0;
   uint64_t retransmitted_rto = 0;
-  uint64_t retransmitted_sync = 0;   // refused, because their operation was too early; no loss
-  uint64_t retransmitted_probe = 0;  // tail probes, tries of a timeout, questions to a receiver
+  uint64_t retransmitted_sync = 0;  // refused, because their operation was too early; no loss
+  // Tail probes, copies of a timeout (D19), and questions to a receiver that was not ready.
+  uint64_t retransmitted_probe = 0;
   uint64_t rto_expired = 0;
   uint64_t timeouts_undone = 0;    // timeouts after which the original's acknowledgement came
   uint64_t losses_undone = 0;      // the same of single packets, and the window has come back

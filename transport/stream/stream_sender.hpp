@@ -369,6 +369,7 @@ class StreamSender {
   void report_to_window(const cc::AckSample& sample, bool slow);
   [[nodiscard]] bool has_due() const { return recovery_.next(board_).has_value(); }
   [[nodiscard]] Choice early_candidate() const;
+  // Copies that a timeout sends beside what is lost (D19).
   [[nodiscard]] uint8_t more_tries() const;
   [[nodiscard]] Psn probe_psn() const;
   // snd_una is sent again at once, whatever the window says.

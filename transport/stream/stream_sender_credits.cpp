@@ -7,8 +7,8 @@
 
 namespace mprdma::transport {
 
-// Judges once for each point in time whether the wire is the limit, by the backlog before it: a
-// host that handles acknowledgements in bursts sends only after the burst.
+// An acknowledgement is here. Judges once for each point in time whether the wire is the limit, by
+// the backlog before it: a host that handles acknowledgements in bursts sends only after the burst.
 void StreamSender::begin_instant(Time now) {
   heard_ = true;
   if (now != use_.instant) {
@@ -85,9 +85,8 @@ cc::LimitedBy StreamSender::limited_by(bool has_new, Lag lag) const {
   if (lag != Lag::kSmall) return cc::LimitedBy::kPath;
   if (!params_.limit_growth) return cc::LimitedBy::kWindow;
   const bool clocked = gate_.clocked();
-  // While a window ramps, acknowledgements come as fast as the wire sends: each one lets two
-  // packets leave, and the wire takes one in that time. Then it is not the wire that limits the
-  // round trip.
+  // A window that ramps is one burst: its acknowledgements come as fast as the wire sends, and each
+  // lets two packets leave while the wire takes one. The wire rests for the rest of the round trip.
   const bool wire = clocked ? use_.wire_waits : use_.wire_limited;
   if (wire && !window_.ramps()) return cc::LimitedBy::kWire;
   const bool backlog = clocked ? has_new || board_.due_count() > 0 : use_.window_limited;
@@ -217,9 +216,8 @@ uint16_t StreamSender::path_of_copy(Time now, const Choice& choice,
   if (granted && *granted != lost_on) return *granted;
   stats_.random_paths += gate_.clocked() ? 1 : 0;
   if (choice.kind == Choice::Kind::kProbe) {
-    // Only whether it is the first one matters.
     const uint32_t attempt = probe_.tries;
-    probe_.tries = std::max<uint8_t>(probe_.tries, static_cast<uint8_t>(probe_.tries + 1));
+    if (probe_.tries < UINT8_MAX) ++probe_.tries;
     return paths_.retry(now, lost_on, attempt);
   }
   return paths_.retry(now, lost_on, 0);

@@ -125,10 +125,10 @@ void StreamSender::begin_probe(Time now) {
   probe_.next = now + interval * (int64_t{1} << doublings);
 }
 
-// Where three of four paths are dead in both directions, one of sixteen works there and back. Many
-// lost packets are as many tries, as the window lets them leave. Of few, the last one leaves again
-// until they are enough, and the first one once. A stream that was heard may be one of a crowd,
-// which the copies would hurt.
+// Where three of four paths are dead in both directions, one pair of ways in sixteen works. Lost
+// packets that the window lets leave are tries. If they are few, the last one leaves again and
+// again until there are enough tries, and the first one once more. A stream that was heard may be
+// one of a crowd, which the copies would hurt.
 uint8_t StreamSender::more_tries() const {
   if (!params_.tail_probe || !paths_.retries() || heard_ || rto_.silent()) return 0;
   const uint32_t copies = std::min(board_.due_count(), window_.packets());

@@ -2,12 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <type_traits>
 
 #include "base/prng.hpp"
+#include "tests/support/page.hpp"
 
 namespace mprdma::transport {
 namespace {
@@ -45,17 +44,12 @@ TEST(OffloadContext, BytesAreLittleEndianInTheOrderOfTheList) {
 
 // A failure prints the rows that the page should hold.
 TEST(OffloadContext, IsItemisedInTheDocument) {
-  std::ifstream file(MPRDMA_SOURCE_ROOT "/docs/algorithms.md");
-  const std::string page{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  std::string missing;
-  const auto want = [&](const std::string& row) {
-    if (page.find(row) == std::string::npos) missing += row;
-  };
-#define ROW(name, type, bytes, what) want("| `" #name "` | " #bytes " | " what " |\n");
+  Page page("algorithms.md");
+#define ROW(name, type, bytes, what) page.want("| `" #name "` | " #bytes " | " what " |");
   MPRDMA_OFFLOAD_CONTEXT(ROW)
 #undef ROW
-  want("| **all** | **" + std::to_string(OffloadContext::kBytes) + "** | |\n");
-  EXPECT_EQ(missing, "");
+  page.want("| **all** | **" + std::to_string(OffloadContext::kBytes) + "** | |");
+  EXPECT_EQ(page.missing(), "");
 }
 
 }  // namespace

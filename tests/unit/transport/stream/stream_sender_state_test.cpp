@@ -1,10 +1,9 @@
 // What a sender keeps for a connection, by its parts: docs/algorithms.md has the table.
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <iterator>
 #include <string>
 
+#include "tests/support/page.hpp"
 #include "transport/stream/stream_sender.hpp"
 
 namespace mprdma::transport {
@@ -26,23 +25,18 @@ namespace {
 
 // A failure prints the rows that the page should hold.
 TEST(StreamSender, ItsStateIsItemisedInTheDocument) {
-  std::ifstream file(MPRDMA_SOURCE_ROOT "/docs/algorithms.md");
-  const std::string page{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  std::string missing;
-  const auto want = [&](const std::string& row) {
-    if (page.find(row) == std::string::npos) missing += row;
-  };
+  Page page("algorithms.md");
   size_t sum = 0;
-#define ROW(type, what)                                                        \
-  want("| `" #type "` | " + std::to_string(sizeof(type)) + " | " what " |\n"); \
+#define ROW(type, what)                                                           \
+  page.want("| `" #type "` | " + std::to_string(sizeof(type)) + " | " what " |"); \
   sum += sizeof(type);
   MPRDMA_SENDER_PARTS(ROW)
 #undef ROW
   ASSERT_LT(sum, sizeof(StreamSender));
-  want("| single members | " + std::to_string(sizeof(StreamSender) - sum) +
-       " | among them the paths of the 64 newest packets (128) |\n");
-  want("| **all of `StreamSender`** | **" + std::to_string(sizeof(StreamSender)) + "** | |\n");
-  EXPECT_EQ(missing, "");
+  page.want("| single members | " + std::to_string(sizeof(StreamSender) - sum) +
+            " | among them the paths of the 64 newest packets (128) |");
+  page.want("| **all of `StreamSender`** | **" + std::to_string(sizeof(StreamSender)) + "** | |");
+  EXPECT_EQ(page.missing(), "");
 }
 
 }  // namespace
