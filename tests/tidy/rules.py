@@ -108,13 +108,14 @@ _HOSTS = (
 LIBRARIES = {
     "DPDK": (r"rte_\w+\.h|bus_\w+_driver\.h", ("dataplane/port/dpdk", "switchsim/fabric", *_RUN)),
     "rdma-core": (r"(infiniband|rdma|ccan|util)/.*", ("providers/mprdma", "raas", *_RUN)),
-    "fmt": (r"fmt/.*", _HOSTS),
+    "fmt": (r"fmt/.*", ("offload/lockstep", *_HOSTS)),
     "toml++": (r"toml\+\+/.*", _HOSTS),
     "json": (r"nlohmann/.*", _HOSTS),
     "prometheus-cpp": (r"prometheus/.*", ("dataplane/daemon", *_RUN)),
-    "CLI11": (r"CLI/.*", ("raas", *_RUN)),
+    "CLI11": (r"CLI/.*", ("offload/lockstep", "raas", *_RUN)),
     "GoogleTest": (r"(gtest|gmock)/.*", ("tests",)),
     "vector instructions": (r"\w+intrin\.h", ("wire/icrc_clmul.cpp",)),
+    "Verilator": (r"(verilated\w*|Vmp_\w+)\.h", ("offload", *_RUN)),
     "Google Benchmark": (r"benchmark/.*", ("bench",)),
 }
 

@@ -1,0 +1,49 @@
+// What a receiver of many connections may see: packets in order, lost ones, copies, packets out of
+// order, at and beyond both ends of the window, from far before and far ahead, messages that
+// synchronise, and contexts that are loaded meanwhile.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/prng.hpp"
+#include "base/psn.hpp"
+#include "offload/lockstep/receiver_device.hpp"
+
+namespace mprdma::offload {
+
+class ReceiverTraffic {
+ public:
+  // The connections that are used are few, so that packets of the same one follow each other.
+  ReceiverTraffic(uint64_t seed, uint32_t connections);
+
+  // The next request; `nxt` tells where a connection's receiver is.
+  template <class Nxt>
+  ReceiverRequest next(const Nxt& nxt) {
+    if (loaded_ < connections_.size()) return first_load(loaded_++);
+    // Bursts of one connection shake what waits for each other.
+    if (!prng_.chance(1, 3)) current_ = static_cast<uint32_t>(prng_.below(connections_.size()));
+    const Psn expected = nxt(connections_[current_].number);
+    return prng_.chance(1, 2000) ? load(current_, expected) : packet(current_, expected);
+  }
+
+ private:
+  struct Connection {
+    uint32_t number;
+    Psn front;  // the next packet that its peer sends for the first time
+    uint64_t seed;
+  };
+
+  ReceiverRequest first_load(uint32_t index);
+  ReceiverRequest load(uint32_t index, Psn nxt);
+  ReceiverRequest packet(uint32_t index, Psn nxt);
+  Psn draw(Connection& connection, Psn nxt);
+  Psn far(Psn nxt);
+
+  Prng prng_;
+  std::vector<Connection> connections_;
+  size_t loaded_ = 0;
+  uint32_t current_ = 0;
+};
+
+}  // namespace mprdma::offload

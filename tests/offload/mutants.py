@@ -1,0 +1,142 @@
+"""Small breakages of the receiver's RTL: the expression between backticks, in a text that its file
+has once, and what it becomes. Lock-step with the software has to find each of them. Those that
+break what is proved have to break the proof, too (`proved`).
+
+With --out, mutants.py writes the RTL with all of them built in, each behind its number, which
+starts with 1: one build tries them all."""
+
+import argparse
+import collections
+import pathlib
+import sys
+
+Mutant = collections.namedtuple("Mutant", "name file where new proved", defaults=(False,))
+
+JUDGE = "mp_receive_judge.sv"
+ADVANCE = "mp_receive_advance.sv"
+MESSAGES = "mp_receive_messages.sv"
+RECEIVER = "mp_receiver.sv"
+
+MUTANTS = (
+    # Where a packet lies.
+    Mutant("window-twice-as-long", JUDGE, "(`ahead[22:6] != 17'd0`)", "ahead[22:7] != 16'd0"),
+    Mutant("2^22-ahead-is-near", JUDGE, "(`ahead[22:6] != 17'd0`)", "ahead[21:6] != 16'd0"),
+    Mutant("nothing-is-beyond", JUDGE, "beyond = `!is_before`", "1'b0"),
+    Mutant("distance-of-23-bits", JUDGE, "is_before = `ahead[23]`", "ahead[22]"),
+    # What becomes of it.
+    Mutant("a-stale-packet-is-placed", JUDGE, "(`is_before || was_taken`)", "was_taken", True),
+    Mutant("a-copy-is-placed", JUDGE, "(`is_before || was_taken`)", "is_before", True),
+    Mutant("a-tail-is-not-taken", JUDGE, "= `slots[2*i] | slots[2*i+1]`", "slots[2*i]"),
+    Mutant("synchronise-one-late", JUDGE, "`{18'd0, index} > packets_before`",
+           "{18'd0, index} > packets_before + 24'd1"),
+    Mutant("synchronise-one-early", JUDGE, "`{18'd0, index} > packets_before`",
+           "{18'd0, index} >= packets_before"),
+    Mutant("six-bits-of-packets-before", JUDGE, "`{18'd0, index} > packets_before`",
+           "index > packets_before[5:0]"),
+    Mutant("synchronise-is-not-asked", JUDGE, "= `synchronise` &&", "1'b0"),
+    Mutant("every-packet-synchronises", JUDGE, "= `synchronise` &&", "1'b1"),
+    Mutant("overflow-has-another-code", JUDGE, "nack = `NackWindowOverflow`", "4'd2"),
+    Mutant("too-early-has-another-code", JUDGE, "nack = `NackSyncTooEarly`", "4'd2"),
+    Mutant("a-stale-packet-is-behind-a-hole", JUDGE, "= `!is_before && (index != 6'd0)`",
+           "index != 6'd0"),
+    Mutant("a-copy-is-behind-no-hole", JUDGE, "= `!is_before && (index != 6'd0)`", "1'b0"),
+    Mutant("the-head-is-behind-a-hole", JUDGE, "behind_hole = `index != 6'd0`", "1'b1"),
+    # Its map and its slot.
+    Mutant("map-one-low", JUDGE, "(`7'd64 - {1'b0, index}`)", "7'd63 - {1'b0, index}"),
+    Mutant("map-of-what-has-passed-one-low", JUDGE, "below = `64'hffff_ffff_ffff_ffff`",
+           "64'h7fff_ffff_ffff_ffff"),
+    Mutant("a-kind-is-lost", JUDGE, "{126'd0, `slot`}", "2'd1"),
+    Mutant("other-slots-are-lost", JUDGE, "slots_after = `slots` |", "128'd0", True),
+    # What rcv_nxt passes.
+    Mutant("a-tail-is-not-passed", ADVANCE, "full[i] = `slots[2*i] | slots[2*i+1]`", "slots[2*i]",
+           True),
+    Mutant("a-block-is-full-by-its-lower-half", ADVANCE, "= `full[i] & full[i+(1<<k)]`", "full[i]",
+           True),
+    Mutant("a-block-is-full-by-its-upper-half", ADVANCE, "= `full[i] & full[i+(1<<k)]`",
+           "full[i+(1<<k)]", True),
+    Mutant("the-lower-half-does-not-count", ADVANCE, "lowest[6*i+k] = `1'b1`", "1'b0", True),
+    Mutant("the-upper-half-does-not-count", ADVANCE, "= `lowest[6*(i+(1<<k))+:6]`", "6'd0", True),
+    Mutant("a-full-window-stays", ADVANCE, "slots_after = `full[0]` ?", "1'b0", True),
+    Mutant("a-full-window-is-not-passed", ADVANCE, "passed = `full[0]` ?", "1'b0", True),
+    Mutant("slots-shift-by-one-bit", ADVANCE, "slots >> `{lowest[5:0], 1'b0}`", "lowest[5:0]", True),
+    Mutant("rcv-nxt-misses-a-full-window", ADVANCE, "rcv_nxt + {17'd0, `passed`}",
+           "passed & 7'd63", True),
+    Mutant("messages-miss-the-last", MESSAGES, "<< `passed`)", "passed[5:0]"),
+    Mutant("only-completions-count-as-messages", MESSAGES, "$countones(`ends`)", "completes"),
+    Mutant("every-tail-completes", MESSAGES, "$countones(`completes`)", "ends"),
+    # The pipeline.
+    Mutant("no-wait-for-what-is-judged", RECEIVER, "!(`judge_valid` &&", "1'b0"),
+    Mutant("no-wait-for-what-advances", RECEIVER, "!(`advance_valid` &&", "1'b0"),
+    Mutant("waits-for-one-of-two-connections", RECEIVER,
+           "`judge_connection == in_connection`",
+           "judge_connection[0] == in_connection[0] && in_connection[1]"),
+    Mutant("slots-are-not-loaded", RECEIVER, "advance_slots <= `judge_load` ?", "1'b0"),
+    Mutant("rcv-nxt-is-not-loaded", RECEIVER, "advance_rcv_nxt <= `judge_load` ?", "1'b0"),
+    Mutant("the-message-number-is-not-loaded", RECEIVER, ".msn(`count_load` ?", "1'b0"),
+    Mutant("a-load-is-placed", RECEIVER, "advance_placed <= placed && `!judge_load`", "1'b1"),
+    Mutant("a-load-is-refused", RECEIVER, "advance_nack <= `judge_load` ?", "1'b0"),
+    Mutant("a-load-is-a-copy", RECEIVER, "duplicate && `!judge_load`", "1'b1"),
+    Mutant("the-write-goes-elsewhere", RECEIVER, " memory[`advance_connection`] <=",
+           "judge_connection"),
+    Mutant("the-write-forgets-the-move", RECEIVER, "<= {slots_after, `rcv_nxt_after`}",
+           "advance_rcv_nxt"),
+    Mutant("the-number-of-another-connection", RECEIVER, "message_numbers[`advance_connection`]",
+           "count_connection"),
+    Mutant("the-number-is-written-elsewhere", RECEIVER, "message_numbers[`count_connection`]",
+           "advance_connection"),
+    Mutant("a-number-is-written-without-a-packet", RECEIVER, "if (`out_valid`)", "1'b1"),
+)  # fmt: skip
+
+
+def span(text, mutant):
+    """Where the mutant's expression is: first and last offset. Its surroundings must be unique."""
+    before, expression, after = mutant.where.split("`")
+    whole = before + expression + after
+    if text.count(whole) != 1:
+        sys.exit(f"mutants: {mutant.name}: its text is {text.count(whole)} times in {mutant.file}")
+    start = text.index(whole) + len(before)
+    return start, start + len(expression)
+
+
+def broken(text, mutant):
+    """The text with this mutant alone."""
+    start, end = span(text, mutant)
+    return f"{text[:start]}({mutant.new}){text[end:]}"
+
+
+def with_all(text, file):
+    """The text with all mutants of the file, each behind its number."""
+    spans = collections.defaultdict(list)
+    for number, mutant in enumerate(MUTANTS, 1):
+        if mutant.file == file:
+            spans[span(text, mutant)].append((number, mutant))
+    end_before = len(text)
+    for (start, end), mutants in sorted(spans.items(), reverse=True):
+        if end > end_before:
+            sys.exit(f"mutants: {mutants[0][1].name} overlaps with another")
+        end_before = start
+        expression = f"({text[start:end]})"
+        for number, mutant in mutants:
+            expression = f"((mp_mutant::number == {number}) ? ({mutant.new}) : {expression})"
+        text = text[:start] + expression + text[end:]
+    return text
+
+
+SELECT = """package mp_mutant;
+  int number /* verilator public_flat_rw */;
+endpackage
+"""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", required=True, type=pathlib.Path)
+    parser.add_argument("sources", nargs="+", type=pathlib.Path)
+    arguments = parser.parse_args()
+    (arguments.out / "mp_mutant.sv").write_text(SELECT)
+    for source in arguments.sources:
+        (arguments.out / source.name).write_text(with_all(source.read_text(), source.name))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""Proves what offload/formal says of the RTL, by temporal induction with Yosys's own solver, and
+asserts that the proof fails for each breakage that it has to notice (mutants.py, `proved`).
+
+The proof is of the RTL's files themselves. Yosys's own solver works on bits, and takes seconds for
+what cvc4 (by yosys-smtbmc) does not end within five minutes."""
+
+import argparse
+import concurrent.futures
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+from mutants import MUTANTS, broken
+
+# The induction's length: the step holds if one before it did.
+STEPS = 2
+SECONDS_MAX = 200
+
+SCRIPT = """read_verilog -formal -sv {sources}
+prep -top {top} -flatten
+opt -full
+memory_map
+techmap
+opt -full
+sat -tempinduct -maxsteps {steps} -prove-asserts -set-assumes {top}
+"""
+
+
+def prove(yosys, top, sources):
+    """(proved, the last words of the solver)."""
+    script = SCRIPT.format(sources=" ".join(map(str, sources)), top=top, steps=STEPS)
+    command = [yosys, "-p", script]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
+    lines = [line for line in ran.stdout.splitlines() if "SUCCESS" in line or "fail" in line]
+    if ran.returncode != 0 or not lines:
+        sys.exit(f"{top}: {ran.stdout[-2000:]}{ran.stderr}")
+    return lines[-1] == "Induction step proven: SUCCESS!", lines[-1]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--yosys", required=True)
+    parser.add_argument("--root", required=True, type=pathlib.Path)
+    arguments = parser.parse_args()
+    top = "receive_properties"
+    rtl = arguments.root / "offload/rtl"
+    step = [rtl / "mp_receive_judge.sv", rtl / "mp_receive_advance.sv"]
+    properties = arguments.root / "offload/formal/receive_properties.sv"
+    wrong = []
+
+    def attempt(mutant, directory):
+        sources = list(step)
+        if mutant:
+            at = [path.name for path in step].index(mutant.file)
+            sources[at] = pathlib.Path(directory) / f"{mutant.name}.sv"
+            sources[at].write_text(broken(step[at].read_text(), mutant))
+        proved, said = prove(arguments.yosys, top, [*sources, properties])
+        print(f"{top}, {mutant.name if mutant else 'as it is'}: {said}", flush=True)
+        if proved == bool(mutant):
+            wrong.append(mutant)
+
+    with tempfile.TemporaryDirectory() as directory:
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            attempts = [None, *(mutant for mutant in MUTANTS if mutant.proved)]
+            list(pool.map(lambda mutant: attempt(mutant, directory), attempts))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
