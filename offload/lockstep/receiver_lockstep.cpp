@@ -86,6 +86,13 @@ std::string text(const ReceiverReply& r) {
       r.context.nxt, r.context.msn, r.context.slots_high, r.context.slots_low);
 }
 
+std::string text(const ReceiverRequest& r) {
+  if (r.load) return fmt::format("connection {}: load", r.connection);
+  return fmt::format("connection {}: PSN {} slot {} synchronise {} packets_before {}", r.connection,
+                     r.packet.psn.value(), static_cast<int>(r.packet.slot), r.packet.synchronise,
+                     r.packet.packets_before);
+}
+
 void count(const ReceiverRequest& request, const ReceiverReply& reply, Psn before, Counts* counts) {
   if (request.load) {
     ++counts->loads;
@@ -125,8 +132,8 @@ class Lockstep {
       if (offered && !cycle.taken) ++counts_.waits;
       if (offered && cycle.taken) {
         const Psn before = reference_.nxt(request.connection);
-        expected_.push_back(reference_.take(request));
-        count(request, expected_.back(), before, &counts_);
+        expected_.push_back({request, reference_.take(request)});
+        count(request, expected_.back().reply, before, &counts_);
         offered = false;
         ++begun;
         idle_ = 0;
@@ -156,17 +163,23 @@ class Lockstep {
   }
 
  private:
+  struct Expected {
+    ReceiverRequest request;
+    ReceiverReply reply;
+  };
+
   bool compare(const ReceiverReply& reply) {
     if (expected_.empty()) {
       fmt::print("receiver_lockstep: event {}: an answer that nothing asks for\n  {}\n", done_,
                  text(reply));
       return false;
     }
-    const ReceiverReply wanted = expected_.front();
+    const Expected wanted = expected_.front();
     expected_.pop_front();
-    if (reply != wanted) {
-      fmt::print("receiver_lockstep: event {} differs\n  software {}\n  hardware {}\n", done_,
-                 text(wanted), text(reply));
+    if (reply != wanted.reply) {
+      fmt::print(
+          "receiver_lockstep: event {} differs\n  request  {}\n  software {}\n  hardware {}\n",
+          done_, text(wanted.request), text(wanted.reply), text(reply));
       return false;
     }
     ++done_;
@@ -177,7 +190,7 @@ class Lockstep {
   ReceiverDevice device_;
   ReceiverTraffic traffic_;
   Reference reference_;
-  std::deque<ReceiverReply> expected_;
+  std::deque<Expected> expected_;
   Counts counts_;
   uint64_t done_ = 0;
   uint32_t idle_ = 0;  // cycles in which nothing was taken
@@ -186,10 +199,10 @@ class Lockstep {
 int run(const Options& options) {
   Lockstep lockstep(options);
   if (!lockstep.run()) {
-    fmt::print("replay: receiver_lockstep --seed {} --connections {} --events {}{}{} --waveform {}\n",
-               options.seed, options.connections, options.events, options.wait ? " --wait" : "",
-               options.mutant != 0 ? fmt::format(" --mutant {}", options.mutant) : "",
-               "receiver.vcd");
+    fmt::print("replay: receiver_lockstep --seed {} --connections {} --events {}{}{}", options.seed,
+               options.connections, options.events, options.wait ? " --wait" : "",
+               options.mutant != 0 ? fmt::format(" --mutant {}", options.mutant) : "");
+    fmt::print(" --waveform receiver.vcd\n");
     return 1;
   }
   lockstep.print();

@@ -112,7 +112,9 @@ def run(command, environment=None, quiet=False):
 LINES = "-Dcpp_args=-g1"
 # What is installed, measured and shown; and the tests, with checks (DCHECK).
 RELEASE = Build("build", ("gcc", "g++"), "--buildtype=release")
-GCC = Build("build-test", ("gcc", "g++"), "--buildtype=debugoptimized", LINES)
+GCC = Build(
+    "build-test", ("gcc", "g++"), "--buildtype=debugoptimized", "-Doffload=enabled", LINES
+)
 SANITIZE = Build(
     "build-sanitize", ("clang", "clang++"), "-Db_sanitize=address,undefined", "-Db_lundef=false",
     "-Doptimization=1", "-Ddebug=true", "-Ddcheck=enabled", LINES,
