@@ -12,7 +12,7 @@
 namespace mprdma::transport {
 namespace {
 
-using many_paths::params_with;
+using many_paths::clocked_params;
 using many_paths::Stream;
 
 constexpr Time kNow = Time::from_ns(1'000);
@@ -23,7 +23,7 @@ PathSample spare(int vp, bool ece = false, Duration rtt = kUsual) {
 }
 
 Params recycled(uint32_t window) {
-  Params p = params_with(window);
+  Params p = clocked_params(window);
   p.path_policy = PathPolicy::kRecycled;
   return p;
 }

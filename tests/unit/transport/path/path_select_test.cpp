@@ -88,7 +88,7 @@ TEST(PathSelector, ARoundIsCongestedIfHalfOfItsAcknowledgementsHadAMark) {
 using many_paths::Stream;
 
 Stream repathing() {
-  Params params = many_paths::params_with(8);
+  Params params = many_paths::clocked_params(8);
   params.path_policy = PathPolicy::kRepath;
   return Stream(params);
 }
@@ -116,7 +116,7 @@ TEST(PathSelector, ALossIsHeardWithThePathThatANackNames) {
 }
 
 TEST(PathSelector, ALossByReorderingIsHeardWithThePathOfThePacket) {
-  Params params = many_paths::params_with(32);
+  Params params = many_paths::clocked_params(32);
   params.path_policy = PathPolicy::kRepath;
   params.loss_trigger = 8;
   Stream s(params);
@@ -187,7 +187,7 @@ TEST(PlbPath, LeavesAPathAfterThreeCongestedRoundsIfNothingIsInFlight) {
 
 TEST(PathSelector, APolicyIsToldWhenNothingIsOutstanding) {
   for (const bool idle : {true, false}) {
-    Params params = many_paths::params_with(32);
+    Params params = many_paths::clocked_params(32);
     params.path_policy = PathPolicy::kPlb;
     params.limit_growth = false;  // a mark leaves room for two packets, too
     Stream s(params);

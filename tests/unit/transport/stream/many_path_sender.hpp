@@ -19,7 +19,7 @@ inline constexpr uint32_t kOne = Fixed16::kOneRaw;
 
 // The paper's clock and no growth, so that windows are whole; no probing, no timers: a test
 // switches on what it is about.
-inline Params params_with(uint32_t window) {
+inline Params clocked_params(uint32_t window) {
   Params p;
   p.initial_window = window;
   p.window_max = window;

@@ -8,8 +8,8 @@
 namespace mprdma::transport {
 namespace {
 
+using many_paths::clocked_params;
 using many_paths::kOne;
-using many_paths::params_with;
 using many_paths::Stream;
 
 // Sends a message of `packets` and acknowledges all of it.
@@ -23,7 +23,7 @@ void exchange(Stream& s, int* acked, int packets) {
 }
 
 TEST(PathWindowReduction, AnAckThatFindsNothingToSendTakesAPacket) {
-  Params p = params_with(8);
+  Params p = clocked_params(8);
   p.window_give_back = false;
   p.restart = RestartRule::kNever;
   Stream s(p);
@@ -37,7 +37,7 @@ TEST(PathWindowReduction, AnAckThatFindsNothingToSendTakesAPacket) {
 }
 
 TEST(PathWindowReduction, WhatItTookComesBackWhenTheApplicationHasPacketsAgain) {
-  Stream s(params_with(8));
+  Stream s(clocked_params(8));
   int acked = 0;
   for (int n = 0; n < 5; ++n) exchange(s, &acked, 8);
   EXPECT_EQ(s.window_raw(), kOne);
@@ -47,7 +47,7 @@ TEST(PathWindowReduction, WhatItTookComesBackWhenTheApplicationHasPacketsAgain) 
 }
 
 TEST(PathWindowReduction, ItGivesNothingBackThatCongestionTook) {
-  Stream s(params_with(8));
+  Stream s(clocked_params(8));
   s.send();
   s.backlog = false;
   for (int i = 0; i < 4; ++i) s.ack(i + 1, i, 60'000, wire::kMpAckEce);  // two packets
@@ -59,7 +59,7 @@ TEST(PathWindowReduction, ItGivesNothingBackThatCongestionTook) {
 }
 
 TEST(PathWindowReduction, APostWithSomethingOutstandingLeavesAtOnceIfItFits) {
-  Stream s(params_with(8));
+  Stream s(clocked_params(8));
   int acked = 0;
   exchange(s, &acked, 8);
   s.sender.on_backlog(s.now);
@@ -70,7 +70,7 @@ TEST(PathWindowReduction, APostWithSomethingOutstandingLeavesAtOnceIfItFits) {
 }
 
 TEST(PathWindowReduction, ByThePaperAPostBringsNoCredits) {
-  Params p = params_with(8);
+  Params p = clocked_params(8);
   p.window_give_back = p.own_ack_credit = false;
   p.restart = RestartRule::kIdle;
   Stream s(p);
@@ -92,7 +92,7 @@ void congest(Stream& s, int* acked) {
 }
 
 TEST(Restart, CongestionIsRememberedForThirtyRoundTrips) {
-  Stream s(params_with(8));
+  Stream s(clocked_params(8));
   int acked = 0;
   congest(s, &acked);
   s.sender.on_backlog(s.now);
@@ -108,7 +108,7 @@ TEST(Restart, CongestionIsRememberedForThirtyRoundTrips) {
 }
 
 TEST(Restart, APostBesideOthersChangesNothing) {
-  Stream s(params_with(8));
+  Stream s(clocked_params(8));
   int acked = 0;
   congest(s, &acked);
   s.sender.on_backlog(s.now);
@@ -120,7 +120,7 @@ TEST(Restart, APostBesideOthersChangesNothing) {
 }
 
 TEST(Restart, ByThePaperAfterThreeIdleRoundTrips) {
-  Params p = params_with(8);
+  Params p = clocked_params(8);
   p.restart = RestartRule::kIdle;
   Stream s(p);
   int acked = 0;
@@ -135,7 +135,7 @@ TEST(Restart, ByThePaperAfterThreeIdleRoundTrips) {
 }
 
 TEST(Restart, SmallMessagesDoNotSlowTheBigOneDown) {
-  Params p = params_with(54);
+  Params p = clocked_params(54);
   Stream s(p);
   int acked = 0;
   for (int i = 0; i < 200; ++i) {
@@ -149,7 +149,7 @@ TEST(Restart, SmallMessagesDoNotSlowTheBigOneDown) {
 
 // Of a window of eight, messages of two packets have used two.
 TEST(Growth, AWindowThatWasNotInUseDoesNotOutliveAMark) {
-  Params p = params_with(8);
+  Params p = clocked_params(8);
   for (const bool limited : {true, false}) {
     p.limit_growth = limited;
     Stream s(p);
@@ -164,7 +164,7 @@ TEST(Growth, AWindowThatWasNotInUseDoesNotOutliveAMark) {
 }
 
 TEST(Growth, NotWhileMoreThanEightPacketsWaitForTheWire) {
-  Params p = params_with(32);
+  Params p = clocked_params(32);
   p.window_max = 200;
   p.limit_growth = true;
   Stream s(p);
@@ -182,7 +182,7 @@ TEST(Growth, NotWhileMoreThanEightPacketsWaitForTheWire) {
 }
 
 TEST(Growth, ABurstOfAcknowledgementsIsNoWaitForTheWire) {
-  Params p = params_with(32);
+  Params p = clocked_params(32);
   p.window_max = 200;
   p.limit_growth = true;
   Stream s(p);

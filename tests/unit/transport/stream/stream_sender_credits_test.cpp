@@ -13,8 +13,8 @@
 namespace mprdma::transport {
 namespace {
 
+using many_paths::clocked_params;
 using many_paths::kOne;
-using many_paths::params_with;
 using many_paths::Stream;
 using Kind = StreamSender::Choice::Kind;
 using Paths = std::vector<uint16_t>;
@@ -22,7 +22,7 @@ using Paths = std::vector<uint16_t>;
 // ---- Start, clocking ---------------------------------------------------------------------------
 
 TEST(AckClocking, TheInitialWindowLeavesOnRandomPaths) {
-  Stream s(params_with(32));
+  Stream s(clocked_params(32));
   const Paths paths = s.send();
   ASSERT_EQ(paths.size(), 32u);
   const std::set<uint16_t> distinct(paths.begin(), paths.end());
@@ -33,16 +33,16 @@ TEST(AckClocking, TheInitialWindowLeavesOnRandomPaths) {
 }
 
 TEST(AckClocking, TheSeedGivesThePaths) {
-  Stream a(params_with(8), 1);
-  Stream b(params_with(8), 1);
-  Stream c(params_with(8), 2);
+  Stream a(clocked_params(8), 1);
+  Stream b(clocked_params(8), 1);
+  Stream c(clocked_params(8), 2);
   const Paths paths = a.send();
   EXPECT_EQ(paths, b.send());
   EXPECT_NE(paths, c.send());
 }
 
 TEST(AckClocking, AnAckGrantsACreditOnThePathThatItEchoes) {
-  Stream s(params_with(4));
+  Stream s(clocked_params(4));
   s.send();
   s.ack(1, 0, 50'001);
   s.ack(1, 2, 50'002);
@@ -52,7 +52,7 @@ TEST(AckClocking, AnAckGrantsACreditOnThePathThatItEchoes) {
 
 // To the letter.
 Params paper_credits(uint32_t window) {
-  Params p = params_with(window);
+  Params p = clocked_params(window);
   p.own_ack_credit = false;
   return p;
 }
@@ -81,7 +81,7 @@ TEST(AckClocking, WhatBurstControlHoldsBackLeavesOnRandomPathsAfterHalfAnRtt) {
 }
 
 TEST(AckClocking, ACreditThatFoundTheWireBusyKeepsItsPath) {
-  Stream s(params_with(4));
+  Stream s(clocked_params(4));
   s.send();
   s.ack(1, 0, 50'001);
   s.ack(2, 1, 50'002);
@@ -92,7 +92,7 @@ TEST(AckClocking, ACreditThatFoundTheWireBusyKeepsItsPath) {
 }
 
 TEST(AckClocking, ACreditThatWaitedThreeRttsLosesItsPathButNotItsRight) {
-  Stream s(params_with(4));
+  Stream s(clocked_params(4));
   s.send();
   s.ack(1, 0, 50'001);
   s.pass(Duration::us(31));
@@ -102,7 +102,7 @@ TEST(AckClocking, ACreditThatWaitedThreeRttsLosesItsPathButNotItsRight) {
 }
 
 TEST(AckClocking, APortThatIsNoPathIsNotUsed) {
-  Stream s(params_with(4));
+  Stream s(clocked_params(4));
   s.send();
   s.ack(1, 0, 53);
   const Paths paths = s.send();
@@ -111,7 +111,7 @@ TEST(AckClocking, APortThatIsNoPathIsNotUsed) {
 }
 
 TEST(AckClocking, AShrunkenWindowWithdrawsCreditsTheOldestFirst) {
-  Stream s(params_with(8));
+  Stream s(clocked_params(8));
   s.send();
   s.ack(1, 0, 50'001);
   s.ack(2, 1, 50'002);
@@ -125,7 +125,7 @@ TEST(AckClocking, AShrunkenWindowWithdrawsCreditsTheOldestFirst) {
 }
 
 TEST(AckClocking, ATimeoutLeavesOldPathsAndTriesRandomOnes) {
-  Stream s(params_with(8));
+  Stream s(clocked_params(8));
   s.send();
   s.ack(1, 0, 50'001);
   s.time_out();
@@ -136,7 +136,7 @@ TEST(AckClocking, ATimeoutLeavesOldPathsAndTriesRandomOnes) {
 }
 
 TEST(AckClocking, ATailProbeTakesAPathThatWorksAndNoCredit) {
-  Params p = params_with(4);
+  Params p = clocked_params(4);
   p.path_policy = PathPolicy::kRecycled;
   p.tail_probe = true;
   p.probe_floor = Duration::us(20);
@@ -158,7 +158,7 @@ TEST(AckClocking, ATailProbeTakesAPathThatWorksAndNoCredit) {
 }
 
 TEST(AckClocking, OnePathNeedsNoCredit) {
-  Params p = params_with(4);
+  Params p = clocked_params(4);
   p.path_policy = PathPolicy::kSingle;
   Stream s(p);
   EXPECT_EQ(s.send(), (Paths{50'000, 50'000, 50'000, 50'000}));
@@ -169,7 +169,7 @@ TEST(AckClocking, OnePathNeedsNoCredit) {
 // ---- Whose credit it is (D14)
 
 TEST(OwnAckCredit, ThePathOfALateAcknowledgementKeepsItsCredit) {
-  Stream s(params_with(8));
+  Stream s(clocked_params(8));
   s.send();
   s.ack(4, 3, 50'001);  // covers three whose own acknowledgements take another way back
   EXPECT_EQ(s.send(), (Paths{50'001}));
@@ -183,7 +183,7 @@ TEST(OwnAckCredit, ThePathOfALateAcknowledgementKeepsItsCredit) {
 }
 
 TEST(OwnAckCredit, ALateAcknowledgementIsHeardAsAnyOther) {
-  Stream s(params_with(8));
+  Stream s(clocked_params(8));
   s.send();
   s.ack(4, 3, 50'001);
   s.ack(4, 0, 50'002, wire::kMpAckEce);
@@ -199,7 +199,7 @@ TEST(OwnAckCredit, ALateAcknowledgementIsHeardAsAnyOther) {
 }
 
 TEST(OwnAckCredit, ALateAcknowledgementOfASlowPathGrantsNothing) {
-  Params p = params_with(32);
+  Params p = clocked_params(32);
   p.reorder_delta = 8;
   Stream s(p);
   s.send();
@@ -214,7 +214,7 @@ TEST(OwnAckCredit, ALateAcknowledgementOfASlowPathGrantsNothing) {
 
 TEST(OwnAckCredit, APathThatIsNearlyTooSlowDoesNotGrow) {
   for (const int lag : {6, 7}) {
-    Params p = params_with(32);
+    Params p = clocked_params(32);
     p.window_max = 64;
     p.reorder_delta = 8;
     Stream s(p);
@@ -229,7 +229,7 @@ TEST(OwnAckCredit, APathThatIsNearlyTooSlowDoesNotGrow) {
 }
 
 TEST(OwnAckCredit, WhatWasMissingForARoundIsFreeOnRandomPaths) {
-  Stream s(params_with(8));
+  Stream s(clocked_params(8));
   s.send();
   s.ack(4, 3, 50'001);  // the acknowledgements of 0 to 2 are lost
   s.send();
@@ -247,7 +247,7 @@ TEST(OwnAckCredit, WhatWasMissingForARoundIsFreeOnRandomPaths) {
 }
 
 TEST(OwnAckCredit, AnIdleStreamWaitsForNoAcknowledgement) {
-  Stream s(params_with(8));
+  Stream s(clocked_params(8));
   s.send();
   s.ack(8, 7, 50'001);  // the last one covers all
   EXPECT_EQ(s.sends(), 2);
@@ -256,7 +256,7 @@ TEST(OwnAckCredit, AnIdleStreamWaitsForNoAcknowledgement) {
 }
 
 TEST(OwnAckCredit, TheRoomOfALostPacketLeavesOnARandomPath) {
-  Params p = params_with(16);
+  Params p = clocked_params(16);
   p.loss_shrinks_window = false;
   p.loss_trigger = 8;
   Stream s(p);
@@ -268,7 +268,7 @@ TEST(OwnAckCredit, TheRoomOfALostPacketLeavesOnARandomPath) {
 }
 
 TEST(OwnAckCredit, WhatTheReceiversWindowDroppedIsNoFaultOfItsPath) {
-  Params p = params_with(16);
+  Params p = clocked_params(16);
   p.loss_shrinks_window = false;
   Stream s(p);
   s.send();
@@ -280,7 +280,7 @@ TEST(OwnAckCredit, WhatTheReceiversWindowDroppedIsNoFaultOfItsPath) {
 
 // Each acknowledgement is heard once, and only if its packet was in flight when it was covered.
 TEST(OwnAckCredit, DuplicatesAndCopiesBringNothing) {
-  Stream s(params_with(8));
+  Stream s(clocked_params(8));
   s.send();
   s.ack(0, 2, 50'003);
   s.ack(4, 3, 50'001);  // 0 and 1 are expected
@@ -294,7 +294,7 @@ TEST(OwnAckCredit, DuplicatesAndCopiesBringNothing) {
 }
 
 TEST(OwnAckCredit, ALostPacketThatIsCoveredHasNoRoomToKeep) {
-  Stream s(params_with(8));
+  Stream s(clocked_params(8));
   s.send();
   s.time_out();  // all are lost
   s.send(1);
@@ -303,7 +303,7 @@ TEST(OwnAckCredit, ALostPacketThatIsCoveredHasNoRoomToKeep) {
 }
 
 TEST(OwnAckCredit, AnImpliedAcknowledgementOfAllFreesTheWindow) {
-  Stream s(params_with(8));
+  Stream s(clocked_params(8));
   s.send();
   s.ack(4, 3, 50'001);
   EXPECT_EQ(s.sender.awaited(), 3u);
@@ -312,7 +312,7 @@ TEST(OwnAckCredit, AnImpliedAcknowledgementOfAllFreesTheWindow) {
 }
 
 TEST(OwnAckCredit, SilenceFreesWhatWasKept) {
-  Stream s(params_with(8));
+  Stream s(clocked_params(8));
   s.send();
   s.ack(4, 3, 50'001);
   EXPECT_EQ(s.sends(), 1);
@@ -324,7 +324,7 @@ TEST(OwnAckCredit, SilenceFreesWhatWasKept) {
 }
 
 TEST(OwnAckCredit, ATimeoutFreesWhatWasKept) {
-  Stream s(params_with(8));
+  Stream s(clocked_params(8));
   s.send();
   s.backlog = false;
   s.ack(4, 3, 50'001);
@@ -334,7 +334,7 @@ TEST(OwnAckCredit, ATimeoutFreesWhatWasKept) {
 }
 
 TEST(OwnAckCredit, DeltaOfTheWholeWindowJudgesNoPath) {
-  Params p = params_with(32);
+  Params p = clocked_params(32);
   p.window_slots = 32;
   p.reorder_delta = 32;
   p.window_max = 64;
@@ -348,7 +348,7 @@ TEST(OwnAckCredit, DeltaOfTheWholeWindowJudgesNoPath) {
 }
 
 TEST(OwnAckCredit, ARetransmissionTakesAPathThatWorks) {
-  Params p = params_with(16);
+  Params p = clocked_params(16);
   p.loss_shrinks_window = false;
   p.loss_trigger = 8;
   Stream s(p);
@@ -360,7 +360,7 @@ TEST(OwnAckCredit, ARetransmissionTakesAPathThatWorks) {
 }
 
 TEST(OwnAckCredit, AWindowThatGrowsGrowsOnThePathOfTheAcknowledgement) {
-  Params p = params_with(2);
+  Params p = clocked_params(2);
   p.window_max = 8;
   Stream s(p);
   s.send();
@@ -375,7 +375,7 @@ TEST(OwnAckCredit, AWindowThatGrowsGrowsOnThePathOfTheAcknowledgement) {
 // ---- Slow paths, probing -----------------------------------------------------------------------
 
 TEST(PathSelection, AnAckFarBehindCostsAPacketAndGrantsNothing) {
-  Params p = params_with(64);
+  Params p = clocked_params(64);
   p.reorder_delta = 8;
   Stream s(p);
   s.send();
@@ -390,7 +390,7 @@ TEST(PathSelection, AnAckFarBehindCostsAPacketAndGrantsNothing) {
 }
 
 TEST(PathSelection, ASlowPathGetsNothingThoughTheWindowHasRoom) {
-  Params p = params_with(64);
+  Params p = clocked_params(64);
   p.reorder_delta = 8;
   p.own_ack_credit = false;  // a packet whose acknowledgement was lost keeps no room
   Stream s(p);
@@ -404,7 +404,7 @@ TEST(PathSelection, ASlowPathGetsNothingThoughTheWindowHasRoom) {
 
 TEST(PathSelection, AnAckWithinDeltaOrOfARetransmissionIsNotJudged) {
   for (const bool retransmitted : {false, true}) {
-    Params p = params_with(64);
+    Params p = clocked_params(64);
     p.reorder_delta = 8;
     Stream s(p);
     s.send();
@@ -417,7 +417,7 @@ TEST(PathSelection, AnAckWithinDeltaOrOfARetransmissionIsNotJudged) {
 }
 
 TEST(PathSelection, TheFurthestSackNeverLiesBehindSndUna) {
-  Params p = params_with(16);
+  Params p = clocked_params(16);
   p.reorder_delta = 8;
   Stream s(p);
   s.send();
@@ -430,7 +430,7 @@ TEST(PathSelection, TheFurthestSackNeverLiesBehindSndUna) {
 }
 
 TEST(PathSelection, OncePerRoundTripAPacketProbesANewPath) {
-  Params p = params_with(8);
+  Params p = clocked_params(8);
   p.path_probe_per_mille = 1000;
   Stream s(p);
   s.send();
@@ -450,7 +450,7 @@ TEST(PathSelection, OncePerRoundTripAPacketProbesANewPath) {
 // A path that is explored may have a queue, which takes longer than the quarter of a round trip
 // that packets on known paths have.
 TEST(PathSelection, APacketThatExploresHasTwoRoundTripsBeforeItIsLate) {
-  Params p = params_with(4);
+  Params p = clocked_params(4);
   p.path_policy = PathPolicy::kRecycled;
   p.path_probe_per_mille = 1000;
   p.loss_by_time = true;
@@ -477,7 +477,7 @@ TEST(PathSelection, APacketThatExploresHasTwoRoundTripsBeforeItIsLate) {
 
 TEST(PathSelection, LongRoundTripsProbeMoreOftenButNotMoreThanOneInTen) {
   for (const auto& [rtt_us, expected] : {std::pair{10, 1}, {500, 50}, {20'000, 100}}) {
-    Params p = params_with(2);
+    Params p = clocked_params(2);
     p.path_probe_per_mille = 1;
     p.path_probe_interval = Duration::ms(10);
     p.initial_rtt = Duration::us(rtt_us);

@@ -10,12 +10,12 @@
 namespace mprdma::transport {
 namespace {
 
-using many_paths::params_with;
+using many_paths::clocked_params;
 using many_paths::Stream;
 using Paths = std::vector<uint16_t>;
 
 Params with_tries(uint32_t window = 40) {
-  Params p = params_with(window);  // half of it is left after a timeout
+  Params p = clocked_params(window);  // half of it is left after a timeout
   p.path_policy = PathPolicy::kRecycled;
   p.tail_probe = true;
   return p;

@@ -157,7 +157,7 @@ TEST(WindowSpacing, ALongRestIsForgottenOnAnyPath) {
 
 // What left long ago is still the newest that is known of a path.
 TEST(WindowSpacing, ACreditKeepsItsPathWhileItWaits) {
-  Params p = many_paths::params_with(1);
+  Params p = many_paths::clocked_params(1);
   p.rto_floor = Duration::ms(4);
   many_paths::Stream s(p);
   for (int i = 0; i < kMarksFree + 8 * 20; ++i) {
