@@ -1,12 +1,9 @@
-"""Small breakages of the paper's own recovery, and of what hardware keeps of a sender.
+"""Small breakages of the paper's own recovery.
 
 Fields: see mutants.py.
 """
 
 from mutants import SENDER, mutant
-
-# Who compiles the hardware receiver's step in.
-RECEIVER_STEP = ("../tests/unit/transport/stream/offload_receiver_test.cpp",)
 
 MUTANTS = [
     # ---- The paper's own recovery
@@ -61,100 +58,6 @@ MUTANTS = [
         "    if (none) return std::nullopt;",
         "a synchronise operation that waits for its turn is sent at once, and refused again",
         SENDER,
-        killer="unit",
-    ),
-    # ---- Into hardware and back
-    mutant(
-        "offload-forgets-an-epoch",
-        "stream/scoreboard.hpp",
-        "    load(in.resent_before, resent_before_);\n",
-        "",
-        "what was just sent again is lost once more, after a move",
-        SENDER,
-        killer="unit",
-    ),
-    mutant(
-        "offload-old-times-come-round",
-        "stream/stream_sender_offload.cpp",
-        "(old ? kTimeRange : ago)",
-        "(old ? ago : ago)",
-        "a mark of a minute ago is one of now",
-        killer="unit",
-    ),
-    mutant(
-        "offload-loses-the-path-probe",
-        "stream/stream_sender_offload.cpp",
-        "  round_.explore = is(OffloadContext::kPathProbeDue);\n",
-        "",
-        "a stream that is moved explores no path in that round",
-        killer="unit",
-    ),
-    mutant(
-        "offload-old-by-nanoseconds",
-        "stream/stream_sender_offload.cpp",
-        "units(now) - units(time) >= kTimeRange",
-        "now - time >= Duration::ns(kTimeRange * kTimeUnitNs)",
-        "a mark that is just too old comes back as one of now",
-        killer="unit",
-    ),
-    mutant(
-        "offload-cuts-what-is-too-large",
-        "stream/stream_sender_offload.cpp",
-        "std::min(value, (uint64_t{1} << 8 * bytes) - 1)",
-        "value",
-        "a round trip of 17 ms becomes one of 0.2 ms",
-        killer="unit",
-    ),
-    mutant(
-        "offload-of-any-stream",
-        "stream/stream_sender_offload.cpp",
-        "!fits_offload(params_) || ",
-        "",
-        "a stream with losses by time forgets them on its way",
-        killer="unit",
-    ),
-    mutant(
-        "offload-receiver-map-of-the-slots",
-        "stream/offload_receiver.hpp",
-        "taken << (64 - at)",
-        "taken",
-        "a map in hardware's acknowledgement tells of other packets",
-        RECEIVER_STEP,
-        killer="unit",
-    ),
-    mutant(
-        "offload-receiver-counts-packets",
-        "stream/offload_receiver.hpp",
-        "      if (head != OffloadSlot::kReceived) roce",
-        "      roce",
-        "the message number runs ahead of the messages",
-        RECEIVER_STEP,
-        killer="unit",
-    ),
-    mutant(
-        "offload-receiver-synchronises-on-itself",
-        "stream/offload_receiver.hpp",
-        "ahead > static_cast<int32_t>(packet.packets_before)",
-        "ahead > 0",
-        "a long synchronise message whose own packets overtake one another is refused",
-        RECEIVER_STEP,
-        killer="unit",
-    ),
-    mutant(
-        "offload-receiver-window-one-wider",
-        "stream/offload_receiver.hpp",
-        "    if (ahead >= static_cast<int32_t>(OffloadContext::kSlots)) {",
-        "    if (ahead > static_cast<int32_t>(OffloadContext::kSlots)) {",
-        "the slot of rcv_nxt is taken for that of a packet far ahead",
-        RECEIVER_STEP,
-        killer="unit",
-    ),
-    mutant(
-        "offload-receiver-loses-completions",
-        "stream/stream_receiver_offload.cpp",
-        "  return completes ? OffloadSlot::kTailWithCompletion : OffloadSlot::kTail;",
-        "  return OffloadSlot::kTail;",
-        "a stream that moves to hardware forgets completions that are due",
         killer="unit",
     ),
 ]

@@ -148,6 +148,7 @@ constexpr Params offload_params() {
   p.tail_probe = false;
   p.path_policy = PathPolicy::kAckClocked;
   p.own_ack_credit = false;
+  p.path_probe_interval = Duration::zero();  // once in so many round trips, without a division
   return p;
 }
 

@@ -1,40 +1,25 @@
 // A stream moves into hardware and back (offload_context.hpp).
-#include <algorithm>
-
 #include "base/check.hpp"
+#include "transport/stream/offload_time.hpp"
 #include "transport/stream/stream_sender.hpp"
 
 namespace mprdma::transport {
 
 namespace {
 
-constexpr uint32_t kTimeBits = 24;
-constexpr int64_t kTimeUnitNs = 64;
-constexpr uint32_t kTimeMask = (1u << kTimeBits) - 1;
-constexpr int64_t kTimeRange = int64_t{1} << kTimeBits;  // units
-
-int64_t units(Time time) {
-  return time.ns() / kTimeUnitNs;
-}
-
-// The value, or the largest that a field of so many bytes holds.
-uint32_t saturated(uint64_t value, uint32_t bytes) {
-  return static_cast<uint32_t>(std::min(value, (uint64_t{1} << 8 * bytes) - 1));
-}
-
 // A time, and the flag that says that it is older than the range.
 uint32_t stored(Time now, Time time, uint8_t old, uint8_t* flags) {
-  if (units(now) - units(time) >= kTimeRange) {
+  if (now.ns() / kOffloadUnitNs - time.ns() / kOffloadUnitNs >= kOffloadRange) {
     *flags |= old;
     return 0;
   }
-  return static_cast<uint32_t>(units(time)) & kTimeMask;
+  return offload_units(time);
 }
 
 // The latest time before `now` that is stored like this; one that is old is the range ago.
 Time loaded(Time now, uint32_t time, bool old) {
-  const int64_t ago = (static_cast<uint32_t>(units(now)) - time) & kTimeMask;
-  return Time::from_ns((units(now) - (old ? kTimeRange : ago)) * kTimeUnitNs);
+  const int64_t unit = now.ns() / kOffloadUnitNs;
+  return Time::from_ns(unit * kOffloadUnitNs) - offload_since(now, time, old);
 }
 
 // True if the stream keeps nothing else. The rest of offload_params() may differ.
@@ -55,10 +40,10 @@ std::optional<OffloadContext> StreamSender::to_offload(Time now) const {
   }
   OffloadContext out;
   out.window_raw = window_.exact().raw();
-  out.owed_raw = saturated(window_.owed().raw(), 3);
+  out.owed_raw = saturated_bytes(window_.owed().raw(), 3);
   board_.store(out);
-  out.credits = static_cast<uint8_t>(saturated(clock->credits(), 1));
-  out.srtt_ns = saturated(static_cast<uint64_t>(srtt().count_ns()), 3);
+  out.credits = static_cast<uint8_t>(saturated_bytes(clock->credits(), 1));
+  out.srtt_ns = saturated_bytes(static_cast<uint64_t>(srtt().count_ns()), 3);
   out.round_start = stored(now, round_.start, OffloadContext::kRoundOld, &out.flags);
   out.epoch_start = stored(now, board_.epoch_start(), OffloadContext::kEpochOld, &out.flags);
   out.last_ack = stored(now, clock->burst_base(), OffloadContext::kAckOld, &out.flags);
