@@ -11,8 +11,11 @@ module receive_properties (
 
   // Any start.
   (* anyconst *) logic [23:0] first_nxt;
+  (* anyconst *) logic [125:0] first_slots;  // of a context at rest: its head is empty
   // One packet that is watched.
   (* anyconst *) logic [23:0] watched;
+  // One bit of a map.
+  (* anyconst *) logic [5:0] bit_at;
 
   logic [23:0] rcv_nxt;
   logic [127:0] slots;
@@ -75,47 +78,71 @@ module receive_properties (
   assign ahead = watched - rcv_nxt;
   assign ahead_after = watched - nxt_after;
 
+  logic its;  // the packet is the watched one
+  logic within;  // the watched PSN lies in the window
+  logic fresh;   // and has not come
+  logic early;
+  assign its = psn == watched;
+  assign within = ahead < 24'd64;
+  assign fresh = within && !taken[ahead[5:0]];
+  assign early = synchronise && ahead > packets_before;
+
+  // Where the bit of the map lies, and what it has to say.
+  logic [23:0] told;
+  logic has_come;
+  assign told = ahead - 24'd64 + {18'd0, bit_at};
+  assign has_come = told[23] || taken[told[5:0]];
+
+  // Serial numbers say what is before and what is ahead within half of their space. A PSN that
+  // leaves this range may come round, and is another packet then.
+  logic near_after;
+  assign near_after = (ahead_after + 24'd4194304) < 24'd8388608;
+
   always_ff @(posedge clock) begin
     if (!started) begin
       started <= 1'b1;
       rcv_nxt <= first_nxt;
-      slots <= 128'd0;
+      slots <= {first_slots, 2'd0};
     end else if (arrives && slot != 2'd0) begin
       rcv_nxt <= nxt_after;
       slots <= slots_after;
-      if (placed && psn == watched) accepted <= 1'b1;
+      accepted <= (accepted || (placed && its)) && near_after;
     end
   end
 
-  // The claims hold while the watched packet is within half of the PSN space of rcv_nxt: serial
-  // numbers say no more.
-  logic near;
-  assign near = (ahead + 24'd4194304) < 24'd8388608;
-
   always_ff @(posedge clock) begin
     if (started && arrives && slot != 2'd0) begin
-      assume (near);
       // rcv_nxt never goes back, and passes at most the window.
       assert (moved <= 24'd64);
       // It never passes a hole: what it passes was taken, or is the packet itself.
-      if (ahead < moved) assert (taken[ahead[5:0]] || (placed && psn == watched));
+      if (ahead < moved) assert (taken[ahead[5:0]] || (placed && its));
       // Nothing that was taken and is not passed is lost, nor its kind.
-      if (ahead < 24'd64 && ahead >= moved && taken[ahead[5:0]])
+      if (within && ahead >= moved && taken[ahead[5:0]])
         assert (slots_after[{ahead_after[5:0], 1'b0} +: 2] == slots[{ahead[5:0], 1'b0} +: 2]);
       // No slot comes from nowhere.
       if (ahead_after < 24'd64 && taken_after[ahead_after[5:0]])
-        assert ((ahead < 24'd64 && taken[ahead[5:0]]) || (placed && psn == watched));
+        assert ((within && taken[ahead[5:0]]) || (placed && its));
+      // What is placed and not passed has the kind of its packet.
+      if (placed && its && ahead_after < 24'd64)
+        assert (slots_after[{ahead_after[5:0], 1'b0} +: 2] == slot);
       // A packet is placed once.
-      if (placed && psn == watched) assert (!accepted);
-      // It is placed, or a duplicate, or refused: one of these.
-      assert ({1'b0, placed} + {1'b0, duplicate} + {1'b0, nack != 4'd0} == 2'd1);
+      if (placed && its) assert (!accepted);
+      // What becomes of a packet.
+      if (its) begin
+        assert (placed == (fresh && !early));
+        assert (duplicate == (ahead[23] || (within && taken[ahead[5:0]])));
+        assert (nack == ((!ahead[23] && !within) ? 4'd1 : (fresh && early) ? 4'd3 : 4'd0));
+        assert (behind_hole == ((placed || duplicate) && within && ahead != 24'd0));
+        if (behind_hole) assert (map[bit_at] == has_come);
+        else assert (map == 64'd0);
+      end
     end
     if (!started) assert (!accepted);
     if (started) begin
-      // The head is empty at rest.
+      // The head is empty at rest: rcv_nxt has passed all that it can.
       assert (slots[1:0] == 2'd0);
       // What was placed is passed, or taken. (A helper, which the others need.)
-      if (accepted && near) assert (ahead[23] || (ahead < 24'd64 && taken[ahead[5:0]]));
+      if (accepted) assert (ahead[23] || (within && taken[ahead[5:0]]));
     end
   end
 

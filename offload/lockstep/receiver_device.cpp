@@ -97,6 +97,13 @@ ReceiverDevice::Cycle ReceiverDevice::step(const ReceiverRequest* request) {
   return out;
 }
 
+bool ReceiverDevice::reset(const ReceiverRequest& request) {
+  top_->reset = 1;
+  const bool taken = step(&request).taken;
+  top_->reset = 0;
+  return taken;
+}
+
 ReceiverReply ReceiverDevice::reply() const {
   return {.connection = top_->out_connection,
           .placed = top_->out_placed != 0,

@@ -61,6 +61,8 @@ class ReceiverDevice {
   };
   // One cycle, in which `request` is offered, if there is one.
   Cycle step(const ReceiverRequest* request);
+  // A cycle in reset, in which it is offered, too: true if it was taken.
+  bool reset(const ReceiverRequest& request);
   // All signals, as VCD, from here on.
   void record(const std::string& path);
   [[nodiscard]] uint64_t cycles() const { return cycles_; }

@@ -6,6 +6,8 @@
 #include <array>
 #include <cstdio>
 #include <deque>
+#include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +29,7 @@ struct Options {
   bool wait = false;
   uint32_t mutant = 0;
   std::string waveform;  // a file, or empty
+  std::string program;
 };
 
 // What the events were, so that a run that shows nothing is noticed.
@@ -37,9 +40,14 @@ struct Counts {
   uint64_t too_early = 0;
   uint64_t behind_hole = 0;
   uint64_t completions = 0;
-  uint64_t wraps = 0;
+  uint64_t wraps = 0;          // of PSNs
+  uint64_t message_wraps = 0;  // of message numbers
+  uint64_t windows = 0;        // 64 packets that were passed at once
+  uint64_t all_complete = 0;   // the same, and each completed a message
   uint64_t loads = 0;
-  uint64_t waits = 0;  // cycles in which a request was not taken
+  uint64_t waits = 0;    // cycles in which a request was not taken
+  uint64_t in_turn = 0;  // requests that were taken right behind another one
+  uint64_t resets = 0;   // with requests under way
 };
 
 class Reference {
@@ -68,7 +76,9 @@ class Reference {
                      .nxt = state.roce.nxt.value()};
     return reply;
   }
-  [[nodiscard]] Psn nxt(uint32_t connection) const { return states_[connection].roce.nxt; }
+  [[nodiscard]] const RoceReceiver& roce(uint32_t connection) const {
+    return states_[connection].roce;
+  }
 
  private:
   struct State {
@@ -93,7 +103,8 @@ std::string text(const ReceiverRequest& r) {
                      r.packet.packets_before);
 }
 
-void count(const ReceiverRequest& request, const ReceiverReply& reply, Psn before, Counts* counts) {
+void count(const ReceiverRequest& request, const ReceiverReply& reply, const RoceReceiver& before,
+           Counts* counts) {
   if (request.load) {
     ++counts->loads;
     return;
@@ -104,8 +115,15 @@ void count(const ReceiverRequest& request, const ReceiverReply& reply, Psn befor
   counts->too_early += reply.nack == 3 ? 1 : 0;
   counts->behind_hole += reply.behind_hole ? 1 : 0;
   counts->completions += reply.completions;
-  counts->wraps += reply.context.nxt < before.value() ? 1 : 0;
+  counts->wraps += reply.context.nxt < before.nxt.value() ? 1 : 0;
+  counts->message_wraps += reply.context.msn < before.msn ? 1 : 0;
+  const bool window = before.nxt.distance_to(Psn(reply.context.nxt)) == 64;
+  counts->windows += window ? 1 : 0;
+  counts->all_complete += window && reply.completions == 64 ? 1 : 0;
 }
+
+// Cycles from the one in which a request is taken to its answer.
+constexpr uint64_t kAnswerAfter = 3;
 
 class Lockstep {
  public:
@@ -119,28 +137,25 @@ class Lockstep {
   // False: they differ.
   bool run() {
     uint64_t begun = 0;
-    ReceiverRequest request;
-    bool offered = false;
     while (done_ < options_.events) {
       const bool may = begun < options_.events && (!options_.wait || expected_.empty());
-      if (!offered && may) {
-        request = traffic_.next([&](uint32_t c) { return reference_.nxt(c); });
-        offered = true;
+      if (!offered_ && may && !traffic_.rests()) {
+        offered_ = traffic_.next([&](uint32_t c) { return reference_.roce(c).nxt; });
       }
-      const ReceiverDevice::Cycle cycle = device_.step(offered ? &request : nullptr);
-      if (cycle.reply && !compare(*cycle.reply)) return false;
-      if (offered && !cycle.taken) ++counts_.waits;
-      if (offered && cycle.taken) {
-        const Psn before = reference_.nxt(request.connection);
-        expected_.push_back({request, reference_.take(request)});
-        count(request, expected_.back().reply, before, &counts_);
-        offered = false;
-        ++begun;
-        idle_ = 0;
-      } else if (++idle_ > 16) {
-        fmt::print("receiver_lockstep: event {}: nothing comes\n", done_);
+      if (offered_ && traffic_.resets() && !reset()) return false;
+      const ReceiverDevice::Cycle cycle = device_.step(offered_ ? &*offered_ : nullptr);
+      if (cycle.reply ? !compare(*cycle.reply) : is_late()) return false;
+      if (offered_ && cycle.taken != may_be_taken(offered_->connection)) {
+        fmt::print("{}: event {}: a request is taken where it has to wait, or waits\n",
+                   options_.program, done_);
         return false;
       }
+      if (cycle.taken) ++begun;
+      note_taken(cycle.taken);
+    }
+    for (int i = 0; i < 8; ++i) {
+      const ReceiverDevice::Cycle cycle = device_.step(nullptr);
+      if (cycle.reply && !compare(*cycle.reply)) return false;
     }
     return true;
   }
@@ -148,38 +163,89 @@ class Lockstep {
   [[nodiscard]] bool shows_everything() const {
     const Counts& c = counts_;
     return c.placed > 0 && c.duplicates > 0 && c.overflows > 0 && c.too_early > 0 &&
-           c.behind_hole > 0 && c.completions > 0 && c.wraps > 0 && c.loads > 0 &&
-           (options_.wait || c.waits > 0);
+           c.behind_hole > 0 && c.completions > 0 && c.wraps > 0 && c.message_wraps > 0 &&
+           c.windows > 0 && c.all_complete > 0 && c.loads > 0 &&
+           (options_.wait || (c.waits > 0 && c.resets > 0)) &&
+           (options_.wait || options_.connections == 1 || c.in_turn > 0);
   }
+  [[nodiscard]] uint64_t done() const { return done_; }
   void print() const {
     const Counts& c = counts_;
+    fmt::print("{}: {} events, no difference; {} cycles ({:.3f} an event)\n", options_.program,
+               done_, device_.cycles(),
+               static_cast<double>(device_.cycles()) / static_cast<double>(done_));
     fmt::print(
-        "receiver_lockstep: {} events, no difference; {} cycles ({:.3f} an event)\n"
-        "  placed {}, duplicates {}, window overflows {}, synchronise too early {}, behind a hole "
-        "{}, completions {}, wraps {}, loads {}, cycles waited {}\n",
-        done_, device_.cycles(), static_cast<double>(device_.cycles()) / static_cast<double>(done_),
-        c.placed, c.duplicates, c.overflows, c.too_early, c.behind_hole, c.completions, c.wraps,
-        c.loads, c.waits);
+        "  placed {}, duplicates {}, window overflows {}, synchronise too early {}, behind a ",
+        c.placed, c.duplicates, c.overflows, c.too_early);
+    fmt::print("hole {}, completions {}, wraps {} and {}, whole windows {} and {}, loads {},\n",
+               c.behind_hole, c.completions, c.wraps, c.message_wraps, c.windows, c.all_complete,
+               c.loads);
+    fmt::print("  taken in turn {}, cycles waited {}, resets {}\n", c.in_turn, c.waits, c.resets);
   }
 
  private:
   struct Expected {
     ReceiverRequest request;
     ReceiverReply reply;
+    uint64_t at;  // the cycle in which the request was taken
   };
+
+  // Initiation interval: 1, and 3 for packets of one connection.
+  [[nodiscard]] bool may_be_taken(uint32_t connection) const {
+    return connection != before_[0] && connection != before_[1];
+  }
+  void note_taken(bool taken) {
+    if (offered_ && !taken) ++counts_.waits;
+    before_[1] = before_[0];
+    before_[0].reset();
+    if (!taken) return;
+    if (before_[1]) ++counts_.in_turn;
+    const ReceiverRequest& request = *offered_;
+    const RoceReceiver before = reference_.roce(request.connection);
+    expected_.push_back({request, reference_.take(request), device_.cycles()});
+    count(request, expected_.back().reply, before, &counts_);
+    before_[0] = request.connection;
+    offered_.reset();
+  }
+  // A cycle in reset: the device forgets what is under way, and takes nothing.
+  bool reset() {
+    if (device_.reset(*offered_)) {
+      fmt::print("{}: event {}: a request is taken in reset\n", options_.program, done_);
+      return false;
+    }
+    counts_.resets += expected_.empty() ? 0 : 1;
+    for (const Expected& lost : expected_) traffic_.forget(lost.request.connection);
+    done_ += expected_.size();
+    expected_.clear();
+    before_ = {};
+    // Its connection may be one of these.
+    traffic_.forget(offered_->connection);
+    offered_ = traffic_.next([&](uint32_t c) { return reference_.roce(c).nxt; });
+    return true;
+  }
+  // An answer comes three cycles after its request was taken.
+  [[nodiscard]] bool is_late() const {
+    const bool late = !expected_.empty() && device_.cycles() - expected_.front().at >= kAnswerAfter;
+    if (late) fmt::print("{}: event {}: no answer in time\n", options_.program, done_);
+    return late;
+  }
 
   bool compare(const ReceiverReply& reply) {
     if (expected_.empty()) {
-      fmt::print("receiver_lockstep: event {}: an answer that nothing asks for\n  {}\n", done_,
+      fmt::print("{}: event {}: an answer that nothing asks for\n  {}\n", options_.program, done_,
                  text(reply));
       return false;
     }
     const Expected wanted = expected_.front();
+    if (device_.cycles() - wanted.at != kAnswerAfter) {
+      fmt::print("{}: event {}: an answer after {} cycles\n", options_.program, done_,
+                 device_.cycles() - wanted.at);
+      return false;
+    }
     expected_.pop_front();
     if (reply != wanted.reply) {
-      fmt::print(
-          "receiver_lockstep: event {} differs\n  request  {}\n  software {}\n  hardware {}\n",
-          done_, text(wanted.request), text(wanted.reply), text(reply));
+      fmt::print("{}: event {} differs\n  request  {}\n  software {}\n  hardware {}\n",
+                 options_.program, done_, text(wanted.request), text(wanted.reply), text(reply));
       return false;
     }
     ++done_;
@@ -191,23 +257,26 @@ class Lockstep {
   ReceiverTraffic traffic_;
   Reference reference_;
   std::deque<Expected> expected_;
+  std::optional<ReceiverRequest> offered_;
+  std::array<std::optional<uint32_t>, 2> before_;  // connections, taken one and two cycles ago
   Counts counts_;
   uint64_t done_ = 0;
-  uint32_t idle_ = 0;  // cycles in which nothing was taken
 };
 
 int run(const Options& options) {
   Lockstep lockstep(options);
   if (!lockstep.run()) {
-    fmt::print("replay: receiver_lockstep --seed {} --connections {} --events {}{}{}", options.seed,
-               options.connections, options.events, options.wait ? " --wait" : "",
+    // So many more that what disturbs the pipeline is the same.
+    fmt::print("replay: {} --seed {} --connections {} --events {}{}{}", options.program,
+               options.seed, options.connections, lockstep.done() + 16,
+               options.wait ? " --wait" : "",
                options.mutant != 0 ? fmt::format(" --mutant {}", options.mutant) : "");
     fmt::print(" --waveform receiver.vcd\n");
     return 1;
   }
   lockstep.print();
   if (lockstep.shows_everything()) return 0;
-  fmt::print("receiver_lockstep: the events do not show everything\n");
+  fmt::print("{}: the events do not show everything\n", options.program);
   return 1;
 }
 
@@ -216,6 +285,7 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   mprdma::offload::Options options;
+  options.program = std::filesystem::path(argv[0]).filename();
   CLI::App app("Compares the RTL receiver with the software's, event by event");
   app.add_option("--events", options.events, "requests");
   app.add_option("--seed", options.seed, "of the traffic, and of what registers hold at first");

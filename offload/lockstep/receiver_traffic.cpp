@@ -12,9 +12,10 @@ using transport::OffloadSlot;
 
 namespace {
 
-// Slots of two bits: those that are empty are received.
+constexpr uint64_t kReceived = 0x5555555555555555;  // 1 in all slots of two bits
+
+// Those that are empty are received.
 uint64_t without_empty(uint64_t slots) {
-  constexpr uint64_t kReceived = 0x5555555555555555;
   return slots | (~(slots | slots >> 1) & kReceived);
 }
 
@@ -26,18 +27,35 @@ ReceiverTraffic::ReceiverTraffic(uint64_t seed, uint32_t connections) : prng_(se
   for (uint32_t i = 0; i < connections; ++i) {
     std::swap(numbers[i], numbers[i + prng_.below(numbers.size() - i)]);
     connections_.push_back({.number = numbers[i], .front = Psn(), .seed = prng_.next_u64()});
+    unloaded_.push_back(i);
   }
 }
 
-// Half of them soon come round.
-ReceiverRequest ReceiverTraffic::first_load(uint32_t index) {
+void ReceiverTraffic::forget(uint32_t number) {
+  for (uint32_t i = 0; i < connections_.size(); ++i) {
+    const bool known = std::find(unloaded_.begin(), unloaded_.end(), i) != unloaded_.end();
+    if (connections_[i].number == number && !known) unloaded_.push_back(i);
+  }
+}
+
+ReceiverRequest ReceiverTraffic::first_load() {
+  const uint32_t index = unloaded_.back();
+  unloaded_.pop_back();
+  return begin(index);
+}
+
+// PSNs and message numbers of half of them wrap soon.
+ReceiverRequest ReceiverTraffic::begin(uint32_t index) {
+  const auto near_the_wrap = [this] {
+    const uint64_t back = prng_.chance(1, 2) ? prng_.below(200) : prng_.below(kPsnMask);
+    return static_cast<uint32_t>(kPsnMask - back);
+  };
   Connection& connection = connections_[index];
-  connection.front = prng_.chance(1, 2) ? Psn(static_cast<uint32_t>(kPsnMask - prng_.below(200)))
-                                        : Psn(static_cast<uint32_t>(prng_.below(kPsnMask)));
+  connection.front = Psn(near_the_wrap());
   ReceiverRequest out;
   out.connection = connection.number;
   out.load = true;
-  out.context.msn = static_cast<uint32_t>(prng_.below(kPsnMask + 1));
+  out.context.msn = near_the_wrap();
   out.context.nxt = connection.front.value();
   return out;
 }
@@ -46,11 +64,14 @@ ReceiverRequest ReceiverTraffic::first_load(uint32_t index) {
 // missing. What stands in the packet's place means nothing.
 ReceiverRequest ReceiverTraffic::load(uint32_t index, Psn nxt) {
   const OffloadPacket noise = packet(index, nxt).packet;
-  ReceiverRequest out = first_load(index);
+  ReceiverRequest out = begin(index);
   out.packet = noise;
   uint64_t low = prng_.next_u64();
   uint64_t high = prng_.next_u64();
-  if (prng_.chance(1, 4)) {
+  const uint64_t kind = prng_.below(8);
+  if (kind < 3) {  // 1, 2 or 3 in all slots
+    low = high = (kind + 1) * kReceived;
+  } else if (kind < 5) {
     low = without_empty(low);
     high = without_empty(high);
   } else {
@@ -76,8 +97,12 @@ ReceiverRequest ReceiverTraffic::packet(uint32_t index, Psn nxt) {
       OffloadSlot::kTailWithCompletion, OffloadSlot::kTail};
   packet.slot = kSlots[facts % kSlots.size()];
   packet.synchronise = (facts >> 8) % 6 == 0;
-  constexpr std::array<uint32_t, 4> kReach = {4, 64, 130, kPsnMask};
-  packet.packets_before = static_cast<uint32_t>((facts >> 20) % kReach[(facts >> 16) % 4]);
+  // Few, some, or about a power of two.
+  constexpr std::array<uint32_t, 3> kReach = {4, 64, 130};
+  const auto which = static_cast<uint32_t>((facts >> 16) % 4);
+  const uint32_t power = uint32_t{1} << (facts >> 20) % 24;
+  packet.packets_before = which < 3 ? static_cast<uint32_t>((facts >> 20) % kReach[which])
+                                    : (power + static_cast<uint32_t>((facts >> 28) % 3)) & kPsnMask;
   return out;
 }
 

@@ -14,18 +14,25 @@ namespace mprdma::offload {
 
 class ReceiverTraffic {
  public:
-  // The connections that are used are few, so that packets of the same one follow each other.
+  // Draws the connections that are used; where they are few, packets of the same one follow each
+  // other.
   ReceiverTraffic(uint64_t seed, uint32_t connections);
 
   // The next request; `nxt` tells where a connection's receiver is.
   template <class Nxt>
   ReceiverRequest next(const Nxt& nxt) {
-    if (loaded_ < connections_.size()) return first_load(loaded_++);
-    // Bursts of one connection shake what waits for each other.
+    if (!unloaded_.empty()) return first_load();
+    // Packets of one connection come in bursts.
     if (!prng_.chance(1, 3)) current_ = static_cast<uint32_t>(prng_.below(connections_.size()));
     const Psn expected = nxt(connections_[current_].number);
-    return prng_.chance(1, 2000) ? load(current_, expected) : packet(current_, expected);
+    return prng_.chance(1, 500) ? load(current_, expected) : packet(current_, expected);
   }
+  // Nothing arrives in this cycle.
+  bool rests() { return prng_.chance(1, 12); }
+  // The device is reset now.
+  bool resets() { return prng_.chance(1, 20'000); }
+  // The context of this connection is lost: it is loaded before its next packet.
+  void forget(uint32_t number);
 
  private:
   struct Connection {
@@ -34,7 +41,8 @@ class ReceiverTraffic {
     uint64_t seed;
   };
 
-  ReceiverRequest first_load(uint32_t index);
+  ReceiverRequest first_load();
+  ReceiverRequest begin(uint32_t index);
   ReceiverRequest load(uint32_t index, Psn nxt);
   ReceiverRequest packet(uint32_t index, Psn nxt);
   Psn draw(Connection& connection, Psn nxt);
@@ -42,7 +50,7 @@ class ReceiverTraffic {
 
   Prng prng_;
   std::vector<Connection> connections_;
-  size_t loaded_ = 0;
+  std::vector<uint32_t> unloaded_;  // indices
   uint32_t current_ = 0;
 };
 

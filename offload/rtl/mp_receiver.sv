@@ -5,15 +5,16 @@
 // a connection). Every request has one answer, in order. An answer to a packet has the context after
 // it, from which an acknowledgement is made: AACK is rcv_nxt, SACK the packet's PSN.
 //
-// Cycle by cycle: 0, the request is taken and the memory addressed; 1, rcv_nxt and the slots are
-// there and the packet is judged; 2, rcv_nxt advances and both are written back, the message number
-// is read; 3, the messages count, their number is written back, the answer is given. Latency 4
-// cycles, the request's and the answer's among them. Initiation interval 1 for different
-// connections; a request waits while one of the same connection is judged or advances (same
-// connection: 3). The message number follows one cycle later, for read and write alike, so that it
-// needs no wait of its own.
+// Cycle by cycle: 0, the request is taken; rcv_nxt and the slots are read; 1, the packet is judged; 2,
+// rcv_nxt advances and is written with the slots; the message number is read; 3, the messages count,
+// their number is written, the answer is given. Latency 4 cycles, the request's and the answer's
+// among them. Initiation interval 1 for different connections; a request waits while one of the same
+// connection is judged or advances (same connection: 3). The message number is read after the one
+// before it was written even so: that is one cycle later than the slots are written, and the read two
+// cycles later.
 //
-// Reset empties the pipeline, not the memory: a connection begins with a load. Slot 0 of what is
+// In reset no request is taken. What the memories hold of requests that were under way is undefined
+// after it: such a connection needs a load, as every connection does to begin. Slot 0 of what is
 // loaded is empty, as of every context at rest, so that only a packet for rcv_nxt moves anything.
 module mp_receiver #(
     parameter int Connections = 1024,
@@ -53,7 +54,7 @@ module mp_receiver #(
   logic [ConnectionBits-1:0] advance_connection;
   logic taken;
 
-  assign in_ready = !(judge_valid && judge_connection == in_connection) &&
+  assign in_ready = !reset && !(judge_valid && judge_connection == in_connection) &&
                     !(advance_valid && advance_connection == in_connection);
   assign taken = in_valid && in_ready;
 
@@ -67,7 +68,7 @@ module mp_receiver #(
 
   always_ff @(posedge clock) begin
     judge_read <= memory[in_connection];
-    judge_valid <= taken && !reset;
+    judge_valid <= taken;
     judge_connection <= in_connection;
     judge_load <= in_load;
     judge_loaded <= in_context;
@@ -101,7 +102,7 @@ module mp_receiver #(
   );
 
   logic         advance_load;
-  logic [ 23:0] advance_msn;  // of a load
+  logic [ 23:0] advance_loaded;  // of a load
   logic [ 23:0] advance_rcv_nxt;
   logic [127:0] advance_slots;
   logic         advance_placed;
@@ -114,7 +115,7 @@ module mp_receiver #(
     advance_valid <= judge_valid && !reset;
     advance_connection <= judge_connection;
     advance_load <= judge_load;
-    advance_msn <= judge_loaded[47:24];
+    advance_loaded <= judge_loaded[47:24];
     advance_rcv_nxt <= judge_load ? judge_loaded[23:0] : judge_read[23:0];
     advance_slots <= judge_load ? judge_loaded[175:48] : slots;
     advance_placed <= placed && !judge_load;
@@ -137,26 +138,26 @@ module mp_receiver #(
       .passed(passed)
   );
 
-  logic                      count_load;
-  logic [ConnectionBits-1:0] count_connection;
-  logic [              23:0] count_loaded;
-  logic [              23:0] count_read;
-  logic [             127:0] count_slots;
-  logic [               6:0] count_passed;
-  logic [              23:0] count_rcv_nxt;
-  logic [             127:0] count_slots_after;
+  logic                      messages_load;
+  logic [ConnectionBits-1:0] messages_connection;
+  logic [              23:0] messages_loaded;
+  logic [              23:0] messages_read;
+  logic [             127:0] messages_slots;
+  logic [               6:0] messages_passed;
+  logic [              23:0] messages_rcv_nxt;
+  logic [             127:0] messages_slots_after;
 
   always_ff @(posedge clock) begin
     if (advance_valid) memory[advance_connection] <= {slots_after, rcv_nxt_after};
-    count_read <= message_numbers[advance_connection];
+    messages_read <= message_numbers[advance_connection];
     out_valid <= advance_valid && !reset;
-    count_connection <= advance_connection;
-    count_load <= advance_load;
-    count_loaded <= advance_msn;
-    count_slots <= advance_slots;
-    count_passed <= passed;
-    count_rcv_nxt <= rcv_nxt_after;
-    count_slots_after <= slots_after;
+    messages_connection <= advance_connection;
+    messages_load <= advance_load;
+    messages_loaded <= advance_loaded;
+    messages_slots <= advance_slots;
+    messages_passed <= passed;
+    messages_rcv_nxt <= rcv_nxt_after;
+    messages_slots_after <= slots_after;
     out_placed <= advance_placed;
     out_duplicate <= advance_duplicate;
     out_nack <= advance_nack;
@@ -164,22 +165,22 @@ module mp_receiver #(
     out_map <= advance_map;
   end
 
-  // ---- Cycle 3: count
+  // ---- Cycle 3: messages
   logic [23:0] msn_after;
 
   mp_receive_messages messages (
-      .msn(count_load ? count_loaded : count_read),
-      .slots(count_slots),
-      .passed(count_passed),
+      .msn(messages_load ? messages_loaded : messages_read),
+      .slots(messages_slots),
+      .passed(messages_passed),
       .msn_after(msn_after),
       .completions(out_completions)
   );
 
-  assign out_connection = count_connection;
-  assign out_context = {count_slots_after, msn_after, count_rcv_nxt};
+  assign out_connection = messages_connection;
+  assign out_context = {messages_slots_after, msn_after, messages_rcv_nxt};
 
   always_ff @(posedge clock) begin
-    if (out_valid) message_numbers[count_connection] <= msn_after;
+    if (out_valid) message_numbers[messages_connection] <= msn_after;
   end
 
 endmodule

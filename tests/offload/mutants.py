@@ -1,6 +1,6 @@
 """Small breakages of the receiver's RTL: the expression between backticks, in a text that its file
-has once, and what it becomes. Lock-step with the software has to find each of them. Those that
-break what is proved have to break the proof, too (`proved`).
+has once, and what it becomes. Lock-step with the software has to find each of them, and those in
+the modules that are proved have to break the proof.
 
 With --out, mutants.py writes the RTL with all of them built in, each behind its number, which
 starts with 1: one build tries them all."""
@@ -10,7 +10,7 @@ import collections
 import pathlib
 import sys
 
-Mutant = collections.namedtuple("Mutant", "name file where new proved", defaults=(False,))
+Mutant = collections.namedtuple("Mutant", "name file where new")
 
 JUDGE = "mp_receive_judge.sv"
 ADVANCE = "mp_receive_advance.sv"
@@ -24,8 +24,8 @@ MUTANTS = (
     Mutant("nothing-is-beyond", JUDGE, "beyond = `!is_before`", "1'b0"),
     Mutant("distance-of-23-bits", JUDGE, "is_before = `ahead[23]`", "ahead[22]"),
     # What becomes of it.
-    Mutant("a-stale-packet-is-placed", JUDGE, "(`is_before || was_taken`)", "was_taken", True),
-    Mutant("a-copy-is-placed", JUDGE, "(`is_before || was_taken`)", "is_before", True),
+    Mutant("a-stale-packet-is-placed", JUDGE, "(`is_before || was_taken`)", "was_taken"),
+    Mutant("a-copy-is-placed", JUDGE, "(`is_before || was_taken`)", "is_before"),
     Mutant("a-tail-is-not-taken", JUDGE, "= `slots[2*i] | slots[2*i+1]`", "slots[2*i]"),
     Mutant("synchronise-one-late", JUDGE, "`{18'd0, index} > packets_before`",
            "{18'd0, index} > packets_before + 24'd1"),
@@ -46,26 +46,37 @@ MUTANTS = (
     Mutant("map-of-what-has-passed-one-low", JUDGE, "below = `64'hffff_ffff_ffff_ffff`",
            "64'h7fff_ffff_ffff_ffff"),
     Mutant("a-kind-is-lost", JUDGE, "{126'd0, `slot`}", "2'd1"),
-    Mutant("other-slots-are-lost", JUDGE, "slots_after = `slots` |", "128'd0", True),
+    Mutant("other-slots-are-lost", JUDGE, "slots_after = `slots` |", "128'd0"),
     # What rcv_nxt passes.
     Mutant("a-tail-is-not-passed", ADVANCE, "full[i] = `slots[2*i] | slots[2*i+1]`",
-           "slots[2*i]", True),
-    Mutant("a-block-is-full-by-its-lower-half", ADVANCE, "= `full[i] & full[i+(1<<k)]`", "full[i]",
-           True),
+           "slots[2*i]"),
+    Mutant("a-block-is-full-by-its-lower-half", ADVANCE, "= `full[i] & full[i+(1<<k)]`", "full[i]"),
     Mutant("a-block-is-full-by-its-upper-half", ADVANCE, "= `full[i] & full[i+(1<<k)]`",
-           "full[i+(1<<k)]", True),
-    Mutant("the-lower-half-does-not-count", ADVANCE, "lowest[6*i+k] = `1'b1`", "1'b0", True),
-    Mutant("the-upper-half-does-not-count", ADVANCE, "= `lowest[6*(i+(1<<k))+:6]`", "6'd0", True),
-    Mutant("a-full-window-stays", ADVANCE, "slots_after = `full[0]` ?", "1'b0", True),
-    Mutant("a-full-window-is-not-passed", ADVANCE, "passed = `full[0]` ?", "1'b0", True),
-    Mutant("slots-shift-by-one-bit", ADVANCE, "slots >> `{lowest[5:0], 1'b0}`", "lowest[5:0]",
-           True),
+           "full[i+(1<<k)]"),
+    Mutant("the-lower-half-does-not-count", ADVANCE, "lowest[6*i+k] = `1'b1`", "1'b0"),
+    Mutant("the-upper-half-does-not-count", ADVANCE, "= `lowest[6*(i+(1<<k))+:6]`", "6'd0"),
+    Mutant("a-full-window-stays", ADVANCE, "slots_after = `full[0]` ?", "1'b0"),
+    Mutant("a-full-window-is-not-passed", ADVANCE, "passed = `full[0]` ?", "1'b0"),
+    Mutant("slots-shift-by-one-bit", ADVANCE, "slots >> `{lowest[5:0], 1'b0}`", "lowest[5:0]"),
     Mutant("rcv-nxt-misses-a-full-window", ADVANCE, "rcv_nxt + {17'd0, `passed`}",
-           "passed & 7'd63", True),
+           "passed & 7'd63"),
+    Mutant("tails-of-six-bits", MESSAGES, "7'(`$countones(ends)`)", "6'($countones(ends))"),
+    Mutant("completions-of-six-bits", MESSAGES, "7'(`$countones(completes)`)",
+           "6'($countones(completes))"),
+    Mutant("message-numbers-of-22-bits", MESSAGES, "`msn + {17'd0, tails}`",
+           "{msn[23:22], msn[21:0] + {15'd0, tails}}"),
     Mutant("messages-miss-the-last", MESSAGES, "<< `passed`)", "passed[5:0]"),
-    Mutant("only-completions-count-as-messages", MESSAGES, "$countones(`ends`)", "completes"),
-    Mutant("every-tail-completes", MESSAGES, "$countones(`completes`)", "ends"),
+    Mutant("only-completions-count-as-messages", MESSAGES, "7'(`$countones(ends)`)",
+           "$countones(completes)"),
+    Mutant("every-tail-completes", MESSAGES, "7'(`$countones(completes)`)", "$countones(ends)"),
     # The pipeline.
+    Mutant("waits-for-every-packet", RECEIVER, "`judge_connection == in_connection`", "1'b1"),
+    Mutant("is-ready-in-reset", RECEIVER, "in_ready = `!reset` &&", "1'b1"),
+    Mutant("answers-through-a-reset", RECEIVER, "out_valid <= advance_valid && `!reset`", "1'b1"),
+    Mutant("advances-through-a-reset", RECEIVER, "advance_valid <= judge_valid && `!reset`",
+           "1'b1"),
+    Mutant("packets-before-of-20-bits", JUDGE, "`{18'd0, index} > packets_before`",
+           "{18'd0, index} > (packets_before & 24'h0fffff)"),
     Mutant("no-wait-for-what-is-judged", RECEIVER, "!(`judge_valid` &&", "1'b0"),
     Mutant("no-wait-for-what-advances", RECEIVER, "!(`advance_valid` &&", "1'b0"),
     Mutant("waits-for-one-of-two-connections", RECEIVER,
@@ -73,7 +84,7 @@ MUTANTS = (
            "judge_connection[0] == in_connection[0] && in_connection[1]"),
     Mutant("slots-are-not-loaded", RECEIVER, "advance_slots <= `judge_load` ?", "1'b0"),
     Mutant("rcv-nxt-is-not-loaded", RECEIVER, "advance_rcv_nxt <= `judge_load` ?", "1'b0"),
-    Mutant("the-message-number-is-not-loaded", RECEIVER, ".msn(`count_load` ?", "1'b0"),
+    Mutant("the-message-number-is-not-loaded", RECEIVER, ".msn(`messages_load` ?", "1'b0"),
     Mutant("a-load-is-placed", RECEIVER, "advance_placed <= placed && `!judge_load`", "1'b1"),
     Mutant("a-load-is-refused", RECEIVER, "advance_nack <= `judge_load` ?", "1'b0"),
     Mutant("a-load-is-a-copy", RECEIVER, "duplicate && `!judge_load`", "1'b1"),
@@ -82,8 +93,8 @@ MUTANTS = (
     Mutant("the-write-forgets-the-move", RECEIVER, "<= {slots_after, `rcv_nxt_after`}",
            "advance_rcv_nxt"),
     Mutant("the-number-of-another-connection", RECEIVER, "message_numbers[`advance_connection`]",
-           "count_connection"),
-    Mutant("the-number-is-written-elsewhere", RECEIVER, "message_numbers[`count_connection`]",
+           "messages_connection"),
+    Mutant("the-number-is-written-elsewhere", RECEIVER, "message_numbers[`messages_connection`]",
            "advance_connection"),
     Mutant("a-number-is-written-without-a-packet", RECEIVER, "if (`out_valid`)", "1'b1"),
 )  # fmt: skip

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Proves what offload/formal says of the RTL, by temporal induction with Yosys's own solver, and
-asserts that the proof fails for each breakage that it has to notice (mutants.py, `proved`).
+asserts that the proof fails for each breakage of what is proved (mutants.py).
 
 The proof is of the RTL's files themselves. Yosys's own solver works on bits, and takes seconds for
 what cvc4 (by yosys-smtbmc) does not end within five minutes."""
@@ -52,18 +52,19 @@ def main():
     parser.add_argument("--root", required=True, type=pathlib.Path)
     parser.add_argument("--one-of", type=int, default=1, help="only one of each N mutants")
     arguments = parser.parse_args()
-    turn = turn_of_commit(arguments.root, arguments.one_of)
-    mutants = [mutant for mutant in MUTANTS if mutant.proved][turn :: arguments.one_of]
     top = "receive_properties"
     rtl = arguments.root / "offload/rtl"
     step = [rtl / "mp_receive_judge.sv", rtl / "mp_receive_advance.sv"]
+    turn = turn_of_commit(arguments.root, arguments.one_of)
+    names = [path.name for path in step]
+    mutants = [mutant for mutant in MUTANTS if mutant.file in names][turn :: arguments.one_of]
     properties = arguments.root / "offload/formal/receive_properties.sv"
     wrong = []
 
     def attempt(mutant, directory):
         sources = list(step)
         if mutant:
-            at = [path.name for path in step].index(mutant.file)
+            at = names.index(mutant.file)
             sources[at] = pathlib.Path(directory) / f"{mutant.name}.sv"
             sources[at].write_text(broken(step[at].read_text(), mutant))
         proved, said = prove(arguments.yosys, top, [*sources, properties])
