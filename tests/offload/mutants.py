@@ -1,4 +1,4 @@
-"""Small breakages of the receiver's RTL: the expression between backticks, in a text that its file
+"""Small breakages of the RTL: the expression between backticks, in a text that its file
 has once, and what it becomes. Lock-step with the software has to find each of them, and those in
 the modules that are proved have to break the proof.
 
@@ -15,6 +15,11 @@ Mutant = collections.namedtuple("Mutant", "name file where new")
 JUDGE = "mp_receive_judge.sv"
 ADVANCE = "mp_receive_advance.sv"
 MESSAGES = "mp_receive_messages.sv"
+SHRINK = "mp_window_shrink.sv"
+DIVIDE = "mp_reciprocal.sv"
+STEP = "mp_window_step.sv"
+WINDOW = "mp_window.sv"
+WINDOW_FILES = (SHRINK, DIVIDE, STEP, WINDOW)
 RECEIVER = "mp_receiver.sv"
 
 MUTANTS = (
@@ -97,6 +102,43 @@ MUTANTS = (
     Mutant("the-number-is-written-elsewhere", RECEIVER, "message_numbers[`messages_connection`]",
            "advance_connection"),
     Mutant("a-number-is-written-without-a-packet", RECEIVER, "if (`out_valid`)", "1'b1"),
+    # ---- The congestion window
+    Mutant("window-may-be-zero", SHRINK, "above = `window - One`", "window"),
+    Mutant("window-below-its-floor", SHRINK, "floors = `{8'd0, by} > above`",
+           "{8'd0, by} > window"),
+    Mutant("owed-gives-all", SHRINK, "`by - above[23:0]`", "by"),
+    Mutant("owed-gives-nothing", SHRINK, "over = `floors` ?", "1'b0"),
+    Mutant("owed-wraps", SHRINK, "owed_after = `owed > over` ?", "1'b1"),
+    Mutant("one-is-not-its-own-reciprocal", DIVIDE, "equal = `window == 32'h0001_0000`", "1'b0"),
+    Mutant("rest-begins-one-bit-high", DIVIDE, "33'd0 : `33'h0_0001_0000`", "33'h0_0002_0000"),
+    Mutant("high-digit-rounds-down", DIVIDE, "high = `twice >= by`", "twice > by"),
+    Mutant("low-digit-rounds-down", DIVIDE, "low = `again >= by`", "again > by"),
+    Mutant("rest-of-the-low-digit-stays", DIVIDE, "rest <= `low` ?", "1'b0"),
+    Mutant("digits-change-places", DIVIDE, "<= `{g_stage[k-1].quotient[14:0], high, low}`",
+           "{g_stage[k-1].quotient[14:0], low, high}"),
+    Mutant("a-slow-path-takes-a-half", STEP, ".by(slow ? `OneTaken` :", "HalfTaken"),
+    Mutant("a-mark-takes-one", STEP, "marked ? `HalfTaken` :", "OneTaken"),
+    Mutant("grows-beyond-the-largest", STEP, "`grown > max_window`", "1'b0"),
+    Mutant("growth-of-16-bits", STEP, "+ {15'd0, `reciprocal`}", "{1'b0, reciprocal[15:0]}"),
+    Mutant("unused-takes-the-last-packet", STEP, "above > One ? OneTaken : `above[23:0]`",
+           "OneTaken"),
+    Mutant("unused-takes-all", STEP, "`above > One` ?", "1'b0"),
+    Mutant("unused-is-not-owed", STEP, "+ {1'b0, `taken`}", "24'd0"),
+    Mutant("owed-wraps-at-its-end", STEP, "owed_after = `owed_more[24]` ?", "1'b0"),
+    Mutant("a-timeout-takes-all", STEP, "half = `window >> 1`", "window >> 2"),
+    Mutant("a-timeout-may-leave-nothing", STEP, "`half < One` ?", "1'b0"),
+    Mutant("a-timeout-leaves-more-than-the-first-window", STEP, "`half > initial_window` ?",
+           "1'b0"),
+    Mutant("a-timeout-leaves-what-is-owed", STEP, "after_timeout;\n      owed_after = `24'd0`",
+           "owed"),
+    Mutant("gives-back-above-the-first-window", STEP, "gives_back && `window < initial_window`",
+           "1'b1"),
+    Mutant("gives-back-too-much", STEP, "`returned > {1'b0, initial_window}` ?", "1'b0"),
+    Mutant("gives-back-twice", STEP, "owed_after = `gives_back` ?", "1'b0"),
+    Mutant("recovers-downwards", STEP, "recovers && `given_back < initial_window`", "1'b1"),
+    Mutant("losses-are-free", WINDOW, ".by(`in_cost`)", "24'd0"),
+    Mutant("reciprocal-of-another-window", WINDOW, ".window(`line[31:0]`)", "line[159:128]"),
+    Mutant("window-answers-through-nothing", WINDOW, "`in_valid`, in_event", "1'b1"),
 )  # fmt: skip
 
 

@@ -46,27 +46,34 @@ def turn_of_commit(root, one_of):
     return int(named.stdout, 16) % one_of if named.returncode == 0 else 0
 
 
+# Module of the properties, and the modules that they are about.
+PROOFS = (
+    ("receive_properties", ("mp_receive_judge.sv", "mp_receive_advance.sv")),
+    ("window_properties", ("mp_window_shrink.sv", "mp_window_step.sv")),
+)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--yosys", required=True)
     parser.add_argument("--root", required=True, type=pathlib.Path)
     parser.add_argument("--one-of", type=int, default=1, help="only one of each N mutants")
     arguments = parser.parse_args()
-    top = "receive_properties"
     rtl = arguments.root / "offload/rtl"
-    step = [rtl / "mp_receive_judge.sv", rtl / "mp_receive_advance.sv"]
     turn = turn_of_commit(arguments.root, arguments.one_of)
-    names = [path.name for path in step]
-    mutants = [mutant for mutant in MUTANTS if mutant.file in names][turn :: arguments.one_of]
-    properties = arguments.root / "offload/formal/receive_properties.sv"
+    attempts = []
+    for top, names in PROOFS:
+        mutants = [mutant for mutant in MUTANTS if mutant.file in names]
+        attempts += [(top, names, m) for m in [None, *mutants[turn :: arguments.one_of]]]
     wrong = []
 
-    def attempt(mutant, directory):
-        sources = list(step)
+    def attempt(top, names, mutant, directory):
+        sources = [rtl / name for name in names]
         if mutant:
             at = names.index(mutant.file)
             sources[at] = pathlib.Path(directory) / f"{mutant.name}.sv"
-            sources[at].write_text(broken(step[at].read_text(), mutant))
+            sources[at].write_text(broken((rtl / mutant.file).read_text(), mutant))
+        properties = arguments.root / "offload/formal" / f"{top}.sv"
         proved, said = prove(arguments.yosys, top, [*sources, properties])
         print(f"{top}, {mutant.name if mutant else 'as it is'}: {said}", flush=True)
         if proved == bool(mutant):
@@ -74,7 +81,7 @@ def main():
 
     with tempfile.TemporaryDirectory() as directory:
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            list(pool.map(lambda mutant: attempt(mutant, directory), [None, *mutants]))
+            list(pool.map(lambda which: attempt(*which, directory), attempts))
     return 1 if wrong else 0
 
 
