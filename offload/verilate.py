@@ -17,7 +17,7 @@ def main():
     parser.add_argument("--verilator", required=True)
     parser.add_argument("--top", required=True, help="the module")
     parser.add_argument("--out", required=True, type=pathlib.Path)
-    parser.add_argument("--option", action="append", default=[], help="of Verilator, besides")
+    parser.add_argument("--lenient", action="store_true", help="without warnings")
     parser.add_argument("sources", nargs="+")
     arguments = parser.parse_args()
     out = arguments.out.resolve()
@@ -27,7 +27,8 @@ def main():
     command = [arguments.verilator, "--cc", "-O3", "-Wall", "--noassert", "--trace"]
     command += ["--x-assign", "unique", "--x-initial", "unique"]
     command += ["--top-module", arguments.top, "--prefix", prefix, "-Mdir", str(out)]
-    if subprocess.run([*command, *arguments.option, *arguments.sources], check=False).returncode:
+    command += ["-Wno-lint", "-Wno-style"] if arguments.lenient else []
+    if subprocess.run([*command, *arguments.sources], check=False).returncode:
         return 1
     written = sorted(path.name for path in out.glob(prefix + "*.cpp"))
     text = "".join(f'#include "{name}"\n' for name in written)

@@ -1,10 +1,9 @@
 #include "offload/lockstep/receiver_device.hpp"
 
 #include <Vmp_receiver.h>
-#include <verilated.h>
-#include <verilated_vcd_c.h>
+#include <fmt/format.h>
 
-#include "base/check.hpp"
+#include "offload/lockstep/verilated_module.hpp"
 #ifdef MPRDMA_RTL_MUTANTS
 #include <Vmp_receiver_mp_mutant.h>
 #endif
@@ -39,80 +38,67 @@ ReceiverContext get(const VlWide<6>& words) {
 
 }  // namespace
 
-ReceiverDevice::ReceiverDevice(int seed, uint32_t mutant)
-    : context_(std::make_unique<VerilatedContext>()) {
-  context_->randSeed(seed);
-  context_->randReset(2);
-  top_ = std::make_unique<Vmp_receiver>(context_.get());
-#ifdef MPRDMA_RTL_MUTANTS
-  top_->__PVT__mp_mutant->number = mutant;
-#else
-  CHECK(mutant == 0);
-#endif
-  // The first eval() only settles: an edge in it is lost.
-  top_->clock = 0;
-  top_->reset = 1;
-  top_->in_valid = 0;
-  top_->eval();
-  for (int i = 0; i < 3; ++i) step(nullptr);
-  top_->reset = 0;
+std::string ReceiverRequest::text() const {
+  if (load) return fmt::format("connection {}: load", connection);
+  return fmt::format("connection {}: PSN {} slot {} synchronise {} packets_before {}", connection,
+                     packet.psn.value(), static_cast<int>(packet.slot), packet.synchronise,
+                     packet.packets_before);
 }
 
-ReceiverDevice::~ReceiverDevice() {
-  if (waveform_) waveform_->close();
-  top_->final();
+std::string ReceiverReply::text() const {
+  return fmt::format(
+      "connection {}: placed {} duplicate {} nack {} behind_hole {} map {:016x} completions {}, "
+      "rcv_nxt {} msn {} slots {:016x}{:016x}",
+      connection, placed, duplicate, nack, behind_hole, map, completions, context.nxt, context.msn,
+      context.slots_high, context.slots_low);
 }
+
+ReceiverDevice::ReceiverDevice(int seed, uint32_t mutant)
+    : module_(std::make_unique<VerilatedModule<Vmp_receiver>>(seed, mutant)) {}
+
+ReceiverDevice::~ReceiverDevice() = default;
 
 void ReceiverDevice::record(const std::string& path) {
-  context_->traceEverOn(true);
-  waveform_ = std::make_unique<VerilatedVcdC>();
-  constexpr int kLevels = 99;
-  top_->trace(waveform_.get(), kLevels);
-  waveform_->open(path.c_str());
-}
-
-void ReceiverDevice::settle(bool clock) {
-  top_->clock = clock ? 1 : 0;
-  top_->eval();
-  if (waveform_) waveform_->dump(2 * cycles_ + (clock ? 1 : 0));
+  module_->record(path);
 }
 
 ReceiverDevice::Cycle ReceiverDevice::step(const ReceiverRequest* request) {
-  ++cycles_;
-  top_->in_valid = request != nullptr ? 1 : 0;
+  VerilatedModule<Vmp_receiver>& top = *module_;
+  top->in_valid = request != nullptr ? 1 : 0;
   if (request != nullptr) {
-    top_->in_connection = static_cast<uint16_t>(request->connection);
-    top_->in_load = request->load ? 1 : 0;
-    put(request->context, top_->in_context);
-    top_->in_psn = request->packet.psn.value();
-    top_->in_slot = static_cast<uint8_t>(request->packet.slot);
-    top_->in_synchronise = request->packet.synchronise ? 1 : 0;
-    top_->in_packets_before = request->packet.packets_before;
+    top->in_connection = static_cast<uint16_t>(request->connection);
+    top->in_load = request->load ? 1 : 0;
+    put(request->context, top->in_context);
+    top->in_psn = request->packet.psn.value();
+    top->in_slot = static_cast<uint8_t>(request->packet.slot);
+    top->in_synchronise = request->packet.synchronise ? 1 : 0;
+    top->in_packets_before = request->packet.packets_before;
   }
-  settle(false);
+  top.begin();
   Cycle out;
-  out.taken = request != nullptr && top_->in_ready != 0;
-  if (top_->out_valid != 0) out.reply = reply();
-  settle(true);
+  out.taken = request != nullptr && top->in_ready != 0;
+  if (top->out_valid != 0) out.reply = reply();
+  top.end();
   return out;
 }
 
 bool ReceiverDevice::reset(const ReceiverRequest& request) {
-  top_->reset = 1;
+  (*module_)->reset = 1;
   const bool taken = step(&request).taken;
-  top_->reset = 0;
+  (*module_)->reset = 0;
   return taken;
 }
 
-ReceiverReply ReceiverDevice::reply() const {
-  return {.connection = top_->out_connection,
-          .placed = top_->out_placed != 0,
-          .duplicate = top_->out_duplicate != 0,
-          .nack = top_->out_nack,
-          .behind_hole = top_->out_behind_hole != 0,
-          .map = top_->out_map,
-          .completions = top_->out_completions,
-          .context = get(top_->out_context)};
+ReceiverReply ReceiverDevice::reply() {
+  VerilatedModule<Vmp_receiver>& top = *module_;
+  return {.connection = top->out_connection,
+          .placed = top->out_placed != 0,
+          .duplicate = top->out_duplicate != 0,
+          .nack = top->out_nack,
+          .behind_hole = top->out_behind_hole != 0,
+          .map = top->out_map,
+          .completions = top->out_completions,
+          .context = get(top->out_context)};
 }
 
 }  // namespace mprdma::offload

@@ -9,10 +9,11 @@
 #include "transport/stream/offload_receiver.hpp"
 
 class Vmp_receiver;
-class VerilatedContext;
-class VerilatedVcdC;
 
 namespace mprdma::offload {
+
+template <class Top>
+class VerilatedModule;
 
 // A context as the memory holds it: slots, message number, rcv_nxt.
 struct ReceiverContext {
@@ -29,6 +30,8 @@ struct ReceiverRequest {
   bool load = false;  // replaces the context; `packet` means nothing
   ReceiverContext context;
   transport::OffloadPacket packet;
+
+  [[nodiscard]] std::string text() const;
 };
 
 struct ReceiverReply {
@@ -42,14 +45,14 @@ struct ReceiverReply {
   ReceiverContext context;
 
   bool operator==(const ReceiverReply&) const = default;
+  [[nodiscard]] std::string text() const;
 };
 
 class ReceiverDevice {
  public:
   static constexpr uint32_t kConnections = 1024;
 
-  // `seed`: of what the registers and the memory hold before the reset. `mutant`: which one, where
-  // the RTL's mutants are built in (tests/offload); 0 is the RTL as it is.
+  // As of VerilatedModule.
   ReceiverDevice(int seed, uint32_t mutant);
   ~ReceiverDevice();
   ReceiverDevice(const ReceiverDevice&) = delete;
@@ -63,18 +66,12 @@ class ReceiverDevice {
   Cycle step(const ReceiverRequest* request);
   // A cycle in reset, in which it is offered, too: true if it was taken.
   bool reset(const ReceiverRequest& request);
-  // All signals, as VCD, from here on.
   void record(const std::string& path);
-  [[nodiscard]] uint64_t cycles() const { return cycles_; }
 
  private:
-  void settle(bool clock);
-  [[nodiscard]] ReceiverReply reply() const;
+  [[nodiscard]] ReceiverReply reply();
 
-  std::unique_ptr<VerilatedContext> context_;
-  std::unique_ptr<Vmp_receiver> top_;
-  std::unique_ptr<VerilatedVcdC> waveform_;
-  uint64_t cycles_ = 0;
+  std::unique_ptr<VerilatedModule<Vmp_receiver>> module_;
 };
 
 }  // namespace mprdma::offload

@@ -4,13 +4,10 @@
 
 #include <CLI/CLI.hpp>
 #include <array>
-#include <cstdio>
-#include <deque>
 #include <filesystem>
 #include <optional>
-#include <string>
-#include <vector>
 
+#include "offload/lockstep/lockstep.hpp"
 #include "offload/lockstep/receiver_device.hpp"
 #include "offload/lockstep/receiver_traffic.hpp"
 
@@ -22,14 +19,9 @@ using transport::OffloadContext;
 using transport::OffloadReceiver;
 using transport::RoceReceiver;
 
-struct Options {
-  uint64_t events = 1'000'000;
-  uint64_t seed = 1;
+struct Options : LockstepOptions {
   uint32_t connections = 8;
-  bool wait = false;
-  uint32_t mutant = 0;
-  std::string waveform;  // a file, or empty
-  std::string program;
+  bool wait = false;  // for each answer before the next request
 };
 
 // What the events were, so that a run that shows nothing is noticed.
@@ -88,21 +80,6 @@ class Reference {
   std::array<State, ReceiverDevice::kConnections> states_;
 };
 
-std::string text(const ReceiverReply& r) {
-  return fmt::format(
-      "connection {}: placed {} duplicate {} nack {} behind_hole {} map {:016x} completions {}, "
-      "rcv_nxt {} msn {} slots {:016x}{:016x}",
-      r.connection, r.placed, r.duplicate, r.nack, r.behind_hole, r.map, r.completions,
-      r.context.nxt, r.context.msn, r.context.slots_high, r.context.slots_low);
-}
-
-std::string text(const ReceiverRequest& r) {
-  if (r.load) return fmt::format("connection {}: load", r.connection);
-  return fmt::format("connection {}: PSN {} slot {} synchronise {} packets_before {}", r.connection,
-                     r.packet.psn.value(), static_cast<int>(r.packet.slot), r.packet.synchronise,
-                     r.packet.packets_before);
-}
-
 void count(const ReceiverRequest& request, const ReceiverReply& reply, const RoceReceiver& before,
            Counts* counts) {
   if (request.load) {
@@ -129,33 +106,31 @@ class Lockstep {
  public:
   explicit Lockstep(const Options& options)
       : options_(options),
-        device_(static_cast<int>(options.seed % 1'000'000) + 1, options.mutant),
-        traffic_(options.seed, options.connections) {
+        device_(options.device_seed(), options.mutant),
+        traffic_(options.seed, options.connections),
+        expected_(options.program, kAnswerAfter) {
     if (!options.waveform.empty()) device_.record(options.waveform);
   }
 
   // False: they differ.
   bool run() {
     uint64_t begun = 0;
-    while (done_ < options_.events) {
+    while (expected_.done() < options_.events) {
       const bool may = begun < options_.events && (!options_.wait || expected_.empty());
-      if (!offered_ && may && !traffic_.rests()) {
-        offered_ = traffic_.next([&](uint32_t c) { return reference_.roce(c).nxt; });
-      }
+      if (!offered_ && may && !traffic_.rests()) offered_ = next();
       if (offered_ && traffic_.resets() && !reset()) return false;
       const ReceiverDevice::Cycle cycle = device_.step(offered_ ? &*offered_ : nullptr);
-      if (cycle.reply ? !compare(*cycle.reply) : is_late()) return false;
+      if (!expected_.check(cycle.reply)) return false;
       if (offered_ && cycle.taken != may_be_taken(offered_->connection)) {
         fmt::print("{}: event {}: a request is taken where it has to wait, or waits\n",
-                   options_.program, done_);
+                   options_.program, done());
         return false;
       }
       if (cycle.taken) ++begun;
       note_taken(cycle.taken);
     }
     for (int i = 0; i < 8; ++i) {
-      const ReceiverDevice::Cycle cycle = device_.step(nullptr);
-      if (cycle.reply && !compare(*cycle.reply)) return false;
+      if (!expected_.check(device_.step(nullptr).reply)) return false;
     }
     return true;
   }
@@ -168,12 +143,12 @@ class Lockstep {
            (options_.wait || (c.waits > 0 && c.resets > 0)) &&
            (options_.wait || options_.connections == 1 || c.in_turn > 0);
   }
-  [[nodiscard]] uint64_t done() const { return done_; }
+  [[nodiscard]] uint64_t done() const { return expected_.done(); }
   void print() const {
     const Counts& c = counts_;
     fmt::print("{}: {} events, no difference; {} cycles ({:.3f} an event)\n", options_.program,
-               done_, device_.cycles(),
-               static_cast<double>(device_.cycles()) / static_cast<double>(done_));
+               done(), expected_.cycles(),
+               static_cast<double>(expected_.cycles()) / static_cast<double>(done()));
     fmt::print(
         "  placed {}, duplicates {}, window overflows {}, synchronise too early {}, behind a ",
         c.placed, c.duplicates, c.overflows, c.too_early);
@@ -184,12 +159,9 @@ class Lockstep {
   }
 
  private:
-  struct Expected {
-    ReceiverRequest request;
-    ReceiverReply reply;
-    uint64_t at;  // the cycle in which the request was taken
-  };
-
+  ReceiverRequest next() {
+    return traffic_.next([this](uint32_t c) { return reference_.roce(c).nxt; });
+  }
   // Initiation interval: 1, and 3 for packets of one connection.
   [[nodiscard]] bool may_be_taken(uint32_t connection) const {
     return connection != before_[0] && connection != before_[1];
@@ -202,53 +174,25 @@ class Lockstep {
     if (before_[1]) ++counts_.in_turn;
     const ReceiverRequest& request = *offered_;
     const RoceReceiver before = reference_.roce(request.connection);
-    expected_.push_back({request, reference_.take(request), device_.cycles()});
-    count(request, expected_.back().reply, before, &counts_);
+    const ReceiverReply reply = reference_.take(request);
+    count(request, reply, before, &counts_);
+    expected_.expect(request, reply);
     before_[0] = request.connection;
     offered_.reset();
   }
-  // A cycle in reset: the device forgets what is under way, and takes nothing.
+  // A cycle in reset, in which nothing is taken.
   bool reset() {
     if (device_.reset(*offered_)) {
-      fmt::print("{}: event {}: a request is taken in reset\n", options_.program, done_);
+      fmt::print("{}: event {}: a request is taken in reset\n", options_.program, done());
       return false;
     }
-    counts_.resets += expected_.empty() ? 0 : 1;
-    for (const Expected& lost : expected_) traffic_.forget(lost.request.connection);
-    done_ += expected_.size();
-    expected_.clear();
+    const auto lost = expected_.reset();
+    counts_.resets += lost.empty() ? 0 : 1;
+    for (const auto& one : lost) traffic_.forget(one.request.connection);
     before_ = {};
     // Its connection may be one of these.
     traffic_.forget(offered_->connection);
-    offered_ = traffic_.next([&](uint32_t c) { return reference_.roce(c).nxt; });
-    return true;
-  }
-  // An answer comes three cycles after its request was taken.
-  [[nodiscard]] bool is_late() const {
-    const bool late = !expected_.empty() && device_.cycles() - expected_.front().at >= kAnswerAfter;
-    if (late) fmt::print("{}: event {}: no answer in time\n", options_.program, done_);
-    return late;
-  }
-
-  bool compare(const ReceiverReply& reply) {
-    if (expected_.empty()) {
-      fmt::print("{}: event {}: an answer that nothing asks for\n  {}\n", options_.program, done_,
-                 text(reply));
-      return false;
-    }
-    const Expected wanted = expected_.front();
-    if (device_.cycles() - wanted.at != kAnswerAfter) {
-      fmt::print("{}: event {}: an answer after {} cycles\n", options_.program, done_,
-                 device_.cycles() - wanted.at);
-      return false;
-    }
-    expected_.pop_front();
-    if (reply != wanted.reply) {
-      fmt::print("{}: event {} differs\n  request  {}\n  software {}\n  hardware {}\n",
-                 options_.program, done_, text(wanted.request), text(wanted.reply), text(reply));
-      return false;
-    }
-    ++done_;
+    offered_ = next();
     return true;
   }
 
@@ -256,29 +200,11 @@ class Lockstep {
   ReceiverDevice device_;
   ReceiverTraffic traffic_;
   Reference reference_;
-  std::deque<Expected> expected_;
+  Expectations<ReceiverRequest, ReceiverReply> expected_;
   std::optional<ReceiverRequest> offered_;
   std::array<std::optional<uint32_t>, 2> before_;  // connections, taken one and two cycles ago
   Counts counts_;
-  uint64_t done_ = 0;
 };
-
-int run(const Options& options) {
-  Lockstep lockstep(options);
-  if (!lockstep.run()) {
-    // So many more that what disturbs the pipeline is the same.
-    fmt::print("replay: {} --seed {} --connections {} --events {}{}{}", options.program,
-               options.seed, options.connections, lockstep.done() + 16,
-               options.wait ? " --wait" : "",
-               options.mutant != 0 ? fmt::format(" --mutant {}", options.mutant) : "");
-    fmt::print(" --waveform receiver.vcd\n");
-    return 1;
-  }
-  lockstep.print();
-  if (lockstep.shows_everything()) return 0;
-  fmt::print("{}: the events do not show everything\n", options.program);
-  return 1;
-}
 
 }  // namespace
 }  // namespace mprdma::offload
@@ -287,13 +213,13 @@ int main(int argc, char** argv) {
   mprdma::offload::Options options;
   options.program = std::filesystem::path(argv[0]).filename();
   CLI::App app("Compares the RTL receiver with the software's, event by event");
-  app.add_option("--events", options.events, "requests");
-  app.add_option("--seed", options.seed, "of the traffic, and of what registers hold at first");
+  options.add_to(app);
   app.add_option("--connections", options.connections, "that are used")
       ->check(CLI::Range(1u, mprdma::offload::ReceiverDevice::kConnections));
   app.add_flag("--wait", options.wait, "for each answer before the next request");
-  app.add_option("--mutant", options.mutant, "of the RTL, where they are built in");
-  app.add_option("--waveform", options.waveform, "all signals to this file, as VCD");
   CLI11_PARSE(app, argc, argv);
-  return mprdma::offload::run(options);
+  mprdma::offload::Lockstep lockstep(options);
+  const std::string own =
+      fmt::format(" --connections {}{}", options.connections, options.wait ? " --wait" : "");
+  return run_to_the_end(lockstep, options, own);
 }

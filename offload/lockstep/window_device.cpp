@@ -1,10 +1,9 @@
 #include "offload/lockstep/window_device.hpp"
 
 #include <Vmp_window.h>
-#include <verilated.h>
-#include <verilated_vcd_c.h>
+#include <fmt/format.h>
 
-#include "base/check.hpp"
+#include "offload/lockstep/verilated_module.hpp"
 #ifdef MPRDMA_RTL_MUTANTS
 #include <Vmp_window_mp_mutant.h>
 #endif
@@ -26,60 +25,49 @@ uint8_t bits(const WindowEvent& event) {
 
 }  // namespace
 
-WindowDevice::WindowDevice(int seed, uint32_t mutant)
-    : context_(std::make_unique<VerilatedContext>()) {
-  context_->randSeed(seed);
-  context_->randReset(2);
-  top_ = std::make_unique<Vmp_window>(context_.get());
-#ifdef MPRDMA_RTL_MUTANTS
-  top_->__PVT__mp_mutant->number = mutant;
-#else
-  CHECK(mutant == 0);
-#endif
-  // The first eval() only settles: an edge in it is lost.
-  top_->clock = 0;
-  top_->reset = 1;
-  top_->in_valid = 0;
-  top_->eval();
-  step(nullptr);
-  top_->reset = 0;
+std::string WindowState::text() const {
+  return fmt::format("window {:08x} owed {:06x}", window, owed);
 }
 
-WindowDevice::~WindowDevice() {
-  if (waveform_) waveform_->close();
-  top_->final();
+std::string WindowRequest::text() const {
+  return fmt::format(
+      "{} initial {:08x} max {:08x} cost {:06x} slow {} marked {} grows {} unused {} timeout {} "
+      "gives_back {} recovers {}",
+      state.text(), initial, max, event.cost, event.slow, event.marked, event.grows, event.unused,
+      event.timeout, event.gives_back, event.recovers);
 }
+
+WindowDevice::WindowDevice(int seed, uint32_t mutant)
+    : module_(std::make_unique<VerilatedModule<Vmp_window>>(seed, mutant)) {}
+
+WindowDevice::~WindowDevice() = default;
 
 void WindowDevice::record(const std::string& path) {
-  context_->traceEverOn(true);
-  waveform_ = std::make_unique<VerilatedVcdC>();
-  constexpr int kLevels = 99;
-  top_->trace(waveform_.get(), kLevels);
-  waveform_->open(path.c_str());
-}
-
-void WindowDevice::settle(bool clock) {
-  top_->clock = clock ? 1 : 0;
-  top_->eval();
-  if (waveform_) waveform_->dump(2 * cycles_ + (clock ? 1 : 0));
+  module_->record(path);
 }
 
 std::optional<WindowState> WindowDevice::step(const WindowRequest* request) {
-  ++cycles_;
-  top_->in_valid = request != nullptr ? 1 : 0;
+  VerilatedModule<Vmp_window>& top = *module_;
+  top->in_valid = request != nullptr ? 1 : 0;
   if (request != nullptr) {
-    top_->in_window = request->state.window;
-    top_->in_owed = request->state.owed;
-    top_->in_cost = request->event.cost;
-    top_->in_event = bits(request->event);
-    top_->in_initial = request->initial;
-    top_->in_max = request->max;
+    top->in_window = request->state.window;
+    top->in_owed = request->state.owed;
+    top->in_cost = request->event.cost;
+    top->in_event = bits(request->event);
+    top->in_initial = request->initial;
+    top->in_max = request->max;
   }
-  settle(false);
+  top.begin();
   std::optional<WindowState> out;
-  if (top_->out_valid != 0) out = WindowState{top_->out_window, top_->out_owed};
-  settle(true);
+  if (top->out_valid != 0) out = WindowState{top->out_window, top->out_owed};
+  top.end();
   return out;
+}
+
+void WindowDevice::reset(const WindowRequest& request) {
+  (*module_)->reset = 1;
+  step(&request);
+  (*module_)->reset = 0;
 }
 
 }  // namespace mprdma::offload

@@ -7,10 +7,11 @@
 #include <string>
 
 class Vmp_window;
-class VerilatedContext;
-class VerilatedVcdC;
 
 namespace mprdma::offload {
+
+template <class Top>
+class VerilatedModule;
 
 // Packets in Q16.16, and in Q8.16.
 struct WindowState {
@@ -18,6 +19,7 @@ struct WindowState {
   uint32_t owed = 0;
 
   bool operator==(const WindowState&) const = default;
+  [[nodiscard]] std::string text() const;
 };
 
 // What an event tells; see mp_window_step.sv.
@@ -37,11 +39,13 @@ struct WindowRequest {
   WindowEvent event;
   uint32_t initial = 0;  // Q16.16
   uint32_t max = 0;
+
+  [[nodiscard]] std::string text() const;
 };
 
 class WindowDevice {
  public:
-  // `seed`, `mutant`: as of ReceiverDevice.
+  // As of VerilatedModule.
   WindowDevice(int seed, uint32_t mutant);
   ~WindowDevice();
   WindowDevice(const WindowDevice&) = delete;
@@ -49,17 +53,12 @@ class WindowDevice {
 
   // A cycle, in which the request is given, if there is one. The answer of an earlier one.
   std::optional<WindowState> step(const WindowRequest* request);
-  // All signals, as VCD, from here on.
+  // A cycle in reset, in which it is given, too.
+  void reset(const WindowRequest& request);
   void record(const std::string& path);
-  [[nodiscard]] uint64_t cycles() const { return cycles_; }
 
  private:
-  void settle(bool clock);
-
-  std::unique_ptr<VerilatedContext> context_;
-  std::unique_ptr<Vmp_window> top_;
-  std::unique_ptr<VerilatedVcdC> waveform_;
-  uint64_t cycles_ = 0;
+  std::unique_ptr<VerilatedModule<Vmp_window>> module_;
 };
 
 }  // namespace mprdma::offload

@@ -23,7 +23,7 @@ MUTANTS = [
     ),
     mutant(
         "offload-old-times-come-round",
-        "stream/offload_time.hpp",
+        "stream/offload_fields.hpp",
         "(old ? kOffloadRange : ago)",
         "(old ? ago : ago)",
         "a mark of a minute ago is one of now",
@@ -48,7 +48,7 @@ MUTANTS = [
     ),
     mutant(
         "offload-cuts-what-is-too-large",
-        "stream/offload_time.hpp",
+        "stream/offload_fields.hpp",
         "value < largest ? value : largest",
         "value",
         "a round trip of 17 ms becomes one of 0.2 ms",

@@ -138,6 +138,7 @@ MUTANTS = (
     Mutant("recovers-downwards", STEP, "recovers && `given_back < initial_window`", "1'b1"),
     Mutant("losses-are-free", WINDOW, ".by(`in_cost`)", "24'd0"),
     Mutant("reciprocal-of-another-window", WINDOW, ".window(`line[31:0]`)", "line[159:128]"),
+    Mutant("window-answers-through-a-reset", WINDOW, "if (`reset`) for", "1'b0"),
     Mutant("window-answers-through-nothing", WINDOW, "`in_valid`, in_event", "1'b1"),
 )  # fmt: skip
 

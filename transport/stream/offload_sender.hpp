@@ -23,7 +23,7 @@
 #include "transport/core/params.hpp"
 #include "transport/path/echoed_path.hpp"
 #include "transport/stream/offload_context.hpp"
-#include "transport/stream/offload_time.hpp"
+#include "transport/stream/offload_fields.hpp"
 #include "transport/stream/psn_map_bits.hpp"
 #include "transport/stream/retransmission_timer.hpp"
 #include "transport/stream/rtt_estimator.hpp"

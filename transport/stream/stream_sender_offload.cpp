@@ -1,6 +1,6 @@
 // A stream moves into hardware and back (offload_context.hpp).
 #include "base/check.hpp"
-#include "transport/stream/offload_time.hpp"
+#include "transport/stream/offload_fields.hpp"
 #include "transport/stream/stream_sender.hpp"
 
 namespace mprdma::transport {

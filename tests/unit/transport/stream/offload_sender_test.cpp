@@ -41,11 +41,10 @@ struct Draws {
 };
 
 // The hardware's step behind the names of StreamSender.
-class Hardware {
- public:
+struct Hardware {
   Hardware(const Params& params, const OffloadContext& context, const RoceSender& roce,
            const Prng& paths)
-      : draws_{paths, params.path_probe_per_mille}, sender(params, context, roce, draws_) {}
+      : draws{paths, params.path_probe_per_mille}, sender(params, context, roce, draws) {}
 
   void on_ack(Time now, const wire::Packet& packet, bool has_new) {
     const wire::MpAckExt& ext = packet.mp_ack;
@@ -67,12 +66,7 @@ class Hardware {
   void wake(Time now) { sender.wake(now); }
   void repeat_head() { sender.repeat_head(); }
 
-  Draws& draws() { return draws_; }
-
- private:
-  Draws draws_;
-
- public:
+  Draws draws;
   OffloadSender<Draws> sender;
 };
 
@@ -218,7 +212,7 @@ class Lockstep {
           << what << " in hardware";
       ASSERT_TRUE(sent == of_hardware) << what << ": hardware sends other packets";
       expect_same(what + " in hardware", live_.roce_half(), hardware->sender.roce(),
-                  live_.random_paths(), hardware->draws().prng);
+                  live_.random_paths(), hardware->draws.prng);
       if (::testing::Test::HasFailure()) return;
     }
     ++(moves_now ? moves : stays);

@@ -1,5 +1,6 @@
-// Times of the offload context: 24 bits in units of 64 ns, and a flag for what is older than that
-// range (1.07 s), which a sweep of the device sets.
+// How the fields of the offload context hold times and what may be too large for them. A time has
+// 24 bits in units of 64 ns, and a flag that says that it is older than that range (1.07 s), which
+// a sweep of the device sets.
 #pragma once
 
 #include <cstdint>
