@@ -86,7 +86,7 @@ def headers(root, files, since=None):
     With a revision only headers that changed since, and those that include one that did.
     """
     root = pathlib.Path(root)
-    libraries = _pkg_config("libdpdk")
+    libraries = _pkg_config("libdpdk", "verilator")
 
     def compile_one(path):
         found = []
