@@ -145,7 +145,7 @@ FigureResult ablation_loops(const Figure&, const RunOptions& options) {
   add_healthy(&cases);
   add_hosts_in_software(&cases);
   add_networks_without_marks(&cases);
-  return study_ablation("apps-ablation", cases, options, options.ci() ? 1 : 10);
+  return study_ablation("apps-ablation", cases, options, options.ci() ? 2 : 10);
 }
 
 }  // namespace mprdma::figures

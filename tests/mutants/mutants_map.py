@@ -145,8 +145,8 @@ MUTANTS = [
     mutant(
         "first-probes-far-apart",
         "stream/stream_sender_timers.cpp",
-        "  if (!rtt_.measured()) {\n    interval",
-        "  if (false) {\n    interval",
+        "  if (!rtt_.measured()) interval = ",
+        "  if (false) interval = ",
         "where the first message meets dead paths, it waits for milliseconds",
         killer="conformance",
     ),

@@ -23,6 +23,9 @@ inline constexpr int64_t kExploreMax = 100;
 // SRTT that a packet which explores a path has at least before it is late: the path may have a
 // queue [deviation].
 inline constexpr int64_t kExploredTrip = 2;
+// SRTT until a tail probe up to which a packet that is alone in its round trip explores as often as
+// others [deviation].
+inline constexpr int64_t kExploredWait = 2;
 // Packets of a stream that wait for the wire, above which its window does not grow [deviation].
 inline constexpr uint32_t kWireBacklogMax = 8;
 // Idle time before a restart, in SRTT (paper 3.5).

@@ -322,7 +322,7 @@ class StreamSender {
   // stream_sender_credits.cpp
   void begin_instant(Time now);
   [[nodiscard]] cc::LimitedBy limited_by(bool has_new, Lag lag) const;
-  [[nodiscard]] uint32_t explore_per_mille() const;
+  [[nodiscard]] uint32_t explore_per_mille(bool alone) const;
   void expect_late_acks(Psn aack, Psn named);
   [[nodiscard]] Lag judge_lag(Psn psn, Psn end) const;
   void grant_credits(const PathSample& ack, bool progress, bool has_new);
@@ -407,6 +407,7 @@ class StreamSender {
   // one packet in a round explores a new path.
   struct Round {
     Time start;
+    Psn first = {};        // of the packets that left in it
     bool explore = false;  // drawn at the start; the next packet with an echoed path explores
     // The paths used in this round and in the one before, hashed into 64 bits; for statistics only.
     uint64_t vps = 0;

@@ -17,14 +17,16 @@ void StreamSender::begin_instant(Time now) {
     if (gate_.clocked()) use_.wire_limited = false;
   }
   if (now - round_.start < srtt()) return;
+  const bool alone = round_.first.distance_to(nxt()) <= 1;
   round_.start = now;
+  round_.first = nxt();
   round_.vps_before = round_.vps;
   round_.vps = 0;
   follow_network();
   paths_.on_round();
   gate_.note_orphans(late_.end_round(una()));
   if (!gate_.clocked()) return;
-  round_.explore = paths_.chance(explore_per_mille());
+  round_.explore = paths_.chance(explore_per_mille(alone));
   if (params_.path_probe_per_mille > 0 && paths_.seeks()) round_.explore = true;
 }
 
@@ -60,13 +62,18 @@ void StreamSender::follow(uint32_t most) {
 }
 
 // A path that was lost, or has been repaired, is found by chance alone: once in so many round
-// trips, which take milliseconds where hosts in software or slow links make them.
-uint32_t StreamSender::explore_per_mille() const {
+// trips, which take milliseconds where hosts in software or slow links make them. A packet that is
+// alone in its round trip is missed by nobody but the tail probe, which may take many of them: as
+// much rarer it explores.
+uint32_t StreamSender::explore_per_mille(bool alone) const {
   const uint32_t by_rounds = params_.path_probe_per_mille;
   const int64_t interval_ns = params_.path_probe_interval.count_ns();
   if (interval_ns == 0 || by_rounds == 0) return by_rounds;
   const auto by_time = std::min<int64_t>(srtt().count_ns() * 1000 / interval_ns, kExploreMax);
-  return std::max(by_rounds, static_cast<uint32_t>(by_time));
+  const uint32_t per_mille = std::max(by_rounds, static_cast<uint32_t>(by_time));
+  if (!params_.tail_probe || !alone) return per_mille;
+  const int64_t rare = per_mille * srtt().count_ns() * kExploredWait / probe_timeout().count_ns();
+  return std::clamp(static_cast<uint32_t>(rare), 1U, per_mille);
 }
 
 // An acknowledgement is about to advance snd_una to `aack`: the packets in flight that it covers

@@ -114,14 +114,11 @@ void StreamSender::begin_probe(Time now) {
   probe_.due = probe_.rounds == 1 ? 1 : 2;
   Duration interval = probe_timeout();
   probe_.patience = interval;
-  uint32_t same = 4;  // rounds with this interval
   // Where no round trip is known yet, the first queue has had its time: the paths are probably
   // dead.
-  if (!rtt_.measured()) {
-    interval = std::max(params_.probe_floor, params_.initial_rtt * 2);
-    same = 1;
-  }
-  const uint32_t doublings = probe_.rounds < same ? 0 : probe_.rounds - same;
+  if (!rtt_.measured()) interval = std::max(params_.probe_floor, params_.initial_rtt * 2);
+  constexpr uint32_t kSame = 4;  // rounds with this interval
+  const uint32_t doublings = probe_.rounds < kSame ? 0 : probe_.rounds - kSame;
   probe_.next = now + interval * (int64_t{1} << doublings);
 }
 

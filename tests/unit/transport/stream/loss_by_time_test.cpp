@@ -250,6 +250,22 @@ TEST(TailProbes, OfTheFirstPacketsThoseThatLeftTogetherComeTogether) {
   EXPECT_EQ(patience_with_the_fourth(Duration::us(60), 0), Duration::us(600));
 }
 
+// A pair of ways in four works where half of the paths are dead: the tries of a first packet must
+// not become rare while they are few.
+TEST(TailProbes, BeforeTheFirstSampleFiveRoundsComeSoon) {
+  Sender s(first_packets());
+  const Time began = s.now;
+  s.send(1);
+  std::vector<int64_t> rounds;
+  while (rounds.size() < 7) {
+    s.now = s.sender.next_deadline(false);
+    s.sender.on_deadline(s.now);
+    ASSERT_GT(s.send(9, false), 0);
+    rounds.push_back((s.now - began).count_ns() / 1000);
+  }
+  EXPECT_EQ(rounds, (std::vector<int64_t>{500, 600, 700, 800, 900, 1100, 1500}));
+}
+
 TEST(TailProbes, AQueueThatMarksMayGrowWhileLittleIsKnown) {
   EXPECT_EQ(patience_with_the_fourth(Duration::us(60), wire::kMpAckEce), Duration::us(1000));
 }
