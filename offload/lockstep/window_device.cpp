@@ -31,10 +31,11 @@ std::string WindowState::text() const {
 
 std::string WindowRequest::text() const {
   return fmt::format(
-      "{} initial {:08x} max {:08x} cost {:06x} slow {} marked {} grows {} unused {} timeout {} "
+      "{} initial {:08x} max {:08x} cost {:06x} used {} slow {} marked {} grows {} unused {} "
+      "timeout {} "
       "gives_back {} recovers {}",
-      state.text(), initial, max, event.cost, event.slow, event.marked, event.grows, event.unused,
-      event.timeout, event.gives_back, event.recovers);
+      state.text(), initial, max, event.cost, event.used, event.slow, event.marked, event.grows,
+      event.unused, event.timeout, event.gives_back, event.recovers);
 }
 
 WindowDevice::WindowDevice(int seed, uint32_t mutant)
@@ -53,6 +54,7 @@ std::optional<WindowState> WindowDevice::step(const WindowRequest* request) {
     top->in_window = request->state.window;
     top->in_owed = request->state.owed;
     top->in_cost = request->event.cost;
+    top->in_used = static_cast<uint16_t>(request->event.used);
     top->in_event = bits(request->event);
     top->in_initial = request->initial;
     top->in_max = request->max;

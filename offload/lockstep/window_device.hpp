@@ -25,6 +25,7 @@ struct WindowState {
 // What an event tells; see mp_window_step.sv.
 struct WindowEvent {
   uint32_t cost = 0;  // of its losses, Q8.16
+  uint32_t used = 0;  // packets; what the window has room for beyond them is unused
   bool slow = false;
   bool marked = false;
   bool grows = false;

@@ -55,7 +55,7 @@ WindowState after(const Case& c) {
   } else if (e.marked || e.grows) {
     window.on_ack(sample);
   }
-  if (e.unused) window.on_unused_ack();
+  if (e.unused && window.window().floor() > e.used) window.on_unused_ack();
   if (e.timeout) window.on_timeout(Time());
   if (e.gives_back) window.give_back();
   if (e.recovers) window.recover();
@@ -119,6 +119,7 @@ class Traffic {
     e.marked = kind == 1;
     e.grows = kind == 2;
     e.unused = !e.grows && prng_.chance(1, 2);
+    e.used = prng_.chance(1, 2) ? below(4) : below(260);
   }
 
   Prng prng_;

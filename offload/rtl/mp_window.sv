@@ -13,6 +13,7 @@ module mp_window (
     input logic [31:0] in_window,
     input logic [23:0] in_owed,
     input logic [23:0] in_cost,   // what the losses of this event take together, Q8.16
+    input logic [ 9:0] in_used,   // in flight, or to leave: more room than that is unused
     input logic [ 6:0] in_event,  // recovers, gives_back, timeout, unused, grows, marked, slow
     input logic [31:0] in_initial,
     input logic [31:0] in_max,
@@ -34,14 +35,14 @@ module mp_window (
       .owed_after(owed_left)
   );
 
-  // A line of registers: valid, event, initial and largest window, what is owed, the window.
-  localparam int Width = 128;
+  // A line of registers: valid, what is used, event, initial and largest window, what is owed, the window.
+  localparam int Width = 138;
   logic [Width*Stages-1:0] line;
   logic [       Width-1:0] last;
 
   always_ff @(posedge clock) begin
     line <= {
-      line[Width*(Stages-1)-1:0], in_valid, in_event, in_initial, in_max, owed_left, left
+      line[Width*(Stages-1)-1:0], in_valid, in_used, in_event, in_initial, in_max, owed_left, left
     };
     if (reset) for (int k = 0; k < Stages; k++) line[Width*k+Width-1] <= 1'b0;
   end
@@ -62,6 +63,7 @@ module mp_window (
       .marked(last[121]),
       .grows(last[122]),
       .unused(last[123]),
+      .used(last[136:127]),
       .timeout(last[124]),
       .gives_back(last[125]),
       .recovers(last[126]),
@@ -71,6 +73,6 @@ module mp_window (
       .owed_after(out_owed)
   );
 
-  assign out_valid = last[127];
+  assign out_valid = last[137];
 
 endmodule

@@ -13,7 +13,8 @@ module mp_window_step (
     input  logic        slow,        // an acknowledgement of a path that is too slow
     input  logic        marked,      // one with ECE
     input  logic        grows,       // one without, while the window limits
-    input  logic        unused,      // one that found nothing to send
+    input  logic        unused,      // one that found nothing to send,
+    input  logic [ 9:0] used,        // where the window has room for more packets than these
     input  logic        timeout,     // the first one of a silence
     input  logic        gives_back,  // the application has packets again
     input  logic        recovers,    // and congestion was long ago
@@ -45,11 +46,13 @@ module mp_window_step (
   assign acked = !grows ? shrunk : grown > max_window ? max_window : grown;
 
   // ---- Use it or lose it (paper, 3.5); what is lost is owed
+  logic        takes;
   logic [31:0] above;
   logic [23:0] taken;
   logic [24:0] owed_more;
   assign above = acked - One;
-  assign taken = !unused ? 24'd0 : above > One ? OneTaken : above[23:0];
+  assign takes = unused && acked[31:16] > {6'd0, used};
+  assign taken = !takes ? 24'd0 : above > One ? OneTaken : above[23:0];
   assign owed_more = {1'b0, owed_shrunk} + {1'b0, taken};
 
   // ---- The other events

@@ -16,7 +16,7 @@ from mutants import MUTANTS, broken
 
 # The induction's length: the step holds if one before it did.
 STEPS = 2
-SECONDS_MAX = 200
+SECONDS_MAX = 900  # where other work shares the machine
 
 SCRIPT = """read_verilog -formal -sv {sources}
 prep -top {top} -flatten
@@ -39,32 +39,84 @@ def prove(yosys, top, sources):
     return lines[-1] == "Induction step proven: SUCCESS!", lines[-1]
 
 
-def turn_of_commit(root, one_of):
-    """Which one of each N mutants is tried: the commit's name says, so that all have a turn."""
+def number_of_commit(root):
+    """A number that the commit's name says: which proof and which mutants have their turn."""
     git = ["git", "-C", str(root), "rev-parse", "HEAD"]
     named = subprocess.run(git, capture_output=True, text=True, check=False)
-    return int(named.stdout, 16) % one_of if named.returncode == 0 else 0
+    return int(named.stdout, 16) if named.returncode == 0 else 0
 
 
+PARSE = "parse_properties"
 # Module of the properties, and the modules that they are about.
 PROOFS = (
     ("receive_properties", ("mp_receive_judge.sv", "mp_receive_advance.sv")),
     ("window_properties", ("mp_window_shrink.sv", "mp_window_step.sv")),
+    (
+        "send_properties",
+        (
+            "mp_send_judge.sv",
+            "mp_send_maps.sv",
+            "mp_send_losses.sv",
+            "mp_lowest.sv",
+            "mp_highest.sv",
+        ),
+    ),
+    ("credit_properties", ("mp_send_credits.sv",)),
+    (
+        PARSE,
+        ("mp_wire.sv", "mp_opcode.sv", "mp_parse_network.sv", "mp_parse_transport.sv"),
+    ),
 )
+# What the parser's properties speak of, and mutants of the other modules that change nothing that
+# theirs speak of. Lock-step finds all mutants.
+BREAKS_PARSE = {
+    "a-packet-may-be-longer-than-its-frame",
+    "an-ipv6-packet-may-be-longer",
+    "headers-may-end-early",
+    "pad-may-be-more-than-there-is",
+    "lengths-in-pairs",
+    "acks-may-have-payload",
+    "one-nack-code-more",
+    "pad-is-payload",
+}
+UNPROVED = {
+    "a-nack-is-news",
+    "what-arrived-twice-is-news",
+    "what-is-passed-is-no-news",
+    "a-path-may-lag-one-less",
+    "copies-show-slow-paths",
+    "epochs-of-the-maps-mix",
+    "the-head-never-asks",
+    "a-drop-is-lost-twice",
+    "what-had-no-room-costs",
+    "an-epoch-keeps-its-copies",
+    "the-last-try-is-the-head",
+}
+
+
+def breaks(top, mutant):
+    """Whether it breaks what the properties say."""
+    if top == PARSE:
+        return mutant.name in BREAKS_PARSE
+    return mutant.name not in UNPROVED
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--yosys", required=True)
     parser.add_argument("--root", required=True, type=pathlib.Path)
-    parser.add_argument("--one-of", type=int, default=1, help="only one of each N mutants")
+    what = "only one of each N mutants, and one proof"
+    parser.add_argument("--one-of", type=int, default=1, metavar="N", help=what)
     arguments = parser.parse_args()
     rtl = arguments.root / "offload/rtl"
-    turn = turn_of_commit(arguments.root, arguments.one_of)
+    which, turn = divmod(number_of_commit(arguments.root), arguments.one_of)
+    tops = [top for top, _ in PROOFS]
+    chosen = tops if arguments.one_of == 1 else [tops[which % len(tops)]]
     attempts = []
     for top, names in PROOFS:
-        mutants = [mutant for mutant in MUTANTS if mutant.file in names]
-        attempts += [(top, names, m) for m in [None, *mutants[turn :: arguments.one_of]]]
+        if top in chosen:
+            mutants = [m for m in MUTANTS if m.file in names and breaks(top, m)]
+            attempts += [(top, names, m) for m in [None, *mutants[turn :: arguments.one_of]]]
     wrong = []
 
     def attempt(top, names, mutant, directory):

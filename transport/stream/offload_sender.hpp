@@ -118,14 +118,21 @@ class OffloadSender {
     grant(now, echoed_path(ack.vp), slow, progress, has_new);
     return true;
   }
+  // The timers that have expired, as StreamSender has it.
   void on_deadline(Time now) {
-    if (idle()) return;
-    if (room() > 0 && since_ack(now) >= rtt_.srtt() / 2) {
-      context_.last_ack = offload_units(now);
-      clear(OffloadContext::kAckOld);
-      pathless_ += room();
-    }
-    if (now >= rto_.base() + rto_.timeout(params_, rtt_, span())) on_timeout(now);
+    on_burst_timer(now);
+    if (now >= rto_.base() + rto_.timeout(params_, rtt_, span())) on_transport_timer(now);
+  }
+  // Half a round trip may have passed without an acknowledgement.
+  void on_burst_timer(Time now) {
+    if (idle() || room() == 0 || since_ack(now) < rtt_.srtt() / 2) return;
+    context_.last_ack = offload_units(now);
+    clear(OffloadContext::kAckOld);
+    pathless_ += room();
+  }
+  // The transport timer, which a RoCE connection has anyway, has expired.
+  void on_transport_timer(Time now) {
+    if (!idle()) on_timeout(now);
   }
   // There are new packets to send, and were none before.
   void on_backlog(Time now) {
