@@ -9,6 +9,7 @@
 #include "dataplane/device_text.hpp"
 #include "dataplane/open_port.hpp"
 #include "transport/core/param_check.hpp"
+#include "transport/stream/offload_context.hpp"
 
 namespace mprdma::dataplane {
 
@@ -87,12 +88,25 @@ Status apply_transport(const Environment& environment, Config* out) {
                    std::string("at odds with MPRDMA_MODE=") + mode + ": one of them is enough");
     }
   }
+  if (const char* value = variable(environment, "MPRDMA_OFFLOAD")) {
+    if (std::string_view(value) != "rtl") return wrong("MPRDMA_OFFLOAD", value, "expected rtl");
+    if (!out->agree_modes) {
+      return wrong("MPRDMA_OFFLOAD", value, "the SmartNIC knows the mode mp alone");
+    }
+    const transport::PlacementPolicy placement = out->params.placement;
+    out->params = transport::offload_params();
+    out->params.placement = placement;
+    out->offload = true;
+  }
   if (const char* value = variable(environment, "MPRDMA_PATHS")) {
     if (!parse_paths(value, &out->params)) {
       return wrong("MPRDMA_PATHS", value, "expected 1 or all");
     }
     const Status status = check_parameters(out->params, "");
     if (!status.ok()) return wrong("MPRDMA_PATHS", value, status.text);
+  }
+  if (out->offload && !transport::fits_offload(out->params)) {
+    return wrong("MPRDMA_OFFLOAD", "rtl", "the SmartNIC sends on all paths");
   }
   return {};
 }

@@ -13,6 +13,7 @@
 //   MPRDMA_PRESET   those, "mp-figures", "dcqcn-paper",
 //                   "dcqcn-tuned", "roce-gb0", "spray-nscc",
 //                   "swift-plb"                                 [transport], all of it
+//   MPRDMA_OFFLOAD  "rtl": the verilated SmartNIC                  [transport], all of it
 //   MPRDMA_PATHS    "1" or "all"                                [transport] paths
 //   MPRDMA_PLACEMENT "standard", "relaxed" or "ordered"         [device] placement
 //   MPRDMA_FAULT    "seed=7,loss=0.01,..."                      [test] fault
@@ -55,6 +56,9 @@ struct Config {
   bool pfc = false;
   std::optional<uint8_t> pfc_priority;  // of all data; none: by the traffic class
   transport::Params params;
+  // A device keeps the sending halves of the mode mp (engine/hardware_module.hpp), whose parameters
+  // are then those of offload_params().
+  bool offload = false;
   // Mode mp: a queue pair speaks roce with a peer that is not an mprdma device. Any other mode is
   // pinned.
   bool agree_modes = true;

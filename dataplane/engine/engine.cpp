@@ -11,6 +11,7 @@
 #include <new>
 
 #include "dataplane/engine/all_counters.hpp"
+#include "dataplane/engine/hardware_module.hpp"
 #include "dataplane/open_port.hpp"
 #include "dataplane/port/fault_port.hpp"
 #include "dataplane/port/frame_size.hpp"
@@ -34,7 +35,8 @@ uint64_t placement_features(transport::PlacementPolicy policy) {
   return 0;
 }
 
-WorkerConfig worker_config(const Config& config, uint64_t seed, TraceRing* trace) {
+WorkerConfig worker_config(const Config& config, uint64_t seed, TraceRing* trace,
+                           transport::Hardware* hardware) {
   WorkerConfig out;
   out.mac = config.mac;
   out.ipv4 = config.ipv4;
@@ -46,6 +48,7 @@ WorkerConfig worker_config(const Config& config, uint64_t seed, TraceRing* trace
   out.params = config.params;
   out.agree_modes = config.agree_modes;
   out.trace = trace;
+  out.hardware = hardware;
   return out;
 }
 
@@ -79,10 +82,12 @@ uint64_t random_seed() {
 }  // namespace
 
 Engine::Engine(const Config& config, std::unique_ptr<Port> port, uint64_t seed,
-               std::unique_ptr<TraceRing> trace)
+               std::unique_ptr<TraceRing> trace, std::unique_ptr<transport::Hardware> hardware)
     : device_name_(config.device_name),
       trace_(std::move(trace)),
-      worker_(worker_config(config, seed, trace_.get()), std::move(port), clock_now()),
+      hardware_(std::move(hardware)),
+      worker_(worker_config(config, seed, trace_.get(), hardware_.get()), std::move(port),
+              clock_now()),
       commands_(worker_),
       progress_(worker_, config.away_max, config.real_time, trace_.get()),
       port_calls_system_(worker_.port().info().calls_system) {}
@@ -118,7 +123,12 @@ Status Engine::create_over(const Config& given, std::unique_ptr<Port> port, uint
     trace = std::make_unique<TraceRing>();
     if (status = trace->open(config.trace); !status.ok()) return status;
   }
-  std::unique_ptr<Engine> engine(new Engine(config, std::move(port), seed, std::move(trace)));
+  std::unique_ptr<transport::Hardware> hardware;
+  if (config.offload) {
+    if (status = load_hardware(config.params, &hardware); !status.ok()) return status;
+  }
+  std::unique_ptr<Engine> engine(
+      new Engine(config, std::move(port), seed, std::move(trace), std::move(hardware)));
   install_fault_report();
   const int error = engine->progress_.start();
   if (error != 0) return system_status("cannot start the engine's thread", error);

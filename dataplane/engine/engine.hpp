@@ -20,6 +20,7 @@
 #include "dataplane/engine/top_server.hpp"
 #include "dataplane/engine/trace_ring.hpp"
 #include "dataplane/worker/worker.hpp"
+#include "transport/stream/hardware.hpp"
 
 namespace mprdma::dataplane {
 
@@ -59,7 +60,7 @@ class Engine : private TopSource {
 
  private:
   Engine(const Config& config, std::unique_ptr<Port> port, uint64_t seed,
-         std::unique_ptr<TraceRing> trace);
+         std::unique_ptr<TraceRing> trace, std::unique_ptr<transport::Hardware> hardware);
 
   int execute_locked(EngineClient& client, const Commands::Call& call);
   int execute_cm(EngineClient& client, const Commands::Call& call);
@@ -74,7 +75,8 @@ class Engine : private TopSource {
   size_t top_records(uint32_t* next, std::span<TopRecord> out) override;
 
   std::string device_name_;
-  std::unique_ptr<TraceRing> trace_;  // nullptr: nothing is traced
+  std::unique_ptr<TraceRing> trace_;               // nullptr: nothing is traced
+  std::unique_ptr<transport::Hardware> hardware_;  // nullptr: software keeps all streams
   Worker worker_;
   Commands commands_;
   Progress progress_;

@@ -64,6 +64,7 @@ Worker::Worker(const WorkerConfig& config, std::unique_ptr<Port> port, Time now)
   device_.counters = &transport_counters_;
   device_.owes_acks = true;
   device_.trace = config.trace;
+  device_.hardware = config.hardware;
   device_.host = this;
   device_.find_xrc_srq = &find_xrc_srq;
   mrs_.memory().set_presence(&memory_there, this);

@@ -73,7 +73,8 @@ struct WorkerConfig {
   bool pfc = false;
   std::optional<uint8_t> pfc_priority;  // of all data; none: by its DSCP
   transport::Params params;
-  transport::TraceSink* trace = nullptr;  // transport/core/trace.hpp; outlives the worker
+  transport::TraceSink* trace = nullptr;    // transport/core/trace.hpp; outlives the worker
+  transport::Hardware* hardware = nullptr;  // transport/stream/hardware.hpp; outlives it, too
 };
 
 class Worker {

@@ -63,6 +63,8 @@ struct SenderSettings {
   uint32_t initial_window = 16;  // packets
   uint32_t max_window = 64;
   uint32_t delta = 32;
+
+  bool operator==(const SenderSettings&) const = default;
 };
 
 class SenderDevice {

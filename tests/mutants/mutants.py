@@ -27,6 +27,7 @@ RECEIVER = (
 SENDER = (
     "stream/stream_sender.cpp",
     "stream/stream_sender_credits.cpp",
+    "stream/stream_sender_hardware.cpp",
     "stream/stream_sender_map.cpp",
     "stream/stream_sender_offload.cpp",
     "stream/stream_sender_steady.cpp",

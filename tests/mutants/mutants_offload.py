@@ -58,9 +58,34 @@ MUTANTS = [
     mutant(
         "offload-of-any-stream",
         "stream/stream_sender_offload.cpp",
-        "!fits_offload(params_) || ",
+        "mprdma::transport::fits_offload(params_) && ",
         "",
         "a stream with losses by time forgets them on its way",
+        killer="unit",
+    ),
+    # ---- A device in a live stream
+    mutant(
+        "hardware-times-come-round",
+        "stream/stream_sender_hardware.cpp",
+        "event.now - hardware_->told_at >= kSweep",
+        "false",
+        "what was a second ago is now, for a device that is told of nothing in between",
+        killer="unit",
+    ),
+    mutant(
+        "hardware-timer-never-restarts",
+        "stream/stream_sender_hardware.cpp",
+        "answer.restarts ? now : rto_.base()",
+        "rto_.base()",
+        "a stream that gets acknowledgements runs into timeouts",
+        killer="unit",
+    ),
+    mutant(
+        "hardware-for-any-stream",
+        "stream/stream_sender_hardware.cpp",
+        "  if (half != nullptr && !mprdma::transport::fits_offload(params_)) return;\n",
+        "",
+        "a device decides for a stream whose tail probes it does not know",
         killer="unit",
     ),
     mutant(

@@ -80,7 +80,7 @@ MUTANTS = [
     ),
     mutant(
         "spacing-beside-a-pause",
-        "stream/stream_sender.cpp",
+        "stream/stream_sender_timers.cpp",
         "  spaced_until_ = Time::never();\n  set_asking(false);\n",
         "  set_asking(false);\n",
         "a receiver that is not ready for long ends the connection",

@@ -92,6 +92,8 @@ void add_run(CLI::App& app, const Program& program, int* exit_code) {
       "roce");
   sub->add_option("--preset", options->preset,
                   "The same with more choices: " + dataplane::preset_names());
+  sub->add_option("--offload", options->offload,
+                  "rtl: the verilated SmartNIC keeps the sending halves of connections");
   sub->add_option("--paths", options->paths, "Network paths of a connection: all (default) or 1");
   sub->add_option("--config", options->config, "TOML file; see mprdma(1)");
   sub->add_option("--fault", options->fault,

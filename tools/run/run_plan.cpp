@@ -42,6 +42,7 @@ constexpr Knob kKnobs[] = {
     {"--fault", "MPRDMA_FAULT", &RunOptions::fault},
     {"--mode", "MPRDMA_MODE", &RunOptions::mode},
     {"--preset", "MPRDMA_PRESET", &RunOptions::preset},
+    {"--offload", "MPRDMA_OFFLOAD", &RunOptions::offload},
     {"--paths", "MPRDMA_PATHS", &RunOptions::paths},
 };
 

@@ -43,6 +43,7 @@ struct RunOptions {
   std::string config;
   std::string mode;
   std::string preset;
+  std::string offload;
   std::string paths;
   std::string fault;
   bool quiet = false;

@@ -14,6 +14,7 @@
 
 namespace mprdma::transport {
 
+class Hardware;
 struct SharedReceives;
 class TraceSink;
 
@@ -30,6 +31,8 @@ struct Device {
   // The host takes acknowledgements that are owed (Qp::take_ack); otherwise each leaves in the
   // actions of the packet that it answers.
   bool owes_acks = false;
+  // Keeps the sending halves of streams that fit it (stream/hardware.hpp); nullptr: software does.
+  Hardware* hardware = nullptr;
   TraceSink* trace = nullptr;  // takes the events of trace.hpp; nullptr: nobody does
   // XRC: looks up a shared receive queue by its number and domain; nullptr if there is none.
   void* host = nullptr;

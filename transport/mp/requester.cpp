@@ -21,7 +21,10 @@ Requester::Requester(QpCore& core)
       attributes_(core.attributes),
       sender_(config_.params, device_.counters, core.trace(TraceStream::kRequests)),
       response_receiver_(config_.params, wire::kMpAckResponseStream, device_),
-      sends_(core) {}
+      sends_(core) {
+  half_ = open_half(device_, config_.params);
+  sender_.attach(half_.get());
+}
 
 void Requester::connect() {
   sender_.reset(attributes_.sq_psn, attributes_.vp, Prng(attributes_.path_seed).split("requests"));

@@ -180,6 +180,7 @@ class Requester {
   const QpConfig& config_;
   const Device& device_;
   const QpAttributes& attributes_;
+  std::unique_ptr<HardwareSender> half_;  // of sender_; nullptr: in software
   StreamSender sender_;
   StreamReceiver response_receiver_;
   SendQueue<Work> sends_;

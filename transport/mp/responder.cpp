@@ -28,7 +28,10 @@ Responder::Responder(QpCore& core)
       attributes_(core.attributes),
       receiver_(config_.params, 0, device_),
       response_sender_(config_.params, device_.counters, core.trace(TraceStream::kResponses)),
-      contexts_(config_.max_rd_atomic) {}
+      contexts_(config_.max_rd_atomic) {
+  half_ = open_half(device_, config_.params);
+  response_sender_.attach(half_.get());
+}
 
 void Responder::connect() {
   receiver_.reset(attributes_.rq_psn, attributes_.dest_qpn);

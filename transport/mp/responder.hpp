@@ -157,6 +157,7 @@ class Responder {
   const Device& device_;
   const QpAttributes& attributes_;
   StreamReceiver receiver_;
+  std::unique_ptr<HardwareSender> half_;  // of response_sender_; nullptr: in software
   StreamSender response_sender_;
   Ring<ReadContext> contexts_;
   IncomingMessage message_;

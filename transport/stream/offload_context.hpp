@@ -152,4 +152,13 @@ constexpr Params offload_params() {
   return p;
 }
 
+// True if a stream with these parameters keeps nothing else. The rest of offload_params() may
+// differ.
+constexpr bool fits_offload(const Params& p) {
+  return !p.adapt_timeout && !p.loss_by_time && !p.tail_probe && !p.own_ack_credit && !p.ack_map &&
+         !p.window_spacing && p.window_rtt == Duration::zero() &&
+         p.path_policy == PathPolicy::kAckClocked && p.recovery == Recovery::kMp &&
+         p.window_control == cc::WindowControl::kMp;
+}
+
 }  // namespace mprdma::transport

@@ -22,6 +22,7 @@
 #include "cc/mp_window.hpp"
 #include "transport/core/params.hpp"
 #include "transport/path/echoed_path.hpp"
+#include "transport/stream/offload_ack.hpp"
 #include "transport/stream/offload_context.hpp"
 #include "transport/stream/offload_fields.hpp"
 #include "transport/stream/psn_map_bits.hpp"
@@ -30,26 +31,6 @@
 #include "wire/mp_ack_ext.hpp"
 
 namespace mprdma::transport {
-
-struct OffloadAck {
-  Psn aack;
-  bool sack_valid = false;
-  Psn sack;
-  wire::NackCode nack = wire::NackCode::kNone;
-  bool ece = false;
-  bool copy = false;    // of a packet that was sent again
-  bool sample = false;  // the round trip counts
-  uint32_t echoed_timestamp = 0;
-  uint32_t delay_us = 0;
-  uint16_t vp = 0;
-};
-
-struct OffloadPacketOut {
-  enum class Kind : uint8_t { kNew, kCopy, kProbe };
-  Kind kind = Kind::kNew;
-  Psn psn;
-  uint16_t vp = 0;
-};
 
 // One event. Draw has explore(), whether a round trip explores a path, and path(), a random one.
 template <class Draw>

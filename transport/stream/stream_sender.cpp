@@ -65,6 +65,7 @@ void StreamSender::reset(Psn first, uint16_t vp, const Prng& paths) {
   Params params = params_;
   TransportCounters* counters = counters_;
   const Trace trace = trace_;
+  HardwareSender* const hardware = hardware_;
   *this = StreamSender(params, counters, trace);
   board_ = Scoreboard(board_.span_max(), first);
   recovery_.reset(first);
@@ -72,10 +73,15 @@ void StreamSender::reset(Psn first, uint16_t vp, const Prng& paths) {
   late_.forget(first);
   paths_.reset(vp, paths);
   gate_.update(facts(), false);
+  if (hardware == nullptr) return;
+  attach(hardware);
+  load_hardware(Time());
 }
 
 StreamSender::AckResult StreamSender::on_ack(Time now, const wire::Packet& ack, bool has_new) {
   if (take_in_order(now, ack, has_new)) return AckResult::kProgress;
+  if (in_hardware()) [[unlikely]]
+    return hardware_acks(now, ack, has_new);
   return ack.mp_ack.run == 0 ? take_ack(now, ack, has_new) : take_run(now, ack, has_new);
 }
 
@@ -192,6 +198,8 @@ void StreamSender::take_no_room(const wire::MpAckExt& ext) {
 
 void StreamSender::on_implied_ack(Time now, Psn aack) {
   if (!una().before(aack) || aack.after(nxt())) return;
+  if (in_hardware()) [[unlikely]]
+    return hardware_implied_ack(now, aack);
   heard_ = true;
   advance(now, aack);
   on_progress_unsampled(now);
@@ -382,6 +390,8 @@ StreamSender::Choice StreamSender::choose(bool has_new) const {
 }
 
 uint16_t StreamSender::on_sent(Time now, const Choice& choice) {
+  if (in_hardware()) [[unlikely]]
+    return hardware_sent(now, choice);
   ++counters_->packets_sent;
   ++stats_.packets_sent;
   // A synchronise operation that waits for its delay waits for no needless copy.
@@ -434,28 +444,6 @@ StreamStats StreamSender::stats() const {
   out.ooo_degree = board_.reach();
   out.paths_in_use = static_cast<uint32_t>(std::popcount(round_.vps | round_.vps_before));
   return out;
-}
-
-void StreamSender::pause(Time now, Time until) {
-  if (idle()) return;
-  paused_until_ = until;
-  spaced_until_ = Time::never();
-  set_asking(false);
-  last_progress_ = until;  // the peer lives
-  if (trace_.on()) [[unlikely]] {
-    raise(now, TraceKind::not_ready, una());
-  }
-}
-
-void StreamSender::wake(Time now) {
-  if (idle() || rto_.backoff() == 0) return;
-  rto_.end_backoff();
-  rto_.restart(now);
-  probe_.due = 1;
-}
-
-void StreamSender::repeat_head() {
-  if (!idle() && !paused()) ask_head();
 }
 
 // The last resort: every un-SACKed packet is lost. The accounting of packets in flight is

@@ -25,6 +25,7 @@
 #include "transport/core/stats.hpp"
 #include "transport/core/trace.hpp"
 #include "transport/path/path_select.hpp"
+#include "transport/stream/hardware.hpp"
 #include "transport/stream/late_acks.hpp"
 #include "transport/stream/loss_detectors.hpp"
 #include "transport/stream/offload_context.hpp"
@@ -147,6 +148,10 @@ class StreamSender {
   // Nothing: the context has no room for this state, which another acknowledgement may change; or
   // the parameters keep more than offload_params() do. Credits that have a path lose it.
   [[nodiscard]] std::optional<OffloadContext> to_offload(Time now) const;
+  // From the next reset() on the half of the device decides (stream_sender_hardware.cpp), if the
+  // parameters are such that it can; nullptr: none does. It outlives the sender.
+  void attach(HardwareSender* half);
+  [[nodiscard]] bool in_hardware() const { return hardware_ != nullptr; }
   [[nodiscard]] RoceSender roce_half() const {
     return {una(), nxt(), rto_.base(), rto_.backoff(), last_progress_};
   }
@@ -227,6 +232,21 @@ class StreamSender {
   void take_more(const wire::Packet& ack);
   void give_up_ack(Psn psn, LossCause cause);
   AckResult take_run(Time now, const wire::Packet& ack, bool has_new);
+  // stream_sender_offload.cpp
+  [[nodiscard]] bool fits_offload() const;
+  [[nodiscard]] OffloadContext stored_context(Time now) const;
+  void load_context(Time now, const OffloadContext& context, const RoceSender& roce);
+  // stream_sender_hardware.cpp; each requires in_hardware().
+  void load_hardware(Time now);
+  HardwareSender::Answer ask_hardware(HardwareSender::Event event);
+  void keep_answer(Time now, const HardwareSender::Answer& answer);
+  AckResult hardware_acks(Time now, const wire::Packet& ack, bool has_new);
+  AckResult hardware_ack(Time now, const OffloadAck& ack, bool has_new);
+  void hardware_implied_ack(Time now, Psn aack);
+  void hardware_event(Time now, HardwareSender::Kind kind, bool has_new);
+  void hardware_deadline(Time now);
+  [[nodiscard]] Time hardware_next_deadline(bool has_new) const;
+  uint16_t hardware_sent(Time now, const Choice& choice);
   // stream_sender_steady.cpp
   struct SteadyFacts;
   void grant_steady(const PathSample& ack, AckClock& clock, bool has_new);
@@ -449,8 +469,9 @@ class StreamSender {
   std::optional<Psn> long_trip_;
   Duration long_trip_takes_ = {};  // at most
   std::optional<Psn> refused_;  // the first packet of a synchronise operation that came too early
-  bool asking_ = false;         // after a pause: only the packet that was refused may leave
-  StreamStats stats_;           // only its counts; stats() fills in the state
+  HardwareSender* hardware_ = nullptr;
+  bool asking_ = false;  // after a pause: only the packet that was refused may leave
+  StreamStats stats_;    // only its counts; stats() fills in the state
 };
 
 }  // namespace mprdma::transport

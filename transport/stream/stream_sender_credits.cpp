@@ -140,6 +140,8 @@ void StreamSender::on_peer_path(uint16_t vp) {
 }
 
 void StreamSender::on_clocked_backlog(Time now) {
+  if (in_hardware()) [[unlikely]]
+    return hardware_event(now, HardwareSender::Kind::kPost, true);
   if (restart_due(now)) return restart(now);
   const bool recovers = params_.restart == RestartRule::kUncongested && idle() &&
                         now - last_congestion_ > srtt() * kForgetCongestionRtts &&

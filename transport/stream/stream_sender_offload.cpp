@@ -22,22 +22,20 @@ Time loaded(Time now, uint32_t time, bool old) {
   return Time::from_ns(unit * kOffloadUnitNs) - offload_since(now, time, old);
 }
 
-// True if the stream keeps nothing else. The rest of offload_params() may differ.
-bool fits_offload(const Params& params) {
-  return !params.adapt_timeout && !params.loss_by_time && !params.tail_probe &&
-         !params.own_ack_credit && !params.ack_map && !params.window_spacing &&
-         params.window_rtt == Duration::zero() && params.path_policy == PathPolicy::kAckClocked &&
-         params.recovery == Recovery::kMp && params.window_control == cc::WindowControl::kMp;
-}
-
 }  // namespace
 
-std::optional<OffloadContext> StreamSender::to_offload(Time now) const {
-  const AckClock* const clock = gate_.ack_clock();
+bool StreamSender::fits_offload() const {
   const bool waits = paused() || asking_ || refused_;
-  if (!fits_offload(params_) || waits || !board_.fits_offload()) {
-    return std::nullopt;
-  }
+  return mprdma::transport::fits_offload(params_) && !waits && board_.fits_offload();
+}
+
+std::optional<OffloadContext> StreamSender::to_offload(Time now) const {
+  return fits_offload() ? std::optional(stored_context(now)) : std::nullopt;
+}
+
+// Requires parameters of hardware, and no packet that waits.
+OffloadContext StreamSender::stored_context(Time now) const {
+  const AckClock* const clock = gate_.ack_clock();
   OffloadContext out;
   out.window_raw = window_.exact().raw();
   out.owed_raw = saturated_bytes(window_.owed().raw(), 3);
@@ -62,6 +60,11 @@ void StreamSender::from_offload(Time now, const OffloadContext& context, const R
   reset(roce.una, wire::kVirtualPathMin, paths);
   rto_ = limited;
   path_mtu_ = path_mtu;
+  load_context(now, context, roce);
+}
+
+// Requires that nothing is outstanding at snd_una.
+void StreamSender::load_context(Time now, const OffloadContext& context, const RoceSender& roce) {
   AckClock* const clock = gate_.ack_clock();
   CHECK(clock != nullptr);
   const auto is = [&](uint8_t flag) { return (context.flags & flag) != 0; };

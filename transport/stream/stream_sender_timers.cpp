@@ -2,6 +2,7 @@
 // so that no event can forget to move one.
 #include <algorithm>
 
+#include "transport/stream/offload_fields.hpp"
 #include "transport/stream/stream_sender.hpp"
 
 namespace mprdma::transport {
@@ -137,6 +138,8 @@ Time StreamSender::next_deadline(bool has_new) const {
   if (idle()) return has_new && spaced() ? spaced_until_ : Time::never();
   if (spaced()) return spaced_until_;
   if (paused()) return paused_until_;
+  if (in_hardware()) [[unlikely]]
+    return hardware_next_deadline(has_new);
   return std::min({expiry<Timer::kDeferral>(has_new), expiry<Timer::kBurst>(has_new),
                    expiry<Timer::kLate>(has_new), expiry<Timer::kTimeout>(has_new),
                    expiry<Timer::kProbe>(has_new)});
@@ -144,6 +147,8 @@ Time StreamSender::next_deadline(bool has_new) const {
 
 // In the order of Timer: a timer that expires may stop those behind it, or give them work.
 void StreamSender::on_deadline(Time now) {
+  if (in_hardware()) [[unlikely]]
+    return hardware_deadline(now);
   if (spaced()) end_spacing(now);
   if (spaced() || idle()) return;
   if (paused()) return end_pause(now);
@@ -152,6 +157,60 @@ void StreamSender::on_deadline(Time now) {
   if (now >= expiry<Timer::kBurst>(true)) expire<Timer::kBurst>(now);
   if (now >= expiry<Timer::kTimeout>(true)) expire<Timer::kTimeout>(now);
   if (now >= expiry<Timer::kProbe>(true)) expire<Timer::kProbe>(now);
+}
+
+void StreamSender::pause(Time now, Time until) {
+  if (idle()) return;
+  paused_until_ = until;
+  spaced_until_ = Time::never();
+  set_asking(false);
+  last_progress_ = until;  // the peer lives
+  if (trace_.on()) [[unlikely]] {
+    raise(now, TraceKind::not_ready, una());
+  }
+}
+
+void StreamSender::wake(Time now) {
+  if (idle() || rto_.backoff() == 0) return;
+  if (in_hardware()) [[unlikely]]
+    return hardware_event(now, HardwareSender::Kind::kWake, true);
+  rto_.end_backoff();
+  rto_.restart(now);
+  probe_.due = 1;
+}
+
+void StreamSender::repeat_head() {
+  if (idle() || paused()) return;
+  if (in_hardware()) [[unlikely]]
+    return hardware_event(hardware_->told_at, HardwareSender::Kind::kAsk, true);
+  ask_head();
+}
+
+// ---- Where a device keeps the half: its burst timer, and the two that a RoCE connection has
+
+void StreamSender::hardware_deadline(Time now) {
+  if (idle()) return;
+  if (paused()) {
+    if (now < paused_until_) return;
+    paused_until_ = Time::never();
+    rto_.restart(now);
+    hardware_event(now, HardwareSender::Kind::kAsk, true);
+    return set_asking(true);
+  }
+  if (now >= expiry<Timer::kBurst>(true)) hardware_event(now, HardwareSender::Kind::kBurst, true);
+  if (now < expiry<Timer::kTimeout>(true)) return;
+  ++counters_->rto_expired;
+  ++stats_.rto_expired;
+  set_asking(false);
+  hardware_event(now, HardwareSender::Kind::kTimeout, true);
+}
+
+// The device counts in units: before one is over it finds no time gone.
+Time StreamSender::hardware_next_deadline(bool has_new) const {
+  const Time next = std::min(expiry<Timer::kBurst>(has_new), expiry<Timer::kTimeout>(has_new));
+  if (next.is_never()) return next;
+  const int64_t units = (next.ns() + kOffloadUnitNs - 1) / kOffloadUnitNs;
+  return Time::from_ns(units * kOffloadUnitNs);
 }
 
 // The receiver was not ready: the head of line asks it again. What was sent behind it found no
