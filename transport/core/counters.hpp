@@ -29,6 +29,7 @@ namespace mprdma::transport {
   X(window_restarts, "streams that have the initial window again after a pause")                 \
   X(ece_received, "acknowledgements with an echo of congestion experienced")                     \
   X(hardware_events, "events that a SmartNIC was told, which keeps the sending halves")          \
+  X(hardware_left, "streams that went on in software, as their SmartNIC chose other packets")    \
   X(packets_received, "data packets taken in")                                                   \
   X(packets_out_of_order, "data packets taken in ahead of their turn")                           \
   X(packets_placed_early, "data packets placed ahead of their turn")                             \

@@ -4,7 +4,6 @@
 // has both.
 #include <algorithm>
 
-#include "base/check.hpp"
 #include "transport/stream/stream_sender.hpp"
 
 namespace mprdma::transport {
@@ -115,8 +114,13 @@ uint16_t StreamSender::hardware_sent(Time now, const Choice& choice) {
   const bool is_new = choice.kind == Choice::Kind::kNew;
   const HardwareSender::Answer answer =
       ask_hardware({.kind = Kind::kNext, .now = now, .has_new = is_new});
-  CHECK(answer.packet && answer.packet->kind == kind_of(choice.kind) &&
-        answer.packet->psn == choice.psn);
+  if (!answer.packet || answer.packet->kind != kind_of(choice.kind) ||
+      answer.packet->psn != choice.psn) {
+    // It has lost its way. The stream has not: it goes on in software, from what was answered last.
+    ++counters_->hardware_left;
+    hardware_ = nullptr;
+    return on_sent(now, choice);
+  }
   keep_answer(now, answer);
   ++counters_->packets_sent;
   ++stats_.packets_sent;

@@ -56,6 +56,7 @@ class Reference : public HardwareSender {
         break;
       case Kind::kNext:
         out.packet = sender.next(event.now, event.has_new);
+        if (out.packet && events == lies_at) ++out.packet->psn;
         break;
       case Kind::kLoad:
         ADD_FAILURE() << "a load is no event";
@@ -69,6 +70,7 @@ class Reference : public HardwareSender {
 
   uint64_t events = 0;
   uint64_t loads = 0;
+  uint64_t lies_at = UINT64_MAX;  // the event, if it asks for a packet
 
  private:
   struct Drawn {
@@ -118,7 +120,7 @@ class Transfer {
     ASSERT_EQ(sender.una(), end_);
   }
   void rest(Duration time) { now_ += time; }
-  [[nodiscard]] const Reference& device() const { return device_; }
+  Reference& device() { return device_; }
 
   TransportCounters counters;
   uint64_t paths = 0;  // that differ from the one before
@@ -195,6 +197,21 @@ TEST(HardwareSender, AfterASilenceItsTimesAreOld) {
   transfer.rest(Duration::ms(1074));       // times of the context come round
   ASSERT_NO_FATAL_FAILURE(transfer.run(200));
   EXPECT_EQ(transfer.device().loads, 3U);
+}
+
+TEST(HardwareSender, ThatLosesItsWayIsLeft) {
+  uint64_t left = 0;
+  for (uint64_t at = 100; at < 110; ++at) {
+    Transfer transfer(2, 50);
+    transfer.device().lies_at = at;
+    ASSERT_NO_FATAL_FAILURE(transfer.run(500));
+    const bool lied = transfer.device().events == at;
+    EXPECT_EQ(transfer.counters.hardware_left, lied ? 1U : 0U);
+    EXPECT_NE(transfer.sender.in_hardware(), lied);
+    left += lied ? 1 : 0;
+  }
+  EXPECT_GT(left, 0U);
+  EXPECT_LT(left, 10U) << "other events are no packets";
 }
 
 TEST(HardwareSender, StaysOutOfWhatItDoesNotKnow) {
