@@ -24,6 +24,12 @@ from screen import Screen  # noqa: E402
 NEEDS = "demo-needs"  # of meson: what this and the command lines of README run
 TOPOLOGY = ROOT / "switchsim/scenarios/fabric-four-paths.toml"
 DEFAULT_RATE = 1e9  # bits per second: what two cores carry, four times over
+# Where a machine carries less, paths have less: half of it, and so on. What it carries is measured
+# over paths that are faster, and four paths are to take no more than so much of that.
+LEAST_RATE = 125e6
+PROBE_RATE = 2e9
+PROBE_S = 4
+SHARE_TAKEN = 0.8
 QUEUE_LEAST_KB = 400  # of the sample; a faster path has more, so that it marks before it drops
 RED_LEAST_KB = (12, 24)  # three packets: below that a path is not kept busy
 CHECK = {"ops": 2000, "qps": 4}  # in each of two directions
@@ -77,6 +83,23 @@ def topology(path_rate, port_kind):
     if (marks, queues, rates, hosts) != (1, 1, 1, 2):
         raise Failure(f"{TOPOLOGY.name}: not the topology that the demo knows")
     return text
+
+
+def choose_rate(directory, options, screen):
+    """The rate of a path, and what this machine carries over four faster ones, Gb/s of goodput."""
+    screen.progress("what this machine carries")
+    probe = demo_cases.Case("probe", "probe", PROBE_S)
+    with FabricWire(directory, topology(PROBE_RATE, options.port)) as wire:
+        carried = demo_cases.run_case(wire, probe, PROBE_RATE, lambda share: None).gbps
+    rate = DEFAULT_RATE
+    while rate > LEAST_RATE and goodput_of_four(rate) > SHARE_TAKEN * carried:
+        rate /= 2
+    return rate, carried
+
+
+def goodput_of_four(rate):
+    """Gb/s, at most."""
+    return 4 * rate / 1e9 * demo_cases.PAYLOAD_SHARE
 
 
 def run_cases(directory, options, screen, round_of):
@@ -205,7 +228,7 @@ def parse_arguments():
     parser.add_argument("--png", type=pathlib.Path, default=None)
     parser.add_argument("--runs", type=parse_rounds, default=1)
     parser.add_argument("--strict", action="store_true")
-    parser.add_argument("--path-rate", type=parse_rate, default=DEFAULT_RATE)
+    parser.add_argument("--path-rate", type=parse_rate)
     parser.add_argument("--port", choices=("vhost", "local"), default="vhost")
     parser.add_argument("--build", type=pathlib.Path)
     return parser.parse_args()
@@ -228,15 +251,22 @@ def parse_rate(text):
 def main():
     options = parse_arguments()
     screen = Screen()
-    unit = options.path_rate / 1e9 * demo_cases.PAYLOAD_SHARE
     report = Report("scripts/demo", {
-        "path_rate_bps": options.path_rate, "paths": 4, "port": options.port,
-        "message_bytes": demo_cases.MESSAGE_BYTES, "mtu_bytes": demo_cases.MTU_BYTES,
-        "overhead_bytes": demo_cases.OVERHEAD_BYTES, "path_goodput_max_gbps": unit,
+        "paths": 4, "port": options.port, "message_bytes": demo_cases.MESSAGE_BYTES,
+        "mtu_bytes": demo_cases.MTU_BYTES, "overhead_bytes": demo_cases.OVERHEAD_BYTES,
         "runs": options.runs, "check": CHECK,
     })  # fmt: skip
     try:
         directory = options.build.resolve() if options.build else build(screen)
+        carried = None
+        if options.path_rate is None:
+            options.path_rate, carried = choose_rate(directory, options, screen)
+            screen.clear()
+            print(f"this machine carries {carried:.1f} Gb/s: each of the four paths has "
+                  f"{options.path_rate / 1e6:g} Mb/s")
+        unit = options.path_rate / 1e9 * demo_cases.PAYLOAD_SHARE
+        report.constants.update(path_rate_bps=options.path_rate, path_goodput_max_gbps=unit,
+                                 carried_gbps=carried)
         rounds, verified = run_rounds(directory, options, screen)
     except Failure as failure:
         screen.clear()

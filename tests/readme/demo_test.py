@@ -46,7 +46,9 @@ class DemoTest(unittest.TestCase):
         """(exit code, what it printed, its report) of a demo that found this."""
         plot = mock.Mock(draw=mock.Mock(return_value="not drawn"))
         run_cases = mock.Mock(side_effect=found)
-        return run_main(run_demo, options, run_cases=run_cases, demo_plot=plot)
+        choose_rate = mock.Mock(return_value=(RATE, 5.0))
+        return run_main(run_demo, options, run_cases=run_cases, demo_plot=plot,
+                        choose_rate=choose_rate)  # fmt: skip
 
     def test_met(self):
         code, said, report = self.demo([(speeds(1.0), OPERATIONS)])
@@ -114,6 +116,24 @@ class DemoTest(unittest.TestCase):
         said = self.demo(rounds, "--runs", "3")[1]
         self.assertIn("too few for this rate", said)
         self.assertNotIn("not all busy", said)
+
+
+class RateTest(unittest.TestCase):
+    """A machine that is slow has a slower network, which the demo says."""
+
+    def rate(self, carried):
+        found = mock.Mock(gbps=carried)
+        options = mock.Mock(port="local")
+        with mock.patch.object(run_demo, "FabricWire", mock.MagicMock()), \
+             mock.patch.object(demo_cases, "run_case", mock.Mock(return_value=found)):  # fmt: skip
+            return run_demo.choose_rate("nowhere", options, mock.Mock())
+
+    def test_four_paths_are_well_below_what_the_machine_carries(self):
+        enough = run_demo.goodput_of_four(RATE) / run_demo.SHARE_TAKEN
+        self.assertEqual(self.rate(enough * 1.01), (RATE, enough * 1.01))
+        self.assertEqual(self.rate(enough * 0.99)[0], RATE / 2)
+        self.assertEqual(self.rate(enough * 0.49)[0], RATE / 4)
+        self.assertEqual(self.rate(0.0)[0], run_demo.LEAST_RATE)
 
 
 class ProcessorsTest(unittest.TestCase):
